@@ -1,0 +1,145 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// Fields of a ledger.
+const (
+	LedgerShards   = "shards"
+	LedgerBase     = "base"
+	LedgerOps      = "ops"
+	LedgerReplaced = "replaced_total"
+	entryCount     = "count"
+	entryAsOf      = "as_of"
+)
+
+// MaxOps is how many ids of commands a ledger remembers. A command asks for its own id right after a doubtful answer,
+// so a few would do.
+const MaxOps = 32
+
+// LedgerDoc is the document that says what a counter's total is made of: per shard, the newest state that is counted
+// in it.
+type LedgerDoc struct {
+	Shards   map[string]Entry // :: shard id → the newest state counted
+	Base     int64            // what total holds beyond the shards
+	Ops      []string         // ids of the last commands that were applied, oldest first
+	Replaced *int64           // the total that adoption replaced, where there was one
+
+	Created time.Time // the document's create_time: nothing older is counted for a shard that Shards doesn't know
+	Updated time.Time // the document's update_time: every commit's precondition
+}
+
+// Entry is one shard's newest counted state.
+type Entry struct {
+	Count int64
+	AsOf  time.Time // the shard's own update_time, in microseconds
+}
+
+// Sum is what the total should be: base plus every shard's count.
+func (l *LedgerDoc) Sum() int64 {
+	sum := l.Base
+	for _, e := range l.Shards {
+		sum += e.Count
+	}
+	return sum
+}
+
+// Fields are all fields of the ledger, for creating it.
+func (l *LedgerDoc) Fields() map[string]*firestorepb.Value {
+	shards := make(map[string]*firestorepb.Value, len(l.Shards))
+	for id, e := range l.Shards {
+		shards[entryKey(id)] = e.value()
+	}
+	fields := map[string]*firestorepb.Value{LedgerShards: Map(shards), LedgerBase: Int(l.Base), LedgerOps: opsValue(l.Ops)}
+	if l.Replaced != nil {
+		fields[LedgerReplaced] = Int(*l.Replaced)
+	}
+	return fields
+}
+
+// Data is the same as [LedgerDoc.Fields], for the high-level client, whose transactions take no protocol buffers.
+func (l *LedgerDoc) Data() map[string]any {
+	shards := make(map[string]any, len(l.Shards))
+	for id, e := range l.Shards {
+		shards[entryKey(id)] = map[string]any{entryCount: e.Count, entryAsOf: e.AsOf}
+	}
+	data := map[string]any{LedgerShards: shards, LedgerBase: l.Base, LedgerOps: append([]string{}, l.Ops...)}
+	if l.Replaced != nil {
+		data[LedgerReplaced] = *l.Replaced
+	}
+	return data
+}
+
+// EntryFields are the fields and the update mask that set just these entries and leave all others alone, so that a
+// flush sends what changed and not the whole ledger.
+func EntryFields(entries map[string]Entry) (fields map[string]*firestorepb.Value, mask []string) {
+	shards := make(map[string]*firestorepb.Value, len(entries))
+	mask = make([]string, 0, len(entries))
+	for id, e := range entries {
+		key := entryKey(id)
+		shards[key] = e.value()
+		mask = append(mask, FieldPath(LedgerShards, key))
+	}
+	return map[string]*firestorepb.Value{LedgerShards: Map(shards)}, mask
+}
+
+// OpsWith is the ops field with one more id, and without the oldest ones beyond [MaxOps].
+func (l *LedgerDoc) OpsWith(id string) *firestorepb.Value {
+	ops := append(l.Ops[:len(l.Ops):len(l.Ops)], id)
+	return opsValue(ops[max(0, len(ops)-MaxOps):])
+}
+
+func (e Entry) value() *firestorepb.Value {
+	return Map(map[string]*firestorepb.Value{entryCount: Int(e.Count), entryAsOf: Time(e.AsOf)})
+}
+
+func opsValue(ids []string) *firestorepb.Value {
+	values := make([]*firestorepb.Value, len(ids))
+	for i, id := range ids {
+		values[i] = String(id)
+	}
+	return Array(values...)
+}
+
+// DecodeLedger reads a ledger's document. A field of another type than ours is an error: somebody else wrote it, and
+// guessing would make a total that nobody can explain.
+func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
+	l := &LedgerDoc{
+		Base:    doc.GetFields()[LedgerBase].GetIntegerValue(),
+		Created: doc.GetCreateTime().AsTime(),
+		Updated: doc.GetUpdateTime().AsTime(),
+	}
+	for _, v := range doc.GetFields()[LedgerOps].GetArrayValue().GetValues() {
+		l.Ops = append(l.Ops, v.GetStringValue())
+	}
+	if v, ok := doc.GetFields()[LedgerReplaced].GetValueType().(*firestorepb.Value_IntegerValue); ok {
+		l.Replaced = &v.IntegerValue
+	}
+	shards := doc.GetFields()[LedgerShards].GetMapValue().GetFields()
+	l.Shards = make(map[string]Entry, len(shards))
+	for key, v := range shards {
+		count, ok1 := v.GetMapValue().GetFields()[entryCount].GetValueType().(*firestorepb.Value_IntegerValue)
+		asOf, ok2 := v.GetMapValue().GetFields()[entryAsOf].GetValueType().(*firestorepb.Value_TimestampValue)
+		if !ok1 || !ok2 {
+			return nil, fmt.Errorf("ledger %s: entry %q is not {count, as_of}", doc.GetName(), key)
+		}
+		l.Shards[entryID(key)] = Entry{Count: count.IntegerValue, AsOf: asOf.TimestampValue.AsTime()}
+	}
+	return l, nil
+}
+
+// A shard's id becomes a field name. Firestore takes ids such as __id7__ that it refuses as field names, so those get
+// a backslash in front, and so do ids that begin with one.
+func entryKey(id string) string {
+	if strings.HasPrefix(id, "__") || strings.HasPrefix(id, `\`) {
+		return `\` + id
+	}
+	return id
+}
+
+func entryID(key string) string { return strings.TrimPrefix(key, `\`) }

@@ -1,0 +1,127 @@
+package schema
+
+import (
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Int is n as a Firestore value.
+func Int(n int64) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: n}}
+}
+
+// String is s as a Firestore value.
+func String(s string) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: s}}
+}
+
+// Bool is b as a Firestore value.
+func Bool(b bool) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_BooleanValue{BooleanValue: b}}
+}
+
+// Time is t as a Firestore value. Firestore keeps microseconds.
+func Time(t time.Time) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_TimestampValue{TimestampValue: timestamppb.New(t.Truncate(time.Microsecond))}}
+}
+
+// Map is fields as a Firestore value.
+func Map(fields map[string]*firestorepb.Value) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: fields}}}
+}
+
+// Array is values as a Firestore value.
+func Array(values ...*firestorepb.Value) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: &firestorepb.ArrayValue{Values: values}}}
+}
+
+// Increment is the transform that adds n to an integer field.
+func Increment(field string, n int64) *firestorepb.DocumentTransform_FieldTransform {
+	return &firestorepb.DocumentTransform_FieldTransform{
+		FieldPath:     FieldPath(field),
+		TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: Int(n)},
+	}
+}
+
+// ServerTime is the transform that sets a field to the time of the commit.
+func ServerTime(field string) *firestorepb.DocumentTransform_FieldTransform {
+	return &firestorepb.DocumentTransform_FieldTransform{
+		FieldPath: FieldPath(field),
+		TransformType: &firestorepb.DocumentTransform_FieldTransform_SetToServerValue{
+			SetToServerValue: firestorepb.DocumentTransform_FieldTransform_REQUEST_TIME,
+		},
+	}
+}
+
+// Exists is the precondition that a document is there, or isn't.
+func Exists(yes bool) *firestorepb.Precondition {
+	return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: yes}}
+}
+
+// UpdatedAtTime is the precondition that a document is still the version of that update time.
+func UpdatedAtTime(t time.Time) *firestorepb.Precondition {
+	return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_UpdateTime{UpdateTime: timestamppb.New(t)}}
+}
+
+// Create is the write that makes a document which must not exist.
+func Create(name string, fields map[string]*firestorepb.Value, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	return &firestorepb.Write{
+		Operation:        &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
+		UpdateTransforms: transforms,
+		CurrentDocument:  Exists(false),
+	}
+}
+
+// Update is the write that sets the fields of mask (field paths as of [FieldPath]; one that is not among fields is
+// deleted) and applies transforms, and leaves everything else in the document as it is.
+func Update(name string, condition *firestorepb.Precondition, fields map[string]*firestorepb.Value, mask []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	return &firestorepb.Write{
+		Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
+		// Present even when empty: an absent mask would replace the whole document.
+		UpdateMask:       &firestorepb.DocumentMask{FieldPaths: mask},
+		UpdateTransforms: transforms,
+		CurrentDocument:  condition,
+	}
+}
+
+// Delete is the write that deletes a document.
+func Delete(name string) *firestorepb.Write {
+	return &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: name}}
+}
+
+// FieldPath joins field names to a path in the form that masks and transforms take: a name that is not a plain
+// identifier is quoted with backticks.
+func FieldPath(names ...string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		if plain(name) {
+			b.WriteString(name)
+			continue
+		}
+		b.WriteByte('`')
+		for j := range len(name) { // byte by byte, so that no rune is touched
+			if name[j] == '`' || name[j] == '\\' {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(name[j])
+		}
+		b.WriteByte('`')
+	}
+	return b.String()
+}
+
+func plain(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
