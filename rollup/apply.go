@@ -1,0 +1,167 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// ErrContention says that a counter's documents are wanted by too many, and nothing was applied. It may be tried again
+// after a while.
+var ErrContention = errors.New("counter is contended")
+
+// attempts is how often one call tries a commit. Every lost condition means that somebody else made progress, so more
+// than a few in a row only happen to a counter that many write.
+const attempts = 6
+
+// Applied is what one flush did.
+type Applied struct {
+	Shards int   // whose entry in the ledger is newer now
+	Delta  int64 // what the total grew by
+	// Oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's.
+	Oldest time.Time
+
+	// Contested: somebody else has written the ledger since this client last did, or while it tried to.
+	Contested bool
+	// Gone: there is no such counter, so there is nothing to count for.
+	Gone bool
+}
+
+// ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is used: a concurrent call
+// for the same counter reads its own.
+type ledgerCopy struct {
+	*schema.LedgerDoc
+	// contested: others wrote it lately, so that a commit on this copy's condition would likely fail, and load the
+	// documents for nothing. The ledger is read first then.
+	contested bool
+}
+
+// Apply counts states in a counter's total, each exactly once however often it is applied, in one commit. A counter
+// without a ledger is adopted first. It returns nil also when there is no such counter: nothing is written then.
+// Errors: [ErrContention]; anything else is the client library's, and applying the same states again is always safe.
+func (c *Client) Apply(ctx context.Context, counter string, states []State) (Applied, error) {
+	applied, err := c.apply(ctx, counter, states)
+	if err != nil {
+		return applied, fmt.Errorf("roll up counter %q: %w", counter, err)
+	}
+	return applied, nil
+}
+
+func (c *Client) apply(ctx context.Context, counter string, states []State) (Applied, error) {
+	var a Applied
+	var err error
+	known := c.take(counter)
+	for attempt := range attempts {
+		if known == nil || known.contested || attempt > 0 {
+			before := known
+			if known, err = c.read(ctx, counter); err != nil {
+				return a, err
+			}
+			if known == nil {
+				a.Gone = true
+				return a, nil
+			}
+			if before != nil && !before.Updated.Equal(known.Updated) {
+				a.Contested = true
+			}
+			known.contested = a.Contested
+		}
+		changed, delta := merge(known.LedgerDoc, known.Created, states)
+		if len(changed) == 0 {
+			c.put(counter, known)
+			return a, nil
+		}
+		var resp *firestorepb.CommitResponse
+		resp, err = c.db.Commit(ctx, c.writes(counter, known.LedgerDoc, changed, delta))
+		if err == nil {
+			maps.Copy(known.Shards, changed)
+			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
+			c.put(counter, known)
+			a.Shards, a.Delta, a.Oldest = len(changed), delta, oldest(changed)
+			return a, nil
+		}
+		switch conn.KindOf(err) {
+		case conn.Conflict:
+			a.Contested = true // or the counter is gone, which the read will tell
+		case conn.Doubtful:
+			// Applied or not: the ledger knows.
+			if err := pause(ctx, attempt); err != nil {
+				return a, err
+			}
+		case conn.Contention:
+			return a, fmt.Errorf("%w: %w", ErrContention, err)
+		default:
+			return a, err
+		}
+	}
+	return a, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, attempts, err)
+}
+
+// writes is one flush: what changed in the ledger, if it is still the version that was read, and the total.
+func (c *Client) writes(counter string, l *schema.LedgerDoc, changed map[string]schema.Entry, delta int64) []*firestorepb.Write {
+	fields, mask := schema.EntryFields(changed)
+	return []*firestorepb.Write{
+		schema.Update(c.layout.LedgerOf(counter), schema.UpdatedAtTime(l.Updated), fields, mask),
+		schema.Update(c.layout.Counter(counter), schema.Exists(true), nil, nil,
+			schema.Increment(schema.Total, delta), schema.ServerTime(schema.UpdatedAt)),
+	}
+}
+
+func oldest(changed map[string]schema.Entry) time.Time {
+	var t time.Time
+	for _, e := range changed {
+		if t.IsZero() || e.AsOf.Before(t) {
+			t = e.AsOf
+		}
+	}
+	return t
+}
+
+// read reads a counter's ledger, and adopts a counter that has none. It returns nil when there is no counter.
+func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) {
+	for {
+		docs, _, err := c.db.Get(ctx, c.layout.LedgerOf(counter), c.layout.Counter(counter))
+		if err != nil {
+			return nil, fmt.Errorf("read ledger: %w", err)
+		}
+		if docs[0] == nil {
+			adopted, err := c.adopt(ctx, counter)
+			if err != nil {
+				return nil, fmt.Errorf("adopt: %w", err)
+			}
+			if !adopted {
+				return nil, nil
+			}
+			continue
+		}
+		if docs[1] == nil {
+			return nil, nil // deleted by hand, which leaves the ledger behind
+		}
+		l, err := schema.DecodeLedger(docs[0])
+		if err != nil {
+			return nil, err
+		}
+		return &ledgerCopy{LedgerDoc: l}, nil
+	}
+}
+
+func (c *Client) take(counter string) *ledgerCopy {
+	l, ok := c.known.Get(counter)
+	if !ok || !c.known.Remove(counter) { // a concurrent call was faster
+		return nil
+	}
+	return l
+}
+
+func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }
+
+// jitter is between half of d and d, so that those who wait at the same time don't come back at the same time.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

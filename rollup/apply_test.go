@@ -1,0 +1,303 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// world is one counter's database, with a roll-up client of its own and the events of its shards.
+type world struct {
+	t      testing.TB
+	ctx    context.Context
+	server *emulator.Server
+	fs     *firestore.Client // what a user's program has
+	rollup *rollup.Client
+
+	instance *emulatortest.Instance
+	mu       sync.Mutex
+	more     *sync.Cond
+	events   []rollup.State  // of counter "c", in the order they happened
+	told     map[string]bool // :: paths outside of counters/c
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, ctx: t.Context(), instance: emulatortest.Start(t, emulator.Options{}), told: map[string]bool{}}
+	w.more = sync.NewCond(&w.mu)
+	w.server = w.instance.Server
+	w.fs = w.instance.Client(t, "p")
+	w.rollup = w.open()
+	t.Cleanup(w.server.OnChange(w.record))
+	return w
+}
+
+// open is one more instance's client.
+func (w *world) open() *rollup.Client {
+	w.t.Helper()
+	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(testWriter{w.t}, nil))}, option.WithGRPCConn(w.instance.Conn(w.t)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// record keeps the states that events would bring.
+func (w *world) record(c emulator.Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, path, _ := strings.Cut(c.Name, "/documents/")
+	shard, ok := strings.CutPrefix(path, "counters/c/shards/")
+	if !ok {
+		w.told[path] = true
+		w.more.Broadcast()
+		return
+	}
+	change := rollup.Change{Shard: shard}
+	if c.Old != nil {
+		change.Before = &rollup.Version{Count: c.Old.Fields["count"].GetIntegerValue(), Updated: c.Old.UpdateTime.AsTime()}
+	}
+	if c.New != nil {
+		change.After = &rollup.Version{Count: c.New.Fields["count"].GetIntegerValue(), Updated: c.New.UpdateTime.AsTime()}
+	}
+	w.events = append(w.events, change.State())
+}
+
+// arrived takes the states of all events so far.
+func (w *world) arrived() []rollup.State {
+	w.t.Helper()
+	// Changes are told in order: when this one is, all before it have been.
+	name := fmt.Sprintf("sync/%d", rand.Uint64())
+	w.must(w.fs.Doc(name).Set(w.ctx, map[string]any{}))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.told[name] {
+		w.more.Wait()
+	}
+	events := w.events
+	w.events = nil
+	return events
+}
+
+func (w *world) must(_ any, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) apply(states ...rollup.State) rollup.Applied {
+	w.t.Helper()
+	a, err := w.rollup.Apply(w.ctx, "c", states)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func (w *world) counter() *firestore.DocumentRef { return w.fs.Doc("counters/c") }
+func (w *world) ledger() *firestore.DocumentRef  { return w.fs.Doc("counters/c/counter_rollup/ledger") }
+func (w *world) shard(n int) *firestore.DocumentRef {
+	return w.fs.Doc(fmt.Sprintf("counters/c/shards/%d", n))
+}
+func (w *world) exists(doc *firestore.DocumentRef) bool {
+	w.t.Helper()
+	snap, err := doc.Get(w.ctx)
+	if err != nil && status.Code(err) != codes.NotFound {
+		w.t.Fatal(err)
+	}
+	return snap.Exists()
+}
+
+// snippet makes a counter as Google's snippets do.
+func (w *world) snippet(shards int) {
+	w.t.Helper()
+	w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": shards}))
+	for n := range shards {
+		w.must(w.shard(n).Set(w.ctx, map[string]any{"count": 0}))
+	}
+}
+
+func (w *world) inc(shard int, by int64) {
+	w.t.Helper()
+	w.must(w.shard(shard).Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(by)}}))
+}
+
+// total fails unless the counter's total is what is wanted.
+func (w *world) total(want int64) {
+	w.t.Helper()
+	snap, err := w.counter().Get(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got := snap.Data()["total"]; got != want {
+		w.t.Errorf("total = %v, want %d", got, want)
+	}
+}
+
+func TestApplyCountsEachStateOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(3)
+	w.apply(w.arrived()...) // adopts
+	for i := range 30 {
+		w.inc(i%3, int64(i))
+	}
+	events := w.arrived()
+	rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+	for _, e := range append(events, events...) {
+		w.apply(e)
+	}
+	w.total(29 * 30 / 2)
+	// One that missed everything is brought up to date by the next state of each shard.
+	for i := range 3 {
+		w.inc(i, 1)
+	}
+	lost := w.arrived()
+	for i := range 3 {
+		w.inc(i, 1)
+	}
+	w.apply(w.arrived()...)
+	w.total(29*30/2 + 6)
+	w.apply(lost...)
+	w.total(29*30/2 + 6)
+}
+
+func TestApplyReadsTheLedgerOnlyWithoutACopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 1)
+	w.apply(w.arrived()...)
+	w.inc(0, 1)
+	w.apply(w.arrived()...)
+	w.inc(0, 1)
+	states := w.arrived()
+	w.server.ResetStats()
+	if a := w.apply(states...); a.Contested || a.Shards != 1 || a.Delta != 1 {
+		t.Errorf("applied %+v", a)
+	}
+	if s := w.server.Stats(); s.Reads != 0 || s.Commits != 1 || s.Writes != 2 {
+		t.Errorf("a flush took %+v, want no read, and one commit of two writes", s)
+	}
+}
+
+func TestApplySeesThatOthersWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.open()
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	w.inc(0, 1)
+	if _, err := other.Apply(w.ctx, "c", w.arrived()); err != nil {
+		t.Fatal(err)
+	}
+	w.inc(0, 1)
+	if a := w.apply(w.arrived()...); !a.Contested {
+		t.Error("a lost condition was not reported")
+	}
+	w.inc(0, 1)
+	// It looks before it commits now, and finds that nobody else has written.
+	if a := w.apply(w.arrived()...); a.Contested {
+		t.Error("contested, although nobody else wrote")
+	}
+	w.total(3)
+}
+
+func TestApplyLosesAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, verdict := range map[string]emulator.Verdict{
+		"after it was applied":  {After: status.Error(codes.Unavailable, "lost")},
+		"before it was applied": {Before: status.Error(codes.Unavailable, "lost")},
+		"deadline":              {After: status.Error(codes.DeadlineExceeded, "late")},
+		"internal":              {After: status.Error(codes.Internal, "oops")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(1)
+			w.apply(w.arrived()...)
+			w.inc(0, 5)
+			states := w.arrived()
+			var once sync.Once
+			w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+				once.Do(func() { v = verdict })
+				return v
+			})
+			w.apply(states...)
+			w.total(5)
+		})
+	}
+}
+
+func TestApplyTellsContention(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	w.inc(0, 5)
+	states := w.arrived()
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		return emulator.Verdict{Before: status.Error(codes.Aborted, "too much contention")}
+	})
+	if _, err := w.rollup.Apply(w.ctx, "c", states); !isContention(err) {
+		t.Errorf("err = %v, want ErrContention", err)
+	}
+	w.server.SetInterceptor(nil)
+	w.apply(states...)
+	w.total(5)
+}
+
+func TestConcurrentApply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(5)
+	var group sync.WaitGroup
+	for range 3 {
+		client := w.open()
+		for range 2 {
+			group.Go(func() {
+				for range 20 {
+					w.inc(rand.IntN(5), 1)
+					for _, s := range w.arrived() {
+						for {
+							_, err := client.Apply(w.ctx, "c", []rollup.State{s})
+							if err == nil {
+								break
+							}
+							if !isContention(err) {
+								t.Error(err)
+								return
+							}
+							time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+						}
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	w.total(120)
+}

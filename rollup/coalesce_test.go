@@ -1,0 +1,250 @@
+package rollup
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func newCoalescer(maxWaiting, maxFlights int) *coalescer[int] {
+	return &coalescer[int]{
+		least: time.Second, most: 5 * time.Second,
+		maxWaiting: maxWaiting, maxFlights: maxFlights, maxFailures: 2,
+		backlogs: map[string]*backlog[int]{},
+	}
+}
+
+var start = time.Unix(1_800_000_000, 0)
+
+// after is a time in a test.
+func after(d time.Duration) time.Time { return start.Add(d) }
+
+// mustNext fails unless a flush of a number of waiters may start.
+func mustNext(t *testing.T, c *coalescer[int], now time.Time, waiters int) batch[int] {
+	t.Helper()
+	b, ok := c.next(now)
+	if !ok || len(b.waiters) != waiters {
+		t.Fatalf("next = %v, %v, want %d waiters", b, ok, waiters)
+	}
+	return b
+}
+
+func mustNotNext(t *testing.T, c *coalescer[int], now time.Time) {
+	t.Helper()
+	if b, ok := c.next(now); ok {
+		t.Fatalf("next = %v, want nothing to flush", b)
+	}
+}
+
+func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	b := mustNext(t, c, after(0), 1)
+	c.done(b, committed)
+	// It stays quiet for an interval, and is forgotten.
+	mustNotNext(t, c, after(2*time.Second))
+	if len(c.backlogs) != 0 {
+		t.Errorf("%d counters remembered, want 0", len(c.backlogs))
+	}
+	c.add(after(3*time.Second), "a", State{"0", 2, at(2)}, 2)
+	mustNext(t, c, after(3*time.Second), 1)
+}
+
+func TestCoalescerHotCounterWaitsForItsInterval(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	b := mustNext(t, c, after(0), 1)
+	// What comes while a flush is in flight waits for the next one, also past the interval.
+	c.add(after(time.Millisecond), "a", State{"0", 2, at(2)}, 2)
+	c.add(after(2*time.Millisecond), "a", State{"0", 3, at(3)}, 3)
+	mustNotNext(t, c, after(1500*time.Millisecond))
+	c.done(b, committed)
+	b = mustNext(t, c, after(1500*time.Millisecond), 2)
+	if len(b.states) != 1 || b.states[0].Count != 3 {
+		t.Errorf("states %v, want the newest one of the shard", b.states)
+	}
+	c.done(b, committed)
+	c.add(after(1600*time.Millisecond), "a", State{"0", 4, at(4)}, 4)
+	mustNotNext(t, c, after(2499*time.Millisecond))
+	if due, ok := c.wake(); !ok || !due.Equal(after(2500*time.Millisecond)) {
+		t.Errorf("wake = %v, %v, want an interval after the start of the last flush", due, ok)
+	}
+	mustNext(t, c, after(2500*time.Millisecond), 1)
+}
+
+func TestCoalescerIntervalFollowsContention(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	now := after(0)
+	intervals := []struct {
+		outcome outcome
+		want    time.Duration
+	}{
+		{contested, 2 * time.Second}, {contested, 4 * time.Second}, {contested, 5 * time.Second}, {contested, 5 * time.Second},
+		{committed, 2500 * time.Millisecond}, {committed, 1250 * time.Millisecond}, {committed, time.Second}, {committed, time.Second},
+		{failed, 2 * time.Second}, {hopeless, 4 * time.Second},
+	}
+	for i, tt := range intervals {
+		c.add(now, "a", State{"0", int64(i), at(i)}, i)
+		b, ok := c.next(now)
+		if !ok {
+			t.Fatalf("step %d: nothing to flush at the due time", i)
+		}
+		c.done(b, tt.outcome)
+		due, _ := c.wake()
+		if got := due.Sub(now); got != tt.want {
+			t.Errorf("step %d: next flush after %v, want %v", i, got, tt.want)
+		}
+		now = due
+	}
+}
+
+func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	c.add(after(0), "a", State{"0", 5, at(5)}, 1)
+	c.add(after(0), "a", State{"1", 1, at(1)}, 2)
+	b := mustNext(t, c, after(0), 2)
+	c.add(after(0), "a", State{"0", 4, at(4)}, 3) // older than the one in flight
+	if told := c.done(b, failed); len(told) != 0 {
+		t.Errorf("told %v of the first failure", told)
+	}
+	b = mustNext(t, c, after(time.Minute), 3)
+	for _, s := range b.states {
+		if s.Shard == "0" && s.Count != 5 {
+			t.Errorf("an older state took the place of the newer: %v", s)
+		}
+	}
+	if told := c.done(b, failed); len(told) != 0 {
+		t.Errorf("told %v of the second failure", told)
+	}
+	b = mustNext(t, c, after(2*time.Minute), 3)
+	if told := c.done(b, failed); len(told) != 3 || c.waiting != 0 {
+		t.Errorf("told %v of the third failure, %d waiting, want all and none", told, c.waiting)
+	}
+	mustNotNext(t, c, after(time.Hour))
+}
+
+func TestCoalescerBounds(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(3, 2)
+	for i, counter := range []string{"a", "b", "c"} {
+		if !c.add(after(0), counter, State{"0", 1, at(1)}, i) {
+			t.Fatalf("add %d refused", i)
+		}
+	}
+	if c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
+		t.Error("a fourth was taken, want at most three")
+	}
+	first := mustNext(t, c, after(0), 1)
+	mustNext(t, c, after(0), 1)
+	mustNotNext(t, c, after(0)) // two in flight
+	if _, ok := c.wake(); ok {
+		t.Error("to be woken while nothing can start")
+	}
+	if c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
+		t.Error("those in flight don't count as waiting")
+	}
+	c.done(first, committed)
+	mustNext(t, c, after(0), 1)
+	if !c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
+		t.Error("no room after one was told")
+	}
+}
+
+func TestCoalescerDrains(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	c.done(mustNext(t, c, after(0), 1), committed)
+	c.add(after(1), "a", State{"0", 2, at(2)}, 2)
+	mustNotNext(t, c, after(1))
+	c.drain()
+	mustNext(t, c, after(1), 1)
+}
+
+// Whatever happens, every waiter is told once, whoever is told of success had its state flushed, or a newer one of the
+// same shard, and no counter has two flushes at a time or two starts within its interval.
+func TestCoalescerProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCoalescer(1000, rapid.IntRange(1, 3).Draw(t, "flights"))
+		now := after(0)
+		told := map[int]int{}
+		flushed := map[string]time.Time{}
+		waitsFor := map[int]string{}
+		since := map[int]time.Time{}
+		lastStart := map[string]time.Time{}
+		var flights []batch[int]
+		added := 0
+		finish := func(o outcome) {
+			i := rapid.IntRange(0, len(flights)-1).Draw(t, "which")
+			b := flights[i]
+			flights = append(flights[:i:i], flights[i+1:]...)
+			success := o == committed || o == contested
+			for _, s := range b.states {
+				if key := b.counter + s.Shard; success && s.AsOf.After(flushed[key]) {
+					flushed[key] = s.AsOf
+				}
+			}
+			for _, w := range c.done(b, o) {
+				told[w]++
+				if success && flushed[waitsFor[w]].Before(since[w]) {
+					t.Fatalf("waiter %d was told of success before its state was flushed", w)
+				}
+			}
+		}
+		begin := func() {
+			b, ok := c.next(now)
+			if !ok {
+				return
+			}
+			for _, other := range flights {
+				if other.counter == b.counter {
+					t.Fatalf("two flushes of %s at a time", b.counter)
+				}
+			}
+			if last, ok := lastStart[b.counter]; ok && now.Sub(last) < c.least {
+				t.Fatalf("two flushes of %s within %v", b.counter, now.Sub(last))
+			}
+			lastStart[b.counter] = now
+			flights = append(flights, b)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				counter, shard := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "counter"), fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "shard"))
+				asOf := at(rapid.IntRange(1, 100).Draw(t, "asOf"))
+				if c.add(now, counter, State{shard, 1, asOf}, added) {
+					waitsFor[added], since[added] = counter+shard, asOf
+					added++
+				}
+			},
+			"start": func(*rapid.T) { begin() },
+			"finish": func(t *rapid.T) {
+				if len(flights) == 0 {
+					t.Skip()
+				}
+				finish(rapid.SampledFrom([]outcome{committed, contested, failed}).Draw(t, "outcome"))
+			},
+			"time": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)
+			},
+		})
+		for len(flights) > 0 || c.waiting > 0 {
+			now = now.Add(10 * time.Second)
+			begin()
+			for len(flights) > 0 {
+				finish(committed)
+			}
+		}
+		for w := range added {
+			if told[w] != 1 {
+				t.Fatalf("waiter %d was told %d times", w, told[w])
+			}
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package rollup
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// ErrPoison says that an event can never be counted, so that delivering it again helps nobody: it is to be logged and
+// acknowledged. Reconcile covers what it carried.
+var ErrPoison = errors.New("event can never be counted")
+
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
+// JSON by its content type. countField is the field of a shard that holds its count. Names are taken from the documents
+// in the event, never from its headers. Every error is an [ErrPoison].
+func Decode(contentType string, data []byte, countField string) (Change, error) {
+	var event firestoredata.DocumentEventData
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return Change{}, fmt.Errorf("%w: content type %q: %w", ErrPoison, contentType, err)
+	}
+	switch mediaType {
+	case "application/protobuf", "application/x-protobuf":
+		err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, &event)
+	case "application/json":
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, &event)
+	default:
+		err = fmt.Errorf("content type %q: want application/protobuf or application/json", contentType)
+	}
+	if err != nil {
+		return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
+	}
+
+	before, after := event.GetOldValue(), event.GetValue()
+	// An empty message stands for no document, in JSON above all.
+	if before.GetName() == "" {
+		before = nil
+	}
+	if after.GetName() == "" {
+		after = nil
+	}
+	name := after.GetName()
+	if after == nil {
+		name = before.GetName()
+	}
+	if before != nil && after != nil && before.GetName() != name {
+		return Change{}, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), name)
+	}
+	shard, ok := schema.ParseShardName(name)
+	if !ok {
+		return Change{}, fmt.Errorf("%w: document %q is not a shard", ErrPoison, name)
+	}
+	c := Change{Database: shard.Database, Collection: shard.Collection, Counter: shard.Counter, Shard: shard.Shard}
+	if before != nil {
+		// What it held doesn't matter to the ledger, so it may be anything. When a deleted one was there does.
+		if c.Before, err = version(before, countField); c.Before == nil && after == nil {
+			return Change{}, fmt.Errorf("%w: old value: %w", ErrPoison, err)
+		}
+	}
+	if after != nil {
+		if c.After, err = version(after, countField); err != nil {
+			return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
+		}
+	}
+	return c, nil
+}
+
+// version is nil where there is no update time, and has no count where that isn't an integer; both are errors.
+func version(doc *firestoredata.Document, countField string) (*Version, error) {
+	if err := doc.GetUpdateTime().CheckValid(); err != nil {
+		return nil, fmt.Errorf("update time of %q: %w", doc.GetName(), err)
+	}
+	v := &Version{Updated: doc.GetUpdateTime().AsTime()}
+	value, ok := doc.GetFields()[countField]
+	if !ok {
+		return v, nil
+	}
+	count, ok := value.GetValueType().(*firestoredata.Value_IntegerValue)
+	if !ok {
+		return v, fmt.Errorf("field %q of %q is not an integer", countField, doc.GetName())
+	}
+	v.Count = count.IntegerValue
+	return v, nil
+}

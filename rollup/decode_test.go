@@ -1,0 +1,147 @@
+package rollup
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const shardName = "projects/p/databases/(default)/documents/counters/post-123/shards/7"
+
+func shardDoc(name string, updated time.Time, count *firestoredata.Value) *firestoredata.Document {
+	doc := &firestoredata.Document{Name: name, CreateTime: timestamppb.New(at(1)), UpdateTime: timestamppb.New(updated)}
+	if count != nil {
+		doc.Fields = map[string]*firestoredata.Value{"count": count}
+	}
+	return doc
+}
+
+func integer(n int64) *firestoredata.Value {
+	return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: n}}
+}
+
+func text(s string) *firestoredata.Value {
+	return &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: s}}
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	change := func(before, after *Version) Change {
+		return Change{Database: "projects/p/databases/(default)", Collection: "counters", Counter: "post-123", Shard: "7", Before: before, After: after}
+	}
+	tests := []struct {
+		name       string
+		value, old *firestoredata.Document
+		want       Change
+		delta      int64
+		state      State
+	}{
+		{"created", shardDoc(shardName, at(10), integer(5)), nil,
+			change(nil, &Version{5, at(10)}), 5, State{"7", 5, at(10)}},
+		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)),
+			change(&Version{5, at(10)}, &Version{3, at(20)}), -2, State{"7", 3, at(20)}},
+		{"deleted", nil, shardDoc(shardName, at(20), integer(3)),
+			change(&Version{3, at(20)}, nil), -3, State{"7", 0, at(21)}},
+		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)),
+			change(&Version{5, at(10)}, &Version{0, at(20)}), -5, State{"7", 0, at(20)}},
+		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")),
+			change(&Version{0, at(10)}, &Version{3, at(20)}), 3, State{"7", 3, at(20)}},
+		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")),
+			change(&Version{0, at(20)}, nil), 0, State{"7", 0, at(21)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			event := &firestoredata.DocumentEventData{Value: tt.value, OldValue: tt.old}
+			binary, err := proto.Marshal(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			json, err := protojson.Marshal(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for contentType, data := range map[string][]byte{"application/protobuf": binary, "application/json; charset=utf-8": json} {
+				got, err := Decode(contentType, data, "count")
+				if err != nil {
+					t.Fatalf("%s: %v", contentType, err)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
+				}
+				if got.Delta() != tt.delta || got.State() != tt.state {
+					t.Errorf("%s: delta %d, state %v, want %d, %v", contentType, got.Delta(), got.State(), tt.delta, tt.state)
+				}
+			}
+		})
+	}
+}
+
+func TestDecodePoison(t *testing.T) {
+	t.Parallel()
+	binary := func(value, old *firestoredata.Document) string {
+		data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: value, OldValue: old})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	other := strings.Replace(shardName, "/7", "/8", 1)
+	noTime := shardDoc(shardName, at(1), integer(1))
+	noTime.UpdateTime = nil
+	const protobuf = "application/protobuf"
+	tests := []struct{ name, contentType, data string }{
+		{"not a protocol buffer", protobuf, "\xff\xff\xff"},
+		{"not JSON", "application/json", "{"},
+		{"content type unknown", "text/plain", ""},
+		{"content type malformed", ";;", ""},
+		{"no document", protobuf, ""},
+		{"not a shard", protobuf, binary(shardDoc("projects/p/databases/d/documents/counters/c", at(1), integer(1)), nil)},
+		{"deeper than a shard", protobuf, binary(shardDoc(shardName+"/a/b", at(1), integer(1)), nil)},
+		{"another subcollection", protobuf, binary(shardDoc(strings.Replace(shardName, "shards", "likes", 1), at(1), integer(1)), nil)},
+		{"empty id", protobuf, binary(shardDoc(strings.Replace(shardName, "post-123", "", 1), at(1), integer(1)), nil)},
+		{"two names", protobuf, binary(shardDoc(shardName, at(2), integer(2)), shardDoc(other, at(1), integer(1)))},
+		{"no update time", protobuf, binary(noTime, nil)},
+		{"no update time of a deletion", protobuf, binary(nil, noTime)},
+		{"a string", protobuf, binary(shardDoc(shardName, at(1), text("5")), nil)},
+		{"a double", protobuf, binary(shardDoc(shardName, at(1), &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: 5}}), nil)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Decode(tt.contentType, []byte(tt.data), "count")
+			if !errors.Is(err, ErrPoison) {
+				t.Errorf("Decode = %+v, %v, want ErrPoison", got, err)
+			}
+		})
+	}
+}
+
+// Whatever comes in, decoding neither panics nor lets anything through that could not be counted.
+func FuzzDecode(f *testing.F) {
+	created, _ := proto.Marshal(&firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), integer(5))})
+	deleted, _ := proto.Marshal(&firestoredata.DocumentEventData{OldValue: shardDoc(shardName, at(10), integer(5))})
+	json, _ := protojson.Marshal(&firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), integer(5))})
+	f.Add("application/protobuf", created)
+	f.Add("application/protobuf", deleted)
+	f.Add("application/json", json)
+	f.Fuzz(func(t *testing.T, contentType string, data []byte) {
+		c, err := Decode(contentType, data, "count")
+		if err != nil {
+			if !errors.Is(err, ErrPoison) {
+				t.Errorf("%v is not ErrPoison", err)
+			}
+			return
+		}
+		if s := c.State(); c.Counter == "" || s.Shard == "" || s.AsOf.IsZero() || strings.Contains(c.Counter+s.Shard, "/") {
+			t.Errorf("decoded %+v", c)
+		}
+	})
+}

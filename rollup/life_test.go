@@ -1,0 +1,242 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+func isContention(err error) bool { return errors.Is(err, rollup.ErrContention) }
+
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		counter  map[string]any // nil: no document at all
+		replaced any
+		shards   any // num_shards afterwards
+	}{
+		{"no total", map[string]any{"num_shards": 2}, nil, int64(2)},
+		{"numShards", map[string]any{"numShards": 2}, nil, nil},
+		{"a total that a blind trigger kept", map[string]any{"num_shards": 2, "total": 40}, int64(40), int64(2)},
+		{"a total that is right", map[string]any{"num_shards": 2, "total": 7}, nil, int64(2)},
+		{"no counter document", nil, nil, int64(2)},
+	}
+	for _, tt := range tests {
+		for _, how := range []string{"event", "reconcile"} {
+			t.Run(tt.name+" by "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				if tt.counter != nil {
+					w.must(w.counter().Set(w.ctx, tt.counter))
+				}
+				w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3}))
+				w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 0}))
+				w.inc(1, 4)
+				events := w.arrived()
+				if how == "event" {
+					w.apply(events[1])
+				} else if r, err := w.rollup.Reconcile(w.ctx, "c", false); err != nil || !r.Adopted || r.After != 7 {
+					t.Errorf("reconcile = %+v, %v", r, err)
+				}
+				w.total(7)
+				w.apply(events...) // late ones change nothing
+				w.total(7)
+				snap, err := w.ledger().Get(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := snap.Data()["replaced_total"]; got != tt.replaced {
+					t.Errorf("replaced_total = %v, want %v", got, tt.replaced)
+				}
+				snap, err = w.counter().Get(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := snap.Data()["num_shards"]; got != tt.shards {
+					t.Errorf("num_shards = %v, want %v", got, tt.shards)
+				}
+			})
+		}
+	}
+}
+
+// A shard written between the adoption's read of the shards and its commit is counted once.
+func TestAdoptionIsIsolated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.inc(0, 1)
+	events := w.arrived()
+	var once sync.Once
+	written := make(chan struct{})
+	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if len(req.GetTransaction()) > 0 {
+			once.Do(func() { // the adoption has read everything, and now commits
+				go func() {
+					defer close(written)
+					w.inc(1, 10) // waits for the adoption's locks
+				}()
+			})
+		}
+		return emulator.Verdict{}
+	})
+	w.apply(events...)
+	<-written
+	w.apply(w.arrived()...)
+	w.total(11)
+}
+
+func TestNothingIsMadeOfNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 3)
+	events := w.arrived()
+	w.must(w.shard(0).Delete(w.ctx))
+	w.must(w.counter().Delete(w.ctx))
+	if a := w.apply(append(events, w.arrived()...)...); !a.Gone {
+		t.Errorf("applied %+v to a counter that never was adopted", a)
+	}
+	if w.exists(w.counter()) || w.exists(w.ledger()) {
+		t.Error("a late event made a counter")
+	}
+	if r, err := w.rollup.Reconcile(w.ctx, "c", false); err != nil || !r.Gone {
+		t.Errorf("reconcile = %+v, %v", r, err)
+	}
+}
+
+// Deleted by hand: Firestore leaves shards and ledger behind, and neither brings the counter back.
+func TestDeletedByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	w.must(w.counter().Delete(w.ctx))
+	w.inc(0, 1)
+	events := w.arrived()
+	if a := w.apply(events...); !a.Gone {
+		t.Errorf("applied %+v", a)
+	}
+	if _, err := w.open().Apply(w.ctx, "c", events); err != nil { // one without a copy of the ledger
+		t.Error(err)
+	}
+	if r, err := w.rollup.Reconcile(w.ctx, "c", false); err != nil || !r.Gone {
+		t.Errorf("reconcile = %+v, %v", r, err)
+	}
+	if w.exists(w.counter()) {
+		t.Error("the counter is back")
+	}
+}
+
+// Deleted as the product does it, and made again under the same id: late events of the first one count nothing.
+func TestMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	make := func() {
+		w.must(w.fs.Batch().
+			Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}).
+			Create(w.shard(0), map[string]any{"count": 0}).
+			Create(w.ledger(), map[string]any{"shards": map[string]any{}, "base": 0, "ops": []string{}}).
+			Commit(w.ctx))
+	}
+	make()
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	w.inc(0, 4)
+	w.must(w.fs.Batch().Delete(w.shard(0)).Delete(w.ledger()).Delete(w.counter()).Commit(w.ctx))
+	old := w.arrived()
+	make()
+	w.apply(old...)
+	w.total(0)
+	w.inc(0, 1)
+	w.apply(append(w.arrived(), old...)...)
+	w.total(1)
+	w.apply(old...)
+	w.total(1)
+}
+
+func TestDeletedShardTakesItsCountOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.inc(0, 3)
+	w.inc(1, 4)
+	w.apply(w.arrived()...)
+	w.must(w.shard(1).Delete(w.ctx))
+	deleted := w.arrived()
+	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 10}))
+	made := w.arrived()
+	w.apply(made...)
+	w.total(13)
+	w.apply(deleted...) // late
+	w.total(13)
+	w.must(w.shard(1).Delete(w.ctx))
+	w.apply(w.arrived()...)
+	w.total(3)
+}
+
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name        string
+		do          func(w *world)
+		late, drift int64
+	}{
+		{"nothing", func(*world) {}, 0, 0},
+		{"lost events", func(w *world) { w.inc(0, 5); w.inc(1, 1) }, 6, 0},
+		{"a lost deletion", func(w *world) { w.must(w.shard(1).Delete(w.ctx)) }, -4, 0},
+		{"a shard no event told of", func(w *world) { w.must(w.shard(9).Set(w.ctx, map[string]any{"count": 2})) }, 2, 0},
+		{"somebody wrote the total", func(w *world) {
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(100)}}))
+		}, 0, 100},
+		{"somebody made the total a string", func(w *world) {
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: "seven"}}))
+		}, 0, -7},
+		{"both", func(w *world) {
+			w.inc(0, 5)
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(-1)}}))
+		}, 5, -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 3)
+			w.inc(1, 4)
+			w.apply(w.arrived()...)
+			w.total(7)
+			tt.do(w)
+			late := w.arrived()
+			want := 7 + tt.late
+			for _, dry := range []bool{true, true, false} {
+				r, err := w.rollup.Reconcile(w.ctx, "c", dry)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Late != tt.late || r.Drift != tt.drift || r.After != want || r.Repaired() != (tt.late != 0 || tt.drift != 0) {
+					t.Errorf("reconcile(dry %v) = %+v, want late %d, drift %d, after %d", dry, r, tt.late, tt.drift, want)
+				}
+			}
+			w.total(want)
+			w.apply(late...) // those that were only slow
+			w.total(want)
+			w.server.ResetStats()
+			if r, err := w.rollup.Reconcile(w.ctx, "c", false); err != nil || r.Repaired() {
+				t.Errorf("a second time: %+v, %v", r, err)
+			}
+			if s := w.server.Stats(); s.Writes != 0 || s.Reads > 3 {
+				t.Errorf("a counter that is right took %+v, want at most three reads", s)
+			}
+		})
+	}
+}

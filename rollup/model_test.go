@@ -1,0 +1,336 @@
+package rollup
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// model is one counter in a Firestore whose clock only moves on commits, with the real merge, coalescer and snapshot
+// around it. The plain map is shards: whatever happens, the total is in the end what they hold, plus the base.
+type model struct {
+	*rapid.T
+	clock int
+
+	exists bool // the counter's document
+	total  int64
+	ledger *schema.LedgerDoc       // nil: none
+	shards map[string]schema.Entry // :: shard id → count and update time
+
+	deletionTime bool // whether a delete event's old update time is the deletion's own
+	events       []State
+	snapshots    []snapshot
+	instances    []*instance
+	lost         bool // an event was dropped
+}
+
+// instance is one process of the roll-up: its coalescer, its copy of the ledger, and a flush that it prepared.
+type instance struct {
+	pending  coalescer[State]
+	copy     *schema.LedgerDoc
+	inFlight *batch[State]
+}
+
+func (m *model) now() time.Time { m.clock += 10; return at(m.clock) }
+
+// write commits shards at one time (a nil count deletes), and sends their events.
+func (m *model) write(writes map[string]*int64) {
+	now := m.now()
+	for id, count := range writes {
+		old, there := m.shards[id]
+		switch {
+		case count == nil && there:
+			delete(m.shards, id)
+			before := old.AsOf
+			if m.deletionTime {
+				before = now
+			}
+			m.send(Change{Shard: id, Before: &Version{old.Count, before}}.State())
+		case count != nil && (!there || old.Count != *count): // a no-op write has no event and no new time
+			m.shards[id] = schema.Entry{Count: *count, AsOf: now}
+			m.send(Change{Shard: id, After: &Version{*count, now}}.State())
+		}
+	}
+}
+
+func (m *model) send(s State) {
+	if m.lost && rapid.IntRange(0, 4).Draw(m.T, "drop") == 0 {
+		return
+	}
+	for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(m.T, "copies") {
+		m.events = append(m.events, s)
+	}
+}
+
+// read is what Client.read does: the ledger, after adoption where there is none.
+func (m *model) read() *schema.LedgerDoc {
+	if m.ledger == nil && (m.exists || len(m.shards) > 0) {
+		now := m.now()
+		m.ledger = &schema.LedgerDoc{Shards: maps.Clone(m.shards), Created: now, Updated: now}
+		m.exists, m.total = true, m.ledger.Sum()
+	}
+	if m.ledger == nil || !m.exists {
+		return nil
+	}
+	l := *m.ledger
+	l.Shards = maps.Clone(l.Shards)
+	return &l
+}
+
+// commit writes ledger entries and the total if the ledger is still the version of the copy.
+func (m *model) commit(l *schema.LedgerDoc, changed map[string]schema.Entry, total func(int64) int64) bool {
+	if m.ledger == nil || !m.exists || !m.ledger.Updated.Equal(l.Updated) {
+		return false
+	}
+	maps.Copy(m.ledger.Shards, changed)
+	m.ledger.Updated = m.now()
+	m.total = total(m.total)
+	return true
+}
+
+// flush is what Client.apply does, with whatever the others did since the copy was read in between.
+func (m *model) flush(in *instance, states []State) {
+	for {
+		if in.copy == nil {
+			if in.copy = m.read(); in.copy == nil {
+				return
+			}
+		}
+		changed, delta := merge(in.copy, in.copy.Created, states)
+		if len(changed) == 0 {
+			return
+		}
+		if m.commit(in.copy, changed, func(total int64) int64 { return total + delta }) {
+			maps.Copy(in.copy.Shards, changed)
+			in.copy.Updated = m.ledger.Updated
+			if rapid.IntRange(0, 4).Draw(m.T, "lose the answer") > 0 {
+				return
+			}
+		}
+		in.copy = nil
+	}
+}
+
+func (m *model) applySnapshot(s snapshot) {
+	had := m.ledger != nil
+	l := m.read()
+	if l == nil || !had || !s.at.After(l.Created) {
+		return
+	}
+	changed, delta := merge(l, time.Time{}, s.statesFor(l))
+	m.commit(l, changed, func(int64) int64 { return l.Sum() + delta })
+}
+
+func (m *model) snapshot() snapshot {
+	s := snapshot{at: m.now(), there: map[string]bool{}}
+	for id, e := range m.shards {
+		s.there[id] = true
+		s.states = append(s.states, State{id, e.Count, e.AsOf})
+	}
+	return s
+}
+
+func (m *model) pick(ids map[string]schema.Entry) string {
+	if len(ids) == 0 {
+		m.Skip("no shard")
+	}
+	var names []string
+	for i := range 6 {
+		if _, ok := ids[fmt.Sprint(i)]; ok {
+			names = append(names, fmt.Sprint(i))
+		}
+	}
+	return rapid.SampledFrom(names).Draw(m.T, "shard")
+}
+
+func count(n int64) *int64 { return &n }
+
+func (m *model) zeroes(n int) map[string]*int64 {
+	writes := map[string]*int64{}
+	for i := range n {
+		writes[fmt.Sprint(i)] = count(0)
+	}
+	return writes
+}
+
+func (m *model) nothings() map[string]*int64 {
+	writes := map[string]*int64{}
+	for id := range m.shards {
+		writes[id] = nil
+	}
+	return writes
+}
+
+func TestModel(t *testing.T) {
+	t.Parallel()
+	for range 15 { // a check is a hundred walks, and some mistakes show in one of a few hundred
+		rapid.Check(t, walkModel)
+	}
+}
+
+func walkModel(t *rapid.T) {
+	m := &model{T: t, shards: map[string]schema.Entry{}}
+	m.deletionTime = rapid.Bool().Draw(t, "an old update time is the deletion's own")
+	m.lost = rapid.Bool().Draw(t, "events get lost")
+	clock := time.Unix(0, 0)
+	for range rapid.IntRange(1, 3).Draw(t, "instances") {
+		m.instances = append(m.instances, &instance{pending: coalescer[State]{
+			least: time.Second, most: 5 * time.Second, maxWaiting: 50, maxFlights: 1, maxFailures: 2, backlogs: map[string]*backlog[State]{},
+		}})
+	}
+	deliver := func() {
+		i := rapid.IntRange(0, len(m.events)-1).Draw(m.T, "event")
+		in := rapid.SampledFrom(m.instances).Draw(m.T, "to")
+		if in.pending.add(clock, "c", m.events[i], m.events[i]) {
+			m.events = append(m.events[:i:i], m.events[i+1:]...)
+		}
+	}
+	step := func(in *instance) {
+		if in.inFlight == nil {
+			if b, ok := in.pending.next(clock); ok {
+				in.inFlight = &b
+			}
+			return
+		}
+		b := *in.inFlight
+		in.inFlight = nil
+		if rapid.IntRange(0, 4).Draw(m.T, "contention") == 0 {
+			m.events = append(m.events, in.pending.done(b, failed)...) // an unacknowledged event comes again
+			return
+		}
+		m.flush(in, b.states)
+		in.pending.done(b, rapid.SampledFrom([]outcome{committed, contested}).Draw(m.T, "outcome"))
+	}
+	actions := map[string]func(*rapid.T){
+		"increment": func(*rapid.T) {
+			id := m.pick(m.shards)
+			m.write(map[string]*int64{id: count(m.shards[id].Count + rapid.Int64Range(-3, 5).Draw(m.T, "by"))})
+		},
+		"deliver": func(t *rapid.T) {
+			if len(m.events) == 0 {
+				t.Skip()
+			}
+			deliver()
+		},
+		"flush": func(*rapid.T) { step(rapid.SampledFrom(m.instances).Draw(m.T, "instance")) },
+		"time":  func(*rapid.T) { clock = clock.Add(700 * time.Millisecond) },
+		"kill": func(*rapid.T) { // an instance: what it held comes again
+			in := rapid.SampledFrom(m.instances).Draw(m.T, "instance")
+			for _, b := range in.pending.backlogs {
+				m.events = append(m.events, b.waiters...)
+			}
+			if in.inFlight != nil {
+				m.events = append(m.events, in.inFlight.waiters...)
+			}
+			fresh := in.pending
+			fresh.backlogs, fresh.queue, fresh.waiting, fresh.flights = map[string]*backlog[State]{}, nil, 0, 0
+			*in = instance{pending: fresh}
+		},
+		"create": func(t *rapid.T) {
+			if m.exists {
+				t.Skip()
+			}
+			if len(m.shards) > 0 || m.ledger != nil { // leftovers go first, in a commit of their own
+				m.write(m.nothings())
+				m.ledger = nil
+			}
+			m.write(m.zeroes(rapid.IntRange(1, 4).Draw(m.T, "shards")))
+			base := rapid.SampledFrom([]int64{0, 0, 100}).Draw(m.T, "base")
+			m.exists, m.total = true, base
+			m.ledger = &schema.LedgerDoc{Shards: map[string]schema.Entry{}, Base: base, Created: at(m.clock), Updated: at(m.clock)}
+		},
+		"create by snippet": func(t *rapid.T) {
+			if m.exists || len(m.shards) > 0 || m.ledger != nil {
+				t.Skip()
+			}
+			m.write(m.zeroes(rapid.IntRange(1, 4).Draw(m.T, "shards")))
+			m.exists, m.total = true, rapid.Int64Range(0, 50).Draw(m.T, "total")
+		},
+		"delete": func(t *rapid.T) {
+			if !m.exists {
+				t.Skip()
+			}
+			m.write(m.nothings())
+			m.exists, m.ledger = false, nil
+		},
+		"delete by hand": func(*rapid.T) { m.exists = false },
+		"reset": func(t *rapid.T) {
+			if !m.exists || m.ledger == nil {
+				t.Skip()
+			}
+			writes := map[string]*int64{}
+			for id := range m.shards {
+				writes[id] = count(0)
+			}
+			m.write(writes)
+			m.total -= m.ledger.Base
+			m.ledger.Base, m.ledger.Updated = 0, m.now()
+		},
+		"shrink": func(t *rapid.T) {
+			from, to := m.pick(m.shards), m.pick(m.shards)
+			if from == to {
+				t.Skip()
+			}
+			m.write(map[string]*int64{to: count(m.shards[to].Count + m.shards[from].Count), from: nil})
+		},
+		"reconcile reads": func(*rapid.T) { m.snapshots = append(m.snapshots, m.snapshot()) },
+		"reconcile applies": func(t *rapid.T) {
+			if len(m.snapshots) == 0 {
+				t.Skip()
+			}
+			i := rapid.IntRange(0, len(m.snapshots)-1).Draw(m.T, "snapshot")
+			m.applySnapshot(m.snapshots[i])
+			m.snapshots = append(m.snapshots[:i:i], m.snapshots[i+1:]...)
+		},
+		"somebody writes the total": func(t *rapid.T) {
+			if !m.lost || !m.exists {
+				t.Skip()
+			}
+			m.total += 7
+		},
+	}
+	for _, often := range []string{"increment", "deliver", "flush"} { // actions are drawn evenly
+		for i := range 4 {
+			actions[fmt.Sprint(often, i)] = actions[often]
+		}
+	}
+	t.Repeat(actions)
+
+	// Everything arrives in the end, in any order.
+	for busy := true; busy; {
+		for len(m.events) > 0 {
+			deliver()
+			for _, in := range m.instances {
+				step(in)
+			}
+			clock = clock.Add(10 * time.Second)
+		}
+		busy = false
+		for _, in := range m.instances {
+			clock = clock.Add(10 * time.Second)
+			step(in)
+			busy = busy || in.inFlight != nil || in.pending.waiting > 0 || len(m.events) > 0
+		}
+	}
+	for _, s := range m.snapshots {
+		m.applySnapshot(s)
+	}
+	if m.lost {
+		m.read()
+		m.applySnapshot(m.snapshot())
+	}
+	if m.exists && m.ledger != nil {
+		want := m.ledger.Base
+		for _, e := range m.shards {
+			want += e.Count
+		}
+		if m.total != want {
+			t.Fatalf("total %d, want %d", m.total, want)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// roller starts one more instance.
+func (w *world) roller(pace rollup.Pace) *rollup.Roller {
+	w.t.Helper()
+	r := rollup.NewRoller(w.open(), pace, slog.New(slog.DiscardHandler))
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return r
+}
+
+func change(s rollup.State) rollup.Change {
+	return rollup.Change{Counter: "c", Shard: s.Shard, After: &rollup.Version{Count: s.Count, Updated: s.AsOf}}
+}
+
+// load writes shards until the context ends, about rate a second, and has every event counted by one of the rollers. It
+// returns what was added.
+func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Roller) int64 {
+	w.t.Helper()
+	var deliveries sync.WaitGroup
+	defer w.server.OnChange(func(c emulator.Change) {
+		shard := strings.TrimPrefix(c.Name, "projects/p/databases/(default)/documents/counters/c/shards/")
+		if shard == c.Name {
+			return
+		}
+		s := rollup.State{Shard: shard, Count: c.New.GetFields()["count"].GetIntegerValue(), AsOf: c.CommitTime}
+		roller := rollers[rand.IntN(len(rollers))]
+		deliveries.Go(func() {
+			for roller.Add(context.WithoutCancel(ctx), change(s)) != nil {
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	})()
+	var added atomic.Int64
+	var writers sync.WaitGroup
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		<-tick.C
+		writers.Go(func() {
+			w.inc(rand.IntN(shards), 1)
+			added.Add(1)
+		})
+	}
+	writers.Wait()
+	w.arrived() // every change has been told
+	deliveries.Wait()
+	return added.Load()
+}
+
+// commitsOnCounter counts the commits on counters/c from now on.
+func (w *world) commitsOnCounter() *atomic.Int64 {
+	var n atomic.Int64
+	w.t.Cleanup(w.server.OnChange(func(c emulator.Change) {
+		if strings.HasSuffix(c.Name, "/documents/counters/c") {
+			n.Add(1)
+		}
+	}))
+	return &n
+}
+
+// However many events come in, a counter's document is written once per interval and instance, and once more.
+func TestRollerCommitsOncePerInterval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(20)
+	w.apply(w.arrived()...)
+	r := w.roller(rollup.Pace{Interval: 250 * time.Millisecond})
+	commits := w.commitsOnCounter()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	started := time.Now()
+	added := w.load(ctx, 500, 20, []*rollup.Roller{r})
+	most := int64(time.Since(started)/(250*time.Millisecond)) + 1
+	if n := commits.Load(); n > most || n == 0 {
+		t.Errorf("%d commits on the counter for %d events in %v, want at most %d", n, added, time.Since(started), most)
+	}
+	w.total(added)
+}
+
+// Several instances on one hot counter slow each other down: three stay under two commits per interval altogether,
+// once they have settled.
+func TestRollersShareACounter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(20)
+	w.apply(w.arrived()...)
+	const interval = 200 * time.Millisecond
+	var rollers []*rollup.Roller
+	for range 3 {
+		rollers = append(rollers, w.roller(rollup.Pace{Interval: interval, Most: 5 * interval}))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*interval)
+	defer cancel()
+	added := w.load(ctx, 300, 20, rollers)
+	commits := w.commitsOnCounter()
+	ctx, cancel = context.WithTimeout(t.Context(), 15*interval)
+	defer cancel()
+	started := time.Now()
+	added += w.load(ctx, 300, 20, rollers)
+	intervals := int64(time.Since(started) / interval)
+	if n := commits.Load(); n >= 2*intervals {
+		t.Errorf("%d commits on the counter in %d intervals, want under two each", n, intervals)
+	}
+	w.total(added)
+}
+
+// Counters are flushed side by side, up to a bound.
+func TestRollerFlushesCountersSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.roller(rollup.Pace{Flushes: 3})
+	for i := range 6 {
+		w.must(w.fs.Doc(fmt.Sprintf("counters/c%d", i)).Set(w.ctx, map[string]any{"num_shards": 1}))
+		if _, err := w.rollup.Reconcile(w.ctx, fmt.Sprintf("c%d", i), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arrived, release := make(chan struct{}, 10), make(chan struct{})
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		arrived <- struct{}{}
+		<-release
+		return emulator.Verdict{}
+	})
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			s := change(rollup.State{Shard: "0", Count: 1, AsOf: time.Now().Add(time.Second)})
+			s.Counter = fmt.Sprintf("c%d", i)
+			if err := r.Add(w.ctx, s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		<-arrived
+	}
+	select {
+	case <-arrived:
+		t.Error("a fourth flush at a time")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(release)
+	all.Wait()
+}
+
+// What waits for its interval when the roller is closed is flushed.
+func TestRollerCloseFlushes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	r := rollup.NewRoller(w.rollup, rollup.Pace{Interval: 4 * time.Second}, slog.New(slog.DiscardHandler))
+	add := func() {
+		for _, s := range w.arrived() {
+			if err := r.Add(w.ctx, change(s)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	add()
+	w.inc(0, 5)
+	var all sync.WaitGroup
+	started := time.Now()
+	all.Go(add)
+	time.Sleep(50 * time.Millisecond) // waits now
+	if err := r.Close(w.ctx); err != nil {
+		t.Error(err)
+	}
+	all.Wait()
+	if waited := time.Since(started); waited > 3*time.Second {
+		t.Errorf("waited %v, as if nobody had closed it", waited)
+	}
+	w.total(5)
+	if err := r.Add(w.ctx, change(rollup.State{Shard: "0", Count: 6, AsOf: time.Now()})); !errors.Is(err, rollup.ErrClosed) {
+		t.Errorf("after Close: %v, want ErrClosed", err)
+	}
+}
+
+// When the time to close runs out, those who wait are told so.
+func TestRollerCloseGivesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	r := rollup.NewRoller(w.rollup, rollup.Pace{}, slog.New(slog.DiscardHandler))
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		time.Sleep(20 * time.Millisecond)
+		return emulator.Verdict{Before: status.Error(codes.Unavailable, "down")}
+	})
+	told := make(chan error, 1)
+	go func() {
+		told <- r.Add(w.ctx, change(rollup.State{Shard: "0", Count: 6, AsOf: time.Now().Add(time.Second)}))
+	}()
+	time.Sleep(50 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
+	defer cancel()
+	if err := r.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close = %v, want its context's error", err)
+	}
+	if err := <-told; err == nil {
+		t.Error("told that it was counted")
+	}
+}
+
+// One event's deadline ends its own waiting, and nobody else's.
+func TestRollerOneGivesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.apply(w.arrived()...)
+	r := w.roller(rollup.Pace{Interval: 300 * time.Millisecond})
+	w.inc(0, 1)
+	for _, s := range w.arrived() {
+		if err := r.Add(w.ctx, change(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.inc(0, 1)
+	first := w.arrived()[0]
+	w.inc(1, 1)
+	second := w.arrived()[0]
+	var all sync.WaitGroup
+	all.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Millisecond)
+		defer cancel()
+		if err := r.Add(ctx, change(first)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("err = %v, want its context's error", err)
+		}
+	})
+	all.Go(func() {
+		if err := r.Add(w.ctx, change(second)); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Wait()
+	w.total(3)
+}
