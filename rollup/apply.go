@@ -29,8 +29,8 @@ type Applied struct {
 	// Oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's.
 	Oldest time.Time
 
-	// Contested: somebody else has written the ledger since this client last did, or while it tried to.
-	Contested bool
+	// Others is how many flushes others made since this client's last one, as far as it knows: 0 when it is alone.
+	Others int64
 	// Gone: there is no such counter, so there is nothing to count for.
 	Gone bool
 }
@@ -39,9 +39,9 @@ type Applied struct {
 // for the same counter reads its own.
 type ledgerCopy struct {
 	*schema.LedgerDoc
-	// contested: others wrote it lately, so that a commit on this copy's condition would likely fail, and load the
-	// documents for nothing. The ledger is read first then.
-	contested bool
+	// shared: others wrote it between this client's last two flushes, so that a commit on this copy's condition would
+	// likely fail, and load the documents for nothing. The ledger is read first then.
+	shared bool
 }
 
 // Apply counts states in a counter's total, each exactly once however often it is applied, in one commit. A counter
@@ -59,9 +59,9 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 	var a Applied
 	var err error
 	known := c.take(counter)
+	last := known // as of this client's last flush
 	for attempt := range attempts {
-		if known == nil || known.contested || attempt > 0 {
-			before := known
+		if known == nil || known.shared || attempt > 0 {
 			if known, err = c.read(ctx, counter); err != nil {
 				return a, err
 			}
@@ -69,10 +69,10 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 				a.Gone = true
 				return a, nil
 			}
-			if before != nil && !before.Updated.Equal(known.Updated) {
-				a.Contested = true
+			if last != nil && last.Created.Equal(known.Created) {
+				a.Others = known.Flushes - last.Flushes
 			}
-			known.contested = a.Contested
+			known.shared = a.Others > 0
 		}
 		changed, delta := merge(known.LedgerDoc, known.Created, states)
 		if len(changed) == 0 {
@@ -83,6 +83,7 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 		resp, err = c.db.Commit(ctx, c.writes(counter, known.LedgerDoc, changed, delta))
 		if err == nil {
 			maps.Copy(known.Shards, changed)
+			known.Flushes++
 			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
 			c.put(counter, known)
 			a.Shards, a.Delta, a.Oldest = len(changed), delta, oldest(changed)
@@ -90,7 +91,7 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 		}
 		switch conn.KindOf(err) {
 		case conn.Conflict:
-			a.Contested = true // or the counter is gone, which the read will tell
+			// Somebody else's commit came first, or the counter is gone: the read will tell.
 		case conn.Doubtful:
 			// Applied or not: the ledger knows.
 			if err := pause(ctx, attempt); err != nil {
@@ -108,6 +109,8 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 // writes is one flush: what changed in the ledger, if it is still the version that was read, and the total.
 func (c *Client) writes(counter string, l *schema.LedgerDoc, changed map[string]schema.Entry, delta int64) []*firestorepb.Write {
 	fields, mask := schema.EntryFields(changed)
+	fields[schema.LedgerFlushes] = schema.Int(l.Flushes + 1)
+	mask = append(mask, schema.LedgerFlushes)
 	return []*firestorepb.Write{
 		schema.Update(c.layout.LedgerOf(counter), schema.UpdatedAtTime(l.Updated), fields, mask),
 		schema.Update(c.layout.Counter(counter), schema.Exists(true), nil, nil,

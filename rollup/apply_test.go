@@ -196,7 +196,7 @@ func TestApplyReadsTheLedgerOnlyWithoutACopy(t *testing.T) {
 	w.inc(0, 1)
 	states := w.arrived()
 	w.server.ResetStats()
-	if a := w.apply(states...); a.Contested || a.Shards != 1 || a.Delta != 1 {
+	if a := w.apply(states...); a.Others != 0 || a.Shards != 1 || a.Delta != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	if s := w.server.Stats(); s.Reads != 0 || s.Commits != 1 || s.Writes != 2 {
@@ -215,13 +215,13 @@ func TestApplySeesThatOthersWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.inc(0, 1)
-	if a := w.apply(w.arrived()...); !a.Contested {
-		t.Error("a lost condition was not reported")
+	if a := w.apply(w.arrived()...); a.Others != 1 {
+		t.Errorf("applied %+v, want one flush by another", a)
 	}
 	w.inc(0, 1)
 	// It looks before it commits now, and finds that nobody else has written.
-	if a := w.apply(w.arrived()...); a.Contested {
-		t.Error("contested, although nobody else wrote")
+	if a := w.apply(w.arrived()...); a.Others != 0 {
+		t.Errorf("applied %+v, although nobody else wrote", a)
 	}
 	w.total(3)
 }

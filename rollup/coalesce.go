@@ -8,9 +8,10 @@ import (
 // coalescer decides which states are flushed together, and when. It holds no clock and starts nothing: whoever drives it
 // says what time it is. W is who waits for a state to be counted.
 //
-// A counter has at most one flush in flight, and flushes of it start at least an interval apart, its own: doubled up to
-// the most whenever others turn out to write the same ledger or the document is contended, halved down to the least by
-// every flush that meets neither. Instances that share a hot counter thereby slow each other down.
+// A counter has at most one flush in flight, and flushes of it start at least an interval apart. When others turn out
+// to flush the same counter, the interval becomes this instance's fair share: with three instances each flushes every
+// third time, so that together they still write about once per least interval. Contention doubles it, and success eases
+// it back.
 type coalescer[W any] struct {
 	least, most time.Duration // of an interval
 	maxWaiting  int           // waiters, those in flight included
@@ -46,10 +47,10 @@ type batch[W any] struct {
 type outcome int
 
 const (
-	committed outcome = iota // and nobody else wrote
-	contested                // committed, and others write the same ledger
-	failed                   // not committed: to go again
-	hopeless                 // not committed, and going again will not help
+	committed outcome = iota
+	unchanged         // there was nothing to commit
+	failed            // not committed: to go again
+	hopeless          // not committed, and going again will not help
 )
 
 // add queues a state, and reports false when too many wait already.
@@ -101,20 +102,27 @@ func (c *coalescer[W]) wake() (time.Time, bool) {
 	return c.queue[0].due, true
 }
 
-// done takes a flush back, and returns those who need not wait any longer. They are to be told of success where the
-// flush was committed, and else of failure; a failed flush goes again with what has come meanwhile, and its waiters
-// wait on, until too many have failed in a row.
-func (c *coalescer[W]) done(flush batch[W], o outcome) (told []W) {
+// done takes a flush back, with how many flushes others made since the last one of this instance, and returns those who
+// need not wait any longer. They are to be told of success where the flush was committed, and else of failure; a failed
+// flush goes again with what has come meanwhile, and its waiters wait on, until too many have failed in a row.
+func (c *coalescer[W]) done(now time.Time, flush batch[W], o outcome, others int64) (told []W) {
 	c.flights--
 	b := c.backlogs[flush.counter]
-	if o == committed {
-		b.interval = max(c.least, b.interval/2)
-	} else {
-		b.interval = min(c.most, b.interval*2)
-	}
-	b.due = flush.started.Add(b.interval)
 	switch o {
-	case committed, contested, hopeless:
+	case unchanged: // no write was taken: what comes next need not wait
+		b.due = flush.started
+	case committed:
+		b.interval = max(c.share(others), b.interval/2)
+		if b.due = flush.started.Add(b.interval); others > 0 {
+			// Counted from the end, those who got into each other's way move apart.
+			b.due = now.Add(b.interval)
+		}
+	case failed, hopeless:
+		b.interval = min(c.most, b.interval*2)
+		b.due = now.Add(c.least) // what waits has waited for an interval already
+	}
+	switch o {
+	case committed, unchanged, hopeless:
 		b.failures = 0
 		told = flush.waiters
 	case failed:
@@ -131,6 +139,16 @@ func (c *coalescer[W]) done(flush batch[W], o outcome) (told []W) {
 	c.waiting -= len(told)
 	heap.Push(&c.queue, b)
 	return told
+}
+
+// share is the interval at which this instance and as many others write once per least interval, and a quarter less than
+// that, so that they find room for each other.
+func (c *coalescer[W]) share(others int64) time.Duration {
+	if others == 0 {
+		return c.least
+	}
+	others = min(others, int64(c.most/c.least)) // no overflow
+	return min(c.most, c.least*time.Duration(others+1)*5/4)
 }
 
 // drain makes everything due, now and from now on.

@@ -43,7 +43,7 @@ func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	c := newCoalescer(10, 10)
 	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
 	b := mustNext(t, c, after(0), 1)
-	c.done(b, committed)
+	c.done(after(0), b, committed, 0)
 	// It stays quiet for an interval, and is forgotten.
 	mustNotNext(t, c, after(2*time.Second))
 	if len(c.backlogs) != 0 {
@@ -62,12 +62,12 @@ func TestCoalescerHotCounterWaitsForItsInterval(t *testing.T) {
 	c.add(after(time.Millisecond), "a", State{"0", 2, at(2)}, 2)
 	c.add(after(2*time.Millisecond), "a", State{"0", 3, at(3)}, 3)
 	mustNotNext(t, c, after(1500*time.Millisecond))
-	c.done(b, committed)
+	c.done(b.started, b, committed, 0)
 	b = mustNext(t, c, after(1500*time.Millisecond), 2)
 	if len(b.states) != 1 || b.states[0].Count != 3 {
 		t.Errorf("states %v, want the newest one of the shard", b.states)
 	}
-	c.done(b, committed)
+	c.done(b.started, b, committed, 0)
 	c.add(after(1600*time.Millisecond), "a", State{"0", 4, at(4)}, 4)
 	mustNotNext(t, c, after(2499*time.Millisecond))
 	if due, ok := c.wake(); !ok || !due.Equal(after(2500*time.Millisecond)) {
@@ -80,27 +80,44 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
 	now := after(0)
-	intervals := []struct {
+	const took = 100 * time.Millisecond // a flush
+	for i, tt := range []struct {
 		outcome outcome
-		want    time.Duration
+		others  int64
+		want    time.Duration // from the start of a flush to the next
 	}{
-		{contested, 2 * time.Second}, {contested, 4 * time.Second}, {contested, 5 * time.Second}, {contested, 5 * time.Second},
-		{committed, 2500 * time.Millisecond}, {committed, 1250 * time.Millisecond}, {committed, time.Second}, {committed, time.Second},
-		{failed, 2 * time.Second}, {hopeless, 4 * time.Second},
-	}
-	for i, tt := range intervals {
+		{committed, 0, time.Second},
+		// One more instance, two, and more than there is room for; counted from the end of the flush.
+		{committed, 1, 2500*time.Millisecond + took},
+		{committed, 2, 3750*time.Millisecond + took},
+		{committed, 40, 5*time.Second + took},
+		{committed, 1 << 62, 5*time.Second + took},
+		{committed, 0, 2500 * time.Millisecond}, {committed, 0, 1250 * time.Millisecond}, {committed, 0, time.Second}, {committed, 0, time.Second},
+		// A failed flush goes again after the least interval, and the one after it waits for longer.
+		{failed, 0, time.Second + took}, {failed, 0, time.Second + took}, {committed, 0, 2 * time.Second}, {committed, 0, time.Second},
+		{hopeless, 0, time.Second + took}, {committed, 0, time.Second},
+	} {
 		c.add(now, "a", State{"0", int64(i), at(i)}, i)
 		b, ok := c.next(now)
 		if !ok {
 			t.Fatalf("step %d: nothing to flush at the due time", i)
 		}
-		c.done(b, tt.outcome)
+		c.done(now.Add(took), b, tt.outcome, tt.others)
 		due, _ := c.wake()
 		if got := due.Sub(now); got != tt.want {
 			t.Errorf("step %d: next flush after %v, want %v", i, got, tt.want)
 		}
 		now = due
 	}
+}
+
+func TestCoalescerUnchangedTakesNoInterval(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	c.done(after(0), mustNext(t, c, after(0), 1), unchanged, 0)
+	c.add(after(1), "a", State{"0", 2, at(2)}, 2)
+	mustNext(t, c, after(1), 1)
 }
 
 func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
@@ -110,7 +127,7 @@ func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 	c.add(after(0), "a", State{"1", 1, at(1)}, 2)
 	b := mustNext(t, c, after(0), 2)
 	c.add(after(0), "a", State{"0", 4, at(4)}, 3) // older than the one in flight
-	if told := c.done(b, failed); len(told) != 0 {
+	if told := c.done(b.started, b, failed, 0); len(told) != 0 {
 		t.Errorf("told %v of the first failure", told)
 	}
 	b = mustNext(t, c, after(time.Minute), 3)
@@ -119,11 +136,11 @@ func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 			t.Errorf("an older state took the place of the newer: %v", s)
 		}
 	}
-	if told := c.done(b, failed); len(told) != 0 {
+	if told := c.done(b.started, b, failed, 0); len(told) != 0 {
 		t.Errorf("told %v of the second failure", told)
 	}
 	b = mustNext(t, c, after(2*time.Minute), 3)
-	if told := c.done(b, failed); len(told) != 3 || c.waiting != 0 {
+	if told := c.done(b.started, b, failed, 0); len(told) != 3 || c.waiting != 0 {
 		t.Errorf("told %v of the third failure, %d waiting, want all and none", told, c.waiting)
 	}
 	mustNotNext(t, c, after(time.Hour))
@@ -149,7 +166,7 @@ func TestCoalescerBounds(t *testing.T) {
 	if c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
 		t.Error("those in flight don't count as waiting")
 	}
-	c.done(first, committed)
+	c.done(after(0), first, committed, 0)
 	mustNext(t, c, after(0), 1)
 	if !c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
 		t.Error("no room after one was told")
@@ -160,7 +177,7 @@ func TestCoalescerDrains(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
 	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
-	c.done(mustNext(t, c, after(0), 1), committed)
+	c.done(after(0), mustNext(t, c, after(0), 1), committed, 0)
 	c.add(after(1), "a", State{"0", 2, at(2)}, 2)
 	mustNotNext(t, c, after(1))
 	c.drain()
@@ -168,7 +185,7 @@ func TestCoalescerDrains(t *testing.T) {
 }
 
 // Whatever happens, every waiter is told once, whoever is told of success had its state flushed, or a newer one of the
-// same shard, and no counter has two flushes at a time or two starts within its interval.
+// same shard, and no counter has two flushes at a time or one within an interval of one that wrote.
 func TestCoalescerProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -178,20 +195,23 @@ func TestCoalescerProperties(t *testing.T) {
 		flushed := map[string]time.Time{}
 		waitsFor := map[int]string{}
 		since := map[int]time.Time{}
-		lastStart := map[string]time.Time{}
+		lastCommit := map[string]time.Time{}
 		var flights []batch[int]
 		added := 0
 		finish := func(o outcome) {
 			i := rapid.IntRange(0, len(flights)-1).Draw(t, "which")
 			b := flights[i]
 			flights = append(flights[:i:i], flights[i+1:]...)
-			success := o == committed || o == contested
+			success := o != failed
 			for _, s := range b.states {
 				if key := b.counter + s.Shard; success && s.AsOf.After(flushed[key]) {
 					flushed[key] = s.AsOf
 				}
 			}
-			for _, w := range c.done(b, o) {
+			if o != unchanged {
+				lastCommit[b.counter] = b.started
+			}
+			for _, w := range c.done(now, b, o, rapid.Int64Range(0, 3).Draw(t, "others")) {
 				told[w]++
 				if success && flushed[waitsFor[w]].Before(since[w]) {
 					t.Fatalf("waiter %d was told of success before its state was flushed", w)
@@ -208,10 +228,9 @@ func TestCoalescerProperties(t *testing.T) {
 					t.Fatalf("two flushes of %s at a time", b.counter)
 				}
 			}
-			if last, ok := lastStart[b.counter]; ok && now.Sub(last) < c.least {
-				t.Fatalf("two flushes of %s within %v", b.counter, now.Sub(last))
+			if last, ok := lastCommit[b.counter]; ok && now.Sub(last) < c.least {
+				t.Fatalf("a flush of %s %v after one that committed", b.counter, now.Sub(last))
 			}
-			lastStart[b.counter] = now
 			flights = append(flights, b)
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -228,7 +247,7 @@ func TestCoalescerProperties(t *testing.T) {
 				if len(flights) == 0 {
 					t.Skip()
 				}
-				finish(rapid.SampledFrom([]outcome{committed, contested, failed}).Draw(t, "outcome"))
+				finish(rapid.SampledFrom([]outcome{committed, unchanged, failed}).Draw(t, "outcome"))
 			},
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)

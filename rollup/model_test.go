@@ -200,11 +200,11 @@ func walkModel(t *rapid.T) {
 		b := *in.inFlight
 		in.inFlight = nil
 		if rapid.IntRange(0, 4).Draw(m.T, "contention") == 0 {
-			m.events = append(m.events, in.pending.done(b, failed)...) // an unacknowledged event comes again
+			m.events = append(m.events, in.pending.done(clock, b, failed, 0)...) // an unacknowledged event comes again
 			return
 		}
 		m.flush(in, b.states)
-		in.pending.done(b, rapid.SampledFrom([]outcome{committed, contested}).Draw(m.T, "outcome"))
+		in.pending.done(clock, b, committed, rapid.Int64Range(0, 2).Draw(m.T, "others"))
 	}
 	actions := map[string]func(*rapid.T){
 		"increment": func(*rapid.T) {

@@ -183,15 +183,15 @@ func (r *Roller) flush(b batch[chan<- error]) {
 
 	o := committed
 	switch {
-	case err == nil && applied.Contested:
-		o = contested
+	case err == nil && applied.Shards == 0 && !applied.Gone:
+		o = unchanged
 	case err != nil && conn.KindOf(err) == conn.Permanent:
 		o = hopeless
 	case err != nil:
 		o = failed
 	}
 	r.mu.Lock()
-	told := r.pending.done(b, o)
+	told := r.pending.done(time.Now(), b, o, applied.Others)
 	r.mu.Unlock()
 	for _, w := range told {
 		w <- err
@@ -219,7 +219,7 @@ func (r *Roller) report(ctx context.Context, b batch[chan<- error], applied Appl
 	case applied.Gone:
 		r.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
 	default:
-		r.log.LogAttrs(ctx, slog.LevelInfo, "roll-up", append(attrs, slog.Bool("contested", applied.Contested))...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, "roll-up", append(attrs, slog.Int64("others", applied.Others))...)
 	}
 }
 

@@ -14,6 +14,8 @@ const (
 	LedgerBase     = "base"
 	LedgerOps      = "ops"
 	LedgerReplaced = "replaced_total"
+	LedgerFlushes  = "flushes"
+	LedgerImported = "imported"
 	entryCount     = "count"
 	entryAsOf      = "as_of"
 )
@@ -29,6 +31,8 @@ type LedgerDoc struct {
 	Base     int64            // what total holds beyond the shards
 	Ops      []string         // ids of the last commands that were applied, oldest first
 	Replaced *int64           // the total that adoption replaced, where there was one
+	Flushes  int64            // how often it was rolled up: tells an instance how many others write it
+	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
 
 	Created time.Time // the document's create_time: nothing older is counted for a shard that Shards doesn't know
 	Updated time.Time // the document's update_time: every commit's precondition
@@ -55,7 +59,7 @@ func (l *LedgerDoc) Fields() map[string]*firestorepb.Value {
 	for id, e := range l.Shards {
 		shards[entryKey(id)] = e.value()
 	}
-	fields := map[string]*firestorepb.Value{LedgerShards: Map(shards), LedgerBase: Int(l.Base), LedgerOps: opsValue(l.Ops)}
+	fields := map[string]*firestorepb.Value{LedgerShards: Map(shards), LedgerBase: Int(l.Base), LedgerOps: opsValue(l.Ops), LedgerFlushes: Int(l.Flushes)}
 	if l.Replaced != nil {
 		fields[LedgerReplaced] = Int(*l.Replaced)
 	}
@@ -68,7 +72,7 @@ func (l *LedgerDoc) Data() map[string]any {
 	for id, e := range l.Shards {
 		shards[entryKey(id)] = map[string]any{entryCount: e.Count, entryAsOf: e.AsOf}
 	}
-	data := map[string]any{LedgerShards: shards, LedgerBase: l.Base, LedgerOps: append([]string{}, l.Ops...)}
+	data := map[string]any{LedgerShards: shards, LedgerBase: l.Base, LedgerOps: append([]string{}, l.Ops...), LedgerFlushes: l.Flushes}
 	if l.Replaced != nil {
 		data[LedgerReplaced] = *l.Replaced
 	}
@@ -111,6 +115,7 @@ func opsValue(ids []string) *firestorepb.Value {
 func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
 	l := &LedgerDoc{
 		Base:    doc.GetFields()[LedgerBase].GetIntegerValue(),
+		Flushes: doc.GetFields()[LedgerFlushes].GetIntegerValue(),
 		Created: doc.GetCreateTime().AsTime(),
 		Updated: doc.GetUpdateTime().AsTime(),
 	}
@@ -119,6 +124,11 @@ func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
 	}
 	if v, ok := doc.GetFields()[LedgerReplaced].GetValueType().(*firestorepb.Value_IntegerValue); ok {
 		l.Replaced = &v.IntegerValue
+	}
+	imported := doc.GetFields()[LedgerImported].GetMapValue().GetFields()
+	l.Imported = make(map[string]int64, len(imported))
+	for source, v := range imported {
+		l.Imported[source] = v.GetIntegerValue()
 	}
 	shards := doc.GetFields()[LedgerShards].GetMapValue().GetFields()
 	l.Shards = make(map[string]Entry, len(shards))
