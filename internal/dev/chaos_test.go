@@ -1,0 +1,211 @@
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+)
+
+var (
+	chaosIncrements = flag.Int("chaos.increments", 3000, "increments of each chaos test")
+	chaosSeed       = flag.Uint64("chaos.seed", 0, "seed of the chaos tests' faults; 0 draws one")
+)
+
+// chaos is everything at once: instances that are killed, commits that fail or lose their answers, documents that take
+// only so many writes, and events that come twice and in any order.
+var chaos = Faults{
+	Duplicate: 0.3, Reorder: 0.5,
+	Abort: 0.1, Unavailable: 0.05, LoseAnswers: 0.05,
+	DocWriteRate: 50, CommitLatency: 2 * time.Millisecond,
+	KillEvery: time.Second,
+}
+
+// With every event delivered in the end, the totals are right without a reconcile.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	runChaos(t, chaos)
+}
+
+// With events lost for good, they are right after one reconcile.
+func TestChaosWithLostEvents(t *testing.T) {
+	t.Parallel()
+	faults := chaos
+	faults.Drop = 0.2
+	runChaos(t, faults)
+}
+
+func runChaos(t *testing.T, faults Faults) {
+	faults.Seed = *chaosSeed
+	if faults.Seed == 0 {
+		faults.Seed = rand.Uint64()
+	}
+	t.Logf("again with: -chaos.seed=%d", faults.Seed)
+	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR"}})
+	c := &chaosClients{System: s, t: t, client: s.client(t)}
+	c.makeSnippetsCounter()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var life sync.WaitGroup
+	life.Go(func() { c.live(ctx) })
+	var clients sync.WaitGroup
+	n := *chaosIncrements / 12
+	for i := range 4 {
+		clients.Go(func() { c.incrementWithKeys(i, n) })
+		clients.Go(func() { c.incrementWithout(n) })
+		clients.Go(func() { c.incrementShards(n) })
+	}
+	clients.Wait()
+	cancel()
+	life.Wait()
+
+	if err := s.SetFaults(Faults{}); err != nil {
+		t.Fatal(err)
+	}
+	settled, done := context.WithTimeout(t.Context(), time.Minute)
+	defer done()
+	if err := s.WaitForEvents(settled); err != nil {
+		t.Fatalf("events that are never acknowledged: %v (%+v)", err, s.Events())
+	}
+	if faults.Drop > 0 {
+		c.reconcile()
+	}
+	for _, counter := range []string{"keyed", "plain", "snippet", "life"} {
+		c.check(counter)
+	}
+	if got := sumOfShards(t, c.client, "keyed"); got != c.keyed.Load() {
+		t.Errorf("%d increments with keys succeeded, and %d are counted", c.keyed.Load(), got)
+	}
+	acked, unknown := c.acknowledged.Load(), c.unknown.Load()
+	if got := sumOfShards(t, c.client, "plain"); got < acked || got > acked+unknown {
+		t.Errorf("%d increments without keys were acknowledged, %d are unknown, and %d are counted", acked, unknown, got)
+	}
+	t.Logf("keyed %d; acknowledged %d, unknown %d; shard writes refused %d; events %+v", c.keyed.Load(), acked, unknown, c.refused.Load(), s.Events())
+}
+
+// chaosClients are the clients of a system in chaos.
+type chaosClients struct {
+	*System
+	t      *testing.T
+	client *firestore.Client
+
+	keyed, acknowledged, unknown, refused atomic.Int64
+}
+
+// incrementWithKeys increments n times, each until it succeeds.
+func (c *chaosClients) incrementWithKeys(client, n int) {
+	for i := range n {
+		key := fmt.Sprintf("client-%d-%d", client, i)
+		for {
+			code, err := c.post(c.t.Context(), "keyed", `{"by": 1}`, key)
+			if err == nil && code == http.StatusOK {
+				break
+			}
+			if err == nil && code < 500 && code != http.StatusTooManyRequests {
+				c.t.Errorf("increment with a key: %d", code)
+				return
+			}
+			time.Sleep(rand.N(20 * time.Millisecond))
+		}
+		c.keyed.Add(1)
+	}
+}
+
+// incrementWithout increments n times, once each.
+func (c *chaosClients) incrementWithout(n int) {
+	for range n {
+		code, err := c.post(c.t.Context(), "plain", "", "")
+		switch {
+		case err == nil && code == http.StatusOK:
+			c.acknowledged.Add(1)
+		case err == nil && code == http.StatusServiceUnavailable: // nothing was counted
+		case err != nil || code >= 500:
+			c.unknown.Add(1)
+		default:
+			c.t.Errorf("increment: %d", code)
+		}
+	}
+}
+
+// makeSnippetsCounter makes a counter as Google's snippets do.
+func (c *chaosClients) makeSnippetsCounter() {
+	c.t.Helper()
+	counter := c.client.Doc("counters/snippet")
+	c.insist(func(ctx context.Context) error {
+		_, err := counter.Set(ctx, map[string]any{"num_shards": 10})
+		return err
+	})
+	for n := range 10 {
+		c.insist(func(ctx context.Context) error {
+			_, err := counter.Collection("shards").Doc(fmt.Sprint(n)).Set(ctx, map[string]any{"count": 0})
+			return err
+		})
+	}
+}
+
+// insist does something that may be done twice until it succeeds.
+func (c *chaosClients) insist(do func(context.Context) error) {
+	c.t.Helper()
+	eventually(c.t, "a write succeeds", func() bool { return do(c.t.Context()) == nil })
+}
+
+// incrementShards increments shards as Google's snippets do. The plain client may count one twice, or not at all; the
+// total has to follow the shards in any case.
+func (c *chaosClients) incrementShards(n int) {
+	for range n {
+		shard := c.client.Doc(fmt.Sprintf("counters/snippet/shards/%d", rand.IntN(10)))
+		if _, err := shard.Update(c.t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(1)}}); err != nil {
+			c.refused.Add(1)
+		}
+	}
+}
+
+// reconcile walks over all counters, as Cloud Scheduler has it done.
+func (c *chaosClients) reconcile() {
+	c.t.Helper()
+	resp, err := http.Post(c.Gateway+"/reconcile", "application/json", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != http.StatusOK || got["done"] != true {
+		c.t.Fatalf("reconcile: %d, %v, %v", resp.StatusCode, got, err)
+	}
+	c.t.Logf("reconcile: %v", got)
+}
+
+// check holds a counter's total against its ledger's base and its shards.
+func (c *chaosClients) check(counter string) {
+	c.t.Helper()
+	doc, err := c.client.Doc("counters/" + counter).Get(c.t.Context())
+	if !doc.Exists() {
+		if counter == "life" { // deleted when everything ended
+			return
+		}
+		c.t.Errorf("%s: %v", counter, err)
+		return
+	}
+	ledger, err := c.client.Doc("counters/" + counter + "/counter_rollup/ledger").Get(c.t.Context())
+	if err != nil {
+		c.t.Errorf("%s: %v", counter, err)
+		return
+	}
+	base, _ := ledger.Data()["base"].(int64)
+	if total, want := doc.Data()["total"], base+sumOfShards(c.t, c.client, counter); total != want {
+		c.t.Errorf("%s: total %v, want %d (base %d)", counter, total, want, base)
+	}
+}
+
+// live creates, increments, resizes, resets and deletes a counter, over and over.
+func (c *chaosClients) live(ctx context.Context) {
+}

@@ -1,0 +1,80 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// reachable returns an error unless something listens at the address.
+func reachable(ctx context.Context, addr string) error {
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
+	}
+	return c.Close()
+}
+
+// startForeignEvents gets the changes of a Firestore that is not the embedded one: from its triggers if it has any
+// and posts their events to us, and otherwise from a Listen.
+func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
+	t := &triggers{
+		emulator: s.Firestore,
+		project:  s.Project,
+		database: s.settings.Database,
+		deliver:  s.events.Deliver,
+		patience: triggerPatience,
+		logger:   s.logger,
+	}
+	s.serve(l, t)
+	err := t.register(ctx, s.pattern())
+	if err == nil {
+		s.Notes = append(s.Notes, "Events come from the triggers of the Firestore at "+s.Firestore+". It posts each once; from there on they are delivered as always.")
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("register triggers with Firestore at %s: %w", s.Firestore, ctx.Err())
+	}
+	_, port, _ := net.SplitHostPort(s.Firestore)
+	s.Notes = append(s.Notes,
+		fmt.Sprintf("Events come from a Listen, because the Firestore at %s sends none (%v). Several writes to one shard may then come as one event, and writes from before now don't come at all: reconcile covers them.", s.Firestore, err),
+		fmt.Sprintf("For events of its own, start the official emulator with: java -jar cloud-firestore-emulator.jar --host 127.0.0.1 --port %s --functions_emulator %s (firebase-tools keeps the jar in ~/.cache/firebase/emulators).", port, l.Addr()))
+	return s.startListen(ctx)
+}
+
+// startListen gets changes from a Listen on all shards, and returns when it tells every change from then on.
+func (s *System) startListen(ctx context.Context) error {
+	conn, err := dialEmulator(s.Firestore)
+	if err != nil {
+		return fmt.Errorf("connect to Firestore at %s: %w", s.Firestore, err)
+	}
+	listener := &listener{
+		client:   firestorepb.NewFirestoreClient(conn),
+		database: "projects/" + s.Project + "/databases/" + s.settings.Database,
+		group:    schema.Shards,
+		deliver:  s.events.Deliver,
+		logger:   s.logger,
+	}
+	listening, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	current := make(chan struct{})
+	running.Go(func() { listener.run(listening, sync.OnceFunc(func() { close(current) })) })
+	s.onClose(func() {
+		cancel()
+		running.Wait()
+		_ = conn.Close()
+	})
+	select {
+	case <-current:
+		return nil
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("the Firestore at %s has neither triggers nor a Listen that answers", s.Firestore)
+	case <-ctx.Done():
+		return fmt.Errorf("listen to Firestore at %s: %w", s.Firestore, ctx.Err())
+	}
+}

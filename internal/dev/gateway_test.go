@@ -1,0 +1,279 @@
+package dev
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// newTestGateway serves a gateway in front of functions at the given addresses.
+func newTestGateway(t testing.TB, increment []string, page http.Handler) *httptest.Server {
+	t.Helper()
+	b := newBackends()
+	b.set(increment)
+	g := httptest.NewServer(newGateway(b, newBackends(), page, func() bool { return len(increment) > 0 }, testLogger(t)))
+	t.Cleanup(func() {
+		g.Close()
+		b.transport.CloseIdleConnections()
+	})
+	return g
+}
+
+// send writes a request line as it is, which a client library would tidy up, and returns the answer and its body.
+func send(t *testing.T, to *httptest.Server, method, target, body string) (*http.Response, string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(to.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r, err := http.NewRequest(method, to.URL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL = &url.URL{Opaque: target}
+	r.Header.Set("X-Forwarded-For", "192.0.2.1")
+	r.Close = true
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	return receive(t, conn)
+}
+
+func receive(t *testing.T, conn net.Conn) (*http.Response, string) {
+	t.Helper()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+func TestPathsReachTheFunctionAsWritten(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 1, "Echo")
+	g := newTestGateway(t, f.of("Echo"), nil)
+	for _, test := range []struct{ method, target, want string }{
+		{"POST", "/increment/post-123", "POST /post-123 body"},
+		{"GET", "/increment/post-123?exact=true", "GET /post-123?exact=true body"},
+		{"POST", "/increment", "POST / body"},
+		{"POST", "/increment/", "POST / body"},
+		{"GET", "/increment?counter=a%2Fb&x=;&y=%zz", "GET /?counter=a%2Fb&x=;&y=%zz body"},
+		{"POST", "/increment/a%20b", "POST /a%20b body"},
+		{"POST", "/increment/a%2Fb%2f..", "POST /a%2Fb%2f.. body"},
+		{"POST", "/increment/%E2%82%AC%25", "POST /%E2%82%AC%25 body"},
+		{"POST", "/increment/a!'()*,;:@&=+$", "POST /a!'()*,;:@&=+$ body"},
+		{"DELETE", "/increment/x", "DELETE /x body"},
+	} {
+		answer, got := send(t, g, test.method, test.target, "body")
+		if answer.StatusCode != http.StatusOK || got != test.want {
+			t.Errorf("%s %s: got %s %q, want %q", test.method, test.target, answer.Status, got, test.want)
+		}
+		if seen := answer.Header.Get("X-Forwarded-For-Seen"); seen != "192.0.2.1, 127.0.0.1" {
+			t.Errorf("the function sees the client as %q", seen)
+		}
+	}
+}
+
+// The framework redirects such paths before a function runs. The gateway must not do so by itself, and has to put the
+// function's place in front of where the framework sends the client.
+func TestRedirectStaysBelowItsPrefix(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 1, "Echo")
+	g := newTestGateway(t, f.of("Echo"), nil)
+	for target, want := range map[string]string{
+		"/increment//x":      "/increment/x",
+		"/increment/a/../b":  "/increment/b",
+		"/increment/./x?y=z": "/increment/x?y=z",
+	} {
+		answer, _ := send(t, g, "POST", target, "")
+		if got := answer.Header.Get("Location"); answer.StatusCode != http.StatusTemporaryRedirect || got != want {
+			t.Errorf("%s: got %s to %q, want 307 to %q", target, answer.Status, got, want)
+		}
+	}
+}
+
+func TestOtherPaths(t *testing.T) {
+	t.Parallel()
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "page ", r.URL.Path) })
+	plain, paged, ready := newTestGateway(t, nil, nil), newTestGateway(t, nil, page), newTestGateway(t, []string{"127.0.0.1:1"}, nil)
+	for _, test := range []struct {
+		gateway *httptest.Server
+		target  string
+		status  int
+		want    string
+	}{
+		{plain, "/", 200, "/increment/{counter}"},
+		{plain, "/incremental", 404, "See /"},
+		{plain, "/-/ready", 503, "not ready"},
+		{ready, "/-/ready", 200, "ready\n"},
+		{paged, "/", 200, "page /"},
+		{paged, "/some/script.js", 200, "page /some/script.js"},
+		{plain, "/increment/x", 503, "was not sent to any"},
+		{plain, "/reconcile", 503, "was not sent to any"},
+	} {
+		answer, got := send(t, test.gateway, "GET", test.target, "")
+		if answer.StatusCode != test.status || !strings.Contains(strings.ToLower(got), strings.ToLower(test.want)) {
+			t.Errorf("%s: got %s %q, want %d %q", test.target, answer.Status, got, test.status, test.want)
+		}
+	}
+}
+
+func TestInstancesTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 3, "Echo")
+	g := newTestGateway(t, f.of("Echo"), nil)
+	answered := make(map[string]int)
+	for range 30 {
+		answer, _ := send(t, g, "GET", "/increment/x", "")
+		answered[answer.Header.Get("X-Pid")]++
+	}
+	if len(answered) != 3 {
+		t.Fatalf("%d of 3 instances have answered", len(answered))
+	}
+	for pid, n := range answered {
+		if n != 10 {
+			t.Errorf("process %s has answered %d of 30 requests, want 10", pid, n)
+		}
+	}
+}
+
+// A request that wasn't sent goes to another instance, with its body; one that may have arrived goes nowhere else.
+func TestKilledInstance(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 1, "Echo")
+	alive := f.of("Echo")[0]
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := fmt.Sprintf("127.0.0.1:%d", port)
+	g := newTestGateway(t, []string{gone, alive}, nil)
+	for range 4 {
+		if answer, got := send(t, g, "POST", "/increment/x", "body"); got != "POST /x body" {
+			t.Errorf("got %s %q", answer.Status, got)
+		}
+	}
+
+	allGone := newTestGateway(t, []string{gone}, nil)
+	answer, got := send(t, allGone, "POST", "/increment/x", "body")
+	wantProblem(t, answer, got, http.StatusServiceUnavailable)
+	if answer.Header.Get("Retry-After") == "" {
+		t.Error("the client isn't told to try again")
+	}
+
+	hungUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
+	defer hungUp.Close()
+	doubtful := newTestGateway(t, []string{strings.TrimPrefix(hungUp.URL, "http://"), alive}, nil)
+	statuses := make(map[int]bool)
+	for range 2 {
+		answer, got := send(t, doubtful, "POST", "/increment/x", "body")
+		if statuses[answer.StatusCode] = true; answer.StatusCode != http.StatusOK {
+			wantProblem(t, answer, got, http.StatusBadGateway)
+		}
+	}
+	if len(statuses) != 2 {
+		t.Errorf("answers were %v, want one 200 and one 502", statuses)
+	}
+}
+
+func wantProblem(t *testing.T, answer *http.Response, body string, status int) {
+	t.Helper()
+	var problem struct {
+		Title, Detail string
+		Status        int
+	}
+	if err := json.Unmarshal([]byte(body), &problem); err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != status || problem.Status != status || problem.Title == "" || problem.Detail == "" ||
+		answer.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("got %s %v %+v, want a problem with status %d", answer.Status, answer.Header, problem, status)
+	}
+}
+
+func TestClientThatLeaves(t *testing.T) {
+	t.Parallel()
+	began, left := make(chan struct{}), make(chan struct{})
+	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(began)
+		<-r.Context().Done()
+		close(left)
+	}))
+	defer function.Close()
+	g := newTestGateway(t, []string{strings.TrimPrefix(function.URL, "http://")}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/increment/x", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-began
+		cancel()
+	}()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	if _, err := transport.RoundTrip(r); err == nil {
+		t.Fatal("got an answer")
+	}
+	select {
+	case <-left:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the function isn't told that the client has left")
+	}
+}
+
+// BenchmarkGateway measures requests through the gateway to a server of the same process, which answers at once.
+func BenchmarkGateway(b *testing.B) {
+	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"counter":"x","by":1}`)
+	}))
+	defer function.Close()
+	g := newTestGateway(b, []string{strings.TrimPrefix(function.URL, "http://")}, nil)
+	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
+	defer transport.CloseIdleConnections()
+	target, err := url.Parse(g.URL + "/increment/x")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	requests := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 100 {
+		clients.Go(func() {
+			for range requests {
+				r := &http.Request{Method: "POST", URL: target, Header: http.Header{}}
+				answer, err := transport.RoundTrip(r)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+		})
+	}
+	for b.Loop() {
+		requests <- struct{}{}
+	}
+	close(requests)
+	clients.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+}
