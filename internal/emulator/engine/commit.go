@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Commit applies all of a request's writes, or none. When it is a transaction's, the transaction has ended afterwards,
+// but for INVALID_ARGUMENT, which leaves it open.
+func (e *Engine) Commit(ctx context.Context, req *pb.CommitRequest) (*pb.CommitResponse, error) {
+	db, err := e.database(req.GetDatabase())
+	if err != nil {
+		return nil, err
+	}
+	ops, err := parseWrites(db.name, req.GetWrites())
+	if err != nil {
+		return nil, err
+	}
+	if len(req.GetTransaction()) == 0 {
+		return db.commit(ctx, nil, ops)
+	}
+	db.mu.Lock()
+	tx, err := db.enter(req.GetTransaction())
+	db.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		db.mu.Lock()
+		db.leave(tx)
+		if status.Code(err) != codes.InvalidArgument {
+			db.end(tx)
+		}
+		db.mu.Unlock()
+	}()
+	if tx.readOnly && len(ops) > 0 {
+		err = invalid("Cannot modify entities in a read-only transaction.")
+		return nil, err
+	}
+	resp, err := db.commit(ctx, tx, ops)
+	return resp, err
+}
+
+// EndTransaction ends the transaction of a commit that was answered, by an injected fault, without being applied.
+func (e *Engine) EndTransaction(database string, transaction []byte) {
+	_ = e.Rollback(&pb.RollbackRequest{Database: database, Transaction: transaction}) // unknown: it has none
+}
+
+func (db *database) commit(ctx context.Context, tx *transaction, ops []operation) (*pb.CommitResponse, error) {
+	e := db.engine
+	if err := e.hot.wait(ctx, e, ops); err != nil {
+		return nil, err
+	}
+	if err := e.feed.room(ctx, e); err != nil {
+		return nil, err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if tx != nil && db.transactions.open[tx.id] != tx {
+		return nil, errTransactionEnded()
+	}
+	if !db.locks.idle() && len(ops) > 0 {
+		release, err := db.lockWrites(ctx, tx, ops)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	s := staging{db: db, time: db.commitTime()}
+	resp, err := s.run(ops)
+	if err != nil {
+		return nil, err
+	}
+	e.stats.billWrites(ops)
+	return resp, nil
+}
+
+// lockWrites waits for whoever holds what a commit writes. The caller holds the lock, and has it again on return.
+func (db *database) lockWrites(ctx context.Context, tx *transaction, ops []operation) (release func(), err error) {
+	names := make([]string, len(ops))
+	for i := range ops {
+		names[i] = ops[i].name
+	}
+	if tx != nil {
+		return func() {}, db.lockFor(ctx, tx, db.documentWants(names))
+	}
+	db.transactions.arrivals++
+	o := &owner{age: db.transactions.arrivals}
+	if err := db.lock(ctx, o, db.documentWants(names)); err != nil {
+		return nil, err
+	}
+	return func() { db.locks.release(o) }, nil
+}
+
+// staging is one commit while it is put together, under the database's lock. Nothing is visible before publish.
+type staging struct {
+	db      *database
+	time    int64
+	docs    []staged
+	byName  map[string]int // index into docs; nil for a commit of one write
+	results []*pb.WriteResult
+}
+
+// staged is a document in a commit.
+type staged struct {
+	name   string
+	node   *node // nil: never heard of
+	before *pb.Document
+	after  *pb.Document // nil: deleted
+	size   int
+}
+
+func (s *staging) run(ops []operation) (*pb.CommitResponse, error) {
+	if len(ops) == 0 {
+		return &pb.CommitResponse{CommitTime: timestamp(s.time)}, nil
+	}
+	now := timestamp(s.time)
+	s.docs = make([]staged, 0, len(ops))
+	s.results = make([]*pb.WriteResult, len(ops))
+	if len(ops) > 1 {
+		s.byName = make(map[string]int, len(ops))
+	}
+	touched := make([]int, len(ops))
+	for i := range ops {
+		k, err := s.apply(&ops[i], now, i)
+		if err != nil {
+			return nil, err
+		}
+		touched[i] = k
+	}
+	for i, k := range touched {
+		if d := s.docs[k]; !ops[i].remove && d.after != nil {
+			s.results[i].UpdateTime = d.after.UpdateTime
+		}
+	}
+	s.publish()
+	return &pb.CommitResponse{WriteResults: s.results, CommitTime: now}, nil
+}
+
+// stage finds the commit's view of a document.
+func (s *staging) stage(name string) int {
+	if k, ok := s.byName[name]; ok {
+		return k
+	}
+	n := s.db.nodes[name]
+	doc := n.current()
+	s.docs = append(s.docs, staged{name: name, node: n, before: doc, after: doc})
+	k := len(s.docs) - 1
+	if s.byName != nil {
+		s.byName[name] = k
+	}
+	return k
+}
+
+// apply runs one operation on the commit's view of its document.
+func (s *staging) apply(op *operation, now *timestamppb.Timestamp, i int) (doc int, err error) {
+	k := s.stage(op.name)
+	d := &s.docs[k]
+	if err := op.need.check(op.name, d.after); err != nil {
+		return 0, err
+	}
+	s.results[i] = &pb.WriteResult{}
+	if op.remove {
+		d.after = nil
+		return k, nil
+	}
+	fields, results := op.apply(d.after.GetFields(), now)
+	s.results[i].TransformResults = results
+	switch {
+	case d.after == nil:
+		d.after = &pb.Document{Name: op.name, Fields: fields, CreateTime: now, UpdateTime: now}
+	case identicalFields(d.after.Fields, fields):
+		return k, nil // update_time stays
+	case d.before != nil && d.after.CreateTime == d.before.CreateTime && identicalFields(d.before.Fields, fields):
+		d.after = d.before // an earlier write of this commit is taken back
+		return k, nil
+	default:
+		d.after = &pb.Document{Name: op.name, Fields: fields, CreateTime: d.after.CreateTime, UpdateTime: now}
+	}
+	if d.size = documentSize(op.name, fields); d.size > maxDocumentBytes {
+		return 0, invalid("Document %q cannot be written because its size (%d bytes) exceeds the maximum allowed size of %d bytes.",
+			op.name, d.size, maxDocumentBytes)
+	}
+	return k, nil
+}
+
+// publish puts the new versions in place, and tells listeners.
+func (s *staging) publish() {
+	db := s.db
+	for i := range s.docs {
+		d := &s.docs[i]
+		if d.before == d.after {
+			continue
+		}
+		if d.node == nil {
+			d.node = db.node(d.name)
+		}
+		v := &version{time: s.time, doc: d.after, size: d.size}
+		if prev := d.node.head.Load(); prev != nil {
+			v.prev.Store(prev)
+			db.history.push(superseded{node: d.node, by: v, size: prev.size})
+		}
+		d.node.head.Store(v)
+		db.listeners.mark(d.node)
+		db.engine.feed.add(Change{Name: d.name, Old: d.before, New: d.after}, s.time)
+	}
+	db.prune(s.time)
+}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// database is one database: documents, locks and listeners. What takes time (evaluating, encoding, sending, calling
+// out) happens outside of its lock.
+type database struct {
+	engine *Engine
+	name   string
+	root   string // name/documents
+
+	last    atomic.Int64 // the youngest time handed out, to a commit or a reader
+	horizon atomic.Int64 // reads before this time can't be answered any more
+
+	mu           sync.RWMutex
+	nodes        map[string]*node                  // full resource name → document
+	collections  map[string]*collection            // full resource name → collection
+	groups       map[string]map[string]*collection // collection id → full resource name → collection
+	history      history
+	locks        lockTable
+	transactions transactions
+	listeners    listeners
+}
+
+func newDatabase(e *Engine, name string) *database {
+	db := &database{
+		engine:      e,
+		name:        name,
+		root:        name + "/documents",
+		nodes:       make(map[string]*node),
+		collections: make(map[string]*collection),
+		groups:      make(map[string]map[string]*collection),
+	}
+	db.last.Store(e.started)
+	db.horizon.Store(e.started)
+	db.locks.init(&e.stats)
+	db.transactions.init(e.started)
+	db.listeners.init()
+	return db
+}
+
+// node finds a document's node, or makes it. The caller holds the lock for writing.
+func (db *database) node(name string) *node {
+	n := db.nodes[name]
+	if n == nil {
+		path, id := splitParent(name)
+		n = &node{name: name, id: id, coll: db.collection(path)}
+		n.coll.add(n)
+		db.nodes[name] = n
+	}
+	return n
+}
+
+func (db *database) collection(name string) *collection {
+	c := db.collections[name]
+	if c == nil {
+		parent, id := splitParent(name)
+		c = &collection{name: name, parent: parent, id: id}
+		db.collections[name] = c
+		group := db.groups[id]
+		if group == nil {
+			group = make(map[string]*collection)
+			db.groups[id] = group
+		}
+		group[name] = c
+	}
+	return c
+}
+
+// readTime is the present, as a reader sees it: not before any commit that has been applied, and before every one that
+// hasn't been. The caller holds the lock, for reading at least.
+func (db *database) readTime() int64 {
+	now := db.engine.now()
+	for {
+		last := db.last.Load()
+		if last >= now {
+			return last
+		}
+		if db.last.CompareAndSwap(last, now) {
+			return now
+		}
+	}
+}
+
+// commitTime is later than every time handed out so far. The caller holds the lock for writing.
+func (db *database) commitTime() int64 {
+	t := max(db.engine.now(), db.last.Load()+1)
+	db.last.Store(t)
+	return t
+}
+
+// present is readTime for callers without the lock.
+func (db *database) present() int64 {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	return db.readTime()
+}
+
+// pastTime checks a time that a reader asks for. Finer parts than microseconds are cut off.
+func (db *database) pastTime(t *timestamppb.Timestamp) (int64, error) {
+	if err := t.CheckValid(); err != nil {
+		return 0, invalid("Invalid read_time: %v.", err)
+	}
+	at := micros(t)
+	if at > db.present() {
+		return 0, invalid("read_time %s is in the future.", t.AsTime().Format(timeFormat))
+	}
+	return at, db.checkKept(at)
+}
+
+const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// checkKept refuses times of which versions may be missing. A reader checks before it reads and, as the past may have
+// been cut off meanwhile, once more when it is done.
+func (db *database) checkKept(at int64) error {
+	if at < db.horizon.Load() || at < db.engine.now()-db.engine.opts.History.Microseconds() {
+		return status.Errorf(codes.FailedPrecondition, "The requested read_time %s is too old.",
+			timestamp(at).AsTime().Format(timeFormat))
+	}
+	return nil
+}
+
+// lookup is a document as of a time.
+func (db *database) lookup(name string, at int64) *pb.Document {
+	db.mu.RLock()
+	n := db.nodes[name]
+	db.mu.RUnlock()
+	if n == nil {
+		return nil
+	}
+	return n.at(at)
+}

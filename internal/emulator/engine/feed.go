@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/status"
+)
+
+// Change is one document's change by one commit. The documents must not be changed.
+type Change struct {
+	Name       string       // full resource name: projects/{p}/databases/{d}/documents/…
+	Old, New   *pb.Document // nil where there is none
+	UpdateMask []string     // for an update, the paths of the fields that differ, sorted
+	CommitTime time.Time
+}
+
+// maxQueuedChanges is how far the functions of OnChange may fall behind before commits wait for them.
+const maxQueuedChanges = 10_000
+
+// feed hands changes to the functions of OnChange, in the order of commits, on a goroutine of its own.
+type feed struct {
+	listening atomic.Bool
+	queued    atomic.Int64
+	wake      chan struct{}
+	stop      chan struct{}
+
+	mu          sync.Mutex
+	subscribers []*subscriber
+	queue       []Change
+	done        chan struct{} // closed when the goroutine has ended; nil before it starts
+	closed      bool
+}
+
+type subscriber struct {
+	f         func(Change)
+	cancelled atomic.Bool
+}
+
+func (f *feed) init() {
+	f.wake = make(chan struct{}, 1)
+	f.stop = make(chan struct{})
+}
+
+// OnChange has f called for every change, one after the other, in the order of commits, soon after each. A write that
+// changes nothing is no change. f must be quick, must not commit, and must not close the engine: commits wait when it
+// falls 10,000 changes behind. After cancel, no further call begins.
+func (e *Engine) OnChange(f func(Change)) (cancel func()) {
+	s := &subscriber{f: f}
+	e.feed.subscribe(s)
+	return func() {
+		s.cancelled.Store(true)
+		e.feed.unsubscribe(s)
+	}
+}
+
+func (f *feed) subscribe(s *subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	f.subscribers = append(slices.Clip(f.subscribers), s)
+	f.listening.Store(true)
+	if f.done == nil {
+		f.done = make(chan struct{})
+		go f.run()
+	}
+}
+
+func (f *feed) unsubscribe(s *subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subscribers = slices.DeleteFunc(slices.Clone(f.subscribers), func(x *subscriber) bool { return x == s })
+	f.listening.Store(len(f.subscribers) > 0)
+}
+
+// add queues a change. It is called under a database's lock, in the order of commits.
+func (f *feed) add(c Change, at int64) {
+	if !f.listening.Load() {
+		return
+	}
+	c.CommitTime = time.UnixMicro(at).UTC()
+	f.mu.Lock()
+	f.queue = append(f.queue, c)
+	f.queued.Store(int64(len(f.queue)))
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// room waits until the functions have caught up enough for another commit.
+func (f *feed) room(ctx context.Context, e *Engine) error {
+	for f.queued.Load() > maxQueuedChanges {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-e.done:
+			return errClosed()
+		}
+	}
+	return nil
+}
+
+func (f *feed) run() {
+	defer close(f.done)
+	for {
+		select {
+		case <-f.wake:
+		case <-f.stop:
+			return
+		}
+		f.mu.Lock()
+		batch, subscribers := f.queue, f.subscribers
+		f.queue = nil
+		f.mu.Unlock()
+		for i, c := range batch {
+			if c.Old != nil && c.New != nil {
+				c.UpdateMask = changedPaths(c.Old.Fields, c.New.Fields)
+			}
+			for _, s := range subscribers {
+				if !s.cancelled.Load() {
+					s.f(c)
+				}
+			}
+			batch[i] = Change{}
+		}
+		f.mu.Lock()
+		f.queued.Store(int64(len(f.queue)))
+		f.mu.Unlock()
+	}
+}
+
+func (f *feed) close() {
+	f.mu.Lock()
+	done := f.done
+	if !f.closed {
+		f.closed = true
+		close(f.stop)
+	}
+	f.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}

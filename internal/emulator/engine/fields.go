@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// nameField stands for a document's name in filters, orders and projections.
+const nameField = "__name__"
+
+// fieldPath is a field's path through nested maps.
+type fieldPath []string
+
+// parseFieldPath reads a path as it is written in masks and queries: names joined by dots, those that aren't simple
+// ones (letters, digits, underscores, no digit first) in backticks, with \ before a backtick or backslash.
+func parseFieldPath(s string) (fieldPath, error) {
+	if simplePath(s) {
+		return strings.Split(s, "."), nil
+	}
+	var path fieldPath
+	for rest := s; ; {
+		var name string
+		var ok bool
+		if strings.HasPrefix(rest, "`") {
+			name, rest, ok = cutQuoted(rest)
+		} else {
+			end := strings.IndexByte(rest, '.')
+			if end < 0 {
+				end = len(rest)
+			}
+			name, rest = rest[:end], rest[end:]
+			ok = simpleName(name)
+		}
+		if !ok || name == "" {
+			return nil, invalid("Invalid property path %q.", s)
+		}
+		path = append(path, name)
+		if rest == "" {
+			return path, nil
+		}
+		if rest[0] != '.' {
+			return nil, invalid("Invalid property path %q.", s)
+		}
+		rest = rest[1:]
+	}
+}
+
+// cutQuoted takes a name in backticks off the front of s.
+func cutQuoted(s string) (name, rest string, ok bool) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '`':
+			return b.String(), s[i+1:], true
+		case '\\':
+			if i++; i == len(s) {
+				return "", "", false
+			}
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", "", false
+}
+
+func simplePath(s string) bool {
+	start := true
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '.':
+			if start {
+				return false
+			}
+			start = true
+		case c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' && !start:
+			start = false
+		default:
+			return false
+		}
+	}
+	return !start
+}
+
+func simpleName(s string) bool { return simplePath(s) && !strings.Contains(s, ".") }
+
+// String writes a path in the form that parseFieldPath reads.
+func (p fieldPath) String() string {
+	var b strings.Builder
+	for i, name := range p {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		if simpleName(name) {
+			b.WriteString(name)
+			continue
+		}
+		b.WriteByte('`')
+		b.WriteString(strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name))
+		b.WriteByte('`')
+	}
+	return b.String()
+}
+
+func (p fieldPath) isName() bool { return len(p) == 1 && p[0] == nameField }
+
+// lookup is the value at a path; nil where there is none.
+func lookup(fields map[string]*pb.Value, path fieldPath) *pb.Value {
+	for {
+		v := fields[path[0]]
+		if len(path) == 1 || v == nil {
+			return v
+		}
+		fields, path = v.GetMapValue().GetFields(), path[1:]
+	}
+}
+
+// fieldEditor changes the fields of a document without touching the maps of the version that it starts from: a map is
+// copied before its first change, and once only, however many paths below it change.
+type fieldEditor struct {
+	fields map[string]*pb.Value
+	copied bool
+	nested map[*pb.MapValue]bool // copies made so far, below the top
+}
+
+func (e *fieldEditor) top() map[string]*pb.Value {
+	if !e.copied {
+		if e.fields == nil {
+			e.fields = make(map[string]*pb.Value)
+		} else {
+			e.fields = maps.Clone(e.fields)
+		}
+		e.copied = true
+	}
+	return e.fields
+}
+
+// parent is the map that holds the last name of the path, made where it is missing, and in place of what is no map.
+func (e *fieldEditor) parent(path fieldPath) map[string]*pb.Value {
+	fields := e.top()
+	for _, name := range path[:len(path)-1] {
+		m := fields[name].GetMapValue()
+		if m == nil || !e.nested[m] {
+			next := maps.Clone(m.GetFields())
+			if next == nil {
+				next = make(map[string]*pb.Value)
+			}
+			m = &pb.MapValue{Fields: next}
+			if e.nested == nil {
+				e.nested = make(map[*pb.MapValue]bool)
+			}
+			e.nested[m] = true
+			fields[name] = &pb.Value{ValueType: &pb.Value_MapValue{MapValue: m}}
+		}
+		if m.Fields == nil {
+			m.Fields = make(map[string]*pb.Value)
+		}
+		fields = m.Fields
+	}
+	return fields
+}
+
+func (e *fieldEditor) set(path fieldPath, v *pb.Value) {
+	e.parent(path)[path[len(path)-1]] = v
+}
+
+func (e *fieldEditor) remove(path fieldPath) {
+	if lookup(e.fields, path) != nil {
+		delete(e.parent(path), path[len(path)-1])
+	}
+}
+
+// changedPaths are the paths at which two sets of fields differ, sorted; maps on both sides are entered.
+func changedPaths(a, b map[string]*pb.Value) []string {
+	var paths []string
+	collectChanged(nil, a, b, &paths)
+	slices.Sort(paths)
+	return paths
+}
+
+func collectChanged(at fieldPath, a, b map[string]*pb.Value, paths *[]string) {
+	for name, x := range a {
+		y, ok := b[name]
+		if ok && identical(x, y) {
+			continue
+		}
+		path := append(at[:len(at):len(at)], name)
+		if x.GetMapValue() != nil && y.GetMapValue() != nil {
+			collectChanged(path, x.GetMapValue().GetFields(), y.GetMapValue().GetFields(), paths)
+			continue
+		}
+		*paths = append(*paths, path.String())
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			*paths = append(*paths, append(at[:len(at):len(at)], name).String())
+		}
+	}
+}
+
+// project copies of a document only the fields at the paths; its name and times stay.
+func project(doc *pb.Document, paths []fieldPath) *pb.Document {
+	e := fieldEditor{copied: true, fields: make(map[string]*pb.Value)}
+	for _, path := range paths {
+		if v := lookup(doc.Fields, path); v != nil {
+			e.set(path, v)
+		}
+	}
+	return &pb.Document{Name: doc.Name, Fields: e.fields, CreateTime: doc.CreateTime, UpdateTime: doc.UpdateTime}
+}
+
+// parseMask reads a mask; nil for none.
+func parseMask(mask *pb.DocumentMask) ([]fieldPath, error) {
+	if mask == nil {
+		return nil, nil
+	}
+	paths := make([]fieldPath, 0, len(mask.FieldPaths))
+	for _, s := range mask.FieldPaths {
+		path, err := parseFieldPath(s)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"math"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// filter tells whether a document matches.
+type filter func(*pb.Document) bool
+
+const (
+	maxIn           = 30 // values of in and array-contains-any
+	maxNotIn        = 10
+	maxDisjunctions = 30
+)
+
+// filterShape is what decides whether a combination of filters is allowed.
+type filterShape struct {
+	disjunctions             int
+	notIn, notEqual          int
+	arrayContains, anyOf, or bool
+}
+
+func parseFilter(in *pb.StructuredQuery_Filter) (filter, error) {
+	if in == nil {
+		return nil, nil
+	}
+	f, shape, err := compileFilter(in)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case shape.disjunctions > maxDisjunctions:
+		return nil, invalid("The query has %d disjunctions; at most %d are allowed.", shape.disjunctions, maxDisjunctions)
+	case shape.notIn > 1, shape.notEqual > 1, shape.notIn > 0 && shape.notEqual > 0:
+		return nil, invalid("A query takes one not-in or one != filter, not both or several.")
+	case shape.notIn > 0 && (shape.or || shape.anyOf):
+		return nil, invalid("A not-in filter can't be combined with or, in or array-contains-any.")
+	}
+	return f, nil
+}
+
+func compileFilter(in *pb.StructuredQuery_Filter) (filter, filterShape, error) {
+	switch t := in.GetFilterType().(type) {
+	case *pb.StructuredQuery_Filter_CompositeFilter:
+		return compileComposite(t.CompositeFilter)
+	case *pb.StructuredQuery_Filter_FieldFilter:
+		return compileField(t.FieldFilter)
+	case *pb.StructuredQuery_Filter_UnaryFilter:
+		return compileUnary(t.UnaryFilter)
+	}
+	return nil, filterShape{}, invalid("A filter has no type.")
+}
+
+func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterShape, error) {
+	op := in.GetOp()
+	and := op == pb.StructuredQuery_CompositeFilter_AND
+	if !and && op != pb.StructuredQuery_CompositeFilter_OR {
+		return nil, filterShape{}, invalid("Unknown operator %v of a composite filter.", op)
+	}
+	if len(in.GetFilters()) == 0 {
+		return nil, filterShape{}, invalid("A composite filter has no filters.")
+	}
+	var parts []filter
+	shape := filterShape{or: !and && len(in.Filters) > 1}
+	if and {
+		shape.disjunctions = 1
+	}
+	for _, sub := range in.Filters {
+		f, s, err := compileFilter(sub)
+		if err != nil {
+			return nil, shape, err
+		}
+		if and && shape.arrayContains && s.arrayContains {
+			return nil, shape, invalid("A query takes one array-contains or array-contains-any filter in each disjunction.")
+		}
+		parts = append(parts, f)
+		if and {
+			// Capped, as a nest of ors and ands can multiply beyond an int.
+			shape.disjunctions = min(shape.disjunctions*s.disjunctions, math.MaxInt16)
+		} else {
+			shape.disjunctions = min(shape.disjunctions+s.disjunctions, math.MaxInt16)
+		}
+		shape.notIn += s.notIn
+		shape.notEqual += s.notEqual
+		shape.arrayContains = shape.arrayContains || s.arrayContains
+		shape.anyOf = shape.anyOf || s.anyOf
+		shape.or = shape.or || s.or
+	}
+	return func(doc *pb.Document) bool {
+		for _, f := range parts {
+			if f(doc) != and {
+				return !and
+			}
+		}
+		return and
+	}, shape, nil
+}
+
+func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, error) {
+	shape := filterShape{disjunctions: 1}
+	path, err := parseFieldPath(in.GetField().GetFieldPath())
+	if err != nil {
+		return nil, shape, err
+	}
+	operand := in.GetValue()
+	if operand.GetValueType() == nil {
+		return nil, shape, invalid("The filter on %q has no value.", path)
+	}
+	op := in.GetOp()
+	switch op {
+	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+		shape.anyOf = true
+		shape.disjunctions = len(operand.GetArrayValue().GetValues())
+		err = checkOperands(op, operand, maxIn)
+	case pb.StructuredQuery_FieldFilter_NOT_IN:
+		shape.notIn = 1
+		err = checkOperands(op, operand, maxNotIn)
+	case pb.StructuredQuery_FieldFilter_NOT_EQUAL:
+		shape.notEqual = 1
+	}
+	if err != nil {
+		return nil, shape, err
+	}
+	switch op {
+	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+		shape.arrayContains = true
+	}
+	if path.isName() {
+		if err := checkNameOperand(op, operand); err != nil {
+			return nil, shape, err
+		}
+	}
+	test, err := fieldTest(op, operand)
+	if err != nil {
+		return nil, shape, err
+	}
+	return func(doc *pb.Document) bool {
+		v := fieldOf(doc, path)
+		return v != nil && test(v)
+	}, shape, nil
+}
+
+func checkOperands(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value, most int) error {
+	if n := len(operand.GetArrayValue().GetValues()); n == 0 || n > most {
+		return invalid("%v takes an array of 1 to %d values, not %d.", op, most, n)
+	}
+	return nil
+}
+
+// checkNameOperand refuses comparing a document's name with anything but references.
+func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) error {
+	values := []*pb.Value{operand}
+	switch op {
+	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_NOT_IN:
+		values = operand.GetArrayValue().GetValues()
+	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+		return invalid("__name__ is no array.")
+	}
+	for _, v := range values {
+		if rankOf(v) != rankReference {
+			return invalid("__key__ filter value must be a Key: __name__ compares with references only.")
+		}
+	}
+	return nil
+}
+
+// fieldTest makes the test of a field's value. Ranges match values of the operand's type only; null matches no !=.
+func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (func(*pb.Value) bool, error) {
+	ranged := func(ok func(c int) bool) func(*pb.Value) bool {
+		r := rankOf(operand)
+		return func(v *pb.Value) bool { return rankOf(v) == r && ok(compareValues(v, operand)) }
+	}
+	values := operand.GetArrayValue().GetValues()
+	switch op {
+	case pb.StructuredQuery_FieldFilter_LESS_THAN:
+		return ranged(func(c int) bool { return c < 0 }), nil
+	case pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL:
+		return ranged(func(c int) bool { return c <= 0 }), nil
+	case pb.StructuredQuery_FieldFilter_GREATER_THAN:
+		return ranged(func(c int) bool { return c > 0 }), nil
+	case pb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL:
+		return ranged(func(c int) bool { return c >= 0 }), nil
+	case pb.StructuredQuery_FieldFilter_EQUAL:
+		return ranged(func(c int) bool { return c == 0 }), nil
+	case pb.StructuredQuery_FieldFilter_NOT_EQUAL:
+		return func(v *pb.Value) bool { return !isNull(v) && compareValues(v, operand) != 0 }, nil
+	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS:
+		return func(v *pb.Value) bool { return contains(v.GetArrayValue().GetValues(), operand) }, nil
+	case pb.StructuredQuery_FieldFilter_IN:
+		return func(v *pb.Value) bool { return contains(values, v) }, nil
+	case pb.StructuredQuery_FieldFilter_NOT_IN:
+		none := contains(values, nullValue())
+		return func(v *pb.Value) bool { return !none && !isNull(v) && !contains(values, v) }, nil
+	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+		return func(v *pb.Value) bool {
+			for _, e := range v.GetArrayValue().GetValues() {
+				if contains(values, e) {
+					return true
+				}
+			}
+			return false
+		}, nil
+	}
+	return nil, invalid("Unknown operator %v of a field filter.", op)
+}
+
+func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, error) {
+	shape := filterShape{disjunctions: 1}
+	path, err := parseFieldPath(in.GetField().GetFieldPath())
+	if err != nil {
+		return nil, shape, err
+	}
+	var test func(*pb.Value) bool
+	switch in.GetOp() {
+	case pb.StructuredQuery_UnaryFilter_IS_NULL:
+		test = isNull
+	case pb.StructuredQuery_UnaryFilter_IS_NAN:
+		test = isNaN
+	case pb.StructuredQuery_UnaryFilter_IS_NOT_NULL:
+		shape.notEqual = 1
+		test = func(v *pb.Value) bool { return !isNull(v) }
+	case pb.StructuredQuery_UnaryFilter_IS_NOT_NAN:
+		shape.notEqual = 1
+		test = func(v *pb.Value) bool { return !isNull(v) && !isNaN(v) }
+	default:
+		return nil, shape, invalid("Unknown operator %v of a unary filter.", in.GetOp())
+	}
+	return func(doc *pb.Document) bool {
+		v := fieldOf(doc, path)
+		return v != nil && test(v)
+	}, shape, nil
+}
+
+// inequalityPaths are the distinct fields that a filter compares with anything but equality.
+func inequalityPaths(in *pb.StructuredQuery_Filter, paths []fieldPath) []fieldPath {
+	add := func(s string) {
+		path, err := parseFieldPath(s)
+		if err != nil {
+			return // reported when the filter was compiled
+		}
+		for _, p := range paths {
+			if p.String() == path.String() {
+				return
+			}
+		}
+		paths = append(paths, path)
+	}
+	switch t := in.GetFilterType().(type) {
+	case *pb.StructuredQuery_Filter_CompositeFilter:
+		for _, sub := range t.CompositeFilter.GetFilters() {
+			paths = inequalityPaths(sub, paths)
+		}
+	case *pb.StructuredQuery_Filter_FieldFilter:
+		switch t.FieldFilter.GetOp() {
+		case pb.StructuredQuery_FieldFilter_EQUAL, pb.StructuredQuery_FieldFilter_IN,
+			pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+		default:
+			add(t.FieldFilter.GetField().GetFieldPath())
+		}
+	case *pb.StructuredQuery_Filter_UnaryFilter:
+		switch t.UnaryFilter.GetOp() {
+		case pb.StructuredQuery_UnaryFilter_IS_NOT_NAN, pb.StructuredQuery_UnaryFilter_IS_NOT_NULL:
+			add(t.UnaryFilter.GetField().GetFieldPath())
+		}
+	}
+	return paths
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// maxPage is how many documents or ids a page of a list holds at most.
+const maxPage = 300
+
+func pageSize(asked int32) (int, error) {
+	switch {
+	case asked < 0:
+		return 0, invalid("page_size must not be negative.")
+	case asked == 0 || asked > maxPage:
+		return maxPage, nil
+	}
+	return int(asked), nil
+}
+
+// A page token is the name or id after which the next page begins.
+
+func encodePage(after string) string { return base64.RawURLEncoding.EncodeToString([]byte(after)) }
+
+func decodePage(token string) (after string, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", invalid("Invalid page token.")
+	}
+	return string(b), nil
+}
+
+// ListDocuments lists the documents of a collection by name, a page at a time; with show_missing also names of
+// documents that don't exist and have documents below them.
+func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest) (*pb.ListDocumentsResponse, error) {
+	db, err := e.databaseFor(req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	if o := strings.TrimSpace(req.GetOrderBy()); o != "" && o != nameField {
+		return nil, status.Error(codes.Unimplemented, "ListDocuments with order_by isn't covered; use RunQuery.")
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	mask, err := parseMask(req.GetMask())
+	if err != nil {
+		return nil, err
+	}
+	q, err := parseQuery(db.name, req.GetParent(), &pb.StructuredQuery{
+		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: req.GetCollectionId()}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	after, err := db.pageStart(req)
+	if err != nil {
+		return nil, err
+	}
+	if after != "" {
+		q.start = &cursor{values: []*pb.Value{{ValueType: &pb.Value_ReferenceValue{ReferenceValue: after}}}}
+	}
+	q.limit = size + 1
+	q.missing = req.GetShowMissing()
+	c := consistency{transaction: req.GetTransaction(), readTime: req.GetReadTime()}
+	docs, _, m, err := db.results(ctx, q, c)
+	if err != nil {
+		return nil, err
+	}
+	if q.missing {
+		docs = append(docs, db.missing(q, after, m.at)...)
+		slices.SortFunc(docs, q.compare)
+	}
+	resp := &pb.ListDocumentsResponse{}
+	if len(docs) > size {
+		docs = docs[:size]
+		resp.NextPageToken = encodePage(docs[size-1].Name)
+	}
+	e.stats.reads.Add(int64(max(1, len(docs))))
+	for _, doc := range docs {
+		if mask != nil {
+			doc = project(doc, mask)
+		}
+		resp.Documents = append(resp.Documents, doc)
+	}
+	return resp, nil
+}
+
+// pageStart is the name after which the page begins; "" for the first page.
+func (db *database) pageStart(req *pb.ListDocumentsRequest) (string, error) {
+	if req.GetPageToken() == "" {
+		return "", nil
+	}
+	after, err := decodePage(req.GetPageToken())
+	if err != nil {
+		return "", err
+	}
+	if checkDocument(db.name, after) != nil || !strings.HasPrefix(after, req.GetParent()+"/") {
+		return "", invalid("Invalid page token.")
+	}
+	return after, nil
+}
+
+// missing are the documents of the query's collection that don't exist, but have documents below them.
+func (db *database) missing(q *query, after string, at int64) []*pb.Document {
+	db.mu.Lock()
+	below := make(map[string][][]*node) // name of a document of the collection → what is below it
+	for _, c := range db.collections {
+		rest, ok := strings.CutPrefix(c.parent, q.parent+"/")
+		if !ok {
+			continue
+		}
+		id, rest, _ := strings.Cut(rest, "/")
+		if q.collection != "" && id != q.collection {
+			continue
+		}
+		doc, _, _ := strings.Cut(rest, "/")
+		name := q.parent + "/" + id + "/" + doc
+		if after == "" || compareNames(name, after) > 0 {
+			below[name] = append(below[name], c.nodes())
+		}
+	}
+	db.mu.Unlock()
+	var out []*pb.Document
+	for name, lists := range below {
+		if db.lookup(name, at) == nil && slices.ContainsFunc(lists, func(l []*node) bool { return anyAt(l, at) }) {
+			out = append(out, &pb.Document{Name: name})
+		}
+	}
+	return out
+}
+
+func anyAt(nodes []*node, at int64) bool {
+	return slices.ContainsFunc(nodes, func(n *node) bool { return n.at(at) != nil })
+}
+
+// ListCollectionIDs lists the ids of the collections under a document, or at the root, that have documents, at whatever
+// depth.
+func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionIdsRequest) (*pb.ListCollectionIdsResponse, error) {
+	db, err := e.databaseFor(req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkParent(db.name, req.GetParent()); err != nil {
+		return nil, err
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	after, err := decodePage(req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	m, err := db.moment(ctx, consistency{readTime: req.GetReadTime()}, nil)
+	if err != nil {
+		return nil, err
+	}
+	ids := db.collectionIDs(req.GetParent(), m.at)
+	if err := db.checkKept(m.at); err != nil {
+		return nil, err
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return after != "" && compareIDs(id, after) <= 0 })
+	resp := &pb.ListCollectionIdsResponse{CollectionIds: ids}
+	if len(ids) > size {
+		resp.CollectionIds = ids[:size]
+		resp.NextPageToken = encodePage(ids[size-1])
+	}
+	e.stats.reads.Add(1)
+	return resp, nil
+}
+
+func (db *database) collectionIDs(parent string, at int64) []string {
+	db.mu.Lock()
+	below := make(map[string][][]*node)
+	for _, c := range db.collections {
+		if rest, ok := strings.CutPrefix(c.name, parent+"/"); ok {
+			id, _, _ := strings.Cut(rest, "/")
+			below[id] = append(below[id], c.nodes())
+		}
+	}
+	db.mu.Unlock()
+	var ids []string
+	for id, lists := range below {
+		if slices.ContainsFunc(lists, func(l []*node) bool { return anyAt(l, at) }) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, compareIDs)
+	return ids
+}

@@ -1,0 +1,73 @@
+package engine
+
+import "slices"
+
+// listeners are the targets that look at a database, by what a change of a document is looked up with. All of it is
+// guarded by the database's lock; a commit only marks what it has touched, and the listener does the rest.
+type listeners struct {
+	byDocument   map[string][]*target // full resource name
+	byCollection map[string][]*target // full resource name
+	byGroup      map[string][]*target // collection id
+	everywhere   []*target
+	count        int
+}
+
+func (l *listeners) init() {
+	l.byDocument = make(map[string][]*target)
+	l.byCollection = make(map[string][]*target)
+	l.byGroup = make(map[string][]*target)
+}
+
+// mark tells every target that may care that a document has changed.
+func (l *listeners) mark(n *node) {
+	if l.count == 0 {
+		return
+	}
+	for _, targets := range [...][]*target{l.byDocument[n.name], l.byCollection[n.coll.name], l.byGroup[n.coll.id], l.everywhere} {
+		for _, t := range targets {
+			t.touched[n.name] = n
+			t.watch.signal()
+		}
+	}
+}
+
+func (l *listeners) add(t *target) {
+	l.count++
+	for _, name := range t.names {
+		l.byDocument[name] = append(l.byDocument[name], t)
+	}
+	if q := t.query; q != nil {
+		switch {
+		case q.collection == "":
+			l.everywhere = append(l.everywhere, t)
+		case q.allDescendants:
+			l.byGroup[q.collection] = append(l.byGroup[q.collection], t)
+		default:
+			name := q.parent + "/" + q.collection
+			l.byCollection[name] = append(l.byCollection[name], t)
+		}
+	}
+}
+
+func (l *listeners) remove(t *target) {
+	l.count--
+	without := func(m map[string][]*target, key string) {
+		left := slices.DeleteFunc(m[key], func(x *target) bool { return x == t })
+		if m[key] = left; len(left) == 0 {
+			delete(m, key)
+		}
+	}
+	for _, name := range t.names {
+		without(l.byDocument, name)
+	}
+	if q := t.query; q != nil {
+		switch {
+		case q.collection == "":
+			l.everywhere = slices.DeleteFunc(l.everywhere, func(x *target) bool { return x == t })
+		case q.allDescendants:
+			without(l.byGroup, q.collection)
+		default:
+			without(l.byCollection, q.parent+"/"+q.collection)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Firestore's limits on names, in bytes.
+const (
+	maxIDBytes   = 1500
+	maxNameBytes = 6 << 10
+	maxDepth     = 100 // levels of collections
+)
+
+func invalid(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, format, args...)
+}
+
+// checkDatabase refuses what is no database name: projects/{project}/databases/{database}.
+func checkDatabase(name string) error {
+	p := strings.Split(name, "/")
+	if len(p) != 4 || p[0] != "projects" || p[1] == "" || p[2] != "databases" || p[3] == "" {
+		return invalid("Invalid database name %q: want projects/{project}/databases/{database}.", name)
+	}
+	return nil
+}
+
+// relative cuts "database/documents" off a resource name, and what is left is "" or begins with a slash.
+func relative(database, name string) (string, bool) {
+	rest, ok := strings.CutPrefix(name, database)
+	if !ok {
+		return "", false
+	}
+	rest, ok = strings.CutPrefix(rest, "/documents")
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return rest, true
+}
+
+// databaseOf is the database that a resource name begins with.
+func databaseOf(name string) (string, error) {
+	i, slashes := 0, 0
+	for ; i < len(name); i++ {
+		if name[i] == '/' {
+			if slashes++; slashes == 4 {
+				break
+			}
+		}
+	}
+	if err := checkDatabase(name[:i]); err != nil {
+		return "", err
+	}
+	return name[:i], nil
+}
+
+// checkDocument refuses what is no name of a document in the database.
+func checkDocument(database, name string) error {
+	rest, ok := relative(database, name)
+	if !ok {
+		if err := checkDatabase(database); err != nil {
+			return err
+		}
+		return invalid("Document name %q is not in the database %q.", name, database)
+	}
+	n, err := checkPath(name, rest)
+	if err != nil {
+		return err
+	}
+	if n == 0 || n%2 != 0 {
+		return invalid("Document name %q lacks a collection or document id.", name)
+	}
+	return nil
+}
+
+// checkParent refuses what is neither a document nor the root of the database's documents.
+func checkParent(database, name string) error {
+	if rest, ok := relative(database, name); ok && rest == "" {
+		return nil
+	}
+	return checkDocument(database, name)
+}
+
+// checkPath checks the ids of a path that begins with a slash (or is empty), and counts them.
+func checkPath(name, path string) (ids int, err error) {
+	if len(path) > maxNameBytes {
+		return 0, invalid("Name is longer than %d bytes: %.80q…", maxNameBytes, name)
+	}
+	for path != "" {
+		path = path[1:]
+		id := path
+		if i := strings.IndexByte(path, '/'); i >= 0 {
+			id = path[:i]
+		}
+		path = path[len(id):]
+		if err := checkID(name, id); err != nil {
+			return 0, err
+		}
+		ids++
+	}
+	if ids > 2*maxDepth {
+		return 0, invalid("Name is deeper than %d collections: %.80q…", maxDepth, name)
+	}
+	return ids, nil
+}
+
+func checkID(name, id string) error {
+	switch {
+	case id == "":
+		return invalid("Name has an empty id: %q.", name)
+	case len(id) > maxIDBytes:
+		return invalid("An id in the name is longer than %d bytes: %.80q…", maxIDBytes, name)
+	case id == "." || id == "..":
+		return invalid("%q is no valid id: %q.", id, name)
+	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+		if _, ok := numericID(id); !ok {
+			return invalid("Ids of the form __.*__ are reserved: %q.", name)
+		}
+	}
+	return nil
+}
+
+// numericID is the number of an id like __id7__, which Firestore keeps for data of its Datastore mode.
+func numericID(id string) (int64, bool) {
+	s, ok := strings.CutPrefix(id, "__id")
+	if !ok {
+		return 0, false
+	}
+	if s, ok = strings.CutSuffix(s, "__"); !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// splitParent cuts the last id off a name.
+func splitParent(name string) (parent, id string) {
+	i := strings.LastIndexByte(name, '/')
+	return name[:i], name[i+1:]
+}
+
+// compareIDs orders numeric ids before the others, those by UTF-8 bytes.
+func compareIDs(a, b string) int {
+	if strings.HasPrefix(a, "__id") || strings.HasPrefix(b, "__id") {
+		x, aNumeric := numericID(a)
+		y, bNumeric := numericID(b)
+		switch {
+		case aNumeric && bNumeric:
+			return compareOrdered(x, y)
+		case aNumeric:
+			return -1
+		case bNumeric:
+			return 1
+		}
+	}
+	return strings.Compare(a, b)
+}
+
+// compareNames orders resource names id by id.
+func compareNames(a, b string) int {
+	for a != b {
+		x, restA, moreA := strings.Cut(a, "/")
+		y, restB, moreB := strings.Cut(b, "/")
+		if c := compareIDs(x, y); c != 0 {
+			return c
+		}
+		if !moreA || !moreB {
+			return compareBool(moreA, moreB)
+		}
+		a, b = restA, restB
+	}
+	return 0
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

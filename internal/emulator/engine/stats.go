@@ -1,0 +1,63 @@
+package engine
+
+import "sync/atomic"
+
+// Stats counts what an engine has done since it was made or ResetStats was called.
+type Stats struct {
+	Commits int64 // commits applied, those that changed nothing included; each write of a BatchWrite is one
+
+	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least one a query, one for
+	// each missing document that is asked for by name, one for every 1,000 index entries that an aggregation counts.
+	Reads   int64
+	Writes  int64
+	Deletes int64
+
+	LockWaits   int64 // requests that waited for a transaction's locks
+	LockRefused int64 // of those, the ones that failed with ABORTED: the wait was too long, or went in a circle
+	HotWaits    int64 // commits that waited for a slot of a hot document
+	HotRefused  int64 // commits refused, as their wait would have been too long
+	OpenLocks   int   // resources locked or waited for, now
+}
+
+type stats struct {
+	commits, reads, writes, deletes              atomic.Int64
+	lockWaits, lockRefused, hotWaits, hotRefused atomic.Int64
+}
+
+// Stats reads the counters.
+func (e *Engine) Stats() Stats {
+	s := &e.stats
+	out := Stats{
+		Commits: s.commits.Load(), Reads: s.reads.Load(), Writes: s.writes.Load(), Deletes: s.deletes.Load(),
+		LockWaits: s.lockWaits.Load(), LockRefused: s.lockRefused.Load(),
+		HotWaits: s.hotWaits.Load(), HotRefused: s.hotRefused.Load(),
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, db := range e.databases {
+		db.mu.RLock()
+		out.OpenLocks += len(db.locks.locks)
+		db.mu.RUnlock()
+	}
+	return out
+}
+
+// ResetStats sets the counters to zero.
+func (e *Engine) ResetStats() {
+	s := &e.stats
+	for _, c := range []*atomic.Int64{&s.commits, &s.reads, &s.writes, &s.deletes, &s.lockWaits, &s.lockRefused, &s.hotWaits, &s.hotRefused} {
+		c.Store(0)
+	}
+}
+
+func (s *stats) billWrites(ops []operation) {
+	deletes := 0
+	for i := range ops {
+		if ops[i].remove {
+			deletes++
+		}
+	}
+	s.commits.Add(1)
+	s.deletes.Add(int64(deletes))
+	s.writes.Add(int64(len(ops) - deletes))
+}

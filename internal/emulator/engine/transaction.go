@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// transaction is one that has begun and has not ended. Its fields are guarded by the database's lock.
+type transaction struct {
+	owner
+	id       uint64
+	readOnly bool
+	at       int64 // what a read-only transaction reads
+	busy     int   // requests under way in it
+	used     time.Time
+	expiry   *time.Timer
+}
+
+// transactions are the open transactions of a database.
+type transactions struct {
+	open     map[uint64]*transaction
+	first    uint64 // ids below are of an earlier life
+	next     uint64
+	arrivals uint64 // ages of owners of locks
+}
+
+func (t *transactions) init(started int64) {
+	t.open = make(map[uint64]*transaction)
+	t.first = uint64(started) // ids of an earlier life of the database were smaller
+	t.next = t.first
+}
+
+// A transaction id is this byte, the number of the transaction, and, in one that repeats another, the age of the first.
+const transactionTag = 0x11
+
+func encodeTransaction(id, age uint64) []byte {
+	b := append(make([]byte, 0, 17), transactionTag)
+	b = binary.LittleEndian.AppendUint64(b, id)
+	return binary.LittleEndian.AppendUint64(b, age)
+}
+
+func decodeTransaction(b []byte) (id, age uint64, err error) {
+	if len(b) != 17 || b[0] != transactionTag {
+		return 0, 0, invalid("Invalid transaction.")
+	}
+	return binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:]), nil
+}
+
+func errTransactionEnded() error {
+	return status.Error(codes.Aborted, "The referenced transaction has expired or is no longer valid.")
+}
+
+// Begin starts a transaction.
+func (e *Engine) Begin(req *pb.BeginTransactionRequest) (*pb.BeginTransactionResponse, error) {
+	db, err := e.database(req.GetDatabase())
+	if err != nil {
+		return nil, err
+	}
+	_, id, err := db.begin(req.GetOptions())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.BeginTransactionResponse{Transaction: id}, nil
+}
+
+func (db *database) begin(opts *pb.TransactionOptions) (*transaction, []byte, error) {
+	tx := &transaction{}
+	retryAge := uint64(0)
+	switch m := opts.GetMode().(type) {
+	case *pb.TransactionOptions_ReadOnly_:
+		tx.readOnly = true
+		if t := m.ReadOnly.GetReadTime(); t != nil {
+			var err error
+			if tx.at, err = db.pastTime(t); err != nil {
+				return nil, nil, err
+			}
+		}
+	case *pb.TransactionOptions_ReadWrite_:
+		if b := m.ReadWrite.GetRetryTransaction(); len(b) > 0 {
+			id, age, err := decodeTransaction(b)
+			if err == nil && !db.issued(id) {
+				err = invalid("Invalid retry transaction.")
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			retryAge = age
+		}
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	t := &db.transactions
+	tx.id = t.next
+	t.next++
+	if tx.age = retryAge; retryAge == 0 {
+		t.arrivals++
+		tx.age = t.arrivals
+	}
+	if tx.readOnly && tx.at == 0 {
+		tx.at = db.readTime()
+	}
+	tx.aborted = func() { db.drop(tx) }
+	tx.used = time.Now()
+	idle := db.engine.opts.TransactionIdle
+	tx.expiry = time.AfterFunc(idle, func() { db.expire(tx, idle) })
+	t.open[tx.id] = tx
+	return tx, encodeTransaction(tx.id, tx.age), nil
+}
+
+// issued tells whether a transaction id was ever given out, by this process or perhaps by an earlier one.
+func (db *database) issued(id uint64) bool {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	return id < db.transactions.next
+}
+
+// expire ends a transaction that nobody has used for a while: a client that vanished must not keep its locks.
+func (db *database) expire(tx *transaction, idle time.Duration) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.transactions.open[tx.id] != tx {
+		return
+	}
+	if left := idle - time.Since(tx.used); left > 0 || tx.busy > 0 {
+		tx.expiry.Reset(max(left, idle/10))
+		return
+	}
+	db.end(tx)
+}
+
+// drop forgets a transaction; its locks are another matter. The caller holds the lock.
+func (db *database) drop(tx *transaction) {
+	tx.expiry.Stop()
+	delete(db.transactions.open, tx.id)
+}
+
+// end forgets a transaction, refuses what still waits in it, and gives its locks back. The caller holds the lock.
+func (db *database) end(tx *transaction) {
+	if db.transactions.open[tx.id] != tx {
+		return
+	}
+	db.drop(tx)
+	db.locks.refuse(&tx.owner, errTransactionEnded())
+	db.locks.release(&tx.owner)
+}
+
+// enter finds an open transaction for one request; leave is to be called when the request is done.
+// The caller holds the lock, for both.
+func (db *database) enter(b []byte) (*transaction, error) {
+	id, _, err := decodeTransaction(b)
+	if err != nil {
+		return nil, err
+	}
+	tx := db.transactions.open[id]
+	if tx == nil {
+		if id >= db.transactions.next {
+			return nil, invalid("Invalid transaction.")
+		}
+		return nil, errTransactionEnded()
+	}
+	tx.busy++
+	return tx, nil
+}
+
+func (db *database) leave(tx *transaction) {
+	tx.busy--
+	tx.used = time.Now()
+}
+
+// Rollback ends a transaction. It is no error when it has ended before.
+func (e *Engine) Rollback(req *pb.RollbackRequest) error {
+	db, err := e.database(req.GetDatabase())
+	if err != nil {
+		return err
+	}
+	id, _, err := decodeTransaction(req.GetTransaction())
+	if err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if id >= db.transactions.next {
+		return invalid("Invalid transaction.")
+	}
+	if tx := db.transactions.open[id]; tx != nil {
+		db.end(tx)
+	}
+	return nil
+}
+
+// lockFor gets a transaction what it is about to read or write, and ends it when that fails. The caller holds the lock,
+// and has it again on return.
+func (db *database) lockFor(ctx context.Context, tx *transaction, wants []want) error {
+	err := db.lock(ctx, &tx.owner, wants)
+	if err == nil && db.transactions.open[tx.id] != tx {
+		err = errTransactionEnded() // another request of the same transaction has ended it
+		db.locks.release(&tx.owner)
+	}
+	if err != nil {
+		db.end(tx)
+	}
+	return err
+}
+
+func (db *database) lock(ctx context.Context, o *owner, wants []want) error {
+	return db.locks.acquire(ctx, &db.mu, o, wants, db.engine.opts.LockWait, db.engine.done)
+}
+
+// documentWants are the locks of documents that are read in a transaction, or written.
+func (db *database) documentWants(names []string) []want {
+	wants := make([]want, 0, 4+len(names))
+	seen := make(map[resource]bool, 4+len(names))
+	add := func(r resource, mode lockMode) {
+		if !seen[r] {
+			seen[r] = true
+			wants = append(wants, want{r, mode})
+		}
+	}
+	for _, name := range names {
+		parent, _ := splitParent(name)
+		_, id := splitParent(parent)
+		add(resource{lockDocument, name}, exclusive)
+		add(resource{lockCollection, parent}, intent)
+		add(resource{lockGroup, id}, intent)
+	}
+	add(resource{kind: lockEverything}, intent)
+	return wants
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// transform computes a field from what it holds and, but for the server's time, an operand.
+type transform struct {
+	path fieldPath
+	// run gives the new value of the field, from the old (nil where there is none), and what the write's result says.
+	run func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
+}
+
+func (t *transform) apply(e *fieldEditor, now *timestamppb.Timestamp) (result *pb.Value) {
+	old := lookup(e.fields, t.path)
+	value, result := t.run(old, now)
+	if value != old {
+		e.set(t.path, value)
+	}
+	return result
+}
+
+func parseTransforms(in []*pb.DocumentTransform_FieldTransform) ([]transform, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make([]transform, len(in))
+	for i, ft := range in {
+		path, err := parseFieldPath(ft.GetFieldPath())
+		if err != nil {
+			return nil, err
+		}
+		if err := checkFieldPath(path); err != nil {
+			return nil, err
+		}
+		run, err := parseTransform(ft)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = transform{path: path, run: run}
+	}
+	return out, nil
+}
+
+func parseTransform(ft *pb.DocumentTransform_FieldTransform) (func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value), error) {
+	switch t := ft.GetTransformType().(type) {
+	case *pb.DocumentTransform_FieldTransform_SetToServerValue:
+		if t.SetToServerValue != pb.DocumentTransform_FieldTransform_REQUEST_TIME {
+			return nil, invalid("Unknown server value %v.", t.SetToServerValue)
+		}
+		return requestTime, nil
+	case *pb.DocumentTransform_FieldTransform_Increment:
+		return numeric("increment", t.Increment, add)
+	case *pb.DocumentTransform_FieldTransform_Maximum:
+		return numeric("maximum", t.Maximum, largest)
+	case *pb.DocumentTransform_FieldTransform_Minimum:
+		return numeric("minimum", t.Minimum, smallest)
+	case *pb.DocumentTransform_FieldTransform_AppendMissingElements:
+		return elements(t.AppendMissingElements, union)
+	case *pb.DocumentTransform_FieldTransform_RemoveAllFromArray:
+		return elements(t.RemoveAllFromArray, subtract)
+	case nil:
+		return nil, invalid("A transform of %q has no type.", ft.GetFieldPath())
+	default:
+		return nil, status.Errorf(codes.Unimplemented, "Transform %T isn't covered.", t)
+	}
+}
+
+// requestTime is a commit's time in whole milliseconds, one for all fields of a commit.
+func requestTime(_ *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value) {
+	ms := &timestamppb.Timestamp{Seconds: now.Seconds, Nanos: now.Nanos / 1e6 * 1e6}
+	v := &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: ms}}
+	return v, v
+}
+
+// numeric makes a transform of numbers: a field that holds none becomes the operand.
+func numeric(what string, operand *pb.Value, combine func(old, operand *pb.Value) *pb.Value) (func(*pb.Value, *timestamppb.Timestamp) (value, result *pb.Value), error) {
+	if !isNumber(operand) {
+		return nil, invalid("The operand of %s must be a number.", what)
+	}
+	return func(old *pb.Value, _ *timestamppb.Timestamp) (value, result *pb.Value) {
+		v := operand
+		if isNumber(old) {
+			v = combine(old, operand)
+		}
+		return v, v
+	}, nil
+}
+
+// add is saturating between integers; a double on either side makes a double.
+func add(old, operand *pb.Value) *pb.Value {
+	x, ok1 := old.GetValueType().(*pb.Value_IntegerValue)
+	y, ok2 := operand.GetValueType().(*pb.Value_IntegerValue)
+	if !ok1 || !ok2 {
+		return doubleValue(asDouble(old) + asDouble(operand))
+	}
+	a, b := x.IntegerValue, y.IntegerValue
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return intValue(math.MaxInt64)
+	case b < 0 && a < math.MinInt64-b:
+		return intValue(math.MinInt64)
+	}
+	return intValue(a + b)
+}
+
+// largest keeps the stored value of two that are equal, whatever their types; NaN wins.
+func largest(old, operand *pb.Value) *pb.Value {
+	if isNaN(old) || !isNaN(operand) && compareNumbers(old, operand) >= 0 {
+		return old
+	}
+	return operand
+}
+
+// smallest keeps the stored value of two that are equal, whatever their types; NaN wins.
+func smallest(old, operand *pb.Value) *pb.Value {
+	if isNaN(old) || !isNaN(operand) && compareNumbers(old, operand) <= 0 {
+		return old
+	}
+	return operand
+}
+
+// elements makes a transform of arrays: a field that holds none counts as an empty one. Its result is null.
+func elements(operand *pb.ArrayValue, combine func(old, operand []*pb.Value) []*pb.Value) (func(*pb.Value, *timestamppb.Timestamp) (value, result *pb.Value), error) {
+	if err := checkArray(operand, 1); err != nil {
+		return nil, err
+	}
+	return func(old *pb.Value, _ *timestamppb.Timestamp) (value, result *pb.Value) {
+		return arrayValue(combine(old.GetArrayValue().GetValues(), operand.GetValues())), nullValue()
+	}, nil
+}
+
+func union(old, operand []*pb.Value) []*pb.Value {
+	out := slices.Clone(old)
+	for _, v := range operand {
+		if !contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func subtract(old, operand []*pb.Value) []*pb.Value {
+	return slices.DeleteFunc(slices.Clone(old), func(v *pb.Value) bool { return contains(operand, v) })
+}
+
+func contains(values []*pb.Value, v *pb.Value) bool {
+	return slices.ContainsFunc(values, func(x *pb.Value) bool { return compareValues(x, v) == 0 })
+}

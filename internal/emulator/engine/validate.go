@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"math"
+	"strings"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Firestore's limits on documents.
+const (
+	maxDocumentBytes  = 1 << 20
+	maxValueBytes     = maxDocumentBytes - 89 // a string or bytes value, after the official emulator
+	maxFieldNameBytes = 1500
+	maxValueDepth     = 20
+	maxTransforms     = 500 // per document and commit
+)
+
+// checkFieldName refuses what can't name a field of a document.
+func checkFieldName(name string) error {
+	switch {
+	case name == "":
+		return invalid("Property name is empty.")
+	case len(name) > maxFieldNameBytes:
+		return invalid("Property name is longer than %d bytes: %.80q…", maxFieldNameBytes, name)
+	case len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
+		return invalid("Property names of the form __.*__ are reserved: %q.", name)
+	}
+	return nil
+}
+
+// checkFieldPath refuses paths that no write can touch.
+func checkFieldPath(path fieldPath) error {
+	if len(path) > maxValueDepth {
+		return invalid("Property path is deeper than %d levels: %q.", maxValueDepth, path)
+	}
+	for _, name := range path {
+		if err := checkFieldName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does.
+func checkFields(fields map[string]*pb.Value, depth int) error {
+	if depth > maxValueDepth {
+		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)
+	}
+	for name, v := range fields {
+		if err := checkFieldName(name); err != nil {
+			return err
+		}
+		if err := checkValue(v, depth); err != nil {
+			return invalid("Property %s: %s", name, messageOf(err))
+		}
+	}
+	return nil
+}
+
+func checkValue(v *pb.Value, depth int) error {
+	switch t := v.GetValueType().(type) {
+	case *pb.Value_NullValue, *pb.Value_BooleanValue, *pb.Value_IntegerValue, *pb.Value_DoubleValue:
+		return nil
+	case *pb.Value_TimestampValue:
+		return checkTimestamp(t)
+	case *pb.Value_StringValue:
+		return checkValueBytes(len(t.StringValue))
+	case *pb.Value_BytesValue:
+		return checkValueBytes(len(t.BytesValue))
+	case *pb.Value_ReferenceValue:
+		database, err := databaseOf(t.ReferenceValue)
+		if err != nil {
+			return err
+		}
+		return checkDocument(database, t.ReferenceValue)
+	case *pb.Value_GeoPointValue:
+		lat, lng := t.GeoPointValue.GetLatitude(), t.GeoPointValue.GetLongitude()
+		if !(math.Abs(lat) <= 90 && math.Abs(lng) <= 180) {
+			return invalid("Geo point (%v, %v) is out of range.", lat, lng)
+		}
+		if t.GeoPointValue == nil {
+			return invalid("Value has no geo point.")
+		}
+		return nil
+	case *pb.Value_ArrayValue:
+		return checkArray(t.ArrayValue, depth+1)
+	case *pb.Value_MapValue:
+		if isVector(t.MapValue) {
+			return checkVector(t.MapValue.Fields["value"].GetArrayValue())
+		}
+		return checkFields(t.MapValue.GetFields(), depth+1)
+	case nil:
+		return invalid("Value has no type.")
+	default:
+		return invalid("%T can't be stored.", t)
+	}
+}
+
+func checkTimestamp(t *pb.Value_TimestampValue) error {
+	if err := t.TimestampValue.CheckValid(); err != nil {
+		return invalid("Invalid timestamp: %v.", err)
+	}
+	if sub := t.TimestampValue.Nanos % 1000; sub != 0 {
+		t.TimestampValue = &timestamppb.Timestamp{Seconds: t.TimestampValue.Seconds, Nanos: t.TimestampValue.Nanos - sub}
+	}
+	return nil
+}
+
+func checkValueBytes(n int) error {
+	if n > maxValueBytes {
+		return invalid("The value is longer than %d bytes.", maxValueBytes)
+	}
+	return nil
+}
+
+func checkArray(a *pb.ArrayValue, depth int) error {
+	if depth > maxValueDepth {
+		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)
+	}
+	for _, v := range a.GetValues() {
+		if _, nested := v.GetValueType().(*pb.Value_ArrayValue); nested {
+			return invalid("Cannot convert an array value in an array value.")
+		}
+		if err := checkValue(v, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkVector(a *pb.ArrayValue) error {
+	if n := len(a.GetValues()); n == 0 || n > 2048 {
+		return invalid("A vector has 1 to 2048 dimensions, not %d.", n)
+	}
+	for _, v := range a.Values {
+		if !isNumber(v) {
+			return invalid("A vector holds numbers only.")
+		}
+	}
+	return nil
+}
+
+// Sizes as Firestore counts them: https://firebase.google.com/docs/firestore/storage-size
+
+func documentSize(name string, fields map[string]*pb.Value) int {
+	return nameSize(name) + fieldsSize(fields)
+}
+
+// nameSize counts the ids below the database, one byte more for each, and 16.
+func nameSize(name string) int {
+	if i := strings.Index(name, "/documents/"); i >= 0 {
+		name = name[i+len("/documents/"):]
+	}
+	return len(name) + 1 + 16
+}
+
+func fieldsSize(fields map[string]*pb.Value) int {
+	n := 32
+	for name, v := range fields {
+		n += len(name) + 1 + valueSize(v)
+	}
+	return n
+}
+
+func valueSize(v *pb.Value) int {
+	switch t := v.GetValueType().(type) {
+	case *pb.Value_IntegerValue, *pb.Value_DoubleValue, *pb.Value_TimestampValue:
+		return 8
+	case *pb.Value_StringValue:
+		return len(t.StringValue) + 1
+	case *pb.Value_BytesValue:
+		return len(t.BytesValue)
+	case *pb.Value_ReferenceValue:
+		return nameSize(t.ReferenceValue)
+	case *pb.Value_GeoPointValue:
+		return 16
+	case *pb.Value_ArrayValue:
+		n := 0
+		for _, e := range t.ArrayValue.GetValues() {
+			n += valueSize(e)
+		}
+		return n
+	case *pb.Value_MapValue:
+		return fieldsSize(t.MapValue.GetFields())
+	}
+	return 1
+}

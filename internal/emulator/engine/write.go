@@ -1,0 +1,180 @@
+package engine
+
+import (
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// operation is one checked write of a commit.
+type operation struct {
+	name       string
+	remove     bool
+	fields     map[string]*pb.Value
+	mask       []fieldPath // nil: replace the document; empty: touch no field
+	transforms []transform
+	need       precondition
+}
+
+type precondition struct {
+	exists     *bool
+	updateTime int64 // microseconds; 0 for none
+}
+
+// parseWrites checks all that can be checked of writes without looking at a document.
+func parseWrites(database string, writes []*pb.Write) ([]operation, error) {
+	ops := make([]operation, len(writes))
+	for i, w := range writes {
+		if err := parseWrite(database, w, &ops[i]); err != nil {
+			return nil, err
+		}
+	}
+	return ops, checkTransformCount(ops)
+}
+
+func parseWrite(database string, w *pb.Write, op *operation) error {
+	switch t := w.GetOperation().(type) {
+	case *pb.Write_Update:
+		op.name = t.Update.GetName()
+		if err := parseUpdate(w, t.Update.GetFields(), op); err != nil {
+			return err
+		}
+	case *pb.Write_Delete:
+		op.name, op.remove = t.Delete, true
+		if w.UpdateMask != nil || len(w.UpdateTransforms) > 0 {
+			return invalid("A delete takes neither a mask nor transforms.")
+		}
+	case *pb.Write_Transform:
+		op.name = t.Transform.GetDocument()
+		op.mask = []fieldPath{}
+		if w.UpdateMask != nil || len(w.UpdateTransforms) > 0 {
+			return invalid("A transform takes neither a mask nor further transforms.")
+		}
+		var err error
+		if op.transforms, err = parseTransforms(t.Transform.GetFieldTransforms()); err != nil {
+			return err
+		}
+	default:
+		return status.Error(codes.Unimplemented, "A write is an update, a delete or a transform; other operations aren't covered.")
+	}
+	if err := checkDocument(database, op.name); err != nil {
+		return err
+	}
+	return parsePrecondition(w.CurrentDocument, &op.need)
+}
+
+func parseUpdate(w *pb.Write, fields map[string]*pb.Value, op *operation) error {
+	if err := checkFields(fields, 1); err != nil {
+		return err
+	}
+	op.fields = fields
+	var err error
+	if op.mask, err = parseMask(w.UpdateMask); err != nil {
+		return err
+	}
+	for _, path := range op.mask {
+		if err := checkFieldPath(path); err != nil {
+			return err
+		}
+	}
+	op.transforms, err = parseTransforms(w.UpdateTransforms)
+	return err
+}
+
+func parsePrecondition(p *pb.Precondition, need *precondition) error {
+	switch c := p.GetConditionType().(type) {
+	case *pb.Precondition_Exists:
+		need.exists = &c.Exists
+	case *pb.Precondition_UpdateTime:
+		if err := c.UpdateTime.CheckValid(); err != nil {
+			return invalid("Invalid update_time of a precondition: %v.", err)
+		}
+		need.updateTime = micros(c.UpdateTime)
+		if need.updateTime <= 0 || c.UpdateTime.Nanos%1000 != 0 {
+			return invalid("The update_time of a precondition must be in whole microseconds after 1970.")
+		}
+	}
+	return nil
+}
+
+func checkTransformCount(ops []operation) error {
+	var counts map[string]int
+	for i := range ops {
+		n := len(ops[i].transforms)
+		if n == 0 {
+			continue
+		}
+		if len(ops) > 1 {
+			if counts == nil {
+				counts = make(map[string]int)
+			}
+			counts[ops[i].name] += n
+			n = counts[ops[i].name]
+		}
+		if n > maxTransforms {
+			return invalid("A commit takes at most %d field transforms of one document: %s.", maxTransforms, ops[i].name)
+		}
+	}
+	return nil
+}
+
+// check tells whether the document as it is now satisfies the precondition; nil doc: there is none.
+func (p precondition) check(name string, doc *pb.Document) error {
+	if p.exists != nil {
+		switch {
+		case *p.exists && doc == nil:
+			return status.Errorf(codes.NotFound, "No document to update: %s", name)
+		case !*p.exists && doc != nil:
+			return status.Errorf(codes.AlreadyExists, "Document already exists: %s", name)
+		}
+	}
+	if p.updateTime != 0 {
+		stored := int64(0)
+		if doc != nil {
+			stored = micros(doc.UpdateTime)
+		}
+		if stored != p.updateTime {
+			return status.Errorf(codes.FailedPrecondition,
+				"the stored version (%d) does not match the required base version (%d)", stored, p.updateTime)
+		}
+	}
+	return nil
+}
+
+// apply computes the document's fields after the operation, from those before (nil where there is no document), and the
+// results of its transforms. It changes neither its input nor the operation.
+func (op *operation) apply(before map[string]*pb.Value, now *timestamppb.Timestamp) (after map[string]*pb.Value, results []*pb.Value) {
+	var e fieldEditor
+	if op.mask == nil {
+		e.fields = op.fields // kept as it is unless a transform changes it
+	} else {
+		e.fields = before
+		for _, path := range op.mask {
+			if v := lookup(op.fields, path); v != nil {
+				e.set(path, v)
+			} else {
+				e.remove(path)
+			}
+		}
+	}
+	if len(op.transforms) > 0 {
+		results = make([]*pb.Value, len(op.transforms))
+		for i := range op.transforms {
+			results[i] = op.transforms[i].apply(&e, now)
+		}
+	}
+	return e.fields, results
+}
+
+// micros is a time in microseconds since 1970, the unit of versions.
+func micros(t *timestamppb.Timestamp) int64 {
+	return t.GetSeconds()*1e6 + int64(t.GetNanos())/1000
+}
+
+func timestamp(micros int64) *timestamppb.Timestamp {
+	return &timestamppb.Timestamp{Seconds: micros / 1e6, Nanos: int32(micros%1e6) * 1000}
+}
+
+// messageOf is the message of a status error, without its code.
+func messageOf(err error) string { return status.Convert(err).Message() }
