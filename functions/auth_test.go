@@ -1,0 +1,320 @@
+package functions
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/coreos/go-oidc/v3/oidc"
+	jose "github.com/go-jose/go-jose/v4"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// issuer signs tokens, and serves the keys to check them by.
+type issuer struct {
+	key     *rsa.PrivateKey
+	server  *httptest.Server
+	fetched atomic.Int64
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &issuer{key: key}
+	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		i.fetched.Add(1)
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256", Use: "sig"}}})
+	}))
+	t.Cleanup(i.server.Close)
+	return i
+}
+
+func (i *issuer) keys() oidc.KeySet { return oidc.NewRemoteKeySet(context.Background(), i.server.URL) }
+
+// claims of a token, which tests change.
+type claims map[string]any
+
+func (c claims) with(name string, value any) claims {
+	changed := claims{}
+	for k, v := range c {
+		changed[k] = v
+	}
+	changed[name] = value
+	return changed
+}
+
+func (i *issuer) sign(t *testing.T, c claims) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func unsigned(c claims) string {
+	payload, _ := json.Marshal(c)
+	encode := base64.RawURLEncoding.EncodeToString
+	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode(payload) + "."
+}
+
+func valid(issuer, audience, subject string) claims {
+	now := time.Now()
+	return claims{"iss": issuer, "aud": audience, "sub": subject, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+}
+
+// guarded is the function's handler with tokens of a test's own.
+type guarded struct {
+	*httptest.Server
+	fs *firestore.Client
+}
+
+func startGuarded(t *testing.T, tokens *tokens, change func(*Settings)) *guarded {
+	t.Helper()
+	s, err := ParseSettings([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(&s)
+	}
+	log := slog.New(slog.DiscardHandler)
+	i := emulatortest.Start(t, emulator.Options{})
+	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(i.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), fs: i.Client(t, "p")}
+	t.Cleanup(func() {
+		g.Close()
+		client.Close()
+	})
+	return g
+}
+
+func (g *guarded) do(t *testing.T, method, path string, header ...string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, g.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	good, foreign := newIssuer(t), newIssuer(t)
+	for _, kind := range []struct {
+		name, header, prefix string
+		tokens               *tokens
+		claims               claims
+		challenge            string
+	}{
+		{"firebase", "Authorization", "Bearer ", firebaseTokens("p", good.keys()), valid("https://securetoken.google.com/p", "p", "alice"), "Bearer"},
+		{"appcheck", "X-Firebase-AppCheck", "", appCheckTokens("123", good.keys()),
+			valid("https://firebaseappcheck.googleapis.com/123", "projects/123", "1:123:web:abc").with("aud", []string{"projects/123", "projects/p"}), "AppCheck"},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			g := startGuarded(t, kind.tokens, nil)
+			hour := int64(time.Hour / time.Second)
+			now := time.Now().Unix()
+			for _, c := range []struct {
+				name, token string
+				status      int
+			}{
+				{"valid", good.sign(t, kind.claims), 200},
+				{"missing", "", 401},
+				{"garbage", "garbage", 401},
+				{"expired", good.sign(t, kind.claims.with("exp", now-hour)), 401},
+				{"no expiry", good.sign(t, kind.claims.with("exp", nil)), 401},
+				{"not yet valid", good.sign(t, kind.claims.with("nbf", now+hour)), 401},
+				{"foreign issuer", good.sign(t, kind.claims.with("iss", "https://example.com")), 401},
+				{"foreign audience", good.sign(t, kind.claims.with("aud", "other")), 401},
+				{"foreign signature", foreign.sign(t, kind.claims), 401},
+				{"unsigned", unsigned(kind.claims), 401},
+				{"nobody", good.sign(t, kind.claims.with("sub", "")), 401},
+			} {
+				var header []string
+				if c.token != "" {
+					header = []string{kind.header, kind.prefix + c.token}
+				}
+				resp := g.do(t, "POST", "/a", header...)
+				if resp.StatusCode != c.status {
+					t.Errorf("%s: %d, want %d", c.name, resp.StatusCode, c.status)
+				}
+				if challenge := resp.Header.Get("WWW-Authenticate"); c.status == 401 && !strings.HasPrefix(challenge, kind.challenge+" ") {
+					t.Errorf("%s: WWW-Authenticate is %q, want %s", c.name, challenge, kind.challenge)
+				}
+			}
+			if resp := g.do(t, "GET", "/a"); resp.StatusCode != 200 {
+				t.Errorf("GET without a token: %d, want 200", resp.StatusCode)
+			}
+		})
+	}
+	t.Run("no public reads", func(t *testing.T) {
+		t.Parallel()
+		g := startGuarded(t, firebaseTokens("p", good.keys()), func(s *Settings) { s.PublicReads = false })
+		if resp := g.do(t, "GET", "/a"); resp.StatusCode != 401 {
+			t.Errorf("GET without a token: %d, want 401", resp.StatusCode)
+		}
+	})
+}
+
+func TestKeysOfTokens(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := startGuarded(t, firebaseTokens("p", i.keys()), nil)
+	alice := "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))
+	bob := "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "bob"))
+	for range 3 {
+		if resp := g.do(t, "POST", "/a", "Authorization", alice, "Idempotency-Key", "k"); resp.StatusCode != 200 {
+			t.Fatalf("alice: %d", resp.StatusCode)
+		}
+	}
+	if n := i.fetched.Load(); n != 1 {
+		t.Errorf("the signing keys were fetched %d times, want once", n)
+	}
+	// Another caller's same idempotency key is another key.
+	if resp := g.do(t, "POST", "/a", "Authorization", bob, "Idempotency-Key", "k"); resp.StatusCode != 200 {
+		t.Errorf("bob: %d", resp.StatusCode)
+	}
+	markers, err := g.fs.Collection("counter_requests").Documents(t.Context()).GetAll()
+	if err != nil || len(markers) != 2 {
+		t.Errorf("%d markers (%v), want one of alice and one of bob", len(markers), err)
+	}
+	for _, m := range markers {
+		if strings.Contains(fmt.Sprint(m.Ref.ID, m.Data()), "alice") {
+			t.Errorf("a marker names the caller: %v", m.Data())
+		}
+	}
+
+	// Keys that can't be fetched are no fault of the caller's.
+	gone := newIssuer(t)
+	keys := gone.keys()
+	gone.server.Close()
+	g = startGuarded(t, firebaseTokens("p", keys), nil)
+	if resp := g.do(t, "POST", "/a", "Authorization", alice); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("without keys: %d, want 503 with Retry-After", resp.StatusCode)
+	}
+}
+
+func TestCORS(t *testing.T) {
+	t.Parallel()
+	const ours, theirs = "https://ours.example", "https://theirs.example"
+	g := startGuarded(t, nil, func(s *Settings) { s.AllowedOrigins = []string{ours} })
+	anyone := startGuarded(t, nil, func(s *Settings) { s.AllowedOrigins = []string{"*"} })
+	nobody := startGuarded(t, nil, nil)
+	for _, c := range []struct {
+		name           string
+		g              *guarded
+		method, origin string
+		preflight      bool
+		status         int
+		allow          string
+	}{
+		{"preflight", g, "OPTIONS", ours, true, 204, ours},
+		{"foreign preflight", g, "OPTIONS", theirs, true, 403, ""},
+		{"request", g, "POST", ours, false, 200, ours},
+		{"foreign request", g, "POST", theirs, false, 200, ""}, // a browser keeps the answer from the page
+		{"no origin", g, "POST", "", false, 200, ""},
+		{"any preflight", anyone, "OPTIONS", theirs, true, 204, "*"},
+		{"any request", anyone, "GET", theirs, false, 200, "*"},
+		{"no origins preflight", nobody, "OPTIONS", ours, true, 405, ""},
+		{"no origins", nobody, "POST", ours, false, 200, ""},
+		{"OPTIONS", g, "OPTIONS", ours, false, 405, ours},
+	} {
+		if c.method == "GET" {
+			c.g.do(t, "POST", "/a")
+		}
+		var header []string
+		if c.origin != "" {
+			header = append(header, "Origin", c.origin)
+		}
+		if c.preflight {
+			header = append(header, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "idempotency-key")
+		}
+		resp := c.g.do(t, c.method, "/a", header...)
+		if resp.StatusCode != c.status || resp.Header.Get("Access-Control-Allow-Origin") != c.allow {
+			t.Errorf("%s: %d, allowed for %q; want %d, %q", c.name, resp.StatusCode, resp.Header.Get("Access-Control-Allow-Origin"), c.status, c.allow)
+		}
+		if c.status == 204 && !strings.Contains(resp.Header.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+			t.Errorf("%s: a page may not send an Idempotency-Key", c.name)
+		}
+		if c.g == g && resp.Header.Get("Vary") != "Origin" {
+			t.Errorf("%s: Vary is %q; a cache would give one origin's answer to another", c.name, resp.Header.Get("Vary"))
+		}
+	}
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	// One, and then none for a long time.
+	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *Settings) { s.RateLimit = 0.001 })
+	token := func(user string) string {
+		return "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", user))
+	}
+	alice, bob := token("alice"), token("bob")
+	for _, c := range []struct {
+		name, method, header, value string
+		status                      int
+	}{
+		{"alice", "POST", "Authorization", alice, 200},
+		{"alice again", "POST", "Authorization", alice, 429},
+		{"alice with a new token", "POST", "Authorization", token("alice"), 429},
+		{"bob", "POST", "Authorization", bob, 200},
+		{"an address", "GET", "X-Forwarded-For", "1.1.1.1", 200},
+		{"an address that claims to be another", "GET", "X-Forwarded-For", "2.2.2.2, 1.1.1.1", 429},
+		{"another address", "GET", "X-Forwarded-For", "1.1.1.1, 3.3.3.3", 200},
+		{"the connection's address", "GET", "", "", 200},
+		{"the connection's address again", "GET", "", "", 429},
+	} {
+		var header []string
+		if c.header != "" {
+			header = []string{c.header, c.value}
+		}
+		resp := g.do(t, c.method, "/a", header...)
+		if resp.StatusCode != c.status || (resp.Header.Get("Retry-After") != "") != (c.status == 429) {
+			t.Errorf("%s: %d, Retry-After %q; want %d", c.name, resp.StatusCode, resp.Header.Get("Retry-After"), c.status)
+		}
+	}
+}

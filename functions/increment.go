@@ -1,0 +1,181 @@
+package functions
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func buildIncrement(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, closer, error) {
+	client, err := shards.Open(ctx, shardsConfig(s, log))
+	if err != nil {
+		return nil, nil, err
+	}
+	handler := newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
+	return handler, func(context.Context) error { return client.Close() }, nil
+}
+
+func shardsConfig(s Settings, log *slog.Logger) shards.Config {
+	return shards.Config{
+		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
+		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
+		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
+		Logger: log,
+	}
+}
+
+// newIncrementHandler answers requests to add to counters, and to read them.
+//
+//	POST /{counter}    adds 1, or {"by": 5}
+//	POST /             {"increments": [{"counter": "a", "by": 1}, …]}: all or none
+//	GET  /{counter}    the counter's document; with ?exact=true its total is summed over the shards
+//	GET  /?counter=…   the same, for ids that a path can't carry
+//
+// An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and counts once. With
+// tokens, callers need one.
+func newIncrementHandler(client *shards.Client, s Settings, t *tokens, log *slog.Logger) http.Handler {
+	var h http.Handler = &incrementHandler{client: client, most: s.MaxIncrement, timeout: s.RequestTimeout, log: log}
+	h = limitRate(s.RateLimit, h)
+	if t != nil {
+		h = t.require(s.PublicReads, log, h)
+	}
+	return allowOrigins(s.AllowedOrigins, allowMethods(h))
+}
+
+// allowMethods refuses what the function does not know, before anybody is asked for a token.
+func allowMethods(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodPost {
+			w.Header().Set("Allow", "GET, POST")
+			problem{Status: http.StatusMethodNotAllowed, Detail: "want GET or POST"}.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type incrementHandler struct {
+	client  *shards.Client
+	most    int64 // largest increment of a request
+	timeout time.Duration
+	log     *slog.Logger
+}
+
+func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
+	defer cancel()
+	r = r.WithContext(ctx)
+	answer, err := h.serve(w, r)
+	if err != nil {
+		fail(w, r, h.log, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
+}
+
+func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, error) {
+	counter, err := counterOf(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Method == http.MethodGet:
+		return h.read(r, counter)
+	case r.URL.Path == "/" || r.URL.Path == "":
+		return h.addMany(w, r)
+	}
+	return h.addOne(w, r, counter)
+}
+
+// added answers POST /{counter}.
+type added struct {
+	Counter  string `json:"counter"`
+	By       int64  `json:"by"`
+	Replayed bool   `json:"replayed,omitempty"` // counted by an earlier request with the same key
+}
+
+func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+	counter, err := h.client.Counter(id)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keyOf(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	by, err := decodeBy(body, h.most)
+	if err != nil {
+		return nil, err
+	}
+	replayed, err := counter.AddOnce(r.Context(), by, key)
+	if err != nil {
+		return nil, err
+	}
+	return added{Counter: id, By: by, Replayed: replayed}, nil
+}
+
+// addedMany answers POST /.
+type addedMany struct {
+	Increments []shards.Increment `json:"increments"`
+	Replayed   bool               `json:"replayed,omitempty"`
+}
+
+func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request) (any, error) {
+	key, err := keyOf(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := readBody(w, r, maxBodyMany)
+	if err != nil {
+		return nil, err
+	}
+	increments, err := decodeIncrements(body, h.most)
+	if err != nil {
+		return nil, err
+	}
+	replayed, err := h.client.AddAll(r.Context(), increments, key)
+	if err != nil {
+		return nil, err
+	}
+	return addedMany{Increments: increments, Replayed: replayed}, nil
+}
+
+func (h *incrementHandler) read(r *http.Request, id string) (any, error) {
+	exact := false
+	switch value := r.URL.Query().Get("exact"); value {
+	case "", "false":
+	case "true":
+		exact = true
+	default:
+		return nil, bad("exact is %q; want true or false", value)
+	}
+	counter, err := h.client.Counter(id)
+	if err != nil {
+		return nil, err
+	}
+	if exact {
+		return counter.Sum(r.Context())
+	}
+	return counter.Get(r.Context())
+}
+
+// keyOf is the request's idempotency key.
+func keyOf(r *http.Request) (shards.Key, error) {
+	switch values := r.Header.Values("Idempotency-Key"); {
+	case len(values) == 0:
+		return shards.Key{}, nil
+	case len(values) > 1 || values[0] == "":
+		return shards.Key{}, bad("want one Idempotency-Key of 1 to 255 printable ASCII characters")
+	default:
+		return shards.Key{Caller: callerOf(r.Context()), Value: values[0]}, nil
+	}
+}

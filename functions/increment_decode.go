@@ -1,0 +1,244 @@
+package functions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Bounds of bodies, in bytes.
+const (
+	maxBody     = 64 << 10
+	maxBodyMany = 1 << 20 // of POST /
+)
+
+// counterOf is the counter that a request names in its path, percent-decoded once, or in the parameter counter. "" is
+// none.
+func counterOf(u *url.URL) (string, error) {
+	path := strings.TrimPrefix(u.EscapedPath(), "/")
+	if path == "" {
+		query, err := url.ParseQuery(u.RawQuery)
+		if err != nil {
+			return "", bad("the query can't be read: %v", err)
+		}
+		return query.Get("counter"), nil
+	}
+	id, err := url.PathUnescape(path)
+	if err != nil {
+		return "", bad("the path can't be read: %v", err)
+	}
+	return id, nil
+}
+
+func bad(format string, args ...any) error {
+	return &badRequest{status: http.StatusBadRequest, detail: fmt.Sprintf(format, args...)}
+}
+
+// readBody reads a body of at most limit bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &badRequest{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body has more than %d bytes", limit)}
+	case err != nil:
+		return nil, bad("the body can't be read")
+	case !utf8.Valid(body): // encoding/json would replace what it can't read, and so count for another counter
+		return nil, bad("the body is not UTF-8")
+	}
+	return body, nil
+}
+
+// decodeBy reads the body of POST /{counter}: empty, or {"by": 5}.
+func decodeBy(body []byte, most int64) (int64, error) {
+	if len(body) == 0 {
+		return 1, nil
+	}
+	d := newDecoder(body)
+	by := int64(1)
+	err := d.object(func(name string) error {
+		if name != "by" {
+			return bad(`unknown field %q; want {"by": 5}`, name)
+		}
+		var err error
+		by, err = d.by(most)
+		return err
+	})
+	if err == nil {
+		err = d.end()
+	}
+	return by, err
+}
+
+// decodeIncrements reads the body of POST /: {"increments": [{"counter": "a", "by": 1}, …]}.
+func decodeIncrements(body []byte, most int64) ([]shards.Increment, error) {
+	const want = `want {"increments": [{"counter": "a", "by": 1}]}`
+	d := newDecoder(body)
+	var increments []shards.Increment
+	one := func() error {
+		i := shards.Increment{By: 1}
+		named := false
+		err := d.object(func(name string) (err error) {
+			switch name {
+			case "counter":
+				named = true
+				i.Counter, err = d.text()
+			case "by":
+				i.By, err = d.by(most)
+			default:
+				err = bad("unknown field %q; %s", name, want)
+			}
+			return err
+		})
+		if err == nil && !named {
+			err = bad("an increment names no counter; %s", want)
+		}
+		increments = append(increments, i)
+		return err
+	}
+	err := d.object(func(name string) error {
+		if name != "increments" {
+			return bad("unknown field %q; %s", name, want)
+		}
+		return d.array(func() error {
+			if len(increments) == shards.MaxIncrements {
+				return bad("more than %d increments", shards.MaxIncrements)
+			}
+			return one()
+		})
+	})
+	if err == nil {
+		err = d.end()
+	}
+	if err == nil && len(increments) == 0 {
+		err = bad("no increments; %s", want)
+	}
+	return increments, err
+}
+
+// decoder reads JSON token by token. Into structs, encoding/json would overlook the case of names, names that come
+// twice, and null.
+type decoder struct{ json *json.Decoder }
+
+func newDecoder(body []byte) decoder {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	return decoder{d}
+}
+
+func (d decoder) token() (json.Token, error) {
+	t, err := d.json.Token()
+	if err != nil {
+		return nil, bad("the body is not JSON: %v", err)
+	}
+	return t, nil
+}
+
+// delim reads a bracket.
+func (d decoder) delim(want json.Delim) error {
+	t, err := d.token()
+	if err == nil && t != want {
+		err = bad("the body has %v where %v belongs", t, want)
+	}
+	return err
+}
+
+// object reads an object, and calls field for each name in it, which reads the value.
+func (d decoder) object(field func(name string) error) error {
+	if err := d.delim('{'); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.json.More() {
+		name, err := d.text()
+		if err != nil {
+			return err
+		}
+		if seen[name] {
+			return bad("the field %q comes twice", name)
+		}
+		seen[name] = true
+		if err := field(name); err != nil {
+			return err
+		}
+	}
+	return d.delim('}')
+}
+
+// array reads an array, and calls element for each element, which reads it.
+func (d decoder) array(element func() error) error {
+	if err := d.delim('['); err != nil {
+		return err
+	}
+	for d.json.More() {
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	return d.delim(']')
+}
+
+func (d decoder) text() (string, error) {
+	t, err := d.token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := t.(string)
+	if !ok {
+		return "", bad("the body has %v where a string belongs", t)
+	}
+	return s, nil
+}
+
+// by reads an increment: an integer other than 0, at most most up or down.
+func (d decoder) by(most int64) (int64, error) {
+	t, err := d.token()
+	if err != nil {
+		return 0, err
+	}
+	number, ok := t.(json.Number)
+	if !ok {
+		return 0, bad("by is %v; want an integer other than 0", describe(t))
+	}
+	by, err := strconv.ParseInt(number.String(), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && (by > most || by < -most):
+		return 0, bad("by is %v; at most %d is allowed, up or down", number, most)
+	case err != nil, by == 0:
+		return 0, bad("by is %v; want an integer other than 0", number)
+	}
+	return by, nil
+}
+
+// end makes sure that nothing follows.
+func (d decoder) end() error {
+	if _, err := d.json.Token(); err != io.EOF {
+		return bad("the body goes on after its end")
+	}
+	return nil
+}
+
+// describe names a token that should not be there.
+func describe(t json.Token) string {
+	switch t := t.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return strconv.FormatBool(t)
+	}
+	return "no number"
+}

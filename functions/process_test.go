@@ -1,0 +1,120 @@
+package functions
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+)
+
+// serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on that port, by the
+// functions framework, as in production.
+const serveAt = "COUNTERS_TEST_SERVE_AT"
+
+func TestMain(m *testing.M) {
+	if port := os.Getenv(serveAt); port != "" {
+		if err := funcframework.StartHostPort("127.0.0.1", port); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// process is a function in a process of its own, over an embedded Firestore.
+type process struct {
+	url       string
+	firestore *emulatortest.Instance
+	fs        *firestore.Client
+}
+
+// startProcess serves a function with these settings, such as "AUTO_CREATE=true".
+func startProcess(t *testing.T, target string, settings ...string) *process {
+	t.Helper()
+	p := &process{firestore: emulatortest.Start(t, emulator.Options{})}
+	p.fs = p.firestore.Client(t, "p")
+	port := freePort(t)
+	p.url = "http://127.0.0.1:" + port
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append([]string{
+		serveAt + "=" + port, "FUNCTION_TARGET=" + target,
+		"GOOGLE_CLOUD_PROJECT=p", "FIRESTORE_EMULATOR_HOST=" + p.firestore.Addr,
+	}, settings...)
+	cmd.Stdout = os.Stderr
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+			return p
+		}
+		if time.Now().After(until) {
+			t.Fatalf("the function does not listen: %v", err)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// dump is every document there is, for telling whether anything was written.
+func (p *process) dump(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, group := range []string{"counters", "shards", "counter_rollup", "counter_requests"} {
+		docs, err := p.fs.CollectionGroup(group).Documents(context.Background()).GetAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			fmt.Fprintln(&b, doc.Ref.Path, doc.UpdateTime.UnixNano(), doc.Data())
+		}
+	}
+	return b.String()
+}
+
+// send writes a request as it is, for what net/http's client would not send, and returns the answer's status.
+func (p *process) send(t *testing.T, request string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}

@@ -1,0 +1,100 @@
+package functions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// maxReconcileBody bounds the body of a call to Reconcile.
+const maxReconcileBody = 64 << 10
+
+func buildReconcile(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, closer, error) {
+	client, err := rollup.Open(ctx, rollup.Config{
+		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	handler := newReconcileHandler(client, s.ReconcileDeadline, s.ReconcileParallel, log)
+	return handler, func(context.Context) error { return client.Close() }, nil
+}
+
+// reconcileRequest is the body of a call, which may be empty.
+type reconcileRequest struct {
+	Counters []string `json:"counters"` // these; all counters when there are none
+	DryRun   bool     `json:"dry_run"`
+}
+
+// reconcileAnswer is what a call answers.
+type reconcileAnswer struct {
+	rollup.Summary
+	Counters []rollup.Report `json:"counters,omitempty"` // of the counters that were asked for by name
+}
+
+// newReconcileHandler answers calls that put counters right: those named, or all of them, going on where the last call
+// ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
+// on a schedule sees it.
+func newReconcileHandler(client *rollup.Client, deadline time.Duration, parallel int, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "want POST", http.StatusMethodNotAllowed)
+			return
+		}
+		var req reconcileRequest
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReconcileBody))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
+			http.Error(w, `want {"counters": ["id", …], "dry_run": false}, or nothing: `+err.Error(), http.StatusBadRequest)
+			return
+		}
+		for _, id := range req.Counters {
+			if err := shards.ValidateID(id); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), deadline)
+		defer cancel()
+
+		var answer reconcileAnswer
+		walk := rollup.Walk{Parallel: parallel, DryRun: req.DryRun, Resume: true, Report: func(report rollup.Report, err error) {
+			if err != nil {
+				log.ErrorContext(ctx, "reconcile failed", "counter", report.Counter, "error", err)
+			}
+			if len(req.Counters) > 0 {
+				answer.Counters = append(answer.Counters, report)
+			}
+		}}
+		var err error
+		if len(req.Counters) > 0 {
+			answer.Summary = client.ReconcileSome(ctx, req.Counters, walk)
+		} else {
+			answer.Summary, err = client.ReconcileAll(ctx, walk)
+		}
+		s := answer.Summary
+		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "done", s.Done}
+		code := http.StatusOK
+		switch {
+		case err != nil:
+			code = http.StatusInternalServerError
+			log.ErrorContext(ctx, "reconcile", append(attrs, "error", err)...)
+		case s.Failed > 0:
+			code = http.StatusInternalServerError
+			log.WarnContext(ctx, "reconcile", attrs...)
+		default:
+			log.InfoContext(ctx, "reconcile", attrs...)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+}

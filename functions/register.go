@@ -1,0 +1,104 @@
+package functions
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+)
+
+func init() {
+	register("Increment", buildIncrement)
+	register("Rollup", buildRollup)
+	register("Reconcile", buildReconcile)
+}
+
+// builder opens what a function needs, and returns its handler and what is to be done before the process ends.
+type builder func(context.Context, Settings, *slog.Logger) (http.Handler, closer, error)
+
+// closer finishes what a function has begun, within the context's time.
+type closer func(context.Context) error
+
+// grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
+const grace = 9 * time.Second
+
+// register makes a function known to the framework. Bad settings stop the start of the process that is to serve it, with
+// a message for whoever deployed it.
+func register(name string, build builder) {
+	f := &function{build: build}
+	if os.Getenv("FUNCTION_TARGET") == name {
+		if _, err := ParseSettings(os.Environ()); err != nil {
+			fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
+			os.Exit(1)
+		}
+	}
+	functions.HTTP(name, f.ServeHTTP)
+}
+
+// function is one entry point of this process. Its clients are made once, with the first request; a failure to make
+// them is answered, and tried again with the next.
+type function struct {
+	build builder
+
+	mu       sync.Mutex
+	handler  http.Handler
+	inFlight sync.WaitGroup
+}
+
+func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	handler, err := f.ready()
+	if err != nil {
+		slog.New(newLogHandler(os.Stdout, slog.LevelInfo)).Error("start", "error", err)
+		http.Error(w, "the function could not start; its log says why", http.StatusServiceUnavailable)
+		return
+	}
+	f.inFlight.Add(1)
+	defer f.inFlight.Done()
+	handler.ServeHTTP(w, r)
+}
+
+func (f *function) ready() (http.Handler, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.handler != nil {
+		return f.handler, nil
+	}
+	settings, err := ParseSettings(os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	handler, finish, err := f.build(context.Background(), settings, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
+	if err != nil {
+		return nil, err
+	}
+	f.handler = handler
+	go f.endOnSignal(finish)
+	return handler, nil
+}
+
+// endOnSignal ends the process on SIGTERM, once what waits is finished and its requests are answered.
+func (f *function) endOnSignal(finish closer) {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	<-term
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	go func() { // however long anything below takes
+		<-ctx.Done()
+		os.Exit(1)
+	}()
+	if err := finish(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "shutdown:", err)
+	}
+	f.inFlight.Wait()
+	// A handler that has returned has not been flushed to its connection yet.
+	time.Sleep(100 * time.Millisecond)
+	os.Exit(0)
+}

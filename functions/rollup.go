@@ -1,0 +1,96 @@
+package functions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// maxEvent bounds an event's body. Firestore events are at most 512 KB; as JSON they may take more.
+const maxEvent = 4 << 20
+
+// eventTypes is how the types of all document events begin: written, created, updated and deleted, each also with
+// authentication context.
+const eventTypes = "google.cloud.firestore.document.v1."
+
+func buildRollup(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, closer, error) {
+	client, err := rollup.Open(ctx, rollup.Config{
+		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
+		Ledgers: s.RollupLedgers, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	roller := rollup.NewRoller(client, rollup.Pace{Interval: s.RollupInterval, Pending: s.RollupPending, Flushes: s.RollupFlushes}, log)
+	return newRollupHandler(client, roller, s.RequestTimeout, log), roller.Close, nil
+}
+
+// newRollupHandler answers document events: 204 once an event is counted or can never be, 503 when it is to be delivered
+// again.
+//
+// It decodes the CloudEvent itself, instead of being registered as a CloudEvent function: the receiver that the
+// framework would put in front strands requests when more than one is in flight (cloudevents/sdk-go#1224).
+func newRollupHandler(client *rollup.Client, roller *rollup.Roller, timeout time.Duration, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "want a CloudEvent by POST", http.StatusMethodNotAllowed)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		event, change, err := decodeEvent(client, w, r)
+		if err == nil {
+			err = roller.Add(ctx, change)
+		}
+		switch {
+		case err == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case errors.Is(err, rollup.ErrPoison):
+			// Delivering it again for a day helps nobody; reconcile covers what it carried.
+			log.ErrorContext(ctx, "poison event", "event_id", event.id, "subject", event.subject, "error", err)
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			log.WarnContext(ctx, "event not counted yet", "event_id", event.id, "counter", change.Counter, "shard", change.Shard, "error", err)
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "not counted yet: deliver again", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// eventName is what tells one event from others in a log.
+type eventName struct{ id, subject string }
+
+// decodeEvent reads a shard's change from a request. Its errors are [rollup.ErrPoison], or the connection's.
+func decodeEvent(client *rollup.Client, w http.ResponseWriter, r *http.Request) (eventName, rollup.Change, error) {
+	// From the headers, so that there is something to look for even when the rest can't be read.
+	name := eventName{id: r.Header.Get("Ce-Id"), subject: r.Header.Get("Ce-Subject")}
+	r.Body = http.MaxBytesReader(w, r.Body, maxEvent)
+	// In binary mode the content type is HTTP's own header. The official emulator sends it as an attribute besides,
+	// which the CloudEvents library refuses.
+	r.Header.Del("Ce-Datacontenttype")
+	event, err := cloudevents.NewEventFromHTTPRequest(r)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return name, rollup.Change{}, fmt.Errorf("%w: over %d bytes", rollup.ErrPoison, maxEvent)
+	case err != nil && r.Context().Err() != nil:
+		return name, rollup.Change{}, err // cut off half-way
+	case err != nil:
+		return name, rollup.Change{}, fmt.Errorf("%w: not a CloudEvent: %w", rollup.ErrPoison, err)
+	}
+	name = eventName{id: event.ID(), subject: event.Subject()}
+	if !strings.HasPrefix(event.Type(), eventTypes) {
+		return name, rollup.Change{}, fmt.Errorf("%w: its type is %q", rollup.ErrPoison, event.Type())
+	}
+	change, err := client.Decode(event.DataContentType(), event.Data())
+	return name, change, err
+}

@@ -1,0 +1,292 @@
+package functions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// rollupFunction is the function's handler over an embedded Firestore, with its log.
+type rollupFunction struct {
+	*httptest.Server
+	firestore *emulatortest.Instance
+	fs        *firestore.Client
+	log       syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+func (b *syncBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
+
+func startRollup(t *testing.T, pace rollup.Pace, timeout time.Duration) *rollupFunction {
+	t.Helper()
+	f := &rollupFunction{firestore: emulatortest.Start(t, emulator.Options{})}
+	f.fs = f.firestore.Client(t, "p")
+	log := slog.New(newLogHandler(&f.log, slog.LevelInfo))
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Logger: log}, option.WithGRPCConn(f.firestore.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roller := rollup.NewRoller(client, pace, log)
+	f.Server = httptest.NewServer(newRollupHandler(client, roller, timeout, log))
+	t.Cleanup(func() {
+		f.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = roller.Close(ctx)
+	})
+	return f
+}
+
+// event is what one request of Eventarc carries.
+type event struct {
+	id, kind, contentType string
+	data                  []byte
+}
+
+// post delivers an event and returns the status of the answer.
+func (f *rollupFunction) post(t *testing.T, e event) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL, bytes.NewReader(e.data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"Ce-Specversion": "1.0", "Ce-Id": e.id, "Ce-Type": e.kind, "Ce-Source": "//firestore.googleapis.com/projects/p/databases/(default)",
+		"Ce-Subject": "documents/counters/c/shards/0", "Content-Type": e.contentType,
+		"Ce-Datacontenttype": e.contentType, // as the official emulator has it
+	} {
+		if value != "" {
+			req.Header.Set(key, value)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+const written = "google.cloud.firestore.document.v1.written"
+
+// shardEvent is an event that tells what a shard holds now.
+func shardEvent(t *testing.T, id, name string, count *firestoredata.Value, updated time.Time) event {
+	t.Helper()
+	doc := &firestoredata.Document{Name: name, UpdateTime: timestamppb.New(updated), Fields: map[string]*firestoredata.Value{}}
+	if count != nil {
+		doc.Fields["count"] = count
+	}
+	data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: doc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event{id, written, "application/protobuf", data}
+}
+
+func number(n int64) *firestoredata.Value {
+	return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: n}}
+}
+
+const shard0 = "projects/p/databases/(default)/documents/counters/c/shards/0"
+
+// snippet makes a counter as Google's snippets do, and has it adopted.
+func (f *rollupFunction) snippet(t *testing.T) {
+	t.Helper()
+	for path, data := range map[string]map[string]any{"counters/c": {"num_shards": 1}, "counters/c/shards/0": {"count": 0}} {
+		if _, err := f.fs.Doc(path).Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := f.post(t, shardEvent(t, "adopt", shard0, number(0), time.Now())); code != http.StatusNoContent {
+		t.Fatalf("adoption answered %d", code)
+	}
+}
+
+func (f *rollupFunction) total(t *testing.T) any {
+	t.Helper()
+	snap, err := f.fs.Doc("counters/c").Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap.Data()["total"]
+}
+
+func TestRollupCounts(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f.snippet(t)
+	e := shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))
+	for range 3 {
+		if code := f.post(t, e); code != http.StatusNoContent {
+			t.Errorf("answered %d", code)
+		}
+	}
+	if got := f.total(t); got != int64(5) {
+		t.Errorf("total = %v, want 5", got)
+	}
+	if log := f.log.String(); !strings.Contains(log, `"message":"roll-up","counter":"c","events":1,"shards":1,"delta":5,`) || !strings.Contains(log, `"lag_ms":`) {
+		t.Errorf("log says %s", log)
+	}
+}
+
+func TestRollupPoison(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f.snippet(t)
+	good := shardEvent(t, "good", shard0, number(5), time.Now().Add(time.Second))
+	valid := func(change func(*event)) event {
+		e := good
+		change(&e)
+		return e
+	}
+	doc := func(name string) event { return shardEvent(t, "", name, number(5), time.Now().Add(time.Second)) }
+	text := &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: "5"}}
+	tests := map[string]event{
+		"not a protocol buffer": valid(func(e *event) { e.data = []byte{0xff} }),
+		"nothing":               valid(func(e *event) { e.data = nil }),
+		"not JSON":              valid(func(e *event) { e.contentType, e.data = "application/json", []byte("{") }),
+		"another content type":  valid(func(e *event) { e.contentType = "text/plain" }),
+		"another type of event": valid(func(e *event) { e.kind = "google.cloud.storage.object.v1.finalized" }),
+		"not a CloudEvent":      valid(func(e *event) { e.kind = "" }),
+		"too large":             valid(func(e *event) { e.data = make([]byte, maxEvent+1) }),
+		"not a shard":           doc("projects/p/databases/(default)/documents/counters/c"),
+		"another collection":    doc("projects/p/databases/(default)/documents/likes/c/shards/0"),
+		"another database":      doc("projects/p/databases/other/documents/counters/c/shards/0"),
+		"another project":       doc("projects/q/databases/(default)/documents/counters/c/shards/0"),
+		"count not an integer":  shardEvent(t, "", shard0, text, time.Now().Add(time.Second)),
+		"no time":               valid(func(e *event) { e.data = noTime(t) }),
+	}
+	f.firestore.Server.ResetStats()
+	n := 0
+	for name, e := range tests {
+		n++
+		e.id = fmt.Sprintf("poison-%d", n)
+		if code := f.post(t, e); code != http.StatusNoContent {
+			t.Errorf("%s: answered %d, want an acknowledgement", name, code)
+		}
+		line := struct{ Severity, Message, EventID, Subject, Error string }{}
+		for l := range strings.Lines(f.log.String()) {
+			if strings.Contains(l, `"`+e.id+`"`) {
+				var fields map[string]any
+				if err := json.Unmarshal([]byte(l), &fields); err != nil {
+					t.Fatal(err)
+				}
+				line.Severity, line.Message = fmt.Sprint(fields["severity"]), fmt.Sprint(fields["message"])
+				line.Subject, line.Error = fmt.Sprint(fields["subject"]), fmt.Sprint(fields["error"])
+			}
+		}
+		if line.Severity != "ERROR" || line.Message != "poison event" || line.Subject != "documents/counters/c/shards/0" || line.Error == "" {
+			t.Errorf("%s: logged %+v", name, line)
+		}
+	}
+	if s := f.firestore.Server.Stats(); s.Commits != 0 {
+		t.Errorf("%d commits for poison events", s.Commits)
+	}
+	if got := f.total(t); got != int64(0) {
+		t.Errorf("total = %v, want 0", got)
+	}
+	if code := f.post(t, good); code != http.StatusNoContent || f.total(t) != int64(5) {
+		t.Errorf("a good event after them: %d, total %v", code, f.total(t))
+	}
+}
+
+func noTime(t *testing.T) []byte {
+	t.Helper()
+	data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: &firestoredata.Document{Name: shard0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A fault that passes is answered with an error, so that the event comes again, and counts once when it does.
+func TestRollupTransient(t *testing.T) {
+	t.Parallel()
+	for _, code := range []codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond, Most: 20 * time.Millisecond}, 2*time.Second)
+			f.snippet(t)
+			f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+				return emulator.Verdict{Before: status.Error(code, "injected")}
+			})
+			e := shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))
+			if code := f.post(t, e); code != http.StatusServiceUnavailable {
+				t.Errorf("answered %d, want 503", code)
+			}
+			if got := f.total(t); got != int64(0) {
+				t.Errorf("total = %v, want 0", got)
+			}
+			f.firestore.Server.SetInterceptor(nil)
+			if code := f.post(t, e); code != http.StatusNoContent || f.total(t) != int64(5) {
+				t.Errorf("again: %d, total %v, want 204 and 5", code, f.total(t))
+			}
+		})
+	}
+}
+
+func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond, Pending: 1}, 5*time.Second)
+	f.snippet(t)
+	held, release := make(chan struct{}), make(chan struct{})
+	f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		close(held)
+		<-release
+		return emulator.Verdict{}
+	})
+	first := make(chan int)
+	go func() { first <- f.post(t, shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))) }()
+	<-held
+	if code := f.post(t, shardEvent(t, "2", shard0, number(6), time.Now().Add(2*time.Second))); code != http.StatusServiceUnavailable {
+		t.Errorf("one beyond the bound: %d, want 503", code)
+	}
+	f.firestore.Server.SetInterceptor(nil)
+	close(release)
+	if code := <-first; code != http.StatusNoContent {
+		t.Errorf("the first: %d", code)
+	}
+}
+
+func TestRollupMethod(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.Pace{}, time.Second)
+	resp, err := http.Get(f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "POST" {
+		t.Errorf("GET: %d, Allow %q", resp.StatusCode, resp.Header.Get("Allow"))
+	}
+}

@@ -1,0 +1,133 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// Config says where the counters are and how they are written. Zero values mean the defaults.
+type Config struct {
+	Project    string // found from the credentials when empty
+	Database   string // default "(default)"
+	Collection string // of the counters; default "counters"
+	CountField string // of a shard; default "count"
+
+	// AutoCreate makes a counter of NumShards shards with its first increment, instead of returning [ErrNotFound].
+	AutoCreate bool
+	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to [MaxShards]; default 10.
+	NumShards int
+	// MaxShards lets a counter that meets contention grow: its shards are doubled, at most once in ten seconds, up to
+	// this many. 0 never grows one.
+	MaxShards int
+	// CacheTTL is how long a counter's number of shards is trusted; default 60s. Too small a number only means more
+	// contention, and too large a one is noticed.
+	CacheTTL time.Duration
+	// TotalTTL is how old the total may be that [Counter.Total] returns; default 1s.
+	TotalTTL time.Duration
+
+	// Thrift drops the marker of commits without a [Key], which saves a write and a delete per commit. A commit whose
+	// answer is lost is then reported as [ErrUnknown].
+	Thrift bool
+	// KeyTTL is how long a [Key] is remembered; default 24h. It takes a TTL policy on the field expire_at of the
+	// collection counter_requests.
+	KeyTTL time.Duration
+	// Timeout is how long a batch is tried, retries included; default 20s.
+	Timeout time.Duration
+	// MaxBatch is how many calls share a commit at most; default 500.
+	MaxBatch int
+	// MaxQueue is how many calls may wait for a commit; further ones return [ErrBusy]. Default 10000.
+	MaxQueue int
+
+	// Logger is told of contention, growth and commits whose answer was lost; by default nobody is.
+	Logger *slog.Logger
+}
+
+func (cfg Config) withDefaults() Config {
+	orElse(&cfg.Collection, "counters")
+	orElse(&cfg.CountField, "count")
+	orElse(&cfg.NumShards, 10)
+	orElse(&cfg.CacheTTL, time.Minute)
+	orElse(&cfg.TotalTTL, time.Second)
+	orElse(&cfg.KeyTTL, 24*time.Hour)
+	orElse(&cfg.Timeout, 20*time.Second)
+	orElse(&cfg.MaxBatch, 500)
+	orElse(&cfg.MaxQueue, 10_000)
+	orElse(&cfg.Logger, slog.New(slog.DiscardHandler))
+	return cfg
+}
+
+func orElse[T comparable](value *T, fallback T) {
+	var zero T
+	if *value == zero {
+		*value = fallback
+	}
+}
+
+// Client makes, writes and reads counters in a database. It is safe for concurrent use. One process should use one, so
+// that its increments share commits.
+type Client struct {
+	cfg     Config
+	db      *conn.DB
+	layout  schema.Layout
+	known   *cache
+	batches *batcher
+	growth  *growth
+	log     *slog.Logger
+}
+
+// Open connects to a database; opts are the official client's. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
+// yet.
+func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if err := validShards(cfg.NumShards); err != nil {
+		return nil, fmt.Errorf("shards: %w", err)
+	}
+	db, err := conn.Open(ctx, cfg.Project, cfg.Database, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("shards: %w", err)
+	}
+	c := &Client{
+		cfg:    cfg,
+		db:     db,
+		layout: schema.Layout{Database: db.Name, Collection: cfg.Collection, CountField: cfg.CountField},
+		known:  newCache(cfg.CacheTTL, cfg.TotalTTL),
+		growth: newGrowth(),
+		log:    cfg.Logger,
+	}
+	c.batches = newBatcher(limits{additions: cfg.MaxBatch, waiting: cfg.MaxQueue}, c.fly)
+	return c, nil
+}
+
+// Close waits until the increments that were accepted are committed, and closes the connection.
+func (c *Client) Close() error {
+	c.batches.close()
+	return c.db.Close()
+}
+
+// Project is the id of the project that the counters are in.
+func (c *Client) Project() string { return strings.Split(c.layout.Database, "/")[1] }
+
+// Counter is a counter of a client. Having one says nothing about whether it exists.
+type Counter struct {
+	client *Client
+	id     string
+}
+
+// Counter returns the counter of that id. Errors: [ErrInvalidID].
+func (c *Client) Counter(id string) (Counter, error) {
+	if err := ValidateID(id); err != nil {
+		return Counter{}, err
+	}
+	return Counter{client: c, id: id}, nil
+}
+
+// ID is the counter's id.
+func (c Counter) ID() string { return c.id }

@@ -1,0 +1,417 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// total is what the counter's document says.
+func (w *world) total(t *testing.T, id string) int64 {
+	t.Helper()
+	doc, err := w.fs.Collection("counters").Doc(id).Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Data()["total"].(int64)
+}
+
+// Every command, with its commit's answer lost, refused or cut short, is applied once.
+func TestCommandsUnderFaults(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []struct {
+		name    string
+		verdict emulator.Verdict
+	}{
+		{"none", emulator.Verdict{}},
+		{"answer lost", emulator.Verdict{After: unavailable}},
+		{"not applied", emulator.Verdict{Before: unavailable}},
+		{"contention", emulator.Verdict{Before: aborted}},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			once := func(f func() error) {
+				t.Helper()
+				var met atomic.Bool
+				w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+					if met.CompareAndSwap(false, true) {
+						return fault.verdict
+					}
+					return emulator.Verdict{}
+				})
+				defer w.Server.SetInterceptor(nil)
+				if err := f(); err != nil {
+					t.Error(err)
+				}
+			}
+			c := handle(t, client, "a")
+			once(func() error { return c.Create(t.Context(), shards.CreateOptions{Shards: 3, Total: 10}) })
+			w.wantSum(t, "a", 10)
+			for range 10 {
+				if err := c.Add(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// Nobody rolls up here: the ledger has seen none of the ten, and they come on top.
+			once(func() error { return c.Rebase(t.Context(), 100) })
+			if got := w.total(t, "a"); got != 100 {
+				t.Errorf("after rebase: total %d, want 100", got)
+			}
+			w.wantSum(t, "a", 110)
+			once(func() error { return c.Resize(t.Context(), 7, nil) })
+			w.wantSum(t, "a", 110)
+			if n := len(w.counts(t, "a")); n != 7 {
+				t.Errorf("after growing: %d shards, want 7", n)
+			}
+			once(func() error { return c.Resize(t.Context(), 2, nil) })
+			w.wantSum(t, "a", 110)
+			if n := len(w.counts(t, "a")); n != 2 {
+				t.Errorf("after shrinking: %d shards, want 2", n)
+			}
+			once(func() error { return c.Reset(t.Context()) })
+			w.wantSum(t, "a", 0)
+			if got := w.total(t, "a"); got != 0 {
+				t.Errorf("after reset: total %d, want what the shards had when they were last rolled up, 0", got)
+			}
+			page := w.fs.Collection("pages").Doc("hello")
+			if _, err := page.Set(t.Context(), map[string]any{"views": 1000}); err != nil {
+				t.Fatal(err)
+			}
+			once(func() error {
+				_, err := c.ImportExtension(t.Context(), shards.ExtensionCounter{Path: "pages/hello", Field: "views"})
+				return err
+			})
+			w.wantSum(t, "a", 1000)
+			if got := w.total(t, "a"); got != 1000 {
+				t.Errorf("after import: total %d, want 1000", got)
+			}
+			once(func() error { return c.Delete(t.Context()) })
+			if doc, _ := w.fs.Collection("counters").Doc("a").Get(t.Context()); doc.Exists() || len(w.counts(t, "a")) > 0 {
+				t.Errorf("after delete: %v, %v", doc.Data(), w.counts(t, "a"))
+			}
+			once(func() error { return c.Create(t.Context(), shards.CreateOptions{Shards: 1}) })
+			w.wantSum(t, "a", 0)
+		})
+	}
+}
+
+func TestCommandsOnMissingCounters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	if _, err := w.fs.Collection("counters").Doc("unadopted").Set(t.Context(), map[string]any{"num_shards": 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.fs.Collection("pages").Doc("hello").Set(t.Context(), map[string]any{"views": 1}); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func(shards.Counter) error{
+		"reset":  func(c shards.Counter) error { return c.Reset(t.Context()) },
+		"rebase": func(c shards.Counter) error { return c.Rebase(t.Context(), 1) },
+		"import": func(c shards.Counter) error {
+			_, err := c.ImportExtension(t.Context(), shards.ExtensionCounter{Path: "pages/hello", Field: "views"})
+			return err
+		},
+	} {
+		if err := do(handle(t, client, "unknown")); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("%s of an unknown counter: %v, want ErrNotFound", name, err)
+		}
+		if err := do(handle(t, client, "unadopted")); !errors.Is(err, shards.ErrNoLedger) {
+			t.Errorf("%s of a counter without a ledger: %v, want ErrNoLedger", name, err)
+		}
+	}
+	unknown := handle(t, client, "unknown")
+	if err := unknown.Delete(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("delete: %v, want ErrNotFound", err)
+	}
+	if err := unknown.Resize(t.Context(), 3, nil); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("resize: %v, want ErrNotFound", err)
+	}
+	for _, n := range []int{0, -1, shards.MaxShards + 1} {
+		if err := unknown.Resize(t.Context(), n, nil); !errors.Is(err, shards.ErrInvalidShards) {
+			t.Errorf("resize to %d: %v, want ErrInvalidShards", n, err)
+		}
+	}
+	if err := unknown.Create(t.Context(), shards.CreateOptions{Shards: -1}); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("create with -1 shards: %v, want ErrInvalidShards", err)
+	}
+	for watched, err := range unknown.Watch(t.Context()) {
+		if !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("watch: %v, %v, want ErrNotFound", watched, err)
+		}
+	}
+}
+
+// A counter that was deleted in a console leaves its shards and its ledger behind.
+func TestCreateOverLeftovers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 5)
+	for range 20 {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.fs.Collection("counters").Doc("a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: 3}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 3)
+	if n := len(w.counts(t, "a")); n != 2 {
+		t.Errorf("%d shards, want 2", n)
+	}
+}
+
+// Clients resize a counter up and down while others add to it, and every commit may fail.
+func TestResizeBesideIncrements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	adder, resizer := w.open(t, shards.Config{}), w.open(t, shards.Config{})
+	w.counter(t, adder, "a", 4)
+	w.Server.SetFaults(emulator.Faults{LoseAnswers: 0.1, Abort: 0.1, Unavailable: 0.1, Seed: 5})
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var added atomic.Int64
+	for range 8 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if err := handle(t, adder, "a").Add(t.Context(), 1); err != nil {
+					t.Error(err)
+					return
+				}
+				added.Add(1)
+			}
+		})
+	}
+	for _, n := range []int{12, 3, 1, 9, 2} {
+		if err := handle(t, resizer, "a").Resize(t.Context(), n, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	group.Wait()
+	w.Server.SetFaults(emulator.Faults{})
+	w.wantSum(t, "a", added.Load())
+	if err := handle(t, resizer, "a").Resize(t.Context(), 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	for id := range w.counts(t, "a") {
+		if id != "0" && id != "1" {
+			t.Errorf("shard %s is left of more than 2", id)
+		}
+	}
+	w.wantSum(t, "a", added.Load())
+}
+
+func TestResizeTellsItsProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 30)
+	var last, of int
+	if err := c.Resize(t.Context(), 4, func(moved, all int) { last, of = moved, all }); err != nil {
+		t.Fatal(err)
+	}
+	if last != 26 || of != 26 {
+		t.Errorf("moved %d of %d at last, want 26 of 26", last, of)
+	}
+}
+
+// A counter whose clients read numShards goes on naming its shards there.
+func TestResizeOfPublicCounter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	ref := w.fs.Collection("counters").Doc("web")
+	if _, err := ref.Set(t.Context(), map[string]any{"numShards": 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, client, "web").Resize(t.Context(), 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := ref.Get(t.Context())
+	if err != nil || doc.Data()["numShards"] != int64(5) || doc.Data()["num_shards"] != int64(5) {
+		t.Errorf("%v (%v), want 5 in both fields", doc.Data(), err)
+	}
+}
+
+// More shards than one commit deletes: the counter is marked, and goes last.
+func TestDeleteLarge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 1000)
+	var commits atomic.Int64
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		if commits.Add(1) > 2 { // the mark, and the first part
+			return emulator.Verdict{Before: status.Error(codes.PermissionDenied, "cut short")}
+		}
+		return emulator.Verdict{}
+	})
+	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied {
+		t.Fatalf("cut short: %v", err)
+	}
+	w.Server.SetInterceptor(nil)
+	if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("add while it is being deleted: %v, want ErrNotFound", err)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
+		t.Errorf("create while it is being deleted: %v, want ErrExists", err)
+	}
+	if err := c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.counts(t, "a")); n > 0 {
+		t.Errorf("%d shards are left", n)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Contention doubles a counter's shards, once in a while, up to the limit, however many clients meet it.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	clients := []*shards.Client{w.open(t, shards.Config{MaxShards: 7}), w.open(t, shards.Config{MaxShards: 7}), w.open(t, shards.Config{})}
+	w.counter(t, clients[0], "a", 4)
+	for _, client := range clients { // so that each knows the counter
+		if err := handle(t, client, "a").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := func() any {
+		doc, err := w.fs.Collection("counters").Doc("a").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc.Data()["num_shards"]
+	}
+	contended := emulator.Verdict{Before: aborted}
+	for i, c := range []struct {
+		client *shards.Client
+		want   int64
+	}{{clients[2], 4}, {clients[0], 7}, {clients[0], 7}, {clients[1], 7}} {
+		w.onAdds(contended, contended)
+		if err := handle(t, c.client, "a").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := n(); got != c.want {
+			t.Errorf("after contention %d: %v shards, want %d", i+1, got, c.want)
+		}
+	}
+	w.wantSum(t, "a", 7)
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	const many = 1003 // three pages
+	bulk := w.fs.BulkWriter(t.Context())
+	for i := range many {
+		if _, err := bulk.Set(w.fs.Collection("counters").Doc(fmt.Sprintf("c%04d", i)), map[string]any{"num_shards": 1, "total": i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bulk.End()
+	i := 0
+	for s, err := range client.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Counter != fmt.Sprintf("c%04d", i) || s.Total != int64(i) {
+			t.Fatalf("number %d is %+v", i, s)
+		}
+		i++
+	}
+	if i != many {
+		t.Errorf("%d counters, want %d", i, many)
+	}
+	for range client.List(t.Context()) {
+		break
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 1)
+	ref := w.fs.Collection("counters").Doc("a")
+	want := int64(0)
+	for s, err := range c.Watch(t.Context()) {
+		if want == 3 {
+			if !errors.Is(err, shards.ErrNotFound) {
+				t.Errorf("deleted: %v, want ErrNotFound", err)
+			}
+			break
+		}
+		if err != nil || s.Total != want {
+			t.Fatalf("watched %+v, %v; want a total of %d", s, err, want)
+		}
+		if want++; want == 3 {
+			err = c.Delete(t.Context())
+		} else {
+			_, err = ref.Update(t.Context(), []firestore.Update{{Path: "total", Value: want}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for s, err := range c.Watch(ctx) {
+		t.Errorf("after its context has ended: %+v, %v", s, err)
+	}
+}
+
+func TestCachedTotal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{TotalTTL: time.Hour})
+	c := w.counter(t, client, "a", 1)
+	set := func(total int) {
+		t.Helper()
+		if _, err := w.fs.Collection("counters").Doc("a").Update(t.Context(), []firestore.Update{{Path: "total", Value: total}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(total int64) {
+		t.Helper()
+		if s, err := c.Total(t.Context()); err != nil || s.Total != total {
+			t.Errorf("total %+v, %v; want %d", s, err, total)
+		}
+	}
+	want(0)
+	set(5)
+	want(0) // from memory
+	if err := c.Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	want(5) // forgotten on an increment of our own
+	set(6)
+	want(5)
+	brief := w.open(t, shards.Config{TotalTTL: time.Nanosecond})
+	c = handle(t, brief, "a")
+	want(6)
+	set(7)
+	want(7)
+}

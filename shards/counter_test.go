@@ -1,0 +1,176 @@
+package shards_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func TestCreateAddRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := handle(t, client, "post-123")
+	if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("add before create: %v, want ErrNotFound", err)
+	}
+	if _, err := c.Get(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("get before create: %v, want ErrNotFound", err)
+	}
+	if _, err := c.Sum(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("sum before create: %v, want ErrNotFound", err)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 3, Total: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
+		t.Errorf("second create: %v, want ErrExists", err)
+	}
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			if err := c.Add(t.Context(), 2); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if err := c.Add(t.Context(), -7); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Sum(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Total != 193 || got.NumShards != 3 || got.Counter != "post-123" {
+		t.Errorf("sum: %+v, want a total of 193 in 3 shards", got)
+	}
+	got, err = c.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Total != 100 {
+		t.Errorf("get: %+v, want the total that nobody has rolled up yet, 100", got)
+	}
+	if got.UpdatedAt.IsZero() {
+		t.Errorf("get: %+v has no time", got)
+	}
+	w.wantSum(t, "post-123", 193)
+}
+
+func TestAutoCreate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.open(t, shards.Config{AutoCreate: true, NumShards: 4})
+	b := w.open(t, shards.Config{AutoCreate: true, NumShards: 4})
+	var group sync.WaitGroup
+	for _, client := range []*shards.Client{a, b} {
+		for range 10 {
+			group.Go(func() {
+				if err := handle(t, client, "new").Add(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	w.wantSum(t, "new", 20)
+	if n := len(w.counts(t, "new")); n != 4 {
+		t.Errorf("%d shards, want 4", n)
+	}
+}
+
+func TestAddAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 2)
+	w.counter(t, client, "b", 2)
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{"a", 1}, {"b", 5}, {"a", 2}}, shards.Key{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{"a", 1}, {"gone", 1}}, shards.Key{}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("with a counter that doesn't exist: %v, want ErrNotFound that names it", err)
+	}
+	w.wantSum(t, "a", 3)
+	w.wantSum(t, "b", 5)
+}
+
+// Counters that public snippets made have no ledger, may have their number of shards under another name, and not all of
+// their shards.
+func TestPublicCounters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	for name, fields := range map[string]map[string]any{
+		"num_shards": {"num_shards": 5},
+		"numShards":  {"numShards": 5},
+		"double":     {"numShards": 5.0},
+		"neither":    {"likes": true},
+	} {
+		if _, err := w.fs.Collection("counters").Doc(name).Set(t.Context(), fields); err != nil {
+			t.Fatal(err)
+		}
+		c := handle(t, client, name)
+		for range 20 {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.wantSum(t, name, 20)
+		for id := range w.counts(t, name) {
+			if id > "4" || name == "neither" && id != "0" {
+				t.Errorf("%s: shard %s was written", name, id)
+			}
+		}
+	}
+}
+
+func TestInvalidIncrements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 1)
+	const most = 1<<63 - 1
+	many := make([]shards.Increment, shards.MaxIncrements+1)
+	for i := range many {
+		many[i] = shards.Increment{Counter: "a", By: 1}
+	}
+	for _, c := range []struct {
+		name       string
+		increments []shards.Increment
+		key        shards.Key
+		want       error
+	}{
+		{"none", nil, shards.Key{}, shards.ErrInvalidIncrement},
+		{"zero", []shards.Increment{{"a", 1}, {"a", 0}}, shards.Key{}, shards.ErrInvalidIncrement},
+		{"sum", []shards.Increment{{"a", most}, {"a", most}}, shards.Key{}, shards.ErrInvalidIncrement},
+		{"too many", many, shards.Key{}, shards.ErrInvalidIncrement},
+		{"id", []shards.Increment{{"a/b", 1}}, shards.Key{}, shards.ErrInvalidID},
+		{"key with a control character", []shards.Increment{{"a", 1}}, shards.Key{Value: "a\tb"}, shards.ErrInvalidKey},
+		{"key beyond ASCII", []shards.Increment{{"a", 1}}, shards.Key{Value: "é"}, shards.ErrInvalidKey},
+		{"long key", []shards.Increment{{"a", 1}}, shards.Key{Value: strings.Repeat("k", 256)}, shards.ErrInvalidKey},
+	} {
+		if _, err := client.AddAll(t.Context(), c.increments, c.key); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	w.wantSum(t, "a", 0)
+}
+
+func TestValidateID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"a", "post-123", "…", "日本", "a b", "a\tb", "...", "__a", "a__", "___", strings.Repeat("x", 1500)} {
+		if err := shards.ValidateID(id); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, id := range []string{"", ".", "..", "a/b", "/", "__a__", "____", "\xff", strings.Repeat("x", 1501)} {
+		if err := shards.ValidateID(id); !errors.Is(err, shards.ErrInvalidID) {
+			t.Errorf("%q: %v, want ErrInvalidID", id, err)
+		}
+	}
+}

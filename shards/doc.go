@@ -1,0 +1,26 @@
+// Package shards is the write side of distributed counters on Firestore: it makes counters, adds to them, and reads
+// them.
+//
+// A document takes about one write a second, so a counter's value is spread over shard documents, and each write goes to
+// one of them at random. The layout is the one of Google's public "distributed counters" page, so its clients and this
+// package may share counters.
+//
+// # Group commit
+//
+// Increments of one counter that are made at the same time share a commit. While one commit is in flight the next batch
+// gathers; it goes to one random shard as one increment by their sum. A call returns only after its commit, and a call
+// that finds nothing in flight is committed at once. A thousand increments a second at ten milliseconds a commit take
+// a hundred commits a second, whatever the number of callers.
+//
+// # Exactly once
+//
+// When a commit's answer is lost, nobody knows whether it was applied, and sending a plain increment again may count it
+// twice. Every commit therefore creates a marker document beside the increment. After a doubtful answer the same commit
+// goes again, with the same marker: if the first one was applied, the second fails on the marker, and counts nothing.
+// Callers who may repeat a request themselves give it a [Key], whose marker does the same for the whole request.
+//
+// # Reading
+//
+// [Counter.Get] reads the total that the roll-up keeps (package rollup), in one document read; it lags by about a second.
+// [Counter.Sum] adds up the shards on the server, and is exact.
+package shards

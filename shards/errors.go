@@ -1,0 +1,34 @@
+package shards
+
+import "errors"
+
+var (
+	// ErrNotFound says that there is no such counter, or that it is being deleted.
+	ErrNotFound = errors.New("counter not found")
+	// ErrExists says that there is such a counter already.
+	ErrExists = errors.New("counter exists already")
+	// ErrInvalidID says that an id can't be a counter's, and why.
+	ErrInvalidID = errors.New("invalid counter id")
+	// ErrInvalidShards says that a counter can't have that many shards.
+	ErrInvalidShards = errors.New("invalid number of shards")
+	// ErrInvalidIncrement says that an increment is zero, or that increments of one counter don't fit an int64 together,
+	// or that there are too many or none at all.
+	ErrInvalidIncrement = errors.New("invalid increment")
+	// ErrInvalidKey says that an idempotency key is not 1 to 255 printable ASCII characters.
+	ErrInvalidKey = errors.New("invalid idempotency key")
+	// ErrBusy says that too much is asked of the counter, the database or this client. Nothing was counted; the call may
+	// be repeated after a second or so.
+	ErrBusy = errors.New("too busy")
+	// ErrUnknown says that nobody knows whether the increment was counted. Repeating the call may count it twice, unless
+	// it has a [Key].
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrKeyReused says that the same caller used an idempotency key for another request before. Nothing was counted.
+	ErrKeyReused = errors.New("idempotency key was used for another request")
+	// ErrNoLedger says that a counter has never been rolled up, so that a command has no total to work on: reconcile it
+	// first, which adopts it.
+	ErrNoLedger = errors.New("counter has no ledger yet")
+	// ErrNotInteger says that a shard holds something else than an integer.
+	ErrNotInteger = errors.New("a shard's count is not an integer")
+	// ErrClosed says that the client is closed. Nothing was counted.
+	ErrClosed = errors.New("client is closed")
+)

@@ -1,0 +1,81 @@
+package shards
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// growthInterval is the least time between two doublings of a counter. Shards that are new take part at once, so what
+	// is still contended after that long needs more.
+	growthInterval = 10 * time.Second
+	// growthTimeout bounds a doubling, for which a batch waits.
+	growthTimeout = 5 * time.Second
+	// contentionLogInterval bounds what a contended counter writes to the log.
+	contentionLogInterval = time.Second
+)
+
+// growth remembers which counters met contention lately.
+type growth struct {
+	mu      sync.Mutex
+	logged  map[string]time.Time // :: counter → when its contention was last logged
+	doubled map[string]time.Time // :: counter → when it was last doubled, by this client or, as far as it saw, another
+}
+
+func newGrowth() *growth {
+	return &growth{logged: map[string]time.Time{}, doubled: map[string]time.Time{}}
+}
+
+// due reports whether the last time is an interval ago, and notes now if it is. Older entries are dropped, so that the
+// map holds only counters that are contended now.
+func (g *growth) due(last map[string]time.Time, counter string, interval time.Duration, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at, ok := last[counter]; ok && now.Sub(at) < interval {
+		return false
+	}
+	for id, at := range last {
+		if now.Sub(at) >= interval {
+			delete(last, id)
+		}
+	}
+	last[counter] = now
+	return true
+}
+
+// contended notes that a commit met contention, and doubles the shards of the counter where that is allowed. Of a commit
+// to several counters nobody knows which one is to blame.
+func (c *Client) contended(ctx context.Context, sums []Increment, err error) {
+	counter, now := sums[0].Counter, time.Now()
+	if c.growth.due(c.growth.logged, counter, contentionLogInterval, now) {
+		c.log.WarnContext(ctx, "contention", "counter", counter, "counters", len(sums), "error", err)
+	}
+	if n, ok := c.known.shards(counter); len(sums) == 1 && ok && n < c.cfg.MaxShards && status.Code(err) == codes.Aborted &&
+		c.growth.due(c.growth.doubled, counter, growthInterval, now) {
+		c.grow(ctx, counter, n)
+	}
+}
+
+// grow doubles a counter's shards, unless another client has changed them meanwhile: then that has to do for now.
+func (c *Client) grow(ctx context.Context, counter string, seen int) {
+	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
+	defer cancel()
+	n := min(2*seen, c.cfg.MaxShards)
+	was, err := Counter{client: c, id: counter}.setShards(ctx, func(is int) int {
+		if is != seen {
+			return is
+		}
+		return n
+	})
+	c.known.forget(counter)
+	switch {
+	case err != nil:
+		c.log.WarnContext(ctx, "growth failed", "counter", counter, "from", seen, "to", n, "error", err)
+	case was == seen:
+		c.log.InfoContext(ctx, "growth", "counter", counter, "from", seen, "to", n)
+	}
+}

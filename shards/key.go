@@ -1,0 +1,87 @@
+package shards
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to the caller and to what
+// is asked: another caller's same key is another key, and so is the same key for another counter.
+type Key struct {
+	Caller string // who asks, where that is known
+	Value  string // 1 to 255 printable ASCII characters; "" is no key
+}
+
+func (k Key) validate() error {
+	if len(k.Value) > 255 {
+		return fmt.Errorf("%w: it has %d characters, and at most 255 are allowed", ErrInvalidKey, len(k.Value))
+	}
+	for i := range len(k.Value) {
+		if k.Value[i] < ' ' || k.Value[i] > '~' {
+			return fmt.Errorf("%w: character %d is not printable ASCII", ErrInvalidKey, i+1)
+		}
+	}
+	return nil
+}
+
+// id is the id of the key's marker document. Keys are stored hashed: they may be anything that a caller has at hand.
+func (k Key) id(scope string) string { return hash(k.Caller, scope, k.Value) }
+
+// hash tells any two lists of strings apart.
+func hash(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Fields of a marker, besides expire_at.
+const (
+	markerBatch = "batch" // the batch whose commit made the marker
+	markerAsked = "asked" // of a key's: what was asked, hashed
+)
+
+// batchMarkerTTL is how long the marker of a batch without keys is kept. The batch asks for it within seconds.
+const batchMarkerTTL = time.Hour
+
+// marker is a document that is made in the same commit as increments, and so tells whether they were applied.
+type marker struct {
+	batch, asked string
+}
+
+func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
+	fields := map[string]*firestorepb.Value{
+		schema.ExpireAt: schema.Time(expire),
+		markerBatch:     schema.String(m.batch),
+	}
+	if m.asked != "" {
+		fields[markerAsked] = schema.String(m.asked)
+	}
+	return fields
+}
+
+func decodeMarker(doc *firestorepb.Document) marker {
+	return marker{
+		batch: doc.GetFields()[markerBatch].GetStringValue(),
+		asked: doc.GetFields()[markerAsked].GetStringValue(),
+	}
+}
+
+// newID is a random id of 128 bits.
+func newID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}

@@ -1,0 +1,104 @@
+package shards_test
+
+import (
+	"context"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"go.uber.org/goleak"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/shards"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an embedded Firestore of a test's own.
+type world struct {
+	*emulatortest.Instance
+	fs *firestore.Client // looks at what is there, and does what other clients do
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	i := emulatortest.Start(t, emulator.Options{})
+	return &world{Instance: i, fs: i.Client(t, "p")}
+}
+
+// open opens a client, as a process of its own would.
+func (w *world) open(t *testing.T, cfg shards.Config) *shards.Client {
+	t.Helper()
+	cfg.Project = "p"
+	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// counter returns a counter that exists, with n shards.
+func (w *world) counter(t *testing.T, client *shards.Client, id string, n int) shards.Counter {
+	t.Helper()
+	c := handle(t, client, id)
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: n}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func handle(t *testing.T, client *shards.Client, id string) shards.Counter {
+	t.Helper()
+	c, err := client.Counter(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wantSum fails unless the shards and the base of a counter add up to want, read by a plain client.
+func (w *world) wantSum(t *testing.T, id string, want int64) {
+	t.Helper()
+	if got := w.sum(t, id); got != want {
+		t.Errorf("counter %q adds up to %d, want %d", id, got, want)
+	}
+}
+
+func (w *world) sum(t *testing.T, id string) int64 {
+	t.Helper()
+	var sum int64
+	for _, count := range w.counts(t, id) {
+		sum += count
+	}
+	ledger, err := w.fs.Collection("counters").Doc(id).Collection("counter_rollup").Doc("ledger").Get(t.Context())
+	if err == nil {
+		sum += ledger.Data()["base"].(int64)
+	}
+	return sum
+}
+
+// counts are the shards that there are.
+func (w *world) counts(t *testing.T, id string) map[string]int64 {
+	t.Helper()
+	docs, err := w.fs.Collection("counters").Doc(id).Collection("shards").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, doc := range docs {
+		counts[doc.Ref.ID] = doc.Data()["count"].(int64)
+	}
+	return counts
+}
+
+// markers is how many request markers there are.
+func (w *world) markers(t *testing.T) int {
+	t.Helper()
+	docs, err := w.fs.Collection("counter_requests").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(docs)
+}

@@ -1,0 +1,160 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// movesAtOnce is how many shards a resize moves side by side.
+const movesAtOnce = 8
+
+// Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved onto the others one by
+// one, each in one commit; a client that does not know yet finds its shard gone, and reads the counter again. When it is
+// cut short, resizing again finishes it. progress, which may be nil, is told of each shard that was moved. Errors:
+// [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
+func (c Counter) Resize(ctx context.Context, n int, progress func(moved, of int)) error {
+	if err := c.resize(ctx, n, progress); err != nil {
+		return fmt.Errorf("resize counter %q: %w", c.id, err)
+	}
+	return nil
+}
+
+func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)) error {
+	if err := validShards(n); err != nil {
+		return err
+	}
+	defer c.client.known.forget(c.id)
+	if _, err := c.setShards(ctx, func(int) int { return n }); err != nil {
+		return err
+	}
+	shards, err := c.shards(ctx)
+	if err != nil {
+		return err
+	}
+	var beyond []string
+	for _, s := range shards {
+		if number, ok := shardNumber(s.id); ok && number >= n {
+			beyond = append(beyond, s.id)
+		}
+	}
+	var mu sync.Mutex
+	moved := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(movesAtOnce)
+	for i, id := range beyond {
+		group.Go(func() error {
+			if err := c.move(ctx, id, i%n); err != nil {
+				return fmt.Errorf("move shard %s: %w", id, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			moved++
+			if progress != nil {
+				progress(moved, len(beyond))
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// setShards sets the counter's number of shards to what change makes of it, and makes those that are missing, so that
+// clients which only know the public layout find them. It returns the number that was. It is one transaction, and
+// running it twice is harmless as long as change settles on a number.
+func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, err error) {
+	for attempt := 1; ; attempt++ {
+		err = c.client.db.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			doc, err := tx.Get(c.ref())
+			if err != nil && doc == nil {
+				return err
+			}
+			s, ok := snapshotOf(c.id, doc)
+			if !ok {
+				return ErrNotFound
+			}
+			was = s.NumShards
+			n := change(was)
+			var missing []*firestore.DocumentRef
+			for i := was; i < n; i++ {
+				missing = append(missing, c.ref().Collection(schema.Shards).Doc(shardID(i)))
+			}
+			shards, err := tx.GetAll(missing)
+			if err != nil {
+				return err
+			}
+			for i, shard := range shards {
+				if shard.Exists() {
+					continue
+				}
+				if err := tx.Create(missing[i], map[string]any{c.client.layout.CountField: 0}); err != nil {
+					return err
+				}
+			}
+			if n == was {
+				return nil
+			}
+			updates := []firestore.Update{{Path: schema.NumShards, Value: n}}
+			if _, legacy := doc.Data()[schema.NumShardsLegacy]; legacy { // its clients read that one
+				updates = append(updates, firestore.Update{Path: schema.NumShardsLegacy, Value: n})
+			}
+			return tx.Update(c.ref(), updates)
+		})
+		if _, fromServer := status.FromError(err); err == nil || !fromServer || conn.KindOf(err) == conn.Permanent || attempt == maxTries {
+			return was, err
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return was, err
+		}
+	}
+}
+
+// move adds a shard's count to another shard and deletes it, in one commit, on condition that nobody has added to it
+// since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
+// one of them is applied.
+func (c Counter) move(ctx context.Context, from string, to int) error {
+	layout := c.client.layout
+	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
+		target := c.shardName(shardID(to))
+		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target)
+		if err != nil || docs[0] == nil {
+			return nil, true, err
+		}
+		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
+		value := docs[0].GetFields()[layout.CountField]
+		count, ok := value.GetValueType().(*firestorepb.Value_IntegerValue)
+		switch {
+		case value != nil && !ok:
+			return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, value)
+		case value == nil || count.IntegerValue == 0:
+			return []*firestorepb.Write{remove}, true, nil
+		case docs[1] == nil:
+			_, gone, err := c.client.makeShards(ctx, picks{c.id: to})
+			if err == nil && gone[c.id] {
+				err = ErrNotFound
+			}
+			if err != nil {
+				return nil, false, err
+			}
+		}
+		add := schema.Update(target, schema.Exists(true), nil, nil, schema.Increment(layout.CountField, count.IntegerValue))
+		return []*firestorepb.Write{add, remove}, true, nil
+	})
+}
+
+// shardsOf is the number of shards that a counter's document names.
+func shardsOf(counter *firestorepb.Document) int {
+	n, ok := counter.GetFields()[schema.NumShards]
+	if !ok {
+		n = counter.GetFields()[schema.NumShardsLegacy]
+	}
+	return numShards(max(n.GetIntegerValue(), int64(n.GetDoubleValue())))
+}
