@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/internal/dev"
+)
+
+func newDevCommand() *cobra.Command {
+	var c dev.Config
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run the whole system on this machine",
+		Long: `Run the whole system on this machine, until Ctrl-C: Firestore in memory, the functions as in production, the
+delivery of events to them, and a gateway in front of them. It prints "ready" once everything answers.
+
+With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore. The functions take their
+settings from the environment, as deployed; AUTO_CREATE is true unless set. The project is demo-counters unless
+GOOGLE_CLOUD_PROJECT says otherwise.
+
+From --duplicate on, the flags make happen what production does on a bad day; the total comes out right all the same,
+after a reconcile where events were dropped. With a --seed, the same happens again.`,
+		Example: `  counters dev
+  counters dev --instances 3 --duplicate 0.3 --reorder 0.5 --abort 0.1 --lose-answers 0.05 --kill 2s
+  counters dev --doc-write-rate 1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				c.Faults.Seed = rand.Uint64N(1_000_000) // Short enough to be typed again.
+			}
+			c.Environ, c.Output = os.Environ(), cmd.ErrOrStderr()
+			return runDev(cmd, c)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&c.FirestorePort, "firestore-port", 8080, "port of the embedded Firestore; 0 takes any free one")
+	flags.IntVar(&c.Port, "port", 8081, "port of the gateway; 0 takes any free one")
+	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
+	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
+
+	f := &c.Faults
+	flags.Float64Var(&f.Duplicate, "duplicate", 0, "probability that an event is delivered twice")
+	flags.Float64Var(&f.Drop, "drop", 0, "probability that an event is never delivered")
+	flags.Float64Var(&f.Reorder, "reorder", 0, "probability that an event is overtaken by later ones")
+	flags.Float64Var(&f.Abort, "abort", 0, "probability that a commit fails with ABORTED")
+	flags.Float64Var(&f.Unavailable, "unavailable", 0, "probability that a commit fails with UNAVAILABLE before it is applied")
+	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
+	flags.DurationVar(&f.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
+	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
+	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms")
+	flags.Uint64Var(&f.Seed, "seed", 0, "the same faults again (default random)")
+	return cmd
+}
+
+// runDev runs the system until the context ends, which is a clean end.
+func runDev(cmd *cobra.Command, c dev.Config) error {
+	ctx, cancel := dev.UntilOrphaned(cmd.Context())
+	defer cancel()
+	s, err := dev.Start(ctx, c)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // Ended before it was ready, as asked for.
+		}
+		return err
+	}
+	defer s.Close()
+	describe(cmd.OutOrStdout(), s, c)
+	return s.Wait(ctx)
+}
+
+// describe prints where everything is, and then that it is ready.
+func describe(w io.Writer, s *dev.System, c dev.Config) {
+	kind := "embedded, in memory"
+	if !s.Embedded {
+		kind = "of FIRESTORE_EMULATOR_HOST"
+	}
+	fmt.Fprintf(w, "Firestore  %s  (%s), project %s\n", s.Firestore, kind, s.Project)
+	fmt.Fprintf(w, "Gateway    %s  /increment/{counter}  /reconcile  /-/ready\n", s.Gateway)
+	if faults := c.Faults.String(); faults != "" {
+		fmt.Fprintf(w, "Faults     %s\n", faults)
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintln(w, note)
+	}
+	fmt.Fprintf(w, "\nexport FIRESTORE_EMULATOR_HOST=%s\n", s.Firestore)
+	if s.Project != dev.DefaultProject {
+		fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
+	}
+	fmt.Fprint(w, "\nready\n")
+}

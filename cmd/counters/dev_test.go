@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// program is "counters dev" as a process.
+type program struct {
+	*exec.Cmd
+	banner  string    // What it printed, up to "ready".
+	alive   *os.File  // Is at its end when the process and all that it has started are gone.
+	rest    io.Reader // What else it prints.
+	logs    *lockedBuffer
+	gateway string
+}
+
+// lockedBuffer is a buffer that several goroutines use.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// startProgram starts "counters dev" on free ports and returns once it is ready.
+func startProgram(t *testing.T, args ...string) *program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Every process that comes of the program inherits the writing end of this pipe, and nobody writes to it.
+	alive, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{
+		Cmd:   exec.Command(self, append([]string{"dev", "--port", "0", "--firestore-port", "0"}, args...)...),
+		alive: alive, logs: &lockedBuffer{},
+	}
+	p.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST=", "GOOGLE_CLOUD_PROJECT=")
+	p.ExtraFiles = []*os.File{theirs}
+	p.Stderr = p.logs
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		_ = alive.Close()
+	})
+	_ = theirs.Close()
+
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && lines.Text() != "ready" {
+		p.banner += lines.Text() + "\n"
+	}
+	if lines.Text() != "ready" {
+		_ = p.Wait()
+		t.Fatalf("it ended before it was ready:\n%s\n%s", p.banner, p.logs)
+	}
+	p.rest = stdout
+	p.gateway = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(p.banner)
+	return p
+}
+
+// waitGone waits until the program and everything that it has started are gone.
+func (p *program) waitGone(t *testing.T) {
+	t.Helper()
+	if err := p.alive.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.alive.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a process is left: %v", err)
+	}
+}
+
+func TestDevCounts(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t)
+	for _, want := range []string{"embedded", "project demo-counters", "Security rules are not evaluated", "\nexport FIRESTORE_EMULATOR_HOST=127.0.0.1:"} {
+		if !strings.Contains(p.banner, want) {
+			t.Errorf("%q is not in\n%s", want, p.banner)
+		}
+	}
+	for n := range 5 {
+		answer, err := http.Post(p.gateway+"/increment/post-123", "application/json", strings.NewReader(fmt.Sprintf(`{"by": %d}`, n+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("an increment is answered %s", answer.Status)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := http.Get(p.gateway + "/increment/post-123")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if strings.Contains(string(body), `"total":15,`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the total doesn't come to 15: %s\n%s", body, p.logs)
+		}
+	}
+	if !strings.Contains(p.logs.String(), "\nRollup    | ") && !strings.HasPrefix(p.logs.String(), "Rollup    | ") {
+		t.Errorf("no line of Rollup's log is among\n%s", p.logs)
+	}
+}
+
+// However it is asked to end, it leaves no process; asked politely, it ends well.
+func TestDevEndsWithItsProcesses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		signal os.Signal
+		ok     bool
+	}{{os.Interrupt, true}, {syscall.SIGTERM, true}, {syscall.SIGHUP, true}, {os.Kill, false}} {
+		t.Run(test.signal.String(), func(t *testing.T) {
+			t.Parallel()
+			p := startProgram(t, "--instances", "2")
+			if err := p.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, p.rest)
+			if err := p.Wait(); (err == nil) != test.ok {
+				t.Errorf("it ended with %v\n%s", err, p.logs)
+			}
+			p.waitGone(t)
+		})
+	}
+}
+
+func TestDevPrintsItsFaults(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, "--duplicate", "0.3", "--kill", "1h", "--seed", "42")
+	if want := "duplicate 0.3, kill 1h0m0s, seed 42\n"; !strings.Contains(p.banner, want) {
+		t.Errorf("%q is not in\n%s", want, p.banner)
+	}
+}
+
+func TestDevRefuses(t *testing.T) {
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "") // So that no test runs beside this one.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--firestore-port", port}, taken.Addr().String() + " is in use: choose another port with --firestore-port"},
+		{[]string{"--port", port, "--firestore-port", "0"}, taken.Addr().String() + " is in use: choose another port with --port"},
+		{[]string{"--duplicate", "1.5"}, "--duplicate 1.5: want a probability, 0 to 1"},
+		{[]string{"--abort", "NaN"}, "--abort NaN: want a probability, 0 to 1"},
+		{[]string{"--instances", "0"}, "--instances 0: want 1 to 100"},
+		{[]string{"--kill", "1ms"}, "--kill 1ms: want 0s (never), or 100ms and more"},
+		{[]string{"--port", "65536"}, "--port 65536: want a port, 1 to 65535, or 0 for any free one"},
+		{[]string{"--commit-latency", "-1s"}, "--commit-latency -1s: want 0s to 1m"},
+		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
+		{[]string{"and", "more"}, `unknown command "and" for "counters dev"`},
+	} {
+		refuses(t, test.args, test.want)
+	}
+	t.Setenv("NUM_SHARDS", "1001")
+	refuses(t, nil, "NUM_SHARDS=1001: want 1 to 1000")
+	t.Setenv("NUM_SHARDS", "")
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+	refuses(t, []string{"--port", "0", "--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST=127.0.0.1:1: start it, or unset the variable")
+	refuses(t, []string{"--abort", "0.1"}, "faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST")
+}
+
+// refuses wants "counters dev" to end with exit code 1, one line, and nothing else printed.
+func refuses(t *testing.T, args []string, want string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), append([]string{"dev"}, args...), &stdout, &stderr)
+	if got := stderr.String(); code != 1 || !strings.Contains(got, want) || strings.Count(got, "\n") != 1 {
+		t.Errorf("dev %q: exit code %d, %q, want 1 and a line with %q", args, code, got, want)
+	}
+	if stdout.Len() > 0 {
+		t.Errorf("dev %q: printed %q", args, stdout.String())
+	}
+}

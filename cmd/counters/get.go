@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newGetCommand(t *target) *cobra.Command {
+	var exact bool
+	cmd := &cobra.Command{
+		Use:   "get ID",
+		Short: "Print a counter's total",
+		Long: `Print a counter's total as the roll-up keeps it: one document read, about a second old.
+
+With --exact it is added up from the shards, by the server: every increment that was
+acknowledged is in it.`,
+		Example: `  counters get post-123
+  counters get post-123 --exact --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
+				read := c.Get
+				if exact {
+					read = c.Sum
+				}
+				s, err := read(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return t.print(cmd, s, "%d", s.Total)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&exact, "exact", false, "add up the shards")
+	return cmd
+}

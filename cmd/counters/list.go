@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newListCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Print all counters",
+		Long:  `Print all counters with their totals, a line each. It reads one document per counter.`,
+		Example: `  counters list
+  counters list --json | jq -r 'select(.total > 1000) | .counter'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(cmd.Context(), func(client *shards.Client) error {
+				for s, err := range client.List(cmd.Context()) {
+					if err != nil {
+						return err
+					}
+					if err := t.print(cmd, s, "%s\t%d\t%d shards", s.Counter, s.Total, s.NumShards); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}

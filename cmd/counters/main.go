@@ -1,0 +1,43 @@
+// Command counters works with distributed counters on Firestore, and runs the whole system on one machine.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/firestore-counters/counters/internal/dev"
+)
+
+func main() {
+	dev.ServeIfChild()
+	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
+	context.AfterFunc(ctx, stop) // The second of these signals ends the program at once.
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// endingSignals are the signals that ask for a clean end: Ctrl-C, kill, and a closed terminal unless nohup is to
+// outlive that.
+func endingSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// run runs the program with its arguments and returns its exit code: 0, or 1 when it printed an error.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, "counters:", err)
+		return 1
+	}
+	return 0
+}

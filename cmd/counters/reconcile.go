@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newReconcileCommand(t *target) *cobra.Command {
+	var all bool
+	walk := rollup.Walk{}
+	cmd := &cobra.Command{
+		Use:   "reconcile ID... | --all",
+		Short: "Put totals right that are not what their shards add up to",
+		Long: `Compare the total of each counter with the sum of its shards, and put it right where they differ. It makes up for
+events that never came, and for totals that something else wrote, which is reported as drift. A counter without a
+ledger, as Google's snippets make them, gets one.
+
+It is safe at any moment, beside increments, events and another reconcile.`,
+		Example: `  counters reconcile post-123
+  counters reconcile --all --dry-run --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return errors.New("name the counters to reconcile, or say --all")
+			}
+			for _, id := range args {
+				if err := shards.ValidateID(id); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.openRollup(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return t.reconcile(cmd, client, args, walk)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
+	cmd.Flags().BoolVar(&walk.DryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().IntVar(&walk.Parallel, "parallel", 8, "counters to check side by side")
+	return cmd
+}
+
+// openRollup connects to the counters for what the roll-up does.
+func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
+	if err := reachEmulator(); err != nil {
+		return nil, err
+	}
+	return rollup.Open(ctx, rollup.Config{
+		Project: t.projectID(), Database: t.database, Collection: t.collection, CountField: t.countField,
+	})
+}
+
+// reconciled is what the command prints as JSON.
+type reconciled struct {
+	rollup.Summary
+	Counters []rollup.Report `json:"counters"` // those that were named or had to be put right
+}
+
+func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []string, walk rollup.Walk) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	progress := newProgress(cmd.ErrOrStderr(), "reconciling")
+	result := reconciled{Counters: []rollup.Report{}}
+	walk.Report = func(r rollup.Report, err error) {
+		_ = progress.Add(1)
+		if err != nil {
+			_ = progress.Clear()
+			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", err)
+			return
+		}
+		if len(ids) == 0 && !r.Repaired() {
+			return
+		}
+		if t.json {
+			result.Counters = append(result.Counters, r)
+			return
+		}
+		_ = progress.Clear()
+		fmt.Fprintln(out, finding(r, walk.DryRun))
+	}
+	var err error
+	if len(ids) > 0 {
+		result.Summary = client.ReconcileSome(ctx, ids, walk)
+	} else {
+		result.Summary, err = client.ReconcileAll(ctx, walk)
+	}
+	_ = progress.Finish()
+	if err != nil {
+		return err
+	}
+	s := result.Summary
+	repaired := "repaired"
+	if walk.DryRun {
+		repaired = "to repair"
+	}
+	err = t.print(cmd, result, "%d counters seen, %d %s, %d of them drifted by %d in all, %d failed", s.Seen, s.Repaired, repaired, s.Drifted, s.Drift, s.Failed)
+	switch {
+	case err != nil:
+		return err
+	case !s.Done:
+		return errors.New("stopped before the last counter")
+	case s.Failed > 0:
+		return fmt.Errorf("%d counters could not be reconciled", s.Failed)
+	case len(ids) > 0 && s.Seen < len(ids):
+		return fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound)
+	}
+	return nil
+}
+
+// finding says in a line what was found of a counter.
+func finding(r rollup.Report, dryRun bool) string {
+	if !r.Repaired() {
+		return fmt.Sprintf("%s  %d  right", r.Counter, r.After)
+	}
+	line := fmt.Sprintf("%s  %d → %d  %+d that no event had brought, drift %+d", r.Counter, r.Before, r.After, r.Late, r.Drift)
+	if r.Adopted {
+		line = fmt.Sprintf("%s  %d → %d  adopted: it had no ledger", r.Counter, r.Before, r.After)
+	}
+	if dryRun {
+		line += "  (dry run)"
+	}
+	return line
+}
+
+// newProgress shows that work goes on, on a terminal, and nothing elsewhere.
+func newProgress(w io.Writer, what string) *progressbar.ProgressBar {
+	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		w = io.Discard
+	}
+	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000))
+}

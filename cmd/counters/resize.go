@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newResizeCommand(t *target) *cobra.Command {
+	var n int
+	cmd := &cobra.Command{
+		Use:   "resize ID --shards N",
+		Short: "Change a counter's number of shards",
+		Long: `Change a counter's number of shards, up or down, beside live increments and without losing one.
+Shards that are too many are moved onto the others one by one. When it is cut short, resizing
+again finishes it.
+
+How many shards? "counters advise --peak R" tells.`,
+		Example: `  counters resize post-123 --shards 50`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
+				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
+				progressbar.OptionSetItsString("shards")(bar)
+				moved := 0
+				err := c.Resize(cmd.Context(), n, func(done, of int) {
+					moved = done
+					bar.ChangeMax(of)
+					_ = bar.Set(done)
+				})
+				_ = bar.Finish()
+				if err != nil {
+					return err
+				}
+				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": n, "moved": moved},
+					"%s has %d shards, %d were moved", c.ID(), n, moved)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&n, "shards", 0, "number of shards, 1 to 1000")
+	_ = cmd.MarkFlagRequired("shards")
+	return cmd
+}

@@ -1,0 +1,30 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newRoot returns the program's commands.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "counters",
+		Short: "Distributed counters on Firestore",
+		Long: `Counters that take any number of increments a second, spread over shard documents in Firestore and rolled up
+into one total by Cloud Functions.
+
+"counters dev" runs all of it on this machine. The other commands work on the database that
+FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
+		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
+		SilenceErrors: true, // run prints them.
+	}
+	root.AddCommand(newDevCommand())
+	var t target
+	for _, cmd := range []*cobra.Command{
+		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
+		newResetCommand(&t), newRebaseCommand(&t), newResizeCommand(&t), newDeleteCommand(&t), newListCommand(&t),
+		newReconcileCommand(&t),
+	} {
+		t.addFlags(cmd.Flags())
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newImportCommand(&t), newAdviseCommand(&t)) // Their flags are their own.
+	return root
+}

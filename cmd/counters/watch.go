@@ -1,0 +1,33 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newWatchCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch ID",
+		Short: "Print a counter's total with every change",
+		Long:  `Print a counter's total, and again whenever it changes, until it is interrupted.`,
+		Example: `  counters watch post-123
+  counters watch post-123 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
+				for s, err := range c.Watch(cmd.Context()) {
+					if err != nil {
+						return err
+					}
+					if err := t.print(cmd, s, "%s  %d", s.UpdatedAt.Local().Format(time.TimeOnly), s.Total); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
