@@ -48,20 +48,26 @@ func newWorld(t testing.TB) *world {
 }
 
 // open is one more instance's client.
-func (w *world) open() *rollup.Client {
+func (w *world) open() *rollup.Client { return w.openWith(rollup.Config{Project: "p"}) }
+
+func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 	w.t.Helper()
-	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(testWriter{w.t}, nil))}, option.WithGRPCConn(w.instance.Conn(w.t)))
+	cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.instance.Conn(w.t)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return client
 }
 
-type testWriter struct{ t testing.TB }
-
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(p)))
-	return len(p), nil
+// now is Firestore's time.
+func (w *world) now() time.Time {
+	w.t.Helper()
+	snap, err := w.counter().Get(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return snap.ReadTime
 }
 
 // record keeps the states that events would bring.

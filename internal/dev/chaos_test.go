@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/shards"
 )
 
 var (
@@ -206,6 +210,56 @@ func (c *chaosClients) check(counter string) {
 	}
 }
 
-// live creates, increments, resizes, resets and deletes a counter, over and over.
+// live creates, increments, resizes, resets, rebases and deletes a counter, over and over. What becomes of each call is
+// not known under these faults; the counter has to add up whatever did.
 func (c *chaosClients) live(ctx context.Context) {
+	conn, err := dialEmulator(c.Firestore)
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	client, err := shards.Open(ctx, shards.Config{Project: c.Project, Timeout: 2 * time.Second}, option.WithGRPCConn(conn))
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	defer client.Close()
+	counter, err := client.Counter("life")
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	done := map[string]int{}
+	for ctx.Err() == nil {
+		var what string
+		var err error
+		// Half of the time it is increments: what else is done has to be done beside them.
+		switch rand.IntN(12) {
+		case 0:
+			what, err = "create", counter.Create(ctx, shards.CreateOptions{Shards: 1 + rand.IntN(8), Total: rand.Int64N(3) * 100})
+		case 1:
+			what, err = "delete", counter.Delete(ctx)
+		case 2:
+			what, err = "reset", counter.Reset(ctx)
+		case 3:
+			what, err = "rebase", counter.Rebase(ctx, rand.Int64N(1000))
+		case 4, 5:
+			what, err = "resize", counter.Resize(ctx, 1+rand.IntN(12), nil)
+		default:
+			what = "increment"
+			var all sync.WaitGroup
+			for range 10 {
+				all.Go(func() { _ = counter.Add(ctx, rand.Int64N(20)-5) })
+			}
+			all.Wait()
+		}
+		switch {
+		case err == nil:
+			done[what]++
+		case ctx.Err() == nil && !errors.Is(err, shards.ErrNotFound) && !errors.Is(err, shards.ErrExists) &&
+			!errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrUnknown) && !errors.Is(err, shards.ErrNoLedger):
+			c.t.Logf("%s: %v", what, err) // the plain client's own retries let some faults through
+		}
+	}
+	c.t.Logf("life: %v", done)
 }

@@ -49,18 +49,20 @@ func (s *System) client(t testing.TB) *firestore.Client {
 	return client
 }
 
-// rollup is the address of an instance of Rollup.
-func (s *System) rollup(t testing.TB) string {
+// rollup is the URL of an instance of Rollup, once there is one.
+func (s *System) rollup(t testing.TB) (url string) {
 	t.Helper()
-	s.supervisor.mu.Lock()
-	defer s.supervisor.mu.Unlock()
-	for _, i := range s.supervisor.all {
-		if i.function == rollupFunction && i.addr != "" {
-			return "http://" + i.addr + "/"
+	eventually(t, "an instance of Rollup answers", func() bool {
+		s.supervisor.mu.Lock()
+		defer s.supervisor.mu.Unlock()
+		for _, i := range s.supervisor.all {
+			if i.function == rollupFunction && i.addr != "" {
+				url = "http://" + i.addr + "/"
+			}
 		}
-	}
-	t.Fatal("no instance of Rollup")
-	return ""
+		return url != ""
+	})
+	return url
 }
 
 // post sends an increment through the gateway and returns the answer's status.

@@ -1,0 +1,189 @@
+package rollup_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// before does something at the moment when the next commit of a ledger has been sent and is not applied yet.
+func (w *world) before(do func()) {
+	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		for _, write := range req.GetWrites() {
+			if strings.HasSuffix(write.GetUpdate().GetName(), "/counter_rollup/ledger") {
+				w.server.SetInterceptor(nil)
+				do()
+				break
+			}
+		}
+		return emulator.Verdict{}
+	})
+}
+
+// create makes the counter as the product does, with one shard.
+func (w *world) create() {
+	w.t.Helper()
+	w.must(w.fs.Batch().
+		Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}).
+		Create(w.shard(0), map[string]any{"count": 0}).
+		Create(w.ledger(), map[string]any{"shards": map[string]any{}, "base": 0, "ops": []string{}}).
+		Commit(w.ctx))
+}
+
+func (w *world) delete(shards ...int) {
+	w.t.Helper()
+	batch := w.fs.Batch().Delete(w.ledger()).Delete(w.counter())
+	for _, n := range shards {
+		batch.Delete(w.shard(n))
+	}
+	w.must(batch.Commit(w.ctx))
+}
+
+func (w *world) reconcile() rollup.Report {
+	w.t.Helper()
+	r, err := w.rollup.Reconcile(w.ctx, "c", false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// A reconcile that has read an earlier counter under the same id says nothing about the one that is there now.
+func TestReconcileOfAnEarlierCounter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.inc(0, 5)
+	w.arrived() // and lost
+	w.before(func() {
+		w.delete(0)
+		w.create()
+	})
+	w.reconcile()
+	w.total(0)
+	w.inc(0, 1)
+	w.apply(w.arrived()...)
+	w.total(1)
+}
+
+func TestReconcileOfACounterThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.inc(0, 5)
+	events := w.arrived()
+	w.before(func() { w.delete(0) })
+	if r := w.reconcile(); !r.Gone {
+		t.Errorf("reconcile = %+v, want that it is gone", r)
+	}
+	w.apply(append(events, w.arrived()...)...)
+	if w.exists(w.counter()) || w.exists(w.ledger()) {
+		t.Error("the counter is back")
+	}
+}
+
+func TestFlushOfACounterThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.inc(0, 5)
+	events := w.arrived()
+	w.before(func() { w.delete(0) })
+	if a := w.apply(events...); !a.Gone {
+		t.Errorf("applied %+v, want that it is gone", a)
+	}
+	if w.exists(w.counter()) || w.exists(w.ledger()) {
+		t.Error("the counter is back")
+	}
+}
+
+// Deleted and made again while a flush of the old one was on its way.
+func TestFlushOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.inc(0, 5)
+	events := w.arrived()
+	w.before(func() {
+		w.delete(0)
+		w.create()
+	})
+	w.apply(events...)
+	w.total(0)
+	w.inc(0, 2)
+	w.apply(w.arrived()...)
+	w.total(2)
+}
+
+// Others' flushes, increments and another reconcile come between what a reconcile has read and its commit.
+func TestReconcileBesideEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.open()
+	w.create()
+	w.inc(0, 5)
+	first := w.arrived()
+	w.before(func() {
+		w.inc(0, 10)
+		if _, err := other.Apply(w.ctx, "c", w.arrived()); err != nil { // brings the first along
+			t.Error(err)
+		}
+		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(100)}}))
+		w.before(func() {
+			w.inc(0, 1)
+			if _, err := other.Reconcile(w.ctx, "c", false); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	w.reconcile()
+	w.reconcile()
+	w.total(16)
+	w.apply(append(first, w.arrived()...)...)
+	w.total(16)
+}
+
+// A reset between what a flush has read and its commit: what the flush carries is from before it.
+func TestFlushBesideAReset(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.inc(0, 5)
+	before := w.arrived()
+	w.before(func() {
+		w.must(w.fs.Batch().
+			Update(w.shard(0), []firestore.Update{{Path: "count", Value: 0}}).
+			Update(w.ledger(), []firestore.Update{{Path: "ops", Value: []string{"reset"}}}).
+			Commit(w.ctx))
+	})
+	w.apply(before...)
+	w.inc(0, 2)
+	after := w.arrived()
+	w.apply(after[1]) // the increment's event before the reset's
+	w.total(2)
+	w.apply(after[0])
+	w.total(2)
+}
+
+// An instance that keeps fewer ledgers than there are counters reads them again, and counts no less.
+func TestFewLedgersInMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.rollup = w.openWith(rollup.Config{Project: "p", Ledgers: 1})
+	w.create()
+	w.must(w.fs.Doc("counters/d").Set(w.ctx, map[string]any{"num_shards": 1}))
+	for i := range 5 {
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		if _, err := w.rollup.Apply(w.ctx, "d", []rollup.State{{Shard: "0", Count: int64(i), AsOf: w.now()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.total(5)
+}

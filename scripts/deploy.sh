@@ -1,0 +1,360 @@
+#!/usr/bin/env bash
+# Deploys counters with gcloud alone: what terraform/ makes, without terraform. Safe to run again: what is there is
+# updated or left alone.
+set -euo pipefail
+
+usage() {
+  cat <<'HELP'
+Usage: scripts/deploy.sh --project P --location L [options]
+
+  --project P                  project to deploy to
+  --location L                 location of its Firestore database: a region, or nam5, nam7, eur3
+  --region R                   region of the functions (default: the location, or the region next to a multi-region)
+  --trigger-location T         location of the Eventarc trigger (default: the database's location)
+  --prefix NAME                begins the name of everything (default: counters)
+  --runtime RUNTIME            (default: go126)
+  --memory SIZE                of an instance (default: 512Mi)
+
+  --create-database            create the Firestore database, protected against deletion
+  --no-exempt-updated-at       keep the index of updated_at; it caps all counters at 500 roll-ups a second
+  --no-exempt-created-at       keep the index of created_at
+
+  --invoker MEMBER             let this member call Increment, such as user:you@example.com; may be repeated
+  --public                     let the whole internet call Increment
+  --set NAME=VALUE             a setting of the functions, such as AUTO_CREATE=true; may be repeated
+
+  --increment-concurrency N    requests an instance takes at a time (default: 500)
+  --increment-max-instances N  (default: 20)
+  --increment-min-instances N  (default: 0)
+  --rollup-max-instances N     peak events a second x 1.1 / 1000, rounded up (default: 2)
+  --rollup-min-instances N     (default: 0)
+  --reconcile-schedule CRON    in UTC (default: 7 * * * *)
+
+  --no-alerts                  make no alert policies
+  --lag-alert-seconds N        (default: 30)
+  --reconcile-missing-after N  in seconds (default: 10800)
+  --notification-channel C     projects/P/notificationChannels/N; may be repeated
+
+  --dry-run                    print each command, run none
+  --help
+
+Needs gcloud, logged in as somebody who may do all this (roles/owner, or the roles that the README lists). Rules are
+released with the Firebase CLI: firebase deploy --only firestore:rules.
+HELP
+}
+
+fail() {
+  echo "deploy.sh: $*" >&2
+  exit 1
+}
+
+# The functions' settings and their defaults, those of functions/settings.go. GOOGLE_CLOUD_PROJECT and PROJECT_NUMBER
+# are the project's.
+settings=(
+  'DATABASE=(default)'
+  COLLECTION=counters
+  COUNT_FIELD=count
+  AUTO_CREATE=false
+  NUM_SHARDS=10
+  MAX_SHARDS=0
+  CACHE_TTL=60s
+  MAX_INCREMENT=1000000000
+  EXACT_WRITES=true
+  REQUEST_TTL=24h
+  REQUEST_TIMEOUT=20s
+  MAX_BATCH=500
+  MAX_QUEUE=10000
+  AUTH=none
+  PUBLIC_READS=true
+  ALLOWED_ORIGINS=
+  RATE_LIMIT=0
+  ROLLUP_INTERVAL=1s
+  ROLLUP_LEDGERS=1000
+  ROLLUP_PENDING=5000
+  ROLLUP_FLUSHES=64
+  RECONCILE_DEADLINE=240s
+  RECONCILE_PARALLEL=8
+  LOG_LEVEL=INFO
+)
+
+set_setting() { # NAME=VALUE
+  local i
+  [[ $1 != *'|'* ]] || fail "--set $1: a value can't hold |"
+  for i in "${!settings[@]}"; do
+    if [[ ${settings[i]%%=*} == "${1%%=*}" && $1 == *=* ]]; then
+      settings[i]=$1
+      return
+    fi
+  done
+  fail "--set $1: no such setting, or no value. See functions/settings.go"
+}
+
+setting() { # NAME
+  local s
+  for s in "${settings[@]}"; do
+    [[ ${s%%=*} != "$1" ]] || echo "${s#*=}"
+  done
+}
+
+project='' location='' region='' trigger_location='' prefix=counters runtime=go126 memory=512Mi
+create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invokers=()
+increment_concurrency=500 increment_max_instances=20 increment_min_instances=0
+rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
+alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
+dry_run=no
+
+while (($#)); do
+  flag=$1
+  shift
+  case $flag in
+    --help | -h) usage && exit 0 ;;
+    --dry-run) dry_run=yes && continue ;;
+    --create-database) create_database=yes && continue ;;
+    --no-exempt-updated-at) exempt_updated_at=no && continue ;;
+    --no-exempt-created-at) exempt_created_at=no && continue ;;
+    --no-alerts) alerts=no && continue ;;
+    --public) public=yes && continue ;;
+    --*=*) set -- "${flag#*=}" "$@" && flag=${flag%%=*} ;;
+  esac
+  (($#)) || fail "$flag: unknown option, or no value. See --help"
+  case $flag in
+    --project) project=$1 ;;
+    --location) location=$1 ;;
+    --region) region=$1 ;;
+    --trigger-location) trigger_location=$1 ;;
+    --prefix) prefix=$1 ;;
+    --runtime) runtime=$1 ;;
+    --memory) memory=$1 ;;
+    --invoker) invokers+=("$1") ;;
+    --set) set_setting "$1" ;;
+    --increment-concurrency) increment_concurrency=$1 ;;
+    --increment-max-instances) increment_max_instances=$1 ;;
+    --increment-min-instances) increment_min_instances=$1 ;;
+    --rollup-max-instances) rollup_max_instances=$1 ;;
+    --rollup-min-instances) rollup_min_instances=$1 ;;
+    --reconcile-schedule) reconcile_schedule=$1 ;;
+    --lag-alert-seconds) lag_alert_seconds=$1 ;;
+    --reconcile-missing-after) reconcile_missing_after=$1 ;;
+    --notification-channel) notification_channels+=("$1") ;;
+    *) fail "$flag: unknown option. See --help" ;;
+  esac
+  shift
+done
+
+[[ -n $project ]] || fail "--project is missing. See --help"
+[[ -n $location ]] || fail "--location is missing: that of the Firestore database. See gcloud firestore databases list"
+[[ $prefix =~ ^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$ ]] || fail "--prefix $prefix: want 1 to 20 lower-case letters, digits and hyphens"
+if ! [[ $increment_concurrency =~ ^[0-9]{3,4}$ ]] || ((increment_concurrency > 1000)); then
+  fail "--increment-concurrency $increment_concurrency: want 100 to 1000; less undoes group commit"
+fi
+if [[ $public == yes && $(setting AUTH) == none ]]; then
+  echo "deploy.sh: warning: with --public and AUTH=none anybody on the internet can count" >&2
+fi
+
+# The same mapping as terraform's variable multi_regions.
+case $location in
+  nam5 | nam7) region=${region:-us-central1} ;;
+  eur3) region=${region:-europe-west4} ;;
+  *) region=${region:-$location} ;;
+esac
+trigger_location=${trigger_location:-$location}
+
+[[ $(setting RECONCILE_DEADLINE) =~ ^([0-9]+)(ms|s|m|h)$ ]] || fail "RECONCILE_DEADLINE: want a whole number of ms, s, m or h"
+case ${BASH_REMATCH[2]} in
+  ms) reconcile_timeout=$(((BASH_REMATCH[1] + 999) / 1000 + 60)) ;;
+  s) reconcile_timeout=$((BASH_REMATCH[1] + 60)) ;;
+  m) reconcile_timeout=$((BASH_REMATCH[1] * 60 + 60)) ;;
+  h) reconcile_timeout=$((BASH_REMATCH[1] * 3600 + 60)) ;;
+esac
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+database=$(setting DATABASE)
+collection=$(setting COLLECTION)
+
+run() {
+  if [[ $dry_run == yes ]]; then
+    printf '%q ' "$@"
+    echo
+  else
+    "$@"
+  fi
+}
+
+# A new account, API or grant is not known everywhere at once: try for a minute.
+patiently() {
+  local try
+  for try in 1 2 3 4 5; do
+    if run "$@"; then return; fi
+    echo "deploy.sh: that was try $try of 6; again in 12 s" >&2
+    sleep 12
+  done
+  run "$@"
+}
+
+# What a question answers; nothing in a dry run, which asks nothing.
+ask() {
+  [[ $dry_run == yes ]] || "$@" 2>/dev/null || true
+}
+
+account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
+
+grant() { # account role [condition]
+  patiently gcloud projects add-iam-policy-binding "$project" --member="serviceAccount:$1" --role="$2" \
+    --condition="${3:-None}" --format=none
+}
+
+allow() { # member function
+  patiently gcloud run services add-iam-policy-binding "$2" --project="$project" --region="$region" \
+    --member="$1" --role=roles/run.invoker --format=none
+}
+
+deploy() { # name entry-point account flags...
+  local name=$1 entry_point=$2 runs_as=$3
+  shift 3
+  patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
+    --source="$root" --entry-point="$entry_point" --run-service-account="$runs_as" \
+    --build-service-account="projects/$project/serviceAccounts/$(account build)" \
+    --cpu=1 --memory="$memory" --set-env-vars="^|^$environment" --no-allow-unauthenticated --quiet --format=none "$@"
+}
+
+### The project
+
+run gcloud services enable --project="$project" artifactregistry.googleapis.com cloudbuild.googleapis.com \
+  cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com \
+  eventarc.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com \
+  monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com
+
+number=$(ask gcloud projects describe "$project" --format='value(projectNumber)')
+[[ -n $number || $dry_run == yes ]] || fail "can't read project $project. Is the id right, and are you logged in (gcloud auth login)?"
+number=${number:-PROJECT_NUMBER}
+printf -v environment '%s|' "${settings[@]}"
+environment="GOOGLE_CLOUD_PROJECT=$project|${environment}PROJECT_NUMBER=$number"
+
+# Before the trigger, or that fails with "Permission denied while using the Eventarc Service Agent".
+run gcloud beta services identity create --project="$project" --service=eventarc.googleapis.com --quiet
+grant "service-$number@gcp-sa-eventarc.iam.gserviceaccount.com" roles/eventarc.serviceAgent
+
+### The database
+
+if [[ $create_database == yes && -z $(ask gcloud firestore databases describe --project="$project" --database="$database" --format='value(name)') ]]; then
+  run gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection
+fi
+
+run gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --quiet
+exempt() { # collection group, field
+  run gcloud firestore indexes fields update "$2" --project="$project" --database="$database" --collection-group="$1" --disable-indexes --quiet
+}
+exempt counter_requests expire_at
+exempt counter_rollup shards
+[[ $exempt_updated_at == no ]] || exempt "$collection" updated_at
+[[ $exempt_created_at == no ]] || exempt "$collection" created_at
+
+### The accounts, and what they may do
+
+for name in increment rollup reconcile eventarc scheduler build; do
+  if [[ -z $(ask gcloud iam service-accounts describe "$(account $name)" --project="$project" --format='value(email)') ]]; then
+    run gcloud iam service-accounts create "$prefix-$name" --project="$project" --display-name="$prefix-$name"
+  fi
+done
+
+for name in increment rollup reconcile; do
+  grant "$(account $name)" roles/datastore.user \
+    "expression=resource.name == \"projects/$project/databases/$database\",title=$prefix-database,description=The counters' database only"
+done
+for role in roles/artifactregistry.writer roles/logging.logWriter roles/storage.objectViewer; do
+  grant "$(account build)" "$role"
+done
+grant "$(account eventarc)" roles/eventarc.eventReceiver
+
+### The functions. Rollup comes last: its trigger needs the grants above, which spread while the others are built.
+
+deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s \
+  --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
+
+deploy "$prefix-reconcile" Reconcile "$(account reconcile)" --trigger-http --timeout="${reconcile_timeout}s" \
+  --concurrency=100 --max-instances=1 --min-instances=0
+
+deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s \
+  --concurrency=1000 --max-instances="$rollup_max_instances" --min-instances="$rollup_min_instances" \
+  --trigger-location="$trigger_location" --trigger-service-account="$(account eventarc)" --retry \
+  --trigger-event-filters=type=google.cloud.firestore.document.v1.written \
+  --trigger-event-filters="database=$database" \
+  --trigger-event-filters-path-pattern="document=$collection/{counter}/shards/{shard}"
+
+allow "serviceAccount:$(account eventarc)" "$prefix-rollup"
+allow "serviceAccount:$(account scheduler)" "$prefix-reconcile"
+for member in ${invokers[@]+"${invokers[@]}"}; do
+  allow "$member" "$prefix-increment"
+done
+[[ $public == no ]] || allow allUsers "$prefix-increment"
+
+### Scheduler
+
+uri() { ask gcloud functions describe "$1" --gen2 --project="$project" --region="$region" --format='value(serviceConfig.uri)'; }
+reconcile_uri=$(uri "$prefix-reconcile")
+[[ -n $reconcile_uri || $dry_run == yes ]] || fail "can't read the address of $prefix-reconcile; run this again"
+reconcile_uri=${reconcile_uri:-RECONCILE_URI}
+
+verb=create
+if [[ -n $(ask gcloud scheduler jobs describe "$prefix-reconcile" --project="$project" --location="$region" --format='value(name)') ]]; then
+  verb=update
+fi
+patiently gcloud scheduler jobs $verb http "$prefix-reconcile" --project="$project" --location="$region" \
+  --schedule="$reconcile_schedule" --time-zone=Etc/UTC --uri="$reconcile_uri" --http-method=POST \
+  --oidc-service-account-email="$(account scheduler)" --oidc-token-audience="$reconcile_uri" \
+  --attempt-deadline="${reconcile_timeout}s" --max-retry-attempts=1 --format=none
+
+### Metrics, alerts, dashboard: from the same files as terraform's
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+render() { # file: prints where its rendered copy is
+  local out=$scratch/${1##*/}
+  # shellcheck disable=SC2016 # the placeholders are the files', not the shell's
+  sed -e 's/${prefix}/'"$prefix"'/g' -e 's/${prom_prefix}/'"${prefix//-/_}"'/g' \
+    -e 's/${lag_alert_ms}/'"$((lag_alert_seconds * 1000))"'/g' \
+    -e 's/${reconcile_missing_after}/'"${reconcile_missing_after}s"'/g' "$1" >"$out"
+  echo "$out"
+}
+
+value() { sed -n 's/^  "'"$2"'": "\(.*\)",$/\1/p' "$1"; } # file, top-level key
+
+for file in "$root"/terraform/monitoring/metrics/*.json; do
+  metric=$(render "$file")
+  name=$(value "$metric" name)
+  verb=create
+  if [[ -n $(ask gcloud logging metrics describe "$name" --project="$project" --format='value(name)') ]]; then verb=update; fi
+  run gcloud logging metrics $verb "$name" --project="$project" --config-from-file="$metric" --quiet --format=none
+done
+
+if [[ $alerts == yes ]]; then
+  channels=$(IFS=, && echo "${notification_channels[*]-}")
+  for file in "$root"/terraform/monitoring/alerts/*.json; do
+    policy=$(render "$file")
+    name=$(value "$policy" displayName)
+    id=$(ask gcloud alpha monitoring policies list --project="$project" --filter="displayName=\"$name\"" --format='value(name)' --limit=1)
+    if [[ -n $id ]]; then
+      run gcloud alpha monitoring policies update "$id" --project="$project" --policy-from-file="$policy" \
+        ${channels:+--set-notification-channels="$channels"} --quiet --format=none
+    else
+      run gcloud alpha monitoring policies create --project="$project" --policy-from-file="$policy" \
+        ${channels:+--notification-channels="$channels"} --quiet --format=none
+    fi
+  done
+fi
+
+dashboard=$(render "$root/terraform/monitoring/dashboard.json")
+read -r id etag < <(ask gcloud monitoring dashboards list --project="$project" --filter="displayName=\"$prefix\"" --format='value(name,etag)' --limit=1) || true
+if [[ -n ${id:-} ]]; then
+  sed -i.bak '1s/{/{ "etag": "'"${etag:-}"'",/' "$dashboard" # an update is refused without it
+  run gcloud monitoring dashboards update "$id" --project="$project" --config-from-file="$dashboard" --quiet --format=none
+else
+  run gcloud monitoring dashboards create --project="$project" --config-from-file="$dashboard" --quiet --format=none
+fi
+
+[[ $dry_run == yes ]] || cat <<DONE
+
+Deployed. Increment is at $(uri "$prefix-increment")
+Try it:  scripts/smoke.sh $(uri "$prefix-increment") --token "\$(gcloud auth print-identity-token)"
+DONE

@@ -1,0 +1,306 @@
+package terraform
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// same reports what only one of two lists holds.
+func same(t *testing.T, what string, gcloud, terraform []string) {
+	t.Helper()
+	slices.Sort(gcloud)
+	slices.Sort(terraform)
+	if len(terraform) == 0 {
+		t.Errorf("%s: terraform makes none", what)
+	}
+	for _, s := range gcloud {
+		if !slices.Contains(terraform, s) {
+			t.Errorf("%s: only gcloud has %s", what, s)
+		}
+	}
+	for _, s := range terraform {
+		if !slices.Contains(gcloud, s) {
+			t.Errorf("%s: only terraform has %s", what, s)
+		}
+	}
+}
+
+// Two deployments, each described for both tools: what they make must be the same.
+func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]struct {
+		vars map[string]cty.Value
+		args []string
+	}{
+		"defaults": {vars(), nil},
+		"all else": {
+			vars("location", cty.StringVal("nam5"), "prefix", cty.StringVal("my-likes"), "database", cty.StringVal("social"),
+				"collection", cty.StringVal("likes"), "create_database", cty.True, "public", cty.True, "auth", cty.StringVal("firebase"),
+				"invokers", cty.SetVal([]cty.Value{cty.StringVal("user:a@example.com")}), "exempt_updated_at", cty.False, "exempt_created_at", cty.False,
+				"memory", cty.StringVal("1Gi"), "runtime", cty.StringVal("go127"), "increment_concurrency", cty.NumberIntVal(1000),
+				"increment_max_instances", cty.NumberIntVal(50), "increment_min_instances", cty.NumberIntVal(1),
+				"rollup_max_instances", cty.NumberIntVal(5), "rollup_min_instances", cty.NumberIntVal(2),
+				"reconcile_schedule", cty.StringVal("0 3 * * *"), "reconcile_deadline", cty.StringVal("20m"),
+				"reconcile_missing_after", cty.StringVal("23h"), "lag_alert_seconds", cty.NumberIntVal(60),
+				"allowed_origins", cty.ListVal([]cty.Value{cty.StringVal("https://a.example"), cty.StringVal("https://b.example")}),
+				"notification_channels", cty.ListVal([]cty.Value{cty.StringVal("projects/p/notificationChannels/1")})),
+			[]string{
+				"--location", "nam5", "--prefix=my-likes", "--set", "DATABASE=social", "--set=COLLECTION=likes", "--create-database",
+				"--public", "--set=AUTH=firebase", "--invoker=user:a@example.com", "--no-exempt-updated-at", "--no-exempt-created-at",
+				"--memory=1Gi", "--runtime=go127", "--increment-concurrency=1000", "--increment-max-instances=50",
+				"--increment-min-instances=1", "--rollup-max-instances=5", "--rollup-min-instances=2", "--reconcile-schedule=0 3 * * *",
+				"--set=RECONCILE_DEADLINE=20m", "--reconcile-missing-after=82800", "--lag-alert-seconds=60",
+				"--set=ALLOWED_ORIGINS=https://a.example,https://b.example", "--notification-channel=projects/p/notificationChannels/1",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := load(t, ".", d.vars)
+			calls := deploy(t, d.args...)
+			for _, c := range calls {
+				if project, _ := c.flag("project"); project != "a-project" && !slices.Contains(c.words, "a-project") {
+					t.Errorf("%s is of project %q", c.name(), project)
+				}
+			}
+			compareProject(t, m, calls)
+			compareGrants(t, m, calls)
+			compareFunctions(t, m, calls)
+			compareScheduler(t, m, calls)
+			compareMonitoring(t, m, calls)
+		})
+	}
+}
+
+func compareProject(t *testing.T, m *module, calls []call) {
+	t.Helper()
+	var gcloud, tf []string
+	for _, c := range calls {
+		switch {
+		case strings.HasPrefix(c.name(), "services enable"):
+			for _, api := range c.words[2:] {
+				gcloud = append(gcloud, "API "+api)
+			}
+		case strings.HasPrefix(c.name(), "beta services identity create"):
+			service, _ := c.flag("service")
+			gcloud = append(gcloud, "identity "+service)
+		case strings.HasPrefix(c.name(), "firestore databases create"):
+			id, _ := c.flag("database")
+			location, _ := c.flag("location")
+			_, protected := c.flag("delete-protection")
+			gcloud = append(gcloud, fmt.Sprintf("database %s in %s, protected: %v", id, location, protected))
+		case strings.HasPrefix(c.name(), "firestore indexes fields update"), strings.HasPrefix(c.name(), "firestore fields ttls update"):
+			id, _ := c.flag("database")
+			group, _ := c.flag("collection-group")
+			_, unindexed := c.flag("disable-indexes")
+			_, ttl := c.flag("enable-ttl")
+			gcloud = append(gcloud, fmt.Sprintf("field %s %s.%s unindexed: %v TTL: %v", id, group, c.words[4], unindexed, ttl))
+		case strings.HasPrefix(c.name(), "iam service-accounts create"):
+			gcloud = append(gcloud, "account "+c.words[3])
+		}
+	}
+	for _, i := range m.instances("google_project_service") {
+		tf = append(tf, "API "+text(i.args, "service"))
+	}
+	for _, i := range m.instances("google_project_service_identity") {
+		tf = append(tf, "identity "+text(i.args, "service"))
+	}
+	for _, i := range m.instances("google_firestore_database") {
+		tf = append(tf, fmt.Sprintf("database %s in %s, protected: %v", text(i.args, "name"), text(i.args, "location_id"), text(i.args, "delete_protection_state") == "DELETE_PROTECTION_ENABLED"))
+	}
+	for _, i := range m.instances("google_firestore_field") {
+		field := fmt.Sprintf("field %s %s.%s", text(i.args, "database"), text(i.args, "collection"), text(i.args, "field"))
+		if _, ok := i.args["index_config"]; ok {
+			tf = append(tf, field+" unindexed: true TTL: false")
+		}
+		if _, ok := i.args["ttl_config"]; ok {
+			tf = append(tf, field+" unindexed: false TTL: true")
+		}
+	}
+	for _, i := range m.instances("google_service_account") {
+		tf = append(tf, "account "+text(i.args, "account_id"))
+	}
+	same(t, "project", gcloud, tf)
+}
+
+func compareGrants(t *testing.T, m *module, calls []call) {
+	t.Helper()
+	var gcloud, tf []string
+	for _, c := range calls {
+		member, _ := c.flag("member")
+		role, _ := c.flag("role")
+		region, _ := c.flag("region")
+		condition, _ := c.flag("condition")
+		switch {
+		case strings.HasPrefix(c.name(), "projects add-iam-policy-binding"):
+			gcloud = append(gcloud, fmt.Sprintf("%s %s %s", member, role, condition))
+		case strings.HasPrefix(c.name(), "run services add-iam-policy-binding"):
+			gcloud = append(gcloud, fmt.Sprintf("%s %s on %s in %s", member, role, c.words[3], region))
+		}
+	}
+	for _, i := range m.instances("google_project_iam_member") {
+		condition := "None"
+		if _, ok := i.args["condition"]; ok {
+			condition = fmt.Sprintf("expression=%s,title=%s,description=%s", text(i.args, "condition.expression"), text(i.args, "condition.title"), text(i.args, "condition.description"))
+		}
+		tf = append(tf, fmt.Sprintf("%s %s %s", text(i.args, "member"), text(i.args, "role"), condition))
+	}
+	for _, i := range m.instances("google_cloud_run_v2_service_iam_member") {
+		tf = append(tf, fmt.Sprintf("%s %s on %s in %s", text(i.args, "member"), text(i.args, "role"), text(i.args, "name"), text(i.args, "location")))
+	}
+	same(t, "grants", gcloud, tf)
+}
+
+func compareFunctions(t *testing.T, m *module, calls []call) {
+	t.Helper()
+	var gcloud, tf []string
+	for _, c := range calls {
+		if !strings.HasPrefix(c.name(), "functions deploy") {
+			continue
+		}
+		add := func(what, value string) { gcloud = append(gcloud, fmt.Sprintf("%s %s %s", c.words[2], what, value)) }
+		for _, name := range []string{"region", "runtime", "entry-point", "run-service-account", "build-service-account", "cpu", "memory", "concurrency", "max-instances", "min-instances"} {
+			value, _ := c.flag(name)
+			add(name, value)
+		}
+		timeout, _ := c.flag("timeout")
+		add("timeout", strings.TrimSuffix(timeout, "s"))
+		env, _ := c.flag("set-env-vars")
+		for _, pair := range strings.Split(strings.TrimPrefix(env, "^|^"), "|") {
+			add("env", pair)
+		}
+		if _, private := c.flag("no-allow-unauthenticated"); !private {
+			t.Errorf("%s is deployed without --no-allow-unauthenticated", c.words[2])
+		}
+		if location, ok := c.flag("trigger-location"); ok {
+			add("trigger", location)
+			account, _ := c.flag("trigger-service-account")
+			add("trigger", account)
+			_, retry := c.flag("retry")
+			add("retry", fmt.Sprint(retry))
+			for _, f := range c.flags {
+				if filter, ok := strings.CutPrefix(f, "--trigger-event-filters="); ok {
+					add("filter", filter)
+				} else if filter, ok := strings.CutPrefix(f, "--trigger-event-filters-path-pattern="); ok {
+					add("filter match-path-pattern", filter)
+				}
+			}
+		}
+	}
+	for _, i := range m.instances("google_cloudfunctions2_function") {
+		add := func(what, value string) { tf = append(tf, fmt.Sprintf("%s %s %s", text(i.args, "name"), what, value)) }
+		for name, path := range map[string]string{
+			"region": "location", "runtime": "build_config.runtime", "entry-point": "build_config.entry_point",
+			"run-service-account": "service_config.service_account_email", "build-service-account": "build_config.service_account",
+			"cpu": "service_config.available_cpu", "memory": "service_config.available_memory",
+			"concurrency":   "service_config.max_instance_request_concurrency",
+			"max-instances": "service_config.max_instance_count", "min-instances": "service_config.min_instance_count",
+			"timeout": "service_config.timeout_seconds",
+		} {
+			add(name, text(i.args, path))
+		}
+		for name, v := range i.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap() {
+			add("env", name+"="+v.AsString())
+		}
+		if _, ok := i.args["event_trigger"]; !ok {
+			continue
+		}
+		add("trigger", text(i.args, "event_trigger.trigger_region"))
+		add("trigger", text(i.args, "event_trigger.service_account_email"))
+		add("retry", fmt.Sprint(text(i.args, "event_trigger.retry_policy") == "RETRY_POLICY_RETRY"))
+		add("filter", "type="+text(i.args, "event_trigger.event_type"))
+		for it := i.args["event_trigger"].Index(cty.NumberIntVal(0)).GetAttr("event_filters").ElementIterator(); it.Next(); {
+			_, f := it.Element()
+			filter := f.AsValueMap()
+			add(strings.TrimSpace("filter "+text(filter, "operator")), text(filter, "attribute")+"="+text(filter, "value"))
+		}
+	}
+	same(t, "functions", gcloud, tf)
+}
+
+func compareScheduler(t *testing.T, m *module, calls []call) {
+	t.Helper()
+	var gcloud []string
+	for _, c := range calls {
+		if strings.HasPrefix(c.name(), "scheduler jobs create http") {
+			gcloud = append(gcloud, c.words[4])
+			for _, name := range []string{"location", "schedule", "time-zone", "uri", "http-method", "oidc-service-account-email", "oidc-token-audience", "attempt-deadline", "max-retry-attempts"} {
+				value, _ := c.flag(name)
+				gcloud = append(gcloud, name+" "+value)
+			}
+		}
+	}
+	args := m.one("google_cloud_scheduler_job", "reconcile")
+	tf := []string{text(args, "name")}
+	for name, path := range map[string]string{
+		"location": "region", "schedule": "schedule", "time-zone": "time_zone", "uri": "http_target.uri", "http-method": "http_target.http_method",
+		"oidc-service-account-email": "http_target.oidc_token.service_account_email", "oidc-token-audience": "http_target.oidc_token.audience",
+		"attempt-deadline": "attempt_deadline", "max-retry-attempts": "retry_config.retry_count",
+	} {
+		tf = append(tf, name+" "+text(args, path))
+	}
+	same(t, "scheduler", gcloud, tf)
+}
+
+// Both read the same files; what is compared is how they fill them in.
+func compareMonitoring(t *testing.T, m *module, calls []call) {
+	t.Helper()
+	var gcloud, tf []string
+	for _, c := range calls {
+		channels, _ := c.flag("notification-channels")
+		switch {
+		case strings.HasPrefix(c.name(), "logging metrics create"), strings.HasPrefix(c.name(), "alpha monitoring policies create"), strings.HasPrefix(c.name(), "monitoring dashboards create"):
+			gcloud = append(gcloud, channels+compact(t, c.file))
+			if name, ok := decode(t, c.file)["name"]; ok && name != c.words[3] {
+				t.Errorf("the metric %s is made of a file that says %v", c.words[3], name)
+			}
+		}
+	}
+	channels := ""
+	for _, i := range m.instances("google_monitoring_alert_policy") {
+		for it := i.args["notification_channels"].ElementIterator(); it.Next(); {
+			_, v := it.Element()
+			channels = v.AsString()
+		}
+	}
+	rendered := m.local("monitoring")
+	for _, pattern := range []string{"metrics/*.json", "alerts/*.json", "dashboard.json"} {
+		files, _ := filepath.Glob(filepath.Join("monitoring", pattern))
+		for _, path := range files {
+			v, err := m.ctx.Functions["templatefile"].Call([]cty.Value{cty.StringVal(path), rendered})
+			if err != nil {
+				t.Fatal(err)
+			}
+			prefix := ""
+			if strings.HasPrefix(pattern, "alerts") {
+				prefix = channels
+			}
+			tf = append(tf, prefix+compact(t, v.AsString()))
+		}
+	}
+	same(t, "monitoring", gcloud, tf)
+}
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	v := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	out, err := json.Marshal(decode(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

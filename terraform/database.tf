@@ -1,0 +1,48 @@
+resource "google_firestore_database" "database" {
+  count = var.create_database ? 1 : 0
+
+  project     = var.project_id
+  name        = var.database
+  location_id = var.location
+  type        = "FIRESTORE_NATIVE"
+
+  # The counts are nowhere else: `terraform destroy` forgets the database and leaves it where it is.
+  delete_protection_state = "DELETE_PROTECTION_ENABLED"
+  deletion_policy         = "ABANDON"
+
+  depends_on = [google_project_service.service]
+}
+
+locals {
+  # A field's configuration holds for its collection group in the whole database. So: names of our own, and of the
+  # public layout only what its variable allows. shards.count keeps its index: sum() needs it.
+  fields = merge(
+    {
+      # Deletes what is past its time, within a day or so. Its index is of no use, and as the values only ever grow
+      # it would cap all increments together at 500 a second.
+      "counter_requests.expire_at" = { collection = "counter_requests", field = "expire_at", ttl = true }
+      # A map with one entry per shard, each of which would be indexed with every roll-up.
+      "counter_rollup.shards" = { collection = "counter_rollup", field = "shards", ttl = false }
+    },
+    var.exempt_updated_at ? { "updated_at" = { collection = var.collection, field = "updated_at", ttl = false } } : {},
+    var.exempt_created_at ? { "created_at" = { collection = var.collection, field = "created_at", ttl = false } } : {},
+  )
+}
+
+resource "google_firestore_field" "field" {
+  for_each = local.fields
+
+  project    = var.project_id
+  database   = var.database
+  collection = each.value.collection
+  field      = each.value.field
+
+  index_config {} # no index at all
+
+  dynamic "ttl_config" {
+    for_each = each.value.ttl ? [1] : []
+    content {}
+  }
+
+  depends_on = [google_project_service.service, google_firestore_database.database]
+}

@@ -1,0 +1,130 @@
+locals {
+  # Go's duration of the setting, in seconds.
+  reconcile_seconds = ceil(
+    tonumber(regex("^[0-9]+", var.reconcile_deadline)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.reconcile_deadline)]
+  )
+
+  http = {
+    increment = {
+      name          = local.increment
+      entry_point   = "Increment"
+      description   = "Adds to counters and reads them."
+      timeout       = 75 # above the largest REQUEST_TIMEOUT
+      concurrency   = var.increment_concurrency
+      max_instances = var.increment_max_instances
+      min_instances = var.increment_min_instances
+    }
+    reconcile = {
+      name          = local.reconcile
+      entry_point   = "Reconcile"
+      description   = "Holds every total against its shards, and mends it."
+      timeout       = local.reconcile_seconds + 60 # time to remember where it stopped, and to answer
+      concurrency   = 100                          # Scheduler's call, and those for counters by name beside it
+      max_instances = 1
+      min_instances = 0
+    }
+  }
+}
+
+# Startup CPU boost has no argument here: the platform turns it on for every function of the 2nd generation.
+resource "google_cloudfunctions2_function" "http" {
+  for_each = local.http
+
+  project     = var.project_id
+  location    = local.region
+  name        = each.value.name
+  description = each.value.description
+  labels      = var.labels
+
+  build_config {
+    runtime         = var.runtime
+    entry_point     = each.value.entry_point
+    service_account = google_service_account.account["build"].id
+
+    source {
+      storage_source {
+        bucket = google_storage_bucket_object.source.bucket
+        object = google_storage_bucket_object.source.name
+      }
+    }
+  }
+
+  service_config {
+    available_cpu                    = "1" # less allows no concurrency
+    available_memory                 = var.memory
+    max_instance_request_concurrency = each.value.concurrency # the platform's own default is 1
+    max_instance_count               = each.value.max_instances
+    min_instance_count               = each.value.min_instances
+    timeout_seconds                  = each.value.timeout
+    service_account_email            = google_service_account.account[each.key].email
+    environment_variables            = local.environment
+    all_traffic_on_latest_revision   = true
+  }
+
+  depends_on = [
+    google_project_iam_member.build,
+    google_project_iam_member.documents,
+  ]
+}
+
+resource "google_cloudfunctions2_function" "rollup" {
+  project     = var.project_id
+  location    = local.region
+  name        = local.rollup
+  description = "Keeps every counter's total: called with each write of a shard."
+  labels      = var.labels
+
+  build_config {
+    runtime         = var.runtime
+    entry_point     = "Rollup"
+    service_account = google_service_account.account["build"].id
+
+    source {
+      storage_source {
+        bucket = google_storage_bucket_object.source.bucket
+        object = google_storage_bucket_object.source.name
+      }
+    }
+  }
+
+  service_config {
+    available_cpu                    = "1"
+    available_memory                 = var.memory
+    max_instance_request_concurrency = 1000 # the most there is: events wait here for the flush that they share
+    max_instance_count               = var.rollup_max_instances
+    min_instance_count               = var.rollup_min_instances
+    timeout_seconds                  = 60
+    service_account_email            = google_service_account.account["rollup"].email
+    environment_variables            = local.environment
+    all_traffic_on_latest_revision   = true
+  }
+
+  event_trigger {
+    event_type            = "google.cloud.firestore.document.v1.written"
+    trigger_region        = local.trigger_region
+    retry_policy          = "RETRY_POLICY_RETRY" # without it an event that fails once is gone
+    service_account_email = google_service_account.account["eventarc"].email
+
+    event_filters {
+      attribute = "database"
+      value     = var.database
+    }
+
+    event_filters {
+      attribute = "document"
+      operator  = "match-path-pattern"
+      value     = "${var.collection}/{counter}/shards/{shard}"
+    }
+  }
+
+  depends_on = [
+    google_firestore_database.database,
+    google_project_iam_member.build,
+    google_project_iam_member.documents,
+    google_project_iam_member.eventarc_receiver,
+    google_project_iam_member.eventarc_agent,
+    # A grant takes minutes to reach every corner, and the trigger is refused until the agent's has. The first
+    # function's build takes minutes too.
+    google_cloudfunctions2_function.http,
+  ]
+}

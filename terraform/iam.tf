@@ -1,0 +1,108 @@
+# One account for each function, one for each caller, one for the build: whoever takes over one of them can do what that
+# one does, and nothing else.
+
+locals {
+  accounts = {
+    increment = "Runs ${local.increment}: reads and writes documents."
+    rollup    = "Runs ${local.rollup}: reads and writes documents."
+    reconcile = "Runs ${local.reconcile}: reads and writes documents."
+    eventarc  = "Carries Firestore's events to ${local.rollup}."
+    scheduler = "Calls ${local.reconcile}."
+    build     = "Builds the functions."
+  }
+}
+
+resource "google_service_account" "account" {
+  for_each = local.accounts
+
+  project      = var.project_id
+  account_id   = "${var.prefix}-${each.key}"
+  display_name = "${var.prefix}-${each.key}"
+  description  = each.value
+
+  depends_on = [google_project_service.service]
+}
+
+# The functions: documents of this one database. Roles on a database can be given on its project only.
+resource "google_project_iam_member" "documents" {
+  for_each = toset(["increment", "rollup", "reconcile"])
+
+  project = var.project_id
+  role    = "roles/datastore.user"
+  member  = "serviceAccount:${google_service_account.account[each.key].email}"
+
+  condition {
+    title       = "${var.prefix}-database"
+    description = "The counters' database only"
+    expression  = "resource.name == \"projects/${var.project_id}/databases/${var.database}\""
+  }
+}
+
+# The build: its logs, the image, and the source. The bucket and the repository are the platform's own, made with the
+# first function of a region, so there is nothing smaller than the project to give these on.
+resource "google_project_iam_member" "build" {
+  for_each = toset(["roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"])
+
+  project = var.project_id
+  role    = each.value
+  member  = "serviceAccount:${google_service_account.account["build"].email}"
+}
+
+# The caller of Rollup: take events, and call that one service.
+resource "google_project_iam_member" "eventarc_receiver" {
+  project = var.project_id
+  role    = "roles/eventarc.eventReceiver"
+  member  = "serviceAccount:${google_service_account.account["eventarc"].email}"
+}
+
+resource "google_cloud_run_v2_service_iam_member" "rollup" {
+  project  = var.project_id
+  location = local.region
+  name     = google_cloudfunctions2_function.rollup.name
+  role     = "roles/run.invoker"
+  member   = "serviceAccount:${google_service_account.account["eventarc"].email}"
+}
+
+# The caller of Reconcile.
+resource "google_cloud_run_v2_service_iam_member" "reconcile" {
+  project  = var.project_id
+  location = local.region
+  name     = google_cloudfunctions2_function.http["reconcile"].name
+  role     = "roles/run.invoker"
+  member   = "serviceAccount:${google_service_account.account["scheduler"].email}"
+}
+
+# The callers of Increment: nobody unless they are named, everybody only when that is asked for.
+resource "google_cloud_run_v2_service_iam_member" "increment" {
+  for_each = setunion(var.invokers, var.public ? ["allUsers"] : [])
+
+  project  = var.project_id
+  location = local.region
+  name     = google_cloudfunctions2_function.http["increment"].name
+  role     = "roles/run.invoker"
+  member   = each.value
+}
+
+check "public_has_auth" {
+  assert {
+    condition     = !(var.public && var.auth == "none")
+    error_message = "Anybody on the internet can count: public is set and auth is none. Set auth to firebase or appcheck, or list the callers in invokers."
+  }
+}
+
+# Eventarc's own agent. Without it the first apply in a project fails with "Permission denied while using the Eventarc
+# Service Agent": the API makes the agent lazily, and grants it its role later still.
+resource "google_project_service_identity" "eventarc" {
+  provider = google-beta
+
+  project = var.project_id
+  service = "eventarc.googleapis.com"
+
+  depends_on = [google_project_service.service]
+}
+
+resource "google_project_iam_member" "eventarc_agent" {
+  project = var.project_id
+  role    = "roles/eventarc.serviceAgent"
+  member  = "serviceAccount:${google_project_service_identity.eventarc.email}"
+}

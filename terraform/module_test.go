@@ -1,0 +1,271 @@
+// Package terraform holds nothing but tests: of the module's syntax, names and agreement with what it deploys.
+package terraform
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/firestore-counters/counters/functions"
+)
+
+func vars(pairs ...any) map[string]cty.Value {
+	return object(append([]any{"project_id", cty.StringVal("a-project"), "location", cty.StringVal("us-central1")}, pairs...)...).AsValueMap()
+}
+
+func TestFormatting(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, pattern := range []string{"*.tf", "examples/*/*.tf", "tests/*.tftest.hcl"} {
+		found, _ := filepath.Glob(pattern)
+		files = append(files, found...)
+	}
+	if len(files) < 10 {
+		t.Fatalf("found only %d files", len(files))
+	}
+	for _, path := range files {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, diags := hclsyntax.ParseConfig(src, path, hclPos()); diags.HasErrors() {
+			t.Error(diags)
+		}
+		if !bytes.Equal(hclwrite.Format(src), src) {
+			t.Errorf("%s is not as `terraform fmt` leaves it", path)
+		}
+	}
+}
+
+func TestVariablesAndOutputsAreDocumentedAndChecked(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{".", "examples/basic"} {
+		m := load(t, dir, vars("invokers", cty.SetValEmpty(cty.String)))
+		for name, b := range m.variables {
+			for _, attr := range []string{"type", "description", "nullable"} {
+				if b.Body.Attributes[attr] == nil {
+					t.Errorf("%s: variable %s has no %s", dir, name, attr)
+				}
+			}
+			checked := false
+			for _, inner := range b.Body.Blocks {
+				if inner.Type == "validation" {
+					checked = true
+					if m.value(inner.Body.Attributes["condition"].Expr).False() {
+						t.Errorf("%s: variable %s: its validation refuses %#v", dir, name, m.ctx.Variables["var"].GetAttr(name))
+					}
+					if msg := text(m.args(inner.Body, nil), "error_message"); !strings.HasPrefix(msg, name+" must ") {
+						t.Errorf("%s: variable %s: its error message should begin with its name and what it must be: %q", dir, name, msg)
+					}
+				}
+			}
+			if !checked {
+				t.Errorf("%s: variable %s has no validation", dir, name)
+			}
+		}
+		for name, b := range m.outputs {
+			if b.Body.Attributes["description"] == nil {
+				t.Errorf("%s: output %s has no description", dir, name)
+			}
+		}
+	}
+}
+
+// setting is one field of functions.Settings.
+type setting struct{ env, def, desc string }
+
+func settings() []setting {
+	var list []setting
+	fields := reflect.TypeFor[functions.Settings]()
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		list = append(list, setting{f.Tag.Get("env"), f.Tag.Get("envDefault"), f.Tag.Get("desc")})
+	}
+	return list
+}
+
+// Two settings are not the user's to choose: they are the project's.
+var given = map[string]string{"GOOGLE_CLOUD_PROJECT": "a-project", "PROJECT_NUMBER": "123456789"}
+
+func TestEverySettingIsAVariable(t *testing.T) {
+	t.Parallel()
+	m := load(t, ".", vars())
+	environment := m.local("environment").AsValueMap()
+	if len(environment) != len(settings()) {
+		t.Errorf("%d environment variables for %d settings", len(environment), len(settings()))
+	}
+	var environ []string
+	for _, s := range settings() {
+		got, ok := environment[s.env]
+		if !ok {
+			t.Errorf("%s is not in local.environment", s.env)
+			continue
+		}
+		environ = append(environ, s.env+"="+got.AsString())
+		if want, ok := given[s.env]; ok {
+			if got.AsString() != want {
+				t.Errorf("%s is %s, want %s", s.env, got.AsString(), want)
+			}
+			continue
+		}
+		if got.AsString() != s.def {
+			t.Errorf("%s defaults to %q, but the functions' own default is %q", s.env, got.AsString(), s.def)
+		}
+		b := m.variables[strings.ToLower(s.env)]
+		if b == nil {
+			t.Errorf("no variable %s", strings.ToLower(s.env))
+			continue
+		}
+		if desc := m.value(b.Body.Attributes["description"].Expr).AsString(); desc != s.desc {
+			t.Errorf("variable %s is described as\n%s\nbut the setting as\n%s", strings.ToLower(s.env), desc, s.desc)
+		}
+	}
+
+	// What the module sets is what the functions read, and at the defaults it changes nothing.
+	parsed, err := functions.ParseSettings(environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := functions.ParseSettings([]string{"GOOGLE_CLOUD_PROJECT=a-project", "PROJECT_NUMBER=123456789"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(parsed, want) {
+		t.Errorf("the functions read %+v\nwant %+v", parsed, want)
+	}
+}
+
+func TestSettingsReachTheFunctions(t *testing.T) {
+	t.Parallel()
+	m := load(t, ".", vars("auto_create", cty.True, "rate_limit", cty.NumberFloatVal(2.5), "request_ttl", cty.StringVal("90m"),
+		"max_increment", cty.NumberIntVal(1<<62), "allowed_origins", cty.ListVal([]cty.Value{cty.StringVal("https://a.example"), cty.StringVal("*")})))
+	for _, fn := range m.instances("google_cloudfunctions2_function") {
+		var environ []string
+		for name, v := range fn.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap() {
+			environ = append(environ, name+"="+v.AsString())
+		}
+		s, err := functions.ParseSettings(environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.AutoCreate || s.RateLimit != 2.5 || s.RequestTTL.Minutes() != 90 || s.MaxIncrement != 1<<62 || len(s.AllowedOrigins) != 2 {
+			t.Errorf("%s%s reads %+v", fn.name, fn.key, s)
+		}
+	}
+}
+
+// The module's validations and the functions' own agree on what is allowed: an apply doesn't deploy what won't start.
+func TestValidationsAreTheFunctionsOwn(t *testing.T) {
+	t.Parallel()
+	m := parse(t, ".")
+	n, s := cty.NumberIntVal, cty.StringVal
+	for name, values := range map[string][]cty.Value{
+		"num_shards":         {n(0), n(1), n(1000), n(1001)},
+		"max_shards":         {n(-1), n(0), n(1000), n(1001)},
+		"cache_ttl":          {s("999ms"), s("1s"), s("60m"), s("1h"), s("3601s"), s("soon"), s("10")},
+		"max_increment":      {n(0), n(1), n(1 << 62), n(1<<62 + 1)},
+		"request_ttl":        {s("59s"), s("1m"), s("720h"), s("721h")},
+		"request_timeout":    {s("0s"), s("1s"), s("60s"), s("61s")},
+		"max_batch":          {n(0), n(1), n(500), n(501)},
+		"max_queue":          {n(0), n(1), n(1_000_000), n(1_000_001)},
+		"auth":               {s("none"), s("firebase"), s("appcheck"), s("iap"), s("")},
+		"rate_limit":         {n(-1), n(0), n(1_000_000), n(1_000_001)},
+		"rollup_interval":    {s("9ms"), s("10ms"), s("5s"), s("5001ms")},
+		"rollup_ledgers":     {n(0), n(1), n(100_000), n(100_001)},
+		"rollup_pending":     {n(0), n(1), n(100_000), n(100_001)},
+		"rollup_flushes":     {n(0), n(1), n(1000), n(1001)},
+		"reconcile_deadline": {s("999ms"), s("1s"), s("1700s"), s("1701s")},
+		"reconcile_parallel": {n(0), n(1), n(100), n(101)},
+		"log_level":          {s("DEBUG"), s("INFO"), s("WARN"), s("ERROR"), s("LOUD")},
+		"database":           {s("(default)"), s("my-db"), s("a/b"), s("")},
+		"collection":         {s("counters"), s("likes"), s("a/b"), s("")},
+		"count_field":        {s("count"), s("Cnt"), s("a.b"), s("`"), s("")},
+	} {
+		for _, v := range values {
+			m.set(vars(name, v))
+			allowed := m.value(m.variables[name].Body.Blocks[0].Body.Attributes["condition"].Expr).True()
+			arg := map[string]cty.Value{"v": v}
+			_, err := functions.ParseSettings([]string{strings.ToUpper(name) + "=" + text(arg, "v"), "PROJECT_NUMBER=1"})
+			if text(arg, "v") == "" {
+				err = os.ErrInvalid // the environment has no empty values: the functions would take their default
+			}
+			if allowed != (err == nil) {
+				t.Errorf("%s = %s: terraform allows it: %v; the functions: %v", name, text(arg, "v"), allowed, err)
+			}
+		}
+	}
+}
+
+func TestREADMEs(t *testing.T) {
+	t.Parallel()
+	m := load(t, ".", vars())
+	own := table(t, "README.md")
+	for name, b := range m.variables {
+		row, ok := own[name]
+		if !ok {
+			t.Errorf("README.md has no row for the variable %s", name)
+			continue
+		}
+		def := "required"
+		if attr, ok := b.Body.Attributes["default"]; ok {
+			src, _ := os.ReadFile(attr.SrcRange.Filename)
+			def = "`" + strings.Join(strings.Fields(string(attr.Expr.Range().SliceBytes(src))), " ") + "`"
+		}
+		desc := m.value(b.Body.Attributes["description"].Expr).AsString()
+		if want := []string{def, desc}; !slices.Equal(row, want) {
+			t.Errorf("README.md says of %s\n%q\nwant\n%q", name, row, want)
+		}
+		delete(own, name)
+	}
+	for name, b := range m.outputs {
+		if row := own[name]; len(row) != 1 || row[0] != m.value(b.Body.Attributes["description"].Expr).AsString() {
+			t.Errorf("README.md says of the output %s %q", name, row)
+		}
+		delete(own, name)
+	}
+	for name := range own {
+		t.Errorf("README.md describes %s, which is neither variable nor output", name)
+	}
+}
+
+func TestProjectREADMEListsTheSettings(t *testing.T) {
+	t.Parallel()
+	rows := table(t, "../README.md")
+	if _, ok := rows["DATABASE"]; !ok {
+		t.Skip("../README.md has no table of the settings")
+	}
+	for _, s := range settings() {
+		row := rows[s.env] // default and description come last
+		if n := len(row); n < 2 || strings.Trim(row[n-2], "`") != s.def || row[n-1] != s.desc {
+			t.Errorf("the README says of %s %q, want %q", s.env, row, []string{s.def, s.desc})
+		}
+	}
+}
+
+// table reads a file's rows of the form | `name` | cell | …
+func table(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		t.Skipf("%s is not there", path)
+	}
+	rows := map[string][]string{}
+	for _, line := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|(.*)\\|$").FindAllStringSubmatch(string(content), -1) {
+		for _, cell := range strings.Split(strings.ReplaceAll(line[2], `\|`, "\x00"), "|") {
+			rows[line[1]] = append(rows[line[1]], strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"))
+		}
+	}
+	return rows
+}
+
+func hclPos() hcl.Pos { return hcl.Pos{Line: 1, Column: 1} }

@@ -1,0 +1,39 @@
+output "increment_url" {
+  description = "Where to count: POST {url}/{counter} adds, GET {url}/{counter} reads. scripts/smoke.sh takes it as its argument."
+  value       = google_cloudfunctions2_function.http["increment"].service_config[0].uri
+}
+
+output "reconcile_url" {
+  description = "What Scheduler calls. By hand: gcloud scheduler jobs run, with the job's name and region."
+  value       = google_cloudfunctions2_function.http["reconcile"].service_config[0].uri
+}
+
+output "rollup_trigger" {
+  description = "Full name of the Eventarc trigger, for gcloud eventarc triggers describe."
+  value       = google_cloudfunctions2_function.rollup.event_trigger[0].trigger
+}
+
+output "functions" {
+  description = "Names of the functions, which are those of their Cloud Run services too."
+  value       = { increment = local.increment, rollup = local.rollup, reconcile = local.reconcile }
+}
+
+output "region" {
+  description = "Region of the functions and of the Scheduler job."
+  value       = local.region
+}
+
+output "trigger_region" {
+  description = "Location of the Eventarc trigger, which is the database's."
+  value       = local.trigger_region
+}
+
+output "service_accounts" {
+  description = "Email addresses of the accounts that were made, by what they do."
+  value       = { for name, account in google_service_account.account : name => account.email }
+}
+
+output "dashboard_url" {
+  description = "The dashboard, in the console."
+  value       = "https://console.cloud.google.com/monitoring/dashboards/builder/${basename(google_monitoring_dashboard.dashboard.id)}?project=${var.project_id}"
+}

@@ -1,0 +1,31 @@
+locals {
+  # The rules file is written for the default name of the collection.
+  rules = replace(file("${local.root}/firestore.rules"), "match /counters/", "match /${var.collection}/")
+}
+
+resource "google_firebaserules_ruleset" "rules" {
+  count = var.release_rules ? 1 : 0
+
+  project = var.project_id
+
+  source {
+    files {
+      name    = "firestore.rules"
+      content = local.rules
+    }
+  }
+
+  lifecycle {
+    create_before_destroy = true
+  }
+
+  depends_on = [google_project_service.service, google_firestore_database.database]
+}
+
+resource "google_firebaserules_release" "rules" {
+  count = var.release_rules ? 1 : 0
+
+  project      = var.project_id
+  name         = var.database == "(default)" ? "cloud.firestore" : "cloud.firestore/${var.database}"
+  ruleset_name = "projects/${var.project_id}/rulesets/${google_firebaserules_ruleset.rules[0].name}"
+}

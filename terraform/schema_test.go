@@ -1,0 +1,143 @@
+package terraform
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// What the module may use of each resource: the arguments and blocks (the latter after a dot, nested ones after
+// another) that it needs, each looked up in the provider's documentation of 6.13, the least version allowed, and of 7.45.
+// A name that isn't here has to be looked up there first; `terraform validate`, which would find a wrong one, needs the
+// provider, and check.sh.
+var documented = map[string]string{
+	"archive_file":        "type output_path output_file_mode",
+	"archive_file.source": "filename content",
+
+	"google_project":                  "project_id",
+	"google_project_service":          "project service disable_on_destroy",
+	"google_project_service_identity": "project service", // google-beta only
+	"google_service_account":          "project account_id display_name description",
+
+	"google_project_iam_member":              "project role member",
+	"google_project_iam_member.condition":    "title description expression",
+	"google_cloud_run_v2_service_iam_member": "project location name role member",
+
+	"google_storage_bucket":        "project name location labels uniform_bucket_level_access public_access_prevention force_destroy",
+	"google_storage_bucket_object": "bucket name source",
+
+	"google_cloudfunctions2_function":                                    "project location name description labels",
+	"google_cloudfunctions2_function.build_config":                       "runtime entry_point service_account",
+	"google_cloudfunctions2_function.build_config.source":                "",
+	"google_cloudfunctions2_function.build_config.source.storage_source": "bucket object",
+	"google_cloudfunctions2_function.service_config":                     "available_cpu available_memory max_instance_request_concurrency max_instance_count min_instance_count timeout_seconds service_account_email environment_variables all_traffic_on_latest_revision",
+	"google_cloudfunctions2_function.event_trigger":                      "event_type trigger_region retry_policy service_account_email",
+	"google_cloudfunctions2_function.event_trigger.event_filters":        "attribute value operator",
+
+	"google_firestore_database":           "project name location_id type delete_protection_state deletion_policy",
+	"google_firestore_field":              "project database collection field",
+	"google_firestore_field.index_config": "",
+	"google_firestore_field.ttl_config":   "",
+
+	"google_firebaserules_ruleset":              "project",
+	"google_firebaserules_ruleset.source":       "",
+	"google_firebaserules_ruleset.source.files": "name content",
+	"google_firebaserules_release":              "project name ruleset_name",
+
+	"google_cloud_scheduler_job":                        "project region name description schedule time_zone attempt_deadline",
+	"google_cloud_scheduler_job.retry_config":           "retry_count",
+	"google_cloud_scheduler_job.http_target":            "http_method uri",
+	"google_cloud_scheduler_job.http_target.oidc_token": "service_account_email audience",
+
+	"google_logging_metric":                                    "project name description filter value_extractor",
+	"google_logging_metric.metric_descriptor":                  "metric_kind value_type unit",
+	"google_logging_metric.bucket_options":                     "",
+	"google_logging_metric.bucket_options.exponential_buckets": "num_finite_buckets growth_factor scale",
+	"google_logging_metric.bucket_options.explicit_buckets":    "bounds",
+
+	"google_monitoring_alert_policy":                                                "project display_name combiner severity notification_channels",
+	"google_monitoring_alert_policy.documentation":                                  "mime_type content",
+	"google_monitoring_alert_policy.alert_strategy":                                 "auto_close",
+	"google_monitoring_alert_policy.alert_strategy.notification_rate_limit":         "period",
+	"google_monitoring_alert_policy.conditions":                                     "display_name",
+	"google_monitoring_alert_policy.conditions.condition_matched_log":               "filter label_extractors",
+	"google_monitoring_alert_policy.conditions.condition_prometheus_query_language": "query duration evaluation_interval disable_metric_validation",
+	"google_monitoring_alert_policy.conditions.condition_threshold":                 "filter comparison threshold_value duration",
+	"google_monitoring_alert_policy.conditions.condition_threshold.aggregations":    "alignment_period per_series_aligner cross_series_reducer",
+	"google_monitoring_alert_policy.conditions.condition_absent":                    "filter duration",
+	"google_monitoring_alert_policy.conditions.condition_absent.aggregations":       "alignment_period per_series_aligner cross_series_reducer",
+	"google_monitoring_dashboard":                                                   "project dashboard_json",
+}
+
+// Arguments and blocks that terraform itself has for every resource.
+var meta = []string{"for_each", "count", "depends_on", "provider", "lifecycle"}
+
+func TestArgumentsAreTheProvidersOwn(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	var walk func(path string, body *hclsyntax.Body)
+	walk = func(path string, body *hclsyntax.Body) {
+		names, ok := documented[path]
+		if !ok {
+			t.Errorf("%s: no such resource or block", path)
+			return
+		}
+		used[path] = true
+		for name, attr := range body.Attributes {
+			if !slices.Contains(strings.Fields(names), name) && (strings.Contains(path, ".") || !slices.Contains(meta, name)) {
+				t.Errorf("%v: %s has no argument %s", attr.SrcRange, path, name)
+			}
+		}
+		for _, b := range body.Blocks {
+			switch b.Type {
+			case "dynamic":
+				walk(path+"."+b.Labels[0], b.Body.Blocks[0].Body)
+			case "lifecycle":
+			default:
+				walk(path+"."+b.Type, b.Body)
+			}
+		}
+	}
+	for _, b := range load(t, ".", vars()).resources {
+		walk(b.Labels[0], b.Body)
+	}
+	for path := range documented {
+		if !used[path] {
+			t.Errorf("%s is not used any more", path)
+		}
+	}
+}
+
+// The first apply in a project fails unless Eventarc's identity has its role before the trigger is made.
+func TestTheTriggerWaitsForEventarcsRole(t *testing.T) {
+	t.Parallel()
+	for _, b := range load(t, ".", vars()).resources {
+		if b.Labels[0] != "google_cloudfunctions2_function" || b.Labels[1] != "rollup" {
+			continue
+		}
+		var after []string
+		for _, ref := range b.Body.Attributes["depends_on"].Expr.Variables() {
+			after = append(after, traversal(ref))
+		}
+		for _, want := range []string{"google_project_iam_member.eventarc_agent", "google_project_iam_member.eventarc_receiver", "google_cloudfunctions2_function.http"} {
+			if !slices.Contains(after, want) {
+				t.Errorf("Rollup doesn't wait for %s, only for %v", want, after)
+			}
+		}
+		return
+	}
+	t.Error("no google_cloudfunctions2_function.rollup")
+}
+
+func traversal(ref hcl.Traversal) string {
+	parts := []string{ref.RootName()}
+	for _, step := range ref[1:] {
+		if attr, ok := step.(hcl.TraverseAttr); ok {
+			parts = append(parts, attr.Name)
+		}
+	}
+	return strings.Join(parts, ".")
+}

@@ -1,0 +1,88 @@
+package terraform
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// uploaded are the files that terraform puts into the archive, relative to the root of the repository.
+func uploaded(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for it := load(t, ".", vars()).local("files").ElementIterator(); it.Next(); {
+		_, f := it.Element()
+		files = append(files, f.AsString())
+	}
+	return files
+}
+
+// gcloud reads .gcloudignore by the rules of .gitignore. git has the best implementation of those at hand.
+func TestArchiveHoldsWhatGcloudUploads(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not on the PATH")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	git := exec.Command("git", "--work-tree="+root, "ls-files", "--others", "--exclude-from="+filepath.Join(root, ".gcloudignore"))
+	git.Env = append(os.Environ(), "GIT_DIR="+emptyRepository(t))
+	git.Dir = root
+	out, err := git.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	want := strings.Fields(string(out))
+	slices.Sort(want)
+	if got := uploaded(t); !slices.Equal(got, want) {
+		t.Errorf("terraform's archive holds %q\ngcloud uploads %q", got, want)
+	}
+}
+
+func emptyRepository(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "git")
+	if out, err := exec.Command("git", "init", "--quiet", "--bare", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
+	if out, err := exec.Command("git", "--git-dir="+dir, "config", "core.bare", "false").CombinedOutput(); err != nil {
+		t.Fatalf("git config: %v: %s", err, out)
+	}
+	return dir
+}
+
+func TestArchiveHoldsTheFunctionsAndNoTests(t *testing.T) {
+	t.Parallel()
+	files := uploaded(t)
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") || !regexp.MustCompile(`\.go$|^go\.(mod|sum)$`).MatchString(f) {
+			t.Errorf("%s is uploaded: the buildpack needs Go source, and no tests", f)
+		}
+	}
+	if _, err := os.Stat("../function.go"); err != nil {
+		t.Skip("function.go is not there, so there is nothing to deploy")
+	}
+	list := exec.Command("go", "list", "-deps", "-f", `{{$d := .Dir}}{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range $.EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, ".")
+	list.Dir = ".."
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	root, _ := filepath.Abs("..")
+	needed := strings.Fields(string(out))
+	if len(needed) < 5 {
+		t.Fatalf("go list names only %q", needed)
+	}
+	for _, path := range append(needed, root+"/go.mod", root+"/go.sum") {
+		if rel, _ := filepath.Rel(root, path); !slices.Contains(files, filepath.ToSlash(rel)) {
+			t.Errorf("%s is needed by the functions, but not uploaded: see .gcloudignore", rel)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+# What a plan holds, with the providers mocked: no project, no credentials. Run it with terraform/check.sh.
+
+mock_provider "google" {}
+mock_provider "google-beta" {}
+
+variables {
+  project_id = "a-project"
+  location   = "us-central1"
+}
+
+run "concurrency" {
+  command = plan
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.service_config[0].max_instance_request_concurrency == 1000
+    error_message = "Rollup must take 1,000 events at a time."
+  }
+  assert {
+    condition     = alltrue([for f in google_cloudfunctions2_function.http : f.service_config[0].max_instance_request_concurrency >= 100])
+    error_message = "The platform's default concurrency of 1 undoes group commit."
+  }
+  assert {
+    condition = alltrue([
+      for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
+      f.service_config[0].available_cpu == "1" && f.build_config[0].runtime == "go126"
+    ])
+    error_message = "Concurrency needs 1 vCPU."
+  }
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.service_config[0].max_instance_count == 2
+    error_message = "Rollup must have 2 instances at most unless told otherwise."
+  }
+  assert {
+    condition     = google_cloudfunctions2_function.http["reconcile"].service_config[0].timeout_seconds == 300 && google_cloud_scheduler_job.reconcile.attempt_deadline == "300s"
+    error_message = "Reconcile's timeout must follow RECONCILE_DEADLINE."
+  }
+}
+
+run "trigger" {
+  command = plan
+
+  variables {
+    collection = "likes"
+    database   = "social"
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.event_trigger[0].retry_policy == "RETRY_POLICY_RETRY"
+    error_message = "Without retry an event that fails once is gone."
+  }
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.event_trigger[0].event_type == "google.cloud.firestore.document.v1.written"
+    error_message = "The trigger must see creations, updates and deletions."
+  }
+  assert {
+    condition = toset([for f in google_cloudfunctions2_function.rollup.event_trigger[0].event_filters : "${f.attribute} ${coalesce(f.operator, "=")} ${f.value}"]) == toset([
+      "database = social",
+      "document match-path-pattern likes/{counter}/shards/{shard}",
+    ])
+    error_message = "The trigger's filters must follow database and collection."
+  }
+  assert {
+    condition = alltrue([
+      for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
+      f.service_config[0].environment_variables["COLLECTION"] == "likes" && f.service_config[0].environment_variables["DATABASE"] == "social"
+    ])
+    error_message = "All functions must have the same settings."
+  }
+  assert {
+    condition = toset([for f in google_firestore_field.field : "${f.database} ${f.collection}.${f.field} ${length(f.ttl_config)}"]) == toset([
+      "social counter_requests.expire_at 1",
+      "social counter_rollup.shards 0",
+      "social likes.updated_at 0",
+      "social likes.created_at 0",
+    ])
+    error_message = "Fields: one TTL policy, four exemptions."
+  }
+  assert {
+    condition     = alltrue([for f in google_firestore_field.field : length(f.index_config) == 1 && length(f.index_config[0].indexes) == 0])
+    error_message = "Every field that is configured must have no index."
+  }
+}
+
+run "plain_region" {
+  command = plan
+
+  variables {
+    location = "europe-west1"
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.location == "europe-west1" && google_cloudfunctions2_function.rollup.event_trigger[0].trigger_region == "europe-west1"
+    error_message = "A region is where the trigger and the functions are."
+  }
+}
+
+run "nam5" {
+  command = plan
+
+  variables {
+    location = "nam5"
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.location == "us-central1" && google_cloudfunctions2_function.rollup.event_trigger[0].trigger_region == "nam5"
+    error_message = "nam5: functions in us-central1, trigger in nam5."
+  }
+  assert {
+    condition     = google_cloud_scheduler_job.reconcile.region == "us-central1" && google_storage_bucket.source.location == "us-central1"
+    error_message = "Only the trigger can be in a multi-region."
+  }
+}
+
+run "eur3" {
+  command = plan
+
+  variables {
+    location = "eur3"
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.location == "europe-west4" && google_cloudfunctions2_function.rollup.event_trigger[0].trigger_region == "eur3"
+    error_message = "eur3: functions in europe-west4, trigger in eur3."
+  }
+}
+
+run "another_mapping" {
+  command = plan
+
+  variables {
+    location      = "nam5"
+    multi_regions = { nam5 = { region = "us-east1", trigger_region = "us-central1" } }
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.location == "us-east1" && google_cloudfunctions2_function.rollup.event_trigger[0].trigger_region == "us-central1"
+    error_message = "The mapping must be the user's to change."
+  }
+}
+
+run "nothing_public" {
+  command = plan
+
+  assert {
+    condition     = length(google_cloud_run_v2_service_iam_member.increment) == 0
+    error_message = "Nobody may call Increment unless named."
+  }
+  assert {
+    condition     = length(google_firestore_database.database) == 0 && length(google_firebaserules_release.rules) == 0
+    error_message = "No database and no rules unless asked for."
+  }
+  assert {
+    condition     = google_storage_bucket.source.public_access_prevention == "enforced"
+    error_message = "The source must not be public."
+  }
+}
+
+run "public_when_asked_for" {
+  command = plan
+
+  variables {
+    public   = true
+    auth     = "firebase"
+    invokers = ["user:a@example.com"]
+  }
+
+  assert {
+    condition     = toset([for m in google_cloud_run_v2_service_iam_member.increment : "${m.name} ${m.role} ${m.member}"]) == toset(["counters-increment roles/run.invoker allUsers", "counters-increment roles/run.invoker user:a@example.com"])
+    error_message = "public and invokers must give the invoker's role on Increment."
+  }
+  assert {
+    condition     = google_cloud_run_v2_service_iam_member.rollup.name == "counters-rollup" && google_cloud_run_v2_service_iam_member.reconcile.name == "counters-reconcile"
+    error_message = "public is for Increment only."
+  }
+}
+
+run "public_without_auth" {
+  command = plan
+
+  variables {
+    public = true
+  }
+
+  expect_failures = [check.public_has_auth]
+}
+
+run "database_and_rules" {
+  command = plan
+
+  variables {
+    create_database = true
+    release_rules   = true
+    collection      = "likes"
+  }
+
+  assert {
+    condition     = google_firestore_database.database[0].delete_protection_state == "DELETE_PROTECTION_ENABLED" && google_firestore_database.database[0].deletion_policy == "ABANDON"
+    error_message = "Counts must survive a destroy."
+  }
+  assert {
+    condition     = google_firebaserules_release.rules[0].name == "cloud.firestore" && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /likes/{counter}")
+    error_message = "Rules must be those of the collection."
+  }
+  assert {
+    condition     = contains(keys(google_project_service.service), "firebaserules.googleapis.com")
+    error_message = "Releasing rules needs their API."
+  }
+}
+
+run "no_exemptions" {
+  command = plan
+
+  variables {
+    exempt_updated_at = false
+    exempt_created_at = false
+  }
+
+  assert {
+    condition     = toset([for f in google_firestore_field.field : f.collection]) == toset(["counter_requests", "counter_rollup"])
+    error_message = "Without the exemptions only fields of our own are touched."
+  }
+}
+
+run "roles" {
+  command = apply # of mocks: who a member is, is only known then
+
+  assert {
+    condition     = alltrue([for n in ["increment", "rollup", "reconcile"] : google_project_iam_member.documents[n].member == "serviceAccount:${google_service_account.account[n].email}"])
+    error_message = "Each function must have an account of its own."
+  }
+  assert {
+    condition     = alltrue([for m in google_project_iam_member.documents : m.role == "roles/datastore.user" && m.condition[0].expression == "resource.name == \"projects/a-project/databases/(default)\""])
+    error_message = "Documents of the one database."
+  }
+  assert {
+    condition     = google_project_iam_member.eventarc_receiver.role == "roles/eventarc.eventReceiver" && google_project_iam_member.eventarc_receiver.member == "serviceAccount:${google_service_account.account["eventarc"].email}"
+    error_message = "The trigger's account receives events."
+  }
+  assert {
+    condition     = google_cloud_run_v2_service_iam_member.rollup.role == "roles/run.invoker" && google_cloud_run_v2_service_iam_member.rollup.member == "serviceAccount:${google_service_account.account["eventarc"].email}"
+    error_message = "The trigger's account calls Rollup, and only that."
+  }
+  assert {
+    condition     = google_cloud_run_v2_service_iam_member.reconcile.role == "roles/run.invoker" && google_cloud_run_v2_service_iam_member.reconcile.member == "serviceAccount:${google_service_account.account["scheduler"].email}"
+    error_message = "Scheduler's account calls Reconcile, and only that."
+  }
+  assert {
+    condition     = google_project_iam_member.eventarc_agent.role == "roles/eventarc.serviceAgent" && google_project_iam_member.eventarc_agent.member == "serviceAccount:${google_project_service_identity.eventarc.email}"
+    error_message = "Eventarc's agent needs its role."
+  }
+  assert {
+    condition     = toset([for m in google_project_iam_member.build : m.role]) == toset(["roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"])
+    error_message = "The build's roles."
+  }
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.service_config[0].service_account_email == google_service_account.account["rollup"].email && google_cloudfunctions2_function.rollup.event_trigger[0].service_account_email == google_service_account.account["eventarc"].email
+    error_message = "Rollup runs as one account, and is called by another."
+  }
+  assert {
+    condition     = google_cloud_scheduler_job.reconcile.http_target[0].oidc_token[0].service_account_email == google_service_account.account["scheduler"].email
+    error_message = "Scheduler calls with a token of its own account."
+  }
+}
+
+run "monitoring" {
+  command = plan
+
+  variables {
+    prefix                  = "my-likes"
+    lag_alert_seconds       = 60
+    reconcile_missing_after = "90m"
+  }
+
+  assert {
+    condition     = toset([for m in google_logging_metric.metric : m.name]) == toset([for n in ["rollup_lag", "rollup_events", "rollup_delta", "drift", "poison_events", "contention", "ambiguous_commits"] : "my-likes_${n}"])
+    error_message = "Seven metrics, prefixed."
+  }
+  assert {
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["lag", "drift", "poison", "rollup_errors", "reconcile_missing"])
+    error_message = "Five alerts."
+  }
+  assert {
+    condition     = strcontains(google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].query, "user_my_likes_rollup_lag_bucket") && endswith(google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].query, "> 60000")
+    error_message = "The lag alert must read the metric that is made."
+  }
+  assert {
+    condition     = google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].disable_metric_validation
+    error_message = "The first apply makes metric and alert together."
+  }
+  assert {
+    condition     = google_monitoring_alert_policy.alert["reconcile_missing"].conditions[0].condition_absent[0].duration == "5400s"
+    error_message = "reconcile_missing_after must reach its alert."
+  }
+  assert {
+    condition     = alltrue([for a in google_monitoring_alert_policy.alert : length(a.documentation[0].content) > 100])
+    error_message = "An alert must say what to do."
+  }
+}
+
+run "no_alerts" {
+  command = plan
+
+  variables {
+    alerts = false
+  }
+
+  assert {
+    condition     = length(google_monitoring_alert_policy.alert) == 0 && length(google_logging_metric.metric) == 7
+    error_message = "alerts = false leaves the metrics."
+  }
+}
+
+run "every_setting_is_checked" {
+  command = plan
+
+  variables {
+    database           = "a/b"
+    collection         = "a/b"
+    count_field        = "a.b"
+    num_shards         = 0
+    max_shards         = 1001
+    cache_ttl          = "2h"
+    max_increment      = 0
+    request_ttl        = "1s"
+    request_timeout    = "61s"
+    max_batch          = 501
+    max_queue          = 0
+    auth               = "nobody"
+    allowed_origins    = ["https://example.com/path"]
+    rate_limit         = -1
+    rollup_interval    = "6s"
+    rollup_ledgers     = 0
+    rollup_pending     = 1.5
+    rollup_flushes     = 1001
+    reconcile_deadline = "1h"
+    reconcile_parallel = 101
+    log_level          = "TRACE"
+  }
+
+  expect_failures = [
+    var.database, var.collection, var.count_field, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
+    var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
+    var.rollup_interval, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
+    var.reconcile_parallel, var.log_level,
+  ]
+}
+
+run "every_size_is_checked" {
+  command = plan
+
+  variables {
+    project_id              = "My Project"
+    location                = "EU"
+    prefix                  = "much-too-long-a-prefix"
+    labels                  = { Upper = "case" }
+    runtime                 = "go122"
+    invokers                = ["allUsers"]
+    increment_concurrency   = 1
+    increment_max_instances = 0
+    increment_min_instances = -1
+    rollup_max_instances    = 0
+    rollup_min_instances    = -1
+    memory                  = "512"
+    reconcile_schedule      = "hourly"
+    reconcile_missing_after = "24h"
+    lag_alert_seconds       = 1
+    notification_channels   = ["me@example.com"]
+    multi_regions           = { nam5 = { region = "nam5", trigger_region = "nam5" } }
+  }
+
+  expect_failures = [
+    var.project_id, var.location, var.prefix, var.labels, var.runtime, var.invokers, var.increment_concurrency,
+    var.increment_max_instances, var.increment_min_instances, var.rollup_max_instances, var.rollup_min_instances,
+    var.memory, var.reconcile_schedule, var.reconcile_missing_after, var.lag_alert_seconds, var.notification_channels,
+    var.multi_regions,
+  ]
+}

@@ -1,0 +1,290 @@
+# What to deploy, where, and how large. What the functions themselves can be told is in settings.tf.
+
+variable "project_id" {
+  description = "Project to deploy to. Its Firestore database is the counters' database."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
+    error_message = "project_id must be a project's id (not its name or number): 6 to 30 lower-case letters, digits and hyphens."
+  }
+}
+
+variable "location" {
+  description = "Location of the Firestore database: a region such as europe-west1, or a multi-region such as nam5. The functions run in or next to it."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^([a-z]+-[a-z]+[0-9]+|[a-z]+[0-9]+)$", var.location))
+    error_message = "location must be a Firestore location, such as us-central1, nam5 or eur3. See `gcloud firestore databases list`."
+  }
+}
+
+variable "multi_regions" {
+  description = "For each multi-region that location may be: the region that the functions run in, and the location of the Eventarc trigger. Google's own pages disagree on the latter (some map nam5 to us-central1), but the API refuses anything but the database's own location."
+  type = map(object({
+    region         = string
+    trigger_region = string
+  }))
+  nullable = false
+  default = {
+    nam5 = { region = "us-central1", trigger_region = "nam5" }
+    nam7 = { region = "us-central1", trigger_region = "nam7" }
+    eur3 = { region = "europe-west4", trigger_region = "eur3" }
+  }
+
+  validation {
+    condition     = alltrue([for m in values(var.multi_regions) : can(regex("^[a-z]+-[a-z]+[0-9]+$", m.region)) && length(m.trigger_region) > 0])
+    error_message = "multi_regions must have for each multi-region a region, such as us-central1, and a trigger_region."
+  }
+}
+
+variable "prefix" {
+  description = "Begins the name of everything that is made, so that several deployments fit in one project."
+  type        = string
+  nullable    = false
+  default     = "counters"
+
+  validation {
+    condition     = can(regex("^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", var.prefix))
+    error_message = "prefix must be 1 to 20 lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen: ids of service accounts end at 30."
+  }
+}
+
+variable "labels" {
+  description = "Labels on the functions and the bucket."
+  type        = map(string)
+  nullable    = false
+  default     = {}
+
+  validation {
+    condition     = alltrue([for k, v in var.labels : can(regex("^[a-z][a-z0-9_-]{0,62}$", k)) && can(regex("^[a-z0-9_-]{0,63}$", v))])
+    error_message = "labels must have keys and values of at most 63 lower-case letters, digits, _ and -; keys begin with a letter."
+  }
+}
+
+variable "runtime" {
+  description = "Runtime of the functions."
+  type        = string
+  nullable    = false
+  default     = "go126"
+
+  validation {
+    condition     = can(regex("^go1[0-9]{2}$", var.runtime)) && try(tonumber(substr(var.runtime, 2, 3)) >= 126, false)
+    error_message = "runtime must be go126 or later: go.mod says go 1.26."
+  }
+}
+
+# The database.
+
+variable "create_database" {
+  description = "Create the Firestore database, protected against deletion, and left alone by `terraform destroy`. Off: it is there already."
+  type        = bool
+  nullable    = false
+  default     = false
+
+  validation {
+    condition     = contains([true, false], var.create_database)
+    error_message = "create_database must be true or false."
+  }
+}
+
+variable "exempt_updated_at" {
+  description = "Turn the single-field index of updated_at off, in the whole collection group that COLLECTION names. An index on a timestamp that grows caps all counters together at 500 roll-ups a second. Set it to false when you query counters by updated_at."
+  type        = bool
+  nullable    = false
+  default     = true
+
+  validation {
+    condition     = contains([true, false], var.exempt_updated_at)
+    error_message = "exempt_updated_at must be true or false."
+  }
+}
+
+variable "exempt_created_at" {
+  description = "Turn the single-field index of created_at off, in the whole collection group that COLLECTION names. It caps creations at 500 a second. Set it to false when you query counters by created_at."
+  type        = bool
+  nullable    = false
+  default     = true
+
+  validation {
+    condition     = contains([true, false], var.exempt_created_at)
+    error_message = "exempt_created_at must be true or false."
+  }
+}
+
+variable "release_rules" {
+  description = "Release firestore.rules for the database. It replaces the rules that are there, so it is off unless asked for."
+  type        = bool
+  nullable    = false
+  default     = false
+
+  validation {
+    condition     = contains([true, false], var.release_rules)
+    error_message = "release_rules must be true or false."
+  }
+}
+
+# Who may call Increment.
+
+variable "public" {
+  description = "Let the whole internet call Increment. What a caller then may do is AUTH's business."
+  type        = bool
+  nullable    = false
+  default     = false
+
+  validation {
+    condition     = contains([true, false], var.public)
+    error_message = "public must be true or false."
+  }
+}
+
+variable "invokers" {
+  description = "Members that may call Increment, such as serviceAccount:web@my-project.iam.gserviceaccount.com or group:team@example.com."
+  type        = set(string)
+  nullable    = false
+  default     = []
+
+  validation {
+    condition     = alltrue([for m in var.invokers : can(regex("^(user|serviceAccount|group|domain|principal|principalSet):.+", m))])
+    error_message = "invokers must be members such as serviceAccount:a@b.iam.gserviceaccount.com. To let everybody call Increment, set public."
+  }
+}
+
+# Size. An instance has 1 vCPU: less allows no more than one request at a time.
+
+variable "increment_concurrency" {
+  description = "Requests that one instance of Increment takes at the same time. Those for one counter share a commit, so a low number undoes group commit."
+  type        = number
+  nullable    = false
+  default     = 500
+
+  validation {
+    condition     = var.increment_concurrency >= 100 && var.increment_concurrency <= 1000 && floor(var.increment_concurrency) == var.increment_concurrency
+    error_message = "increment_concurrency must be a whole number from 100 to 1000."
+  }
+}
+
+variable "increment_max_instances" {
+  description = "Instances of Increment at most."
+  type        = number
+  nullable    = false
+  default     = 20
+
+  validation {
+    condition     = var.increment_max_instances >= 1 && var.increment_max_instances <= 1000 && floor(var.increment_max_instances) == var.increment_max_instances
+    error_message = "increment_max_instances must be a whole number from 1 to 1000."
+  }
+}
+
+variable "increment_min_instances" {
+  description = "Instances of Increment that are kept warm. Each is billed whether it is called or not."
+  type        = number
+  nullable    = false
+  default     = 0
+
+  validation {
+    condition     = var.increment_min_instances >= 0 && var.increment_min_instances <= 1000 && floor(var.increment_min_instances) == var.increment_min_instances
+    error_message = "increment_min_instances must be a whole number from 0 to 1000."
+  }
+}
+
+variable "rollup_max_instances" {
+  description = "Instances of Rollup at most. An event waits up to 1.1 s for the flush that holds it, and an instance holds 1,000: take the peak of events a second × 1.1 ÷ 1,000, rounded up. More only fight over the same counters."
+  type        = number
+  nullable    = false
+  default     = 2
+
+  validation {
+    condition     = var.rollup_max_instances >= 1 && var.rollup_max_instances <= 100 && floor(var.rollup_max_instances) == var.rollup_max_instances
+    error_message = "rollup_max_instances must be a whole number from 1 to 100."
+  }
+}
+
+variable "rollup_min_instances" {
+  description = "Instances of Rollup that are kept warm."
+  type        = number
+  nullable    = false
+  default     = 0
+
+  validation {
+    condition     = var.rollup_min_instances >= 0 && var.rollup_min_instances <= 100 && floor(var.rollup_min_instances) == var.rollup_min_instances
+    error_message = "rollup_min_instances must be a whole number from 0 to 100."
+  }
+}
+
+variable "memory" {
+  description = "Memory of an instance."
+  type        = string
+  nullable    = false
+  default     = "512Mi"
+
+  validation {
+    condition     = can(regex("^[0-9]+(Mi|Gi)$", var.memory))
+    error_message = "memory must be a number of Mi or Gi, such as 512Mi."
+  }
+}
+
+# Reconcile, and what is watched.
+
+variable "reconcile_schedule" {
+  description = "When Reconcile runs, as a cron expression in UTC. Each run reads each counter once and sums its shards once."
+  type        = string
+  nullable    = false
+  default     = "7 * * * *"
+
+  validation {
+    condition     = length(split(" ", var.reconcile_schedule)) == 5
+    error_message = "reconcile_schedule must be a cron expression of five fields, such as 7 * * * *."
+  }
+}
+
+variable "reconcile_missing_after" {
+  description = "Alert when Reconcile hasn't answered with success for this long: three times its schedule's period or so, a whole number of minutes, 1m to 23h."
+  type        = string
+  nullable    = false
+  default     = "3h"
+
+  validation {
+    condition     = try(can(regex("^[0-9]+(m|h)$", var.reconcile_missing_after)) && tonumber(regex("^[0-9]+", var.reconcile_missing_after)) * { m = 60, h = 3600 }[regex("[mh]$", var.reconcile_missing_after)] <= 82800 && tonumber(regex("^[0-9]+", var.reconcile_missing_after)) >= 1, false)
+    error_message = "reconcile_missing_after must be minutes or hours, such as 90m or 3h, 23h at most: Cloud Monitoring forgets sooner than a day."
+  }
+}
+
+variable "lag_alert_seconds" {
+  description = "Alert when 1 in 100 shard writes takes longer than this to reach its counter's total, for 10 minutes."
+  type        = number
+  nullable    = false
+  default     = 30
+
+  validation {
+    condition     = var.lag_alert_seconds >= 5 && var.lag_alert_seconds <= 3600
+    error_message = "lag_alert_seconds must be 5 to 3600: below 5 s a roll-up that backs off as it should would alert."
+  }
+}
+
+variable "alerts" {
+  description = "Make the alert policies."
+  type        = bool
+  nullable    = false
+  default     = true
+
+  validation {
+    condition     = contains([true, false], var.alerts)
+    error_message = "alerts must be true or false."
+  }
+}
+
+variable "notification_channels" {
+  description = "Notification channels of the alert policies, as projects/P/notificationChannels/N. Without any, incidents are only shown in the console."
+  type        = list(string)
+  nullable    = false
+  default     = []
+
+  validation {
+    condition     = alltrue([for c in var.notification_channels : can(regex("^projects/[^/]+/notificationChannels/[^/]+$", c))])
+    error_message = "notification_channels must be of the form projects/P/notificationChannels/N. See `gcloud beta monitoring channels list`."
+  }
+}
