@@ -1,0 +1,212 @@
+package counters
+
+import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+)
+
+// buildpackMain is what the Go buildpack puts beside a function that is registered declaratively
+// (GoogleCloudPlatform/buildpacks, cmd/go/functions_framework), in words of our own: two paths that browsers ask for
+// are not found, and the framework serves the rest.
+const buildpackMain = `package main
+
+import (
+	"log"
+	"net/http"
+	"os"
+
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+
+	_ "github.com/firestore-counters/counters"
+)
+
+func main() {
+	for _, path := range []string{"/robots.txt", "/favicon.ico"} {
+		http.HandleFunc(path, http.NotFound)
+	}
+	log.Fatal(funcframework.Start(os.Getenv("PORT")))
+}
+`
+
+// What is uploaded builds as the Go buildpack builds it, and serves all three functions.
+func TestBuildpack(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds a program and runs go mod tidy: not with -short")
+	}
+	dir := upload(t)
+
+	// The buildpack looks for one package at the root, which imports the framework itself.
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("Go files at the root: %q, %v, want one", files, err)
+	}
+	root, err := parser.ParseFile(token.NewFileSet(), files[0], nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := map[string]bool{}
+	for _, i := range root.Imports {
+		imports[strings.Trim(i.Path.Value, `"`)] = true
+	}
+	if !imports["github.com/GoogleCloudPlatform/functions-framework-go/functions"] {
+		t.Error("function.go does not import the framework: the buildpack would expect functions of another form")
+	}
+
+	app := filepath.Join(dir, "functions.local", "app")
+	if err := os.MkdirAll(app, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(app, "main.go"), []byte(buildpackMain), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "main")
+	for _, args := range [][]string{{"mod", "tidy"}, {"build", "-o", program, "./functions.local/app"}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+
+	firestore := emulatortest.Start(t, emulator.Options{})
+	for _, tt := range []struct {
+		target string
+		body   []byte
+		header map[string]string
+		want   int
+		answer string // a part of it
+	}{
+		{"Increment", nil, nil, http.StatusOK, `"by":1`},
+		{"Rollup", shardEvent(t), map[string]string{
+			"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Type": "google.cloud.firestore.document.v1.written",
+			"Ce-Source": "//firestore.googleapis.com/projects/p/databases/(default)", "Content-Type": "application/protobuf",
+		}, http.StatusNoContent, ""},
+		{"Reconcile", nil, nil, http.StatusOK, `"done":true`},
+	} {
+		t.Run(tt.target, func(t *testing.T) {
+			url := startFunction(t, program, tt.target, firestore.Addr)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/c", bytes.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range tt.header {
+				req.Header.Set(key, value)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			answer, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != tt.want || !strings.Contains(string(answer), tt.answer) {
+				t.Errorf("answered %d %s, want %d %s", resp.StatusCode, answer, tt.want, tt.answer)
+			}
+		})
+	}
+
+	t.Run("a bad setting stops the start", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Env = append(os.Environ(), "FUNCTION_TARGET=Rollup", "PORT=0", "ROLLUP_INTERVAL=1h")
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "ROLLUP_INTERVAL=1h0m0s: want 10ms to 5s") {
+			t.Errorf("it says %q, %v", out, err)
+		}
+	})
+}
+
+// upload is a copy of what .gcloudignore leaves, whose patterns are git's.
+func upload(t *testing.T) string {
+	t.Helper()
+	scratch := t.TempDir()
+	repository := filepath.Join(scratch, "git")
+	if out, err := exec.Command("git", "init", "--quiet", repository).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("git", "--git-dir="+filepath.Join(repository, ".git"), "--work-tree="+here, "ls-files", "--others", "--exclude-from="+filepath.Join(here, ".gcloudignore"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	dir := filepath.Join(scratch, "upload")
+	for _, name := range strings.Fields(string(out)) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// startFunction starts a process that serves a function, and returns its URL once it answers.
+func startFunction(t *testing.T, program, target, firestore string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(os.Environ(), "FUNCTION_TARGET="+target, fmt.Sprintf("PORT=%d", port), "FIRESTORE_EMULATOR_HOST="+firestore,
+		"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true")
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	for range 500 {
+		resp, err := http.Head(url + "/robots.txt")
+		if err == nil {
+			_ = resp.Body.Close()
+			return url
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("%s does not answer", target)
+	return ""
+}
+
+func shardEvent(t *testing.T) []byte {
+	t.Helper()
+	data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: &firestoredata.Document{
+		Name:       "projects/p/databases/(default)/documents/counters/c/shards/0",
+		Fields:     map[string]*firestoredata.Value{"count": {ValueType: &firestoredata.Value_IntegerValue{IntegerValue: 1}}},
+		UpdateTime: timestamppb.Now(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
