@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/firestore-counters/counters/internal/doctor"
+)
+
+func newDoctorCommand(t *target) *cobra.Command {
+	var where doctor.Target
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong with a deployment, and how to mend it",
+		Long: `Read a deployment and say what is wrong with it: its functions, trigger and settings, who may do what, TTL policy and
+indexes, Scheduler, and its first counters. Each finding has a severity, what it means, and the command that mends it.
+
+It changes nothing. What it may not read is listed, with the role that lets it, and the rest is checked: roles/viewer
+and roles/iam.securityReviewer are enough for everything. The exit code is 1 when there are errors.
+
+With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
+		Example: `  counters doctor --project my-project
+  counters doctor --project my-project --location nam5 --prefix likes --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := reachEmulator(); err != nil {
+				return err
+			}
+			where.Project = t.projectID()
+			// Unless they are asked for, the deployment itself says where its counters are.
+			if asked(cmd, "database", "DATABASE") {
+				where.Database = t.database
+			}
+			if asked(cmd, "collection", "COLLECTION") {
+				where.Collection = t.collection
+			}
+			if asked(cmd, "count-field", "COUNT_FIELD") {
+				where.CountField = t.countField
+			}
+			reader := doctor.Reader{CountersOnly: os.Getenv("FIRESTORE_EMULATOR_HOST") != ""}
+			done := func() {}
+			if f, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				const clear = "\r\x1b[K"
+				reader.Progress = func(what string) { fmt.Fprint(f, clear+"reading "+what+" ") }
+				done = func() { fmt.Fprint(f, clear) }
+			}
+			d, err := reader.Read(cmd.Context(), where)
+			done()
+			if err != nil {
+				return err
+			}
+			return t.diagnose(cmd, d)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&where.Location, "location", "", "location of the database, or region of the functions (default: wherever they are)")
+	flags.StringVar(&where.Prefix, "prefix", "", `what the functions' names begin with (default "counters", and otherwise by their entry points)`)
+	flags.IntVar(&where.Counters, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard")
+	return cmd
+}
+
+// asked reports whether a flag was given, or the variable that is its default.
+func asked(cmd *cobra.Command, flag, variable string) bool {
+	return cmd.Flags().Changed(flag) || os.Getenv(variable) != ""
+}
+
+// diagnose prints what is wrong with a deployment. Its error is that there are errors.
+func (t *target) diagnose(cmd *cobra.Command, d *doctor.Deployment) error {
+	report := doctor.NewReport(d, doctor.Check(d, time.Now()))
+	if err := t.printReport(cmd, report); err != nil {
+		return err
+	}
+	if report.Errors > 0 {
+		return fmt.Errorf("doctor found %d errors", report.Errors)
+	}
+	return nil
+}
+
+func (t *target) printReport(cmd *cobra.Command, report doctor.Report) error {
+	if t.json {
+		return t.print(cmd, report, "")
+	}
+	_, err := report.WriteTo(cmd.OutOrStdout())
+	return err
+}

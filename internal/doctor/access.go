@@ -1,0 +1,161 @@
+package doctor
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Roles that are enough, the narrowest first: that one is what doctor proposes.
+var (
+	documentRoles = []string{"roles/datastore.user", "roles/datastore.owner", "roles/editor", "roles/owner"}
+	receiverRoles = []string{"roles/eventarc.eventReceiver", "roles/editor", "roles/owner"}
+	invokerRoles  = []string{"roles/run.invoker", "roles/run.servicesInvoker", "roles/run.developer", "roles/run.admin", "roles/editor", "roles/owner"}
+	agentRoles    = []string{"roles/eventarc.serviceAgent"}
+)
+
+// everybody are the members that stand for the whole internet; anybody can get a Google account.
+var everybody = []string{"allUsers", "allAuthenticatedUsers"}
+
+// eventarcAgent matches Eventarc's own account in a project.
+var eventarcAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-eventarc\.iam\.gserviceaccount\.com$`)
+
+// has reports whether a policy gives one of the roles to a member for whom is true.
+func (p *Policy) has(roles []string, is func(member string) bool, holds func(condition string) bool) bool {
+	if p == nil {
+		return false
+	}
+	for _, b := range p.Bindings {
+		if slices.Contains(roles, b.Role) && holds(b.Condition) && slices.ContainsFunc(b.Members, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// custom reports whether a policy gives a member a role that only its owner knows.
+func (p *Policy) custom(member string) bool {
+	return p != nil && slices.ContainsFunc(p.Bindings, func(b Binding) bool {
+		return !strings.HasPrefix(b.Role, "roles/") && slices.Contains(b.Members, member)
+	})
+}
+
+func is(members ...string) func(string) bool {
+	return func(member string) bool { return slices.Contains(members, member) }
+}
+
+func always(string) bool { return true }
+
+// named is a database in a condition's expression.
+var named = regexp.MustCompile(`/databases/([^/"']+)`)
+
+// onDatabase reports whether a condition lets a role hold for the database: it does unless it names others only.
+func (d *Deployment) onDatabase(condition string) bool {
+	names := named.FindAllStringSubmatch(condition, -1)
+	return len(names) == 0 || slices.ContainsFunc(names, func(name []string) bool { return name[1] == d.Target.Database })
+}
+
+func (f *findings) access(d *Deployment) {
+	for _, function := range d.Functions.all() {
+		f.documents(d, function)
+		f.open(d, function)
+	}
+	if d.Functions == nil {
+		return
+	}
+	if rollup := d.Functions.Rollup; rollup != nil && rollup.Trigger != nil {
+		f.receiver(d, rollup.Trigger.Account)
+		f.invoker(d, rollup, rollup.Trigger.Account)
+	}
+	if job := d.reconcileJob(); job != nil && job.Account != "" {
+		f.invoker(d, d.Functions.Reconcile, job.Account)
+	}
+	if d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
+		member := "serviceAccount:service-" + d.number() + "@gcp-sa-eventarc.iam.gserviceaccount.com"
+		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0], lines(
+			line("gcloud", "beta", "services", "identity", "create", "--project="+d.Target.Project, "--service=eventarc.googleapis.com"),
+			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+agentRoles[0], "--condition=None")+` --member="`+member+`"`))
+	}
+}
+
+// documents looks at a function's own account: it reads and writes documents.
+func (f *findings) documents(d *Deployment, function *Function) {
+	if d.Access == nil || function.Account == "" {
+		return
+	}
+	member := "serviceAccount:" + function.Account
+	if d.Access.has(documentRoles, is(member), d.onDatabase) {
+		return
+	}
+	condition := fmt.Sprintf(`expression=resource.name == "projects/%s/databases/%s",title=%s-database`, d.Target.Project, d.Target.Database, d.Target.Prefix)
+	f.add(roleFinding(d.Access.custom(member)), function.Account,
+		fmt.Sprintf("it runs %s, and has no %s on database %s", function.Name, documentRoles[0], d.Target.Database),
+		d.grant(member, documentRoles[0], condition))
+}
+
+// receiver looks at the trigger's account: it takes events.
+func (f *findings) receiver(d *Deployment, account string) {
+	member := "serviceAccount:" + account
+	if d.Access == nil || account == "" || d.Access.has(receiverRoles, is(member), always) {
+		return
+	}
+	f.add(roleFinding(d.Access.custom(member)), account, "it carries events to Rollup, and has no "+receiverRoles[0], d.grant(member, receiverRoles[0], ""))
+}
+
+// invoker looks at an account that calls a function. The role may be given on the function or on the project.
+func (f *findings) invoker(d *Deployment, function *Function, account string) {
+	member := "serviceAccount:" + account
+	if function.Invokers == nil || account == "" || function.Open {
+		return
+	}
+	may := is(append([]string{member}, everybody...)...)
+	if function.Invokers.has(invokerRoles, may, always) || d.Access.has(invokerRoles, may, always) {
+		return
+	}
+	f.add(roleFinding(d.Access == nil || d.Access.custom(member) || function.Invokers.custom(member)), account,
+		fmt.Sprintf("it calls %s, and has no %s on it", function.Name, invokerRoles[0]), d.allow(function, member))
+}
+
+func roleFinding(unclear bool) string {
+	if unclear {
+		return "account-role-unclear"
+	}
+	return "account-role-missing"
+}
+
+// open looks at whether the internet can call a function.
+func (f *findings) open(d *Deployment, function *Function) {
+	name := "function-open"
+	if function == d.Functions.Increment {
+		if s, err := parse(function.Env); err != nil || s.Auth != "none" {
+			return // it asks for a token by itself
+		}
+		name = "increment-open"
+	}
+	if function.Open {
+		f.add(name, function.Name, "its Cloud Run service does not check who calls it",
+			line("gcloud", "run", "services", "update", function.service(), "--project="+d.Target.Project, "--region="+function.Region, "--invoker-iam-check"))
+		return
+	}
+	for _, member := range everybody {
+		switch {
+		case function.Invokers.has(invokerRoles, is(member), always):
+			f.add(name, function.Name, member+" may call it", line("gcloud", "run", "services", "remove-iam-policy-binding", function.service(),
+				"--project="+d.Target.Project, "--region="+function.Region, "--member="+member, "--role="+function.Invokers.role(member)))
+		case d.Access.has(invokerRoles, is(member), always):
+			f.add(name, function.Name, member+" may call everything in the project", line("gcloud", "projects", "remove-iam-policy-binding", d.Target.Project,
+				"--member="+member, "--role="+d.Access.role(member), "--all"))
+		}
+	}
+}
+
+// role is the first role by which a member may call functions.
+func (p *Policy) role(member string) string {
+	for _, b := range p.Bindings {
+		if slices.Contains(invokerRoles, b.Role) && slices.Contains(b.Members, member) {
+			return b.Role
+		}
+	}
+	return ""
+}

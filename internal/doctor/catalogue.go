@@ -1,0 +1,62 @@
+package doctor
+
+// entry is what all findings of a name have in common.
+type entry struct {
+	severity Severity
+	means    string
+}
+
+// catalogue is everything that doctor can find.
+var catalogue = map[string]entry{
+	// The functions.
+	"function-missing": {Error,
+		"Without Increment nobody can count by HTTP, without Rollup no total moves, and without Reconcile a lost event stays lost."},
+	"function-not-active": {Error, "The last deployment failed, or the function is on its way out: it may answer nothing, or run the version before."},
+	"function-deploying":  {Warning, "A deployment is under way, and what was read may be of either side of it. Run doctor again when it has ended."},
+	"runtime-ended":       {Error, "The runtime is decommissioned: the function can't be deployed any more, gets no security updates, and may be switched off."},
+	"runtime-deprecated":  {Warning, "The runtime gets no support any more, and can't be deployed once it is decommissioned."},
+	"concurrency-one": {Error,
+		"An instance takes one request at a time, which is the platform's default. No two increments share a commit and no two events share a roll-up, so that a busy counter needs an instance per request and its document is fought over."},
+	"concurrency-low": {Warning, "Increments share a commit, and events a roll-up, only within an instance: below 100 requests at a time there is little to share."},
+
+	// Their settings.
+	"settings-invalid": {Error, "The function refuses to start with these settings: every call of it fails."},
+	"layout-differs":   {Error, "The functions don't look at the same documents: what one writes the others don't see, and totals stand still."},
+	"settings-differ":  {Warning, "The functions of a deployment are meant to share their settings: which value holds depends on which function is asked."},
+
+	// The trigger.
+	"trigger-missing":    {Error, "Rollup is never called: totals move only when Reconcile runs."},
+	"trigger-event-type": {Error, "Rollup needs every write of a shard: creations, updates and deletions. With another type it misses some, or all, until Reconcile runs."},
+	"trigger-database":   {Error, "The events are those of another database than the one that Rollup writes to: it refuses them, and totals move only when Reconcile runs."},
+	"trigger-document":   {Error, "The events are not those of shards, or not of all: Rollup misses writes, or is called for documents that it can't read."},
+	"trigger-collection": {Error, "The events are those of another collection than the one that COLLECTION names: Rollup refuses them, and totals move only when Reconcile runs."},
+	"trigger-operator":   {Error, "Without match-path-pattern the braces are taken literally, and no document has such a name: Rollup is never called."},
+	"trigger-retry-off":  {Error, "An event that fails once is gone: its count is missing from the total until Reconcile runs."},
+	"trigger-region":     {Error, "Firestore hands its events out in the database's own location only: this trigger gets none."},
+	"function-region":    {Warning, "Every commit crosses from one region to the other and back: increments are slower, and each instance counts fewer."},
+
+	// Who may do what.
+	"account-role-missing": {Error, "Calls of this account are refused with 403."},
+	"account-role-unclear": {Info, "Doctor sees no grant that it knows to be enough, and does not see everything: a custom role, a group or a folder may make up for it."},
+	"agent-role-missing":   {Warning, "Making or changing the trigger fails with \"Permission denied while using the Eventarc Service Agent\"."},
+	"increment-open":       {Warning, "Anybody on the internet can count, as often as they like, at your expense. Should that be so, let AUTH ask for a token (firebase or appcheck)."},
+	"function-open":        {Error, "Anybody on the internet can call it: a forged event becomes part of a total, and a reconcile of all counters costs a read of each."},
+
+	// Cloud Scheduler.
+	"scheduler-job-missing":  {Error, "Nothing calls Reconcile: an event that is lost, or dropped after 24 hours of failures, is missing from its total for good."},
+	"scheduler-job-paused":   {Error, "Reconcile is not called while the job rests: an event that is lost stays missing from its total."},
+	"scheduler-job-target":   {Error, "The job calls another address than Reconcile's: an event that is lost stays missing from its total."},
+	"scheduler-job-token":    {Error, "Cloud Run refuses a call without a token for its own address: an event that is lost stays missing from its total."},
+	"scheduler-job-failed":   {Warning, "Reconcile did not finish the last time. The next run goes on where it stopped; when that fails too, read its log."},
+	"database-missing":       {Error, "There is nowhere to count."},
+	"database-datastore":     {Error, "In Datastore mode a database has no realtime listeners and none of the API that counters use."},
+	"ttl-missing":            {Warning, "Every commit leaves a marker that nothing deletes: storage grows, and is billed, for ever."},
+	"index-not-exempt":       {Warning, "An index on times that only ever grow caps all increments together at 500 a second; one on the ledger's map writes entries for every shard with every roll-up."},
+	"timestamp-indexed":      {Info, "An index on a time that only ever grows caps all counters together at 500 such writes a second. Leave it if you query by this field and stay below that."},
+	"count-not-indexed":      {Error, "Reconcile and exact reads add up the shards with sum(), which works on an index: they fail."},
+	"total-differs":          {Error, "Readers see a wrong number. Reconcile puts it right; when it comes back, read the logs of Rollup, and find out who else writes the total."},
+	"ledger-missing":         {Warning, "The counter was made by hand or by a public snippet, or a blind trigger has kept its total. The next event or reconcile adopts it, and sets its total to the sum of its shards."},
+	"ledger-invalid":         {Error, "Somebody else has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
+	"shards-above-number":    {Warning, "A resize was interrupted, or somebody made shards by hand. They are counted all the same, but no increment uses them and every exact read pays for them."},
+	"shard-count-not-number": {Error, "The shard can't be added up: its events are passed over, and increments of it fail or are lost."},
+}

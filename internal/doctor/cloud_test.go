@@ -1,0 +1,257 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"google.golang.org/api/cloudresourcemanager/v3"
+	"google.golang.org/api/cloudscheduler/v1"
+	"google.golang.org/api/option"
+	"google.golang.org/api/run/v2"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// cloud is a project on a platform: it serves what it holds through the platform's own protocols.
+type cloud struct {
+	functionspb.UnimplementedFunctionServiceServer
+	adminpb.UnimplementedFirestoreAdminServer
+	firestorepb.UnimplementedFirestoreServer
+
+	functions   []*functionspb.Function
+	runtimes    []*functionspb.ListRuntimesResponse_Runtime
+	unreachable []string
+	databases   []*adminpb.Database
+	fields      map[string]*adminpb.Field // :: group.field → its own configuration
+	services    map[string]*run.GoogleCloudRunV2Service
+	policies    map[string]*run.GoogleIamV1Policy // :: service's name → who may call it
+	access      *cloudresourcemanager.Policy
+	jobs        []*cloudscheduler.Job
+
+	refused  map[string]codes.Code // :: permission → how calls that need it are answered
+	disabled map[string]bool       // :: API
+}
+
+// serve starts the platform's servers and returns a reader of them.
+func (c *cloud) serve(t *testing.T) Reader {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	functionspb.RegisterFunctionServiceServer(s, c)
+	adminpb.RegisterFirestoreAdminServer(s, c)
+	firestorepb.RegisterFirestoreServer(s, c)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	overGRPC := []option.ClientOption{
+		option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2/projects/{project}/locations/{region}/services/{service}", c.service)
+	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
+	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/jobs", c.listJobs)
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	overREST := []option.ClientOption{option.WithEndpoint(web.URL + "/"), option.WithHTTPClient(web.Client())}
+
+	return Reader{Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Projects: overREST, Scheduler: overREST}
+}
+
+// refusal is how the platform answers a call that needs a permission of an API.
+func (c *cloud) refusal(permission, api string) (codes.Code, string, bool) {
+	if c.disabled[api] {
+		return codes.PermissionDenied, api + " has not been used in project 1234 before or it is disabled. Enable it by visiting https://console.example.com then retry.", true
+	}
+	code, ok := c.refused[permission]
+	return code, fmt.Sprintf("Permission '%s' denied on resource (or it may not exist).", permission), ok
+}
+
+func (c *cloud) check(permission, api string) error {
+	code, message, refused := c.refusal(permission, api)
+	if !refused {
+		return nil
+	}
+	s := status.New(code, message)
+	if c.disabled[api] {
+		s, _ = s.WithDetails(&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com"})
+	}
+	return s.Err()
+}
+
+func (c *cloud) ListFunctions(_ context.Context, req *functionspb.ListFunctionsRequest) (*functionspb.ListFunctionsResponse, error) {
+	if err := c.check("cloudfunctions.functions.list", "cloudfunctions.googleapis.com"); err != nil {
+		return nil, err
+	}
+	var there []*functionspb.Function
+	for _, f := range c.functions {
+		if region, all := strings.CutSuffix(req.GetParent(), "/locations/-"); all && strings.HasPrefix(f.GetName(), region+"/") ||
+			strings.HasPrefix(f.GetName(), req.GetParent()+"/") {
+			there = append(there, f)
+		}
+	}
+	// A function a page: a reader that stops at the first page misses the rest.
+	var at int
+	if req.GetPageToken() != "" {
+		if _, err := fmt.Sscan(req.GetPageToken(), &at); err != nil {
+			return nil, status.Error(codes.InvalidArgument, "bad page token")
+		}
+	}
+	resp := &functionspb.ListFunctionsResponse{Unreachable: c.unreachable}
+	if at < len(there) {
+		resp.Functions = there[at : at+1]
+	}
+	if at+1 < len(there) {
+		resp.NextPageToken = fmt.Sprint(at + 1)
+	}
+	return resp, nil
+}
+
+func (c *cloud) ListRuntimes(_ context.Context, req *functionspb.ListRuntimesRequest) (*functionspb.ListRuntimesResponse, error) {
+	if err := c.check("cloudfunctions.runtimes.list", "cloudfunctions.googleapis.com"); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(req.GetParent(), "/-") {
+		return nil, status.Error(codes.InvalidArgument, "want a location")
+	}
+	return &functionspb.ListRuntimesResponse{Runtimes: c.runtimes}, nil
+}
+
+func (c *cloud) GetDatabase(_ context.Context, req *adminpb.GetDatabaseRequest) (*adminpb.Database, error) {
+	if err := c.check("datastore.databases.getMetadata", "firestore.googleapis.com"); err != nil {
+		return nil, err
+	}
+	for _, db := range c.databases {
+		if db.GetName() == req.GetName() {
+			return db, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "The database %s does not exist", req.GetName())
+}
+
+func (c *cloud) GetField(_ context.Context, req *adminpb.GetFieldRequest) (*adminpb.Field, error) {
+	if err := c.check("datastore.indexes.get", "firestore.googleapis.com"); err != nil {
+		return nil, err
+	}
+	p := strings.Split(req.GetName(), "/")
+	if len(p) != 8 || p[4] != "collectionGroups" || p[6] != "fields" {
+		return nil, status.Errorf(codes.InvalidArgument, "bad field %s", req.GetName())
+	}
+	if field := c.fields[p[5]+"."+p[7]]; field != nil {
+		return field, nil
+	}
+	return &adminpb.Field{Name: req.GetName(), IndexConfig: indexed()}, nil
+}
+
+// indexed is the configuration of a field that nobody has configured.
+func indexed() *adminpb.Field_IndexConfig {
+	return &adminpb.Field_IndexConfig{
+		Indexes:            []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY}},
+		UsesAncestorConfig: true,
+	}
+}
+
+// ListDocuments refuses: what may be read is in an embedded Firestore.
+func (c *cloud) ListDocuments(context.Context, *firestorepb.ListDocumentsRequest) (*firestorepb.ListDocumentsResponse, error) {
+	if err := c.check("datastore.entities.list", "firestore.googleapis.com"); err != nil {
+		return nil, err
+	}
+	return nil, status.Error(codes.Unimplemented, "there are no documents here")
+}
+
+func (c *cloud) service(w http.ResponseWriter, r *http.Request) {
+	name, policy := strings.CutSuffix(r.PathValue("service"), ":getIamPolicy")
+	permission := "run.services.get"
+	if policy {
+		permission = "run.services.getIamPolicy"
+	}
+	var answer any = c.services[name]
+	if policy {
+		if r.URL.Query().Get("options.requestedPolicyVersion") != "3" {
+			http.Error(w, "conditions take version 3", http.StatusBadRequest)
+			return
+		}
+		answer = c.policies[name]
+	}
+	c.answer(w, permission, "run.googleapis.com", answer)
+}
+
+func (c *cloud) projectPolicy(w http.ResponseWriter, r *http.Request) {
+	var req cloudresourcemanager.GetIamPolicyRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Options == nil || req.Options.RequestedPolicyVersion != 3 ||
+		r.PathValue("project") != testProject+":getIamPolicy" {
+		http.Error(w, "conditions take version 3", http.StatusBadRequest)
+		return
+	}
+	c.answer(w, "resourcemanager.projects.getIamPolicy", "cloudresourcemanager.googleapis.com", c.access)
+}
+
+func (c *cloud) listJobs(w http.ResponseWriter, r *http.Request) {
+	jobs := &cloudscheduler.ListJobsResponse{}
+	for _, job := range c.jobs {
+		if strings.HasPrefix(job.Name, "projects/"+r.PathValue("project")+"/locations/"+r.PathValue("region")+"/") {
+			jobs.Jobs = append(jobs.Jobs, job)
+		}
+	}
+	c.answer(w, "cloudscheduler.jobs.list", "cloudscheduler.googleapis.com", jobs)
+}
+
+// answer sends JSON, or the error that Google's REST APIs send.
+func (c *cloud) answer(w http.ResponseWriter, permission, api string, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	if code, message, refused := c.refusal(permission, api); refused {
+		httpCode := map[codes.Code]int{codes.PermissionDenied: 403, codes.NotFound: 404, codes.Unauthenticated: 401}[code]
+		refusal := map[string]any{"code": httpCode, "message": message, "status": "PERMISSION_DENIED"}
+		if c.disabled[api] {
+			refusal["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com"}}
+		}
+		w.WriteHeader(httpCode)
+		body = map[string]any{"error": refusal}
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// grant gives a member a role in the project.
+func (c *cloud) grant(role, condition string, members ...string) {
+	b := &cloudresourcemanager.Binding{Role: role, Members: members}
+	if condition != "" {
+		b.Condition = &cloudresourcemanager.Expr{Expression: condition}
+	}
+	c.access.Bindings = append(c.access.Bindings, b)
+}
+
+// revoke takes everything from a member that it has in the project.
+func (c *cloud) revoke(member string) {
+	for _, b := range c.access.Bindings {
+		b.Members = slices.DeleteFunc(b.Members, func(m string) bool { return m == member })
+	}
+}
+
+func (c *cloud) function(name string) *functionspb.Function {
+	for _, f := range c.functions {
+		if strings.HasSuffix(f.GetName(), "/"+name) {
+			return f
+		}
+	}
+	panic("no function " + name)
+}
+
+// today is the day on which the tests judge.
+var today = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// plain are the arguments that a shell leaves as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// line is a command line that may be pasted into a shell.
+func line(args ...string) string {
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		if !plain.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		quoted[i] = arg
+	}
+	return strings.Join(quoted, " ")
+}
+
+func lines(all ...string) string { return strings.Join(all, "\n") }
+
+// redeploy changes something about a function and leaves the rest as it is, its source included.
+func (d *Deployment) redeploy(f *Function, flags ...string) string {
+	args := []string{"gcloud", "functions", "deploy", f.Name, "--gen2", "--project=" + d.Target.Project, "--region=" + f.Region}
+	if f.Source != "" {
+		args = append(args, "--source="+f.Source)
+	}
+	return line(append(args, flags...)...)
+}
+
+// setEnv sets one setting of a function.
+func (d *Deployment) setEnv(f *Function, name, value string) string {
+	return d.redeploy(f, "--update-env-vars=^|^"+name+"="+value)
+}
+
+// triggerFlags are the flags of a trigger as it should be.
+func (d *Deployment) triggerFlags(account string) []string {
+	return []string{
+		"--trigger-location=" + d.location(),
+		"--trigger-event-filters=type=" + eventType,
+		"--trigger-event-filters=database=" + d.Target.Database,
+		"--trigger-event-filters-path-pattern=document=" + d.pattern(),
+		"--retry",
+		"--trigger-service-account=" + cmp.Or(account, d.account("eventarc")),
+	}
+}
+
+// recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Writes in between are
+// counted by the next reconcile.
+func (d *Deployment) recreate(f *Function) string {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+		env = append(env, name+"="+f.Env[name])
+	}
+	args := []string{
+		"gcloud", "functions", "deploy", f.Name, "--gen2", "--project=" + d.Target.Project, "--region=" + f.Region,
+		"--runtime=" + f.Runtime, "--entry-point=" + f.EntryPoint, "--source=.",
+		"--run-service-account=" + f.Account, "--cpu=" + f.CPU, "--memory=" + f.Memory,
+		fmt.Sprintf("--concurrency=%d", f.Concurrency), fmt.Sprintf("--max-instances=%d", f.MaxInstances),
+		fmt.Sprintf("--min-instances=%d", f.MinInstances), fmt.Sprintf("--timeout=%ds", f.TimeoutSeconds),
+		"--set-env-vars=^|^" + strings.Join(env, "|"), "--no-allow-unauthenticated",
+	}
+	if f.BuildAccount != "" {
+		args = append(args, "--build-service-account="+f.BuildAccount)
+	}
+	caller := cmp.Or(f.Trigger.Account, d.account("eventarc"))
+	return lines(d.remove(f), line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller))
+}
+
+// deploy runs the script that makes everything that isn't there, like what is there.
+func (d *Deployment) deploy() string {
+	if there := d.Functions.all(); len(there) > 0 {
+		region := there[0].Region
+		if region == regionsNear(d.location())[0] {
+			region = "" // where the script goes by itself
+		}
+		return d.script(there[0].Env, region)
+	}
+	return d.script(map[string]string{"DATABASE": d.Target.Database, "COLLECTION": d.Target.Collection, "COUNT_FIELD": d.Target.CountField}, "")
+}
+
+func (d *Deployment) script(env map[string]string, region string) string {
+	args := []string{"scripts/deploy.sh", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
+	if region != "" {
+		args = append(args, "--region", region)
+	}
+	for _, s := range settingsOf(env) {
+		if s.raw != s.byDefault && s.name != "GOOGLE_CLOUD_PROJECT" && s.name != "PROJECT_NUMBER" {
+			args = append(args, "--set", s.name+"="+s.raw)
+		}
+	}
+	return line(args...)
+}
+
+func (d *Deployment) remove(f *Function) string {
+	return line("gcloud", "functions", "delete", f.Name, "--gen2", "--project="+d.Target.Project, "--region="+f.Region, "--quiet")
+}
+
+// account is the one that the deployment's makers give a job to.
+func (d *Deployment) account(job string) string {
+	return d.Target.Prefix + "-" + job + "@" + d.Target.Project + ".iam.gserviceaccount.com"
+}
+
+// number is a shell expression for the project's number.
+func (d *Deployment) number() string {
+	return "$(gcloud projects describe " + d.Target.Project + " --format='value(projectNumber)')"
+}
+
+// grant gives a role in the project, on condition of an expression unless that is empty.
+func (d *Deployment) grant(member, role, condition string) string {
+	if condition == "" {
+		condition = "None"
+	}
+	return line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--member="+member, "--role="+role, "--condition="+condition)
+}
+
+// allow lets a member call a function.
+func (d *Deployment) allow(f *Function, member string) string {
+	return line("gcloud", "run", "services", "add-iam-policy-binding", f.service(), "--project="+d.Target.Project, "--region="+f.Region,
+		"--member="+member, "--role=roles/run.invoker")
+}
+
+// counters is a command of this program about a counter of the deployment.
+func (d *Deployment) counters(verb, id string, flags ...string) string {
+	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
+	for _, flag := range []struct{ name, value, byDefault string }{
+		{"database", d.Target.Database, defaultDatabase},
+		{"collection", d.Target.Collection, defaultCollection},
+		{"count-field", d.Target.CountField, defaultCountField},
+	} {
+		if flag.value != flag.byDefault {
+			args = append(args, "--"+flag.name+"="+flag.value)
+		}
+	}
+	if strings.HasPrefix(id, "-") {
+		args = append(args, "--")
+	}
+	return line(append(args, id)...)
+}
+
+// service is the name of a function's Cloud Run service.
+func (f *Function) service() string { return f.Service[strings.LastIndexByte(f.Service, '/')+1:] }

@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// late is how old a shard's state is before doctor says that it should have been counted. An event takes about a second
+// and a flush at most five; one that failed comes again after ten at the earliest.
+const late = time.Minute
+
+func (f *findings) counters(d *Deployment) {
+	if d.Counters == nil {
+		return
+	}
+	for _, c := range d.Counters.Read {
+		if c.Deleting {
+			continue
+		}
+		f.shards(d, c)
+		switch {
+		case c.BadLedger != "":
+			f.add("ledger-invalid", c.ID, c.BadLedger, lines(d.deleteLedger(c.ID), d.counters("reconcile", c.ID)))
+		case c.Ledger == nil:
+			f.add("ledger-missing", c.ID, fmt.Sprintf("%s, and its shards add up to %d", c.total(), c.sum()), d.counters("reconcile", c.ID))
+		default:
+			f.total(d, c)
+		}
+	}
+}
+
+func (c *Counter) total() string {
+	if !c.HasTotal {
+		return "it has no total"
+	}
+	return fmt.Sprintf("its total is %d", c.Total)
+}
+
+func (c *Counter) sum() int64 {
+	var sum int64
+	for _, s := range c.Shards {
+		sum += s.Count
+	}
+	return sum
+}
+
+// total compares a counter's total with what it is made of. The total and the ledger are always written together, so
+// that any difference between the two is somebody else's. A shard that is ahead of the ledger may be on its way.
+func (f *findings) total(d *Deployment, c Counter) {
+	drift := c.Total - c.Ledger.Sum()
+	behind, oldest := c.behind()
+	var seen []string
+	if !c.HasTotal {
+		seen = append(seen, "it is missing, or not an integer")
+	} else if drift != 0 {
+		seen = append(seen, fmt.Sprintf("%+d was written by somebody else", drift))
+	}
+	if behind != 0 {
+		seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
+	}
+	if len(seen) > 0 {
+		f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(), c.Ledger.Sum()+behind, strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
+	}
+}
+
+// behind is what the shards hold beyond the ledger for longer than is usual, and for how long at most.
+func (c *Counter) behind() (sum int64, oldest time.Duration) {
+	there := map[string]bool{}
+	for _, s := range c.Shards {
+		there[s.ID] = true
+		known := c.Ledger.Shards[s.ID] // a shard that is unknown to the ledger counts at any age
+		age := c.At.Sub(s.Updated)
+		if s.Bad == "" && s.Count != known.Count && s.Updated.After(known.AsOf) && age > late {
+			sum += s.Count - known.Count
+			oldest = max(oldest, age)
+		}
+	}
+	for id, known := range c.Ledger.Shards {
+		// Nobody knows when it was deleted. While the ledger is being written, its event is likely on its way.
+		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Count != 0 && age > late {
+			sum -= known.Count
+			oldest = max(oldest, age)
+		}
+	}
+	return sum, oldest
+}
+
+// shards looks at the shards by themselves.
+func (f *findings) shards(d *Deployment, c Counter) {
+	var above []string
+	for _, s := range c.Shards {
+		if n, err := strconv.ParseInt(s.ID, 10, 64); err == nil && c.NumShards > 0 && n >= c.NumShards {
+			above = append(above, s.ID)
+		}
+		if s.Bad != "" {
+			f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, s.Bad, d.Target.CountField), d.setCount(c, s))
+		}
+	}
+	if len(above) > 0 {
+		slices.Sort(above)
+		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", schema.NumShards, c.NumShards, strings.Join(above, ", ")),
+			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", c.NumShards)))
+	}
+}
+
+// address is a document's in Firestore's REST API.
+func address(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return "https://firestore.googleapis.com/v1/" + strings.Join(parts, "/")
+}
+
+func (d *Deployment) layout() schema.Layout {
+	return schema.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Collection: d.Target.Collection, CountField: d.Target.CountField}
+}
+
+// asYou lets curl act as the account that gcloud is logged in with.
+const asYou = `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
+
+// setCount writes a shard's count: what is counted of it, as far as that is known.
+func (d *Deployment) setCount(c Counter, s Shard) string {
+	var count int64
+	if c.Ledger != nil {
+		count = c.Ledger.Shards[s.ID].Count
+	}
+	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.CountField, count)
+	return asYou + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body,
+		address(d.layout().Shard(c.ID, s.ID))+"?updateMask.fieldPaths="+d.Target.CountField)
+}
+
+func (d *Deployment) deleteLedger(id string) string {
+	return asYou + line("-X", "DELETE", address(d.layout().LedgerOf(id)))
+}

@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// Target says which deployment to read.
+type Target struct {
+	Project string // found from the credentials when empty
+
+	// Location of the Firestore database, or region of the functions. The functions are looked for everywhere when it
+	// is empty.
+	Location string
+
+	// Prefix begins the functions' names. When it is empty, that is "counters", and a function that has no such name is
+	// known by its entry point.
+	Prefix string
+
+	// Where the counters are; what the functions' settings say when empty.
+	Database, Collection, CountField string
+
+	// Counters is how many counters are read at most, those with the first ids.
+	Counters int
+}
+
+// Deployment is what was read of a deployment. A nil pointer is something that could not be read: NotChecked says why.
+type Deployment struct {
+	Target Target // with the empty fields filled in
+
+	Functions *Functions
+	Runtimes  map[string]Runtime // :: runtime's name → its end; nil when it could not be read
+	Access    *Policy            // who may do what in the whole project
+	Database  *Database
+	Fields    map[FieldName]*Field // without those that could not be read
+	Scheduler *Scheduler
+	Counters  *Counters
+
+	NotChecked []NotChecked
+}
+
+// NotChecked is a part of a deployment that could not be read.
+type NotChecked struct {
+	Part string `json:"part"`
+	Why  string `json:"why"`
+	Fix  string `json:"fix,omitempty"` // the command that lets doctor read it
+}
+
+// Functions are the three functions; nil is one that isn't there.
+type Functions struct {
+	Increment, Rollup, Reconcile *Function
+
+	// Unreachable are regions that the platform could not list: a function that is missing may be there.
+	Unreachable []string
+}
+
+func (f *Functions) all() []*Function {
+	var there []*Function
+	if f != nil {
+		for _, function := range []*Function{f.Increment, f.Rollup, f.Reconcile} {
+			if function != nil {
+				there = append(there, function)
+			}
+		}
+	}
+	return there
+}
+
+// Function is one function.
+type Function struct {
+	Name, Region string
+	EntryPoint   string
+	State        string   // ACTIVE, FAILED, DEPLOYING, DELETING or UNKNOWN
+	Messages     []string // what the platform says about its state
+	Runtime      string
+	Source       string // gs://bucket/object of its source; may be empty
+
+	Concurrency, MinInstances, MaxInstances int32
+	TimeoutSeconds                          int32
+	CPU, Memory                             string
+	Account, BuildAccount                   string // email; the build's is a resource name
+	Env                                     map[string]string
+	URLs                                    []string // where it answers
+	Service                                 string   // resource name of its Cloud Run service
+
+	Trigger  *Trigger
+	Invokers *Policy // of its Cloud Run service; nil when it could not be read
+	Open     bool    // its Cloud Run service asks nobody who they are
+}
+
+// Trigger is what calls a function with events.
+type Trigger struct {
+	Region    string
+	EventType string
+	Filters   []Filter
+	Retry     bool
+	Account   string
+}
+
+// Filter is a condition on events.
+type Filter struct{ Attribute, Value, Operator string }
+
+func (t *Trigger) filter(attribute string) Filter {
+	for _, f := range t.Filters {
+		if f.Attribute == attribute {
+			return f
+		}
+	}
+	return Filter{}
+}
+
+// Runtime says when a runtime ends. A zero time is a day that isn't known yet.
+type Runtime struct {
+	Deprecated     time.Time // from then on it gets no support
+	Decommissioned time.Time // from then on it can't be deployed
+}
+
+// Policy says who has which role on a resource.
+type Policy struct{ Bindings []Binding }
+
+// Binding gives a role to members, under a condition unless that is empty.
+type Binding struct {
+	Role      string
+	Members   []string
+	Condition string // an expression of the Common Expression Language
+}
+
+// Database is the Firestore database.
+type Database struct {
+	Missing  bool
+	Location string // a region, or a multi-region such as nam5
+	Native   bool   // and not in Datastore mode
+}
+
+// FieldName is a field of a collection group.
+type FieldName struct{ Group, Field string }
+
+// Field is how Firestore treats a field.
+type Field struct {
+	TTL     string // state of its TTL policy: ACTIVE, CREATING or NEEDS_REPAIR; empty when it has none
+	Indexed bool   // whether it has a single-field index
+}
+
+// Scheduler are the Cloud Scheduler jobs of one region.
+type Scheduler struct {
+	Region string
+	Jobs   []Job
+}
+
+// Job is one of them. URI is empty for one that calls no HTTP target.
+type Job struct {
+	Name     string
+	State    string // ENABLED, PAUSED, DISABLED or UPDATE_FAILED
+	URI      string
+	Account  string // whose OIDC token it sends; empty when it sends none
+	Audience string // of the token; the URI when empty
+	Failure  string // how its last attempt failed; empty when it didn't
+}
+
+// Counters are the counters that were read.
+type Counters struct {
+	Read []Counter
+	More bool // whether there are others
+}
+
+// Counter is a counter, its shards and its ledger, all as of one time.
+type Counter struct {
+	ID        string
+	At        time.Time // when it was like this
+	Exists    bool      // it has a document of its own
+	Deleting  bool
+	NumShards int64 // 0 when it is not written down
+	Total     int64
+	HasTotal  bool // false when it has none, or one that is not an integer
+	Shards    []Shard
+	Ledger    *schema.LedgerDoc // nil when there is none
+	BadLedger string            // why the ledger can't be read
+}
+
+// Shard is one shard of a counter.
+type Shard struct {
+	ID      string
+	Count   int64
+	Bad     string // what it holds instead of an integer
+	Updated time.Time
+}

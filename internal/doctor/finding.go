@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+const (
+	// Error is something that doesn't work, or makes counts wrong.
+	Error Severity = "error"
+	// Warning works, but costs money, speed or safety.
+	Warning Severity = "warning"
+	// Info is worth knowing.
+	Info Severity = "info"
+)
+
+var severities = []Severity{Error, Warning, Info}
+
+// Finding is something about a deployment that should be otherwise.
+type Finding struct {
+	Name     string   `json:"name"` // one of the catalogue's; stays the same between versions
+	Severity Severity `json:"severity"`
+	Subject  string   `json:"subject"` // the function, account, field, job or counter that it is about
+	Seen     string   `json:"seen"`
+	Means    string   `json:"means"`
+	Fix      string   `json:"fix"` // complete command lines that mend it
+}
+
+// findings gathers what checks find.
+type findings struct{ list []Finding }
+
+func (f *findings) add(name, subject, seen, fix string) {
+	e := catalogue[name]
+	f.list = append(f.list, Finding{Name: name, Severity: e.severity, Subject: subject, Seen: seen, Means: e.means, Fix: fix})
+}
+
+// Check judges a deployment as of a time, and returns the findings, the worst first. It passes over what could not be
+// read.
+func Check(d *Deployment, now time.Time) []Finding {
+	var f findings
+	f.functions(d, now)
+	f.settings(d)
+	f.trigger(d)
+	f.regions(d)
+	f.access(d)
+	f.scheduler(d)
+	f.database(d)
+	f.counters(d)
+	slices.SortStableFunc(f.list, func(a, b Finding) int {
+		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
+	})
+	return f.list
+}
+
+// Errors is how many of the findings are errors.
+func Errors(list []Finding) int {
+	n := 0
+	for _, f := range list {
+		if f.Severity == Error {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"google.golang.org/api/run/v2"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// A deployment that is healthy, though not in every detail what terraform makes: nothing is found.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		target Target
+		do     func(*testing.T, *deployment)
+	}{
+		{"terraform's", Target{}, func(*testing.T, *deployment) {}},
+		{"asked for by location", Target{Location: "nam5"}, func(*testing.T, *deployment) {}},
+		{"asked for by region and prefix", Target{Location: testRegion, Prefix: "counters"}, func(*testing.T, *deployment) {}},
+		{"other names", Target{}, func(t *testing.T, d *deployment) {
+			for _, f := range d.functions[:3] {
+				f.Name = strings.Replace(f.Name, "counters-", "likes-", 1)
+			}
+		}},
+		{"a prefix among several", Target{Prefix: "likes"}, func(t *testing.T, d *deployment) {
+			for _, f := range d.functions[:3] {
+				f.Name = strings.Replace(f.Name, "counters-", "likes-", 1)
+			}
+			d.cloud.deploy("rollup", "Rollup", 1, "allUsers") // of another deployment
+			d.function("counters-rollup").ServiceConfig.Service = d.function("likes-rollup").ServiceConfig.Service
+			d.policies["counters-rollup"].Bindings[0].Members = []string{member("eventarc")}
+		}},
+		{"another database and collection", Target{}, func(t *testing.T, d *deployment) {
+			d.databases[0].Name = "projects/" + testProject + "/databases/likes"
+			for _, f := range d.functions[:3] {
+				f.ServiceConfig.EnvironmentVariables["DATABASE"] = "likes"
+				f.ServiceConfig.EnvironmentVariables["COLLECTION"] = "posts"
+			}
+			trigger := d.function("counters-rollup").EventTrigger
+			trigger.EventFilters[0].Value = "likes"
+			trigger.EventFilters[1].Value = "posts/*/shards/{n=*}"
+			for _, name := range []string{"updated_at", "created_at"} {
+				d.fields["posts."+name] = d.fields["counters."+name]
+			}
+			d.grant("roles/datastore.user", `resource.name == "projects/my-project/databases/likes"`, member("increment"), member("rollup"), member("reconcile"))
+		}},
+		{"a trigger in a region of nam5", Target{}, func(t *testing.T, d *deployment) {
+			d.function("counters-rollup").EventTrigger.TriggerRegion = testRegion
+		}},
+		{"a plain region", Target{}, func(t *testing.T, d *deployment) {
+			d.databases[0].LocationId = testRegion
+			d.function("counters-rollup").EventTrigger.TriggerRegion = testRegion
+		}},
+		{"events with authentication context", Target{}, func(t *testing.T, d *deployment) {
+			d.function("counters-rollup").EventTrigger.EventType += ".withAuthContext"
+		}},
+		{"wide roles", Target{}, func(t *testing.T, d *deployment) {
+			for _, name := range []string{"increment", "rollup", "reconcile", "eventarc"} {
+				d.revoke(member(name))
+				d.grant("roles/editor", "", member(name))
+			}
+			d.policies["counters-rollup"].Bindings = nil
+		}},
+		{"public, with tokens", Target{}, func(t *testing.T, d *deployment) {
+			for _, f := range d.functions[:3] {
+				f.ServiceConfig.EnvironmentVariables["AUTH"] = "firebase"
+			}
+			d.policies["counters-increment"] = &run.GoogleIamV1Policy{Bindings: []*run.GoogleIamV1Binding{{Role: "roles/run.invoker", Members: []string{"allUsers"}}}}
+		}},
+		{"settings that are written differently", Target{}, func(t *testing.T, d *deployment) {
+			d.env("counters-increment", "CACHE_TTL", "1m")
+			delete(d.function("counters-rollup").ServiceConfig.EnvironmentVariables, "CACHE_TTL")
+			delete(d.function("counters-rollup").ServiceConfig.EnvironmentVariables, "GOOGLE_CLOUD_PROJECT")
+		}},
+		{"a TTL policy in the making", Target{}, func(t *testing.T, d *deployment) {
+			d.fields["counter_requests.expire_at"].TtlConfig.State = adminpb.Field_TtlConfig_CREATING
+		}},
+		{"a job that calls some counters by name", Target{}, func(t *testing.T, d *deployment) {
+			d.jobs[0].Name += "-hot"
+			d.jobs[0].HttpTarget.Uri += "?counter=visits"
+		}},
+		{"an event on its way", Target{}, func(t *testing.T, d *deployment) { d.add(t, "visits", 3) }},
+		{"no counters", Target{}, func(t *testing.T, d *deployment) {
+			if err := d.counter(t, "visits").Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"what is left of a counter that was deleted by hand", Target{}, func(t *testing.T, d *deployment) { d.remove(t, "counters/visits") }},
+		{"a deletion under way", Target{}, func(t *testing.T, d *deployment) {
+			d.set(t, "counters/visits", map[string]any{"deleting": true, "total": 1})
+		}},
+		{"a counter beyond those that are read", Target{Counters: 1}, func(t *testing.T, d *deployment) {
+			d.set(t, "counters/zebra", map[string]any{"num_shards": 2})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t)
+			c.do(t, d)
+			read, found := d.read(t, c.target)
+			for _, f := range found {
+				t.Errorf("found %s: %s: %s", f.Name, f.Subject, f.Seen)
+			}
+			if len(read.NotChecked) > 0 {
+				t.Errorf("not checked: %v", read.NotChecked)
+			}
+			if len(read.Functions.all()) != 3 || read.Access == nil || read.Scheduler == nil || len(read.Runtimes) == 0 || len(read.Fields) != 5 {
+				t.Errorf("not everything was read: %+v", read)
+			}
+		})
+	}
+}
+
+// The settings of an explicit target are held against the functions'.
+func TestTargetIsHeldAgainstTheFunctions(t *testing.T) {
+	t.Parallel()
+	_, found := newDeployment(t).read(t, Target{Collection: "likes"})
+	layout := 0
+	for _, f := range found {
+		if f.Name == "layout-differs" {
+			layout++
+		}
+	}
+	if layout != 3 {
+		t.Errorf("of three functions with another collection %d were found: %v", layout, found)
+	}
+}
+
+// Which counters are read is said.
+func TestCountersAreBounded(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	for _, id := range []string{"a", "b", "c"} {
+		if err := d.counter(t, id).Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		limit, read int
+		more        bool
+	}{{2, 2, true}, {4, 4, false}, {9, 4, false}} {
+		got, _ := d.read(t, Target{Counters: c.limit})
+		if len(got.Counters.Read) != c.read || got.Counters.More != c.more {
+			t.Errorf("of 4 counters, at most %d: %d were read, more: %v", c.limit, len(got.Counters.Read), got.Counters.More)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/internal/conn"
+)
+
+// Reader reads deployments. Its fields are options for the clients of the APIs that it reads; none are needed where the
+// default credentials are those to read with.
+type Reader struct {
+	Functions []option.ClientOption // Cloud Functions, gRPC
+	Run       []option.ClientOption // Cloud Run, REST
+	Projects  []option.ClientOption // Resource Manager, REST
+	Admin     []option.ClientOption // Firestore's administration, gRPC
+	Scheduler []option.ClientOption // Cloud Scheduler, REST
+	Firestore []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
+
+	// CountersOnly leaves everything but the counters out: an emulator has nothing else.
+	CountersOnly bool
+
+	// Progress is told what is being read, when it is set.
+	Progress func(what string)
+}
+
+// patience is how long one API may take to answer.
+const patience = 30 * time.Second
+
+// Read reads a deployment. What can't be read is in NotChecked of the result. Errors: no project is given and none is
+// found, nothing at all could be read, or the context's.
+func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
+	if t.Project == "" {
+		project, err := r.detect(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("which project? Name it with --project: %w", err)
+		}
+		t.Project = project
+	}
+	d := &Deployment{Target: t, Fields: map[FieldName]*Field{}}
+	if r.CountersOnly {
+		d.NotChecked = append(d.NotChecked, NotChecked{Part: "functions, access, indexes and Scheduler", Why: "an emulator has none"})
+	} else {
+		r.read(ctx, d, "functions", r.functions)
+		r.read(ctx, d, "who may call the functions", r.invokers)
+		r.read(ctx, d, "who may do what in the project", r.access)
+	}
+	d.Target = t.resolve(d.Functions)
+	if !r.CountersOnly {
+		r.read(ctx, d, "database", r.database)
+		r.read(ctx, d, "Scheduler jobs", r.jobs)
+	}
+	r.read(ctx, d, "counters", r.counters)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if d.Functions == nil && d.Access == nil && d.Database == nil && d.Scheduler == nil && d.Counters == nil {
+		var why []error
+		for _, n := range d.NotChecked {
+			why = append(why, errors.New(strings.TrimSuffix(n.Part+": "+n.Why+"; "+n.Fix, "; ")))
+		}
+		return nil, fmt.Errorf("nothing of project %s can be read:\n%w", t.Project, errors.Join(why...))
+	}
+	return d, nil
+}
+
+func (r *Reader) read(ctx context.Context, d *Deployment, what string, read func(context.Context, *Deployment) error) {
+	if r.Progress != nil {
+		r.Progress(what)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := read(ctx, d); err != nil {
+		var u *unread
+		if !errors.As(err, &u) {
+			u = &unread{part: what, err: err}
+		}
+		d.NotChecked = append(d.NotChecked, u.notChecked(d.Target.Project))
+	}
+}
+
+// detect finds the project that the credentials are of.
+func (r *Reader) detect(ctx context.Context) (string, error) {
+	db, err := conn.Open(ctx, "", "", r.Firestore...)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	return projectOf(db.Name), nil
+}

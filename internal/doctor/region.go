@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// multiRegions are the regions inside of Firestore's multi-regions, the one to run in first.
+var multiRegions = map[string][]string{
+	"nam5": {"us-central1"},
+	"nam7": {"us-central1", "us-east4"},
+	"eur3": {"europe-west4", "europe-west1"},
+}
+
+// regionsNear are the regions whose functions are at home in a database of that location; the location itself when it
+// is a region.
+func regionsNear(location string) []string {
+	if near, ok := multiRegions[location]; ok {
+		return near
+	}
+	return []string{location}
+}
+
+// location is the database's, or what comes nearest to it of what is known.
+func (d *Deployment) location() string {
+	if d.Database != nil && d.Database.Location != "" {
+		return d.Database.Location
+	}
+	if d.Target.Location != "" {
+		return d.Target.Location
+	}
+	if f := d.Functions; f != nil && f.Rollup != nil && f.Rollup.Trigger != nil && f.Rollup.Trigger.Region != "" {
+		return f.Rollup.Trigger.Region
+	}
+	if there := d.Functions.all(); len(there) > 0 {
+		return there[0].Region
+	}
+	return "LOCATION" // to be filled in
+}
+
+// region is where the functions are, as far as that is known; empty when it isn't.
+func (d *Deployment) region() string {
+	if there := d.Functions.all(); len(there) > 0 {
+		return there[len(there)-1].Region // Reconcile's, which the Scheduler job is beside
+	}
+	if d.Target.Location != "" {
+		return regionsNear(d.Target.Location)[0]
+	}
+	return ""
+}
+
+func (f *findings) regions(d *Deployment) {
+	if d.Database == nil || d.Database.Location == "" {
+		return
+	}
+	location := d.Database.Location
+	near := regionsNear(location)
+	for _, function := range d.Functions.all() {
+		// For a multi-region some of Google's pages name the multi-region and some a region inside of it. Where the
+		// platform has taken either, it works.
+		if t := function.Trigger; t != nil && t.Region != "" && t.Region != location && !slices.Contains(near, t.Region) {
+			f.add("trigger-region", function.Name, fmt.Sprintf("the trigger is in %s, the database in %s", t.Region, location), d.recreate(function))
+		}
+		if !slices.Contains(near, function.Region) {
+			f.add("function-region", function.Name, fmt.Sprintf("it runs in %s, the database is in %s", function.Region, place(location, near)), d.move(function))
+		}
+	}
+}
+
+func place(location string, near []string) string {
+	if near[0] == location {
+		return location
+	}
+	return location + ", near " + strings.Join(near, " and ")
+}
+
+// move deploys everything next to the database, and then takes the function away where it was.
+func (d *Deployment) move(f *Function) string {
+	return lines(d.script(f.Env, ""), d.remove(f))
+}

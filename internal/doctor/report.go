@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Report is what doctor says of a deployment.
+type Report struct {
+	Project    string       `json:"project"`
+	Database   string       `json:"database"`
+	Collection string       `json:"collection"`
+	Functions  []string     `json:"functions"` // those that were checked
+	Counters   int          `json:"counters"`  // how many were checked
+	More       bool         `json:"more"`      // whether there are others
+	Errors     int          `json:"errors"`
+	Findings   []Finding    `json:"findings"` // the worst first
+	NotChecked []NotChecked `json:"not_checked"`
+}
+
+// NewReport is the report of a deployment and what [Check] found of it.
+func NewReport(d *Deployment, found []Finding) Report {
+	r := Report{
+		Project: d.Target.Project, Database: d.Target.Database, Collection: d.Target.Collection,
+		Functions: []string{}, Errors: Errors(found), Findings: append([]Finding{}, found...), NotChecked: append([]NotChecked{}, d.NotChecked...),
+	}
+	for _, f := range d.Functions.all() {
+		r.Functions = append(r.Functions, f.Name)
+	}
+	if d.Counters != nil {
+		r.Counters, r.More = len(d.Counters.Read), d.Counters.More
+	}
+	return r
+}
+
+// WriteTo writes the report to be read: the findings by severity, what all of a name have in common once, and the
+// command beneath each.
+func (r Report) WriteTo(w io.Writer) (int64, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Project %s, database %s, collection %s\n", r.Project, r.Database, r.Collection)
+	for _, severity := range severities {
+		r.section(&b, severity)
+	}
+	if len(r.NotChecked) > 0 {
+		b.WriteString("\nNOT CHECKED\n")
+		for _, n := range r.NotChecked {
+			fmt.Fprintf(&b, "\n  %s: %s\n", n.Part, n.Why)
+			command(&b, n.Fix)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", r.summary())
+	n, err := io.WriteString(w, b.String())
+	return int64(n), err
+}
+
+func (r Report) section(b *strings.Builder, severity Severity) {
+	heading := strings.ToUpper(string(severity))
+	var names []string
+	byName := map[string][]Finding{} // :: name → its findings
+	for _, f := range r.Findings {
+		if f.Severity != severity {
+			continue
+		}
+		if byName[f.Name] == nil {
+			names = append(names, f.Name)
+		}
+		byName[f.Name] = append(byName[f.Name], f)
+	}
+	for _, name := range names {
+		fmt.Fprintf(b, "\n%s  %s\n", heading, name)
+		fmt.Fprintln(b, wrap(byName[name][0].Means, "  "))
+		for _, f := range byName[name] {
+			fmt.Fprintf(b, "\n  %s: %s\n", f.Subject, f.Seen)
+			command(b, f.Fix)
+		}
+	}
+}
+
+func command(b *strings.Builder, lines string) {
+	if lines == "" {
+		return
+	}
+	for l := range strings.SplitSeq(lines, "\n") {
+		fmt.Fprintf(b, "    $ %s\n", l) // in one piece, so that it can be pasted
+	}
+}
+
+func (r Report) summary() string {
+	counters := fmt.Sprintf("%d counters", r.Counters)
+	if r.More {
+		counters = fmt.Sprintf("the first %d counters (--counters N checks more)", r.Counters)
+	}
+	s := fmt.Sprintf("Checked %d functions and %s: %d errors, %d other findings", len(r.Functions), counters, r.Errors, len(r.Findings)-r.Errors)
+	if len(r.NotChecked) > 0 {
+		s += fmt.Sprintf(", %d parts not checked", len(r.NotChecked))
+	}
+	s += "."
+	if len(r.Findings) > 0 {
+		s += "\nA deployment of terraform's is mended by its variables and terraform apply: what gcloud changes, it changes back."
+	}
+	return s
+}
+
+// wrap breaks a text into lines of at most 100 characters.
+func wrap(text, indent string) string {
+	var b strings.Builder
+	width := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			b.WriteString(indent)
+		case width+len(word)+1 > 100:
+			b.WriteString("\n" + indent)
+			width = 0
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		width += len(word) + 1
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package doctor
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	delete(d.fields, "counters.updated_at")
+	d.fields["counter_requests.expire_at"].TtlConfig = nil
+	for _, name := range []string{"counters-increment", "counters-rollup"} {
+		d.function(name).ServiceConfig.MaxInstanceRequestConcurrency = 1
+	}
+	d.refused["cloudscheduler.jobs.list"] = codes.PermissionDenied
+	read, found := d.read(t, Target{})
+	report := NewReport(read, found)
+
+	var text bytes.Buffer
+	if _, err := report.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	rest := text.String()
+	for _, want := range []string{ // in this order
+		"Project my-project, database (default), collection counters\n",
+		"\nERROR  concurrency-one\n  An instance takes one request at a time",
+		"\n\n  counters-increment: an instance takes 1 requests at a time, and should take 500\n    $ gcloud functions deploy counters-increment ",
+		"\n\n  counters-rollup: an instance takes 1 requests at a time, and should take 1000\n    $ gcloud functions deploy counters-rollup ",
+		"\nWARNING  ttl-missing\n",
+		"\nINFO  timestamp-indexed\n",
+		"\nNOT CHECKED\n\n  Scheduler jobs: it takes the permission cloudscheduler.jobs.list",
+		"\n    $ gcloud projects add-iam-policy-binding my-project --role=roles/cloudscheduler.viewer ",
+		"\nChecked 3 functions and 1 counters: 2 errors, 2 other findings, 1 parts not checked.\n",
+	} {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			t.Fatalf("want %q in:\n%s", want, rest)
+		}
+		rest = after
+	}
+	if n := strings.Count(text.String(), "ERROR"); n != 1 {
+		t.Errorf("what the two errors mean is said %d times", n)
+	}
+	for l := range strings.SplitSeq(text.String(), "\n") {
+		if len(l) > 110 && !strings.HasPrefix(l, "    $ ") && !strings.HasPrefix(l, "  Scheduler jobs") && !strings.HasPrefix(l, "A deployment") {
+			t.Errorf("a line of %d characters: %s", len(l), l)
+		}
+	}
+
+	encoded, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded struct {
+		Errors   int `json:"errors"`
+		Findings []struct{ Name, Severity, Subject, Seen, Means, Fix string }
+		Not      []struct{ Part, Why, Fix string } `json:"not_checked"`
+	}
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	if decoded.Errors != 2 || len(decoded.Findings) != 4 || decoded.Findings[0].Severity != "error" || decoded.Findings[3].Severity != "info" || len(decoded.Not) != 1 {
+		t.Errorf("as JSON: %s", encoded)
+	}
+}
+
+// Without findings the lists are empty and not null.
+func TestReportOfNothing(t *testing.T) {
+	t.Parallel()
+	encoded, err := json.Marshal(NewReport(&Deployment{}, nil))
+	if err != nil || strings.Contains(string(encoded), "null") {
+		t.Errorf("%s, %v", encoded, err)
+	}
+}

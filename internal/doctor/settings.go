@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/firestore-counters/counters/functions"
+)
+
+// What the settings that say where the counters are hold when nobody sets them.
+const (
+	defaultDatabase   = "(default)"
+	defaultCollection = "counters"
+	defaultCountField = "count"
+)
+
+// setting is one setting of a function.
+type setting struct {
+	name           string
+	raw, byDefault string // as written in the environment
+	value          string // as the function understands it: 60s and 1m are the same
+}
+
+// settingsOf are all settings that a function takes from an environment.
+func settingsOf(env map[string]string) []setting {
+	parsed, err := parse(env)
+	value := reflect.ValueOf(parsed)
+	var all []setting
+	for i := range value.NumField() {
+		tag := value.Type().Field(i).Tag
+		s := setting{name: tag.Get("env"), byDefault: tag.Get("envDefault")}
+		s.raw = s.byDefault
+		if raw, ok := env[s.name]; ok {
+			s.raw = raw
+		}
+		s.value = s.raw
+		if err == nil {
+			s.value = fmt.Sprint(value.Field(i).Interface())
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func parse(env map[string]string) (functions.Settings, error) {
+	var environ []string
+	for name, value := range env {
+		environ = append(environ, name+"="+value)
+	}
+	return functions.ParseSettings(environ)
+}
+
+// layoutSettings say which documents the functions look at.
+var layoutSettings = map[string]func(Target) string{
+	"GOOGLE_CLOUD_PROJECT": func(t Target) string { return t.Project },
+	"DATABASE":             func(t Target) string { return t.Database },
+	"COLLECTION":           func(t Target) string { return t.Collection },
+	"COUNT_FIELD":          func(t Target) string { return t.CountField },
+}
+
+// resolve fills in where the counters are: what the functions say, Rollup first, as it is the one that writes totals.
+func (t Target) resolve(f *Functions) Target {
+	t.Prefix = cmp.Or(t.Prefix, "counters")
+	if f != nil {
+		for _, function := range []*Function{f.Rollup, f.Increment, f.Reconcile} {
+			if function == nil {
+				continue
+			}
+			t.Database = cmp.Or(t.Database, function.Env["DATABASE"], defaultDatabase)
+			t.Collection = cmp.Or(t.Collection, function.Env["COLLECTION"], defaultCollection)
+			t.CountField = cmp.Or(t.CountField, function.Env["COUNT_FIELD"], defaultCountField)
+		}
+	}
+	t.Database = cmp.Or(t.Database, defaultDatabase)
+	t.Collection = cmp.Or(t.Collection, defaultCollection)
+	t.CountField = cmp.Or(t.CountField, defaultCountField)
+	return t
+}
+
+func (f *findings) settings(d *Deployment) {
+	there := d.Functions.all()
+	var valid []*Function
+	for _, function := range there {
+		if _, err := parse(function.Env); err != nil {
+			f.add("settings-invalid", function.Name, err.Error(), d.mendSettings(function))
+			continue
+		}
+		valid = append(valid, function)
+	}
+	if len(valid) == 0 {
+		return
+	}
+	columns := make([][]setting, len(valid))
+	for i, function := range valid {
+		columns[i] = settingsOf(function.Env)
+	}
+	for row := range columns[0] {
+		name := columns[0][row].name
+		if of, ok := layoutSettings[name]; ok {
+			want := of(d.Target)
+			for i, function := range valid {
+				got := columns[i][row].value
+				if name == "GOOGLE_CLOUD_PROJECT" && got == "" {
+					continue // the project that it runs in
+				}
+				if got != want {
+					f.add("layout-differs", function.Name, fmt.Sprintf("%s is %s, where %s is expected", name, got, want), d.setEnv(function, name, want))
+				}
+			}
+			continue
+		}
+		f.compare(d, valid, columns, row)
+	}
+}
+
+// compare looks at one setting of all functions. Where they differ, the function that works with the setting is right.
+func (f *findings) compare(d *Deployment, valid []*Function, columns [][]setting, row int) {
+	name := columns[0][row].name
+	right := 0
+	for i, function := range valid {
+		if strings.HasPrefix(name, strings.ToUpper(function.EntryPoint)+"_") {
+			right = i
+		}
+	}
+	var seen, fixes []string
+	for i, function := range valid {
+		seen = append(seen, fmt.Sprintf("%q on %s", columns[i][row].raw, function.Name))
+		if columns[i][row].value != columns[right][row].value {
+			fixes = append(fixes, d.setEnv(function, name, columns[right][row].raw))
+		}
+	}
+	if len(fixes) > 0 {
+		f.add("settings-differ", name, strings.Join(seen, ", "), lines(fixes...))
+	}
+}
+
+// mendSettings puts every setting that stops a function from starting back to its default.
+func (d *Deployment) mendSettings(f *Function) string {
+	var bad []string
+	for _, s := range settingsOf(f.Env) {
+		if _, err := parse(map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}); err != nil {
+			bad = append(bad, s.name)
+		}
+	}
+	if len(bad) == 0 { // each is right by itself: AUTH=appcheck needs the project's number
+		return d.redeploy(f) + ` --update-env-vars="PROJECT_NUMBER=` + d.number() + `"`
+	}
+	return d.redeploy(f, "--remove-env-vars="+strings.Join(bad, ","))
+}

@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+// What may not be read is listed with what would let it, and the rest is checked: in each deployment something else is
+// wrong as well, and is found.
+func TestNotChecked(t *testing.T) {
+	t.Parallel()
+	noTTL := func(d *deployment) string {
+		d.fields["counter_requests.expire_at"].TtlConfig = nil
+		return "ttl-missing"
+	}
+	oneAtATime := func(d *deployment) string {
+		d.function("counters-rollup").ServiceConfig.MaxInstanceRequestConcurrency = 1
+		return "concurrency-one"
+	}
+	for _, c := range []struct {
+		name   string
+		refuse func(*deployment)
+		wrong  func(*deployment) string
+		part   string
+		why    string
+		fix    string
+	}{
+		{"functions", func(d *deployment) { d.refused["cloudfunctions.functions.list"] = codes.PermissionDenied }, noTTL,
+			"functions", "cloudfunctions.functions.list, which roles/cloudfunctions.viewer has", "--role=roles/cloudfunctions.viewer"},
+		{"functions' API", func(d *deployment) { d.disabled["cloudfunctions.googleapis.com"] = true }, noTTL,
+			"functions", "cloudfunctions.googleapis.com is turned off", "gcloud services enable cloudfunctions.googleapis.com --project=my-project"},
+		{"some regions", func(d *deployment) { d.unreachable = []string{"projects/my-project/locations/us-west4"} }, oneAtATime,
+			"functions in projects/my-project/locations/us-west4", "again later", ""},
+		{"runtimes", func(d *deployment) { d.refused["cloudfunctions.runtimes.list"] = codes.PermissionDenied }, oneAtATime,
+			"when the runtimes end", "cloudfunctions.runtimes.list", "--role=roles/cloudfunctions.viewer"},
+		{"Cloud Run's policies", func(d *deployment) { d.refused["run.services.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
+			"who may call the functions", "run.services.getIamPolicy, which roles/run.viewer has", "--role=roles/run.viewer"},
+		{"Cloud Run's services", func(d *deployment) { d.refused["run.services.get"] = codes.PermissionDenied }, oneAtATime,
+			"who may call the functions", "run.services.get, which roles/run.viewer has", "--role=roles/run.viewer"},
+		{"Cloud Run is gone", func(d *deployment) { d.refused["run.services.getIamPolicy"] = codes.NotFound }, oneAtATime,
+			"who may call the functions", "it is not there", ""},
+		{"Cloud Run's API", func(d *deployment) { d.disabled["run.googleapis.com"] = true }, oneAtATime,
+			"who may call the functions", "run.googleapis.com is turned off", "gcloud services enable run.googleapis.com"},
+		{"project", func(d *deployment) { d.refused["resourcemanager.projects.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
+			"who may do what in the project", "resourcemanager.projects.getIamPolicy, which roles/iam.securityReviewer has", "--role=roles/iam.securityReviewer"},
+		{"project, and no role on the function", func(d *deployment) {
+			d.refused["resourcemanager.projects.getIamPolicy"] = codes.PermissionDenied
+		}, func(d *deployment) string {
+			d.policies["counters-rollup"].Bindings = nil
+			return "account-role-unclear"
+		},
+			"who may do what in the project", "resourcemanager.projects.getIamPolicy", "--role=roles/iam.securityReviewer"},
+		{"credentials have expired", func(d *deployment) { d.refused["resourcemanager.projects.getIamPolicy"] = codes.Unauthenticated }, oneAtATime,
+			"who may do what in the project", "expired", "gcloud auth application-default login"},
+		{"database", func(d *deployment) { d.refused["datastore.databases.getMetadata"] = codes.PermissionDenied }, noTTL,
+			"database", "datastore.databases.getMetadata, which roles/datastore.viewer has", "--role=roles/datastore.viewer"},
+		{"fields", func(d *deployment) { d.refused["datastore.indexes.get"] = codes.PermissionDenied }, oneAtATime,
+			"TTL policy and indexes", "datastore.indexes.get, which roles/datastore.viewer has", "--role=roles/datastore.viewer"},
+		{"Firestore's API", func(d *deployment) { d.disabled["firestore.googleapis.com"] = true }, oneAtATime,
+			"database", "firestore.googleapis.com is turned off", "gcloud services enable firestore.googleapis.com"},
+		{"Scheduler", func(d *deployment) { d.refused["cloudscheduler.jobs.list"] = codes.PermissionDenied }, oneAtATime,
+			"Scheduler jobs", "cloudscheduler.jobs.list, which roles/cloudscheduler.viewer has", "--role=roles/cloudscheduler.viewer"},
+		{"Scheduler's API", func(d *deployment) { d.disabled["cloudscheduler.googleapis.com"] = true }, oneAtATime,
+			"Scheduler jobs", "cloudscheduler.googleapis.com is turned off", "gcloud services enable cloudscheduler.googleapis.com"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t)
+			c.refuse(d)
+			wrong := c.wrong(d)
+			read, found := d.read(t, Target{Location: "nam5"})
+			if len(read.NotChecked) != 1 {
+				t.Fatalf("not checked: %+v, want one part", read.NotChecked)
+			}
+			got := read.NotChecked[0]
+			if got.Part != c.part || !strings.Contains(got.Why, c.why) || !strings.Contains(got.Fix, c.fix) || (c.fix == "") != (got.Fix == "") {
+				t.Errorf("not checked: %+v, want %s: %s, and: %s", got, c.part, c.why, c.fix)
+			}
+			for _, f := range found {
+				if f.Name != wrong {
+					t.Errorf("found %s, of what was not read: %s: %s", f.Name, f.Subject, f.Seen)
+				}
+			}
+			if len(found) != 1 {
+				t.Errorf("%d findings, want %s", len(found), wrong)
+			}
+		})
+	}
+}
+
+// Of counters that may not be read nothing is said.
+func TestCountersNotChecked(t *testing.T) {
+	t.Parallel()
+	c := healthyCloud()
+	c.refused["datastore.entities.list"] = codes.PermissionDenied
+	reader := c.serve(t)
+	read, err := reader.Read(t.Context(), Target{Project: testProject, Counters: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := Check(read, today); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+	if len(read.NotChecked) != 1 || read.NotChecked[0].Part != "counters" ||
+		!strings.Contains(read.NotChecked[0].Why, "datastore.entities.list, which roles/datastore.viewer has") {
+		t.Errorf("not checked: %+v", read.NotChecked)
+	}
+}
+
+// A reader that may read nothing says so, instead of finding nothing.
+func TestNothingCanBeRead(t *testing.T) {
+	t.Parallel()
+	c := healthyCloud()
+	for _, permission := range []string{
+		"cloudfunctions.functions.list", "resourcemanager.projects.getIamPolicy", "datastore.databases.getMetadata",
+		"datastore.indexes.get", "cloudscheduler.jobs.list", "datastore.entities.list",
+	} {
+		c.refused[permission] = codes.PermissionDenied
+	}
+	reader := c.serve(t)
+	_, err := reader.Read(t.Context(), Target{Project: testProject, Location: "nam5", Counters: 10})
+	if err == nil || !strings.Contains(err.Error(), "roles/cloudfunctions.viewer") || !strings.Contains(err.Error(), "roles/datastore.viewer") {
+		t.Errorf("error %v, want one that says what is missing", err)
+	}
+}
