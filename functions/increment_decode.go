@@ -102,8 +102,12 @@ func decodeIncrements(body []byte, most int64) ([]shards.Increment, error) {
 			}
 			return err
 		})
-		if err == nil && !named {
+		switch {
+		case err != nil:
+		case !named:
 			err = bad("an increment names no counter; %s", want)
+		case strings.ContainsRune(i.Counter, utf8.RuneError) && !bytes.ContainsRune(body, utf8.RuneError):
+			err = bad("an id is not Unicode") // half a surrogate pair, which encoding/json has replaced
 		}
 		increments = append(increments, i)
 		return err

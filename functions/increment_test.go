@@ -169,6 +169,7 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "too much down", path: "/b", body: `{"by":-1000000001}`, status: 400},
 		{name: "beyond int64", path: "/b", body: `{"by":9223372036854775808}`, status: 400},
 		{name: "body not UTF-8", path: "/", body: "{\"increments\":[{\"counter\":\"\xff\"}]}", status: 400},
+		{name: "half a surrogate pair", path: "/", body: `{"increments":[{"counter":"\ud800"}]}`, status: 400},
 		{name: "empty key", path: "/b", header: []string{"Idempotency-Key", ""}, status: 400},
 		{name: "two keys", path: "/b", header: []string{"Idempotency-Key", "1", "Idempotency-Key", "2"}, status: 400},
 		{name: "long key", path: "/b", header: []string{"Idempotency-Key", strings.Repeat("k", 256)}, status: 400},

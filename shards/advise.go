@@ -28,11 +28,12 @@ type Advice struct {
 // now and then has two writes to take at once, and at full load there is always one that falls behind.
 const spare = 2
 
-// AdviseBatched is what the load asks for when all increments go through this package: an instance sends at most one
-// commit at a time, whatever the number of increments. Errors: [ErrInvalidLoad].
+// AdviseBatched is what the load asks for when all increments go through this package, whose instances have one commit
+// of a counter in flight, or up to four once 64 increments wait. Errors: [ErrInvalidLoad].
 func (l Load) AdviseBatched() (Advice, error) {
 	l = l.withDefaults()
-	return l.advise(min(l.Peak, float64(l.Instances)/l.Latency.Seconds()))
+	single := float64(l.Instances) / l.Latency.Seconds() // one commit after the other
+	return l.advise(min(l.Peak, max(single, min(l.Peak/manyWaiting, maxFlights*single))))
 }
 
 // AdviseUnbatched is what the load asks for when every increment is a write of its own, as those of public clients are.

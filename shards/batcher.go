@@ -16,22 +16,33 @@ type limits struct {
 	waiting   int // for a batch, in all lanes
 }
 
-// batcher gathers additions while others are on their way. Each lane, which is a counter or [manyCounters], has one
-// batch in flight at a time: two would halve the wait of whoever comes in between, and double the number of commits,
-// which are what is billed.
+// A lane has one batch in flight as long as few additions wait: a second one would halve the wait of whoever comes in
+// between, and double the number of commits, which are what is billed. Once many wait, another commit costs next to
+// nothing for each of them, and so does not wait for the one before.
+const (
+	manyWaiting = 64
+	maxFlights  = 4 // of a lane
+)
+
+// batcher gathers additions while others are on their way.
 type batcher struct {
 	limits limits
 	fly    func(*batch) // gives each addition of the batch its outcome
 
 	mu      sync.Mutex
-	lanes   map[string][]*addition // :: lane with a batch in flight → what waits for it to land, oldest first
-	waiting int                    // in all lanes
+	lanes   map[string]*lane // :: counter or manyCounters → its lane, while it has a batch in flight
+	waiting int              // additions, in all lanes
 	closed  bool
-	flights sync.WaitGroup // one per lane
+	flights sync.WaitGroup // of all lanes
+}
+
+type lane struct {
+	queue   []*addition // what waits, oldest first
+	flights int         // batches in flight, 1 or more
 }
 
 func newBatcher(l limits, fly func(*batch)) *batcher {
-	return &batcher{limits: l, fly: fly, lanes: make(map[string][]*addition)}
+	return &batcher{limits: l, fly: fly, lanes: make(map[string]*lane)}
 }
 
 // add waits for the addition's outcome, or until ctx ends. What ctx ends before its commit has begun is never counted;
@@ -59,58 +70,73 @@ func (b *batcher) add(ctx context.Context, lane string, a *addition) outcome {
 	}
 }
 
-func (b *batcher) enqueue(lane string, a *addition) error {
+func (b *batcher) enqueue(name string, a *addition) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return ErrClosed
 	}
-	queue, flying := b.lanes[lane]
-	if !flying {
-		b.lanes[lane] = nil
-		first, _ := takeBatch([]*addition{a}, b.limits.additions)
-		b.flights.Go(func() { b.run(lane, first) })
-		return nil
-	}
-	if b.waiting >= b.limits.waiting {
+	l := b.lanes[name]
+	if l == nil {
+		l = &lane{}
+		b.lanes[name] = l
+	} else if b.waiting >= b.limits.waiting {
 		return fmt.Errorf("%w: %d increments are waiting", ErrBusy, b.waiting)
 	}
 	b.waiting++
-	b.lanes[lane] = append(queue, a)
+	l.queue = append(l.queue, a)
+	if l.flights == 0 || len(l.queue) >= manyWaiting && l.flights < maxFlights {
+		l.flights++
+		first := b.take(l)
+		b.flights.Go(func() { b.run(name, l, first) })
+	}
 	return nil
 }
 
-// run flies a lane's batches, one after the other, until nothing waits.
-func (b *batcher) run(lane string, next *batch) {
+// run flies one batch of a lane after the other, as long as there is enough to do.
+func (b *batcher) run(name string, l *lane, next *batch) {
 	for next != nil {
 		b.fly(next)
-		next = b.take(lane)
+		next = b.landed(name, l)
 	}
 }
 
-func (b *batcher) take(lane string) *batch {
+// landed returns the next batch after one has landed, or nil when what waits, if anything, can wait for the lane's other
+// flights.
+func (b *batcher) landed(name string, l *lane) *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	queue := b.lanes[lane]
-	if len(queue) == 0 {
-		delete(b.lanes, lane)
-		return nil
+	switch {
+	case len(l.queue) >= manyWaiting || len(l.queue) > 0 && l.flights == 1:
+		return b.take(l)
+	case l.flights == 1:
+		delete(b.lanes, name)
 	}
-	next, left := takeBatch(queue, b.limits.additions)
-	b.lanes[lane] = left
+	l.flights--
+	return nil
+}
+
+// take takes the next batch off a lane's queue.
+func (b *batcher) take(l *lane) *batch {
+	var next *batch
+	next, l.queue = takeBatch(l.queue, b.limits.additions)
 	b.waiting -= len(next.additions)
 	return next
 }
 
 // withdraw takes an addition back that is still waiting.
-func (b *batcher) withdraw(lane string, a *addition) bool {
+func (b *batcher) withdraw(name string, a *addition) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := slices.Index(b.lanes[lane], a)
+	l := b.lanes[name]
+	if l == nil {
+		return false
+	}
+	at := slices.Index(l.queue, a)
 	if at < 0 {
 		return false
 	}
-	b.lanes[lane] = slices.Delete(b.lanes[lane], at, at+1)
+	l.queue = slices.Delete(l.queue, at, at+1)
 	b.waiting--
 	return true
 }

@@ -149,6 +149,31 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
+// A counter that is deleted between a commit, whose answer is lost, and the next one: the increment was counted, and that
+// is the answer.
+func TestDeletedInDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	counter := w.counter(t, client, "a", 2)
+	var commits atomic.Int64
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if !addsToShard(req) {
+			return emulator.Verdict{}
+		}
+		if commits.Add(1) == 1 {
+			return emulator.Verdict{After: unavailable}
+		}
+		if err := handle(t, client, "a").Delete(t.Context()); err != nil && !errors.Is(err, shards.ErrNotFound) {
+			t.Error(err)
+		}
+		return emulator.Verdict{}
+	})
+	if err := counter.Add(t.Context(), 1); err != nil {
+		t.Errorf("add: %v; want none, it was counted", err)
+	}
+}
+
 // A process that dies after its commit leaves the marker of the key: whoever repeats the request finds it.
 func TestCrashAfterCommit(t *testing.T) {
 	t.Parallel()

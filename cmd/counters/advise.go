@@ -46,15 +46,15 @@ the increment function, and when clients write to the shards themselves. Nothing
 
 func explain(w io.Writer, load shards.Load, batched, unbatched shards.Advice) error {
 	_, err := fmt.Fprintf(w, `Through the increment function: %s
-  Increments that come together share a commit, and each instance has one commit of a counter in
-  flight. With %d of them at %v a commit that is at most %.4g commits a second; here, %.4g.
+  Increments that come together share a commit, and an instance has one commit of a counter in
+  flight, or up to four once 64 increments wait: %.4g commits a second, with %d instance(s) at %v a commit.
 When clients write to the shards themselves: %s
   Every increment is a write of its own: %.4g a second.
 
 A shard is reckoned with a sustained %.4g writes a second, and the shards with twice what they get:
 they are picked at random, and at full load some are always behind. Bursts of seconds do no harm.
 `,
-		inWords(batched), load.Instances, load.Latency, float64(load.Instances)/load.Latency.Seconds(), batched.Commits,
+		inWords(batched), batched.Commits, load.Instances, load.Latency,
 		inWords(unbatched), unbatched.Commits, load.PerShard)
 	return err
 }

@@ -15,12 +15,12 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
 		SilenceErrors: true, // run prints them.
 	}
-	root.AddCommand(newDevCommand())
+	root.AddCommand(newDevCommand(), newBenchCommand())
 	var t target
 	for _, cmd := range []*cobra.Command{
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
 		newResetCommand(&t), newRebaseCommand(&t), newResizeCommand(&t), newDeleteCommand(&t), newListCommand(&t),
-		newReconcileCommand(&t),
+		newReconcileCommand(&t), newDoctorCommand(&t),
 	} {
 		t.addFlags(cmd.Flags())
 		root.AddCommand(cmd)

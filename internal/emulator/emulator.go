@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/internal/emulator/engine"
+	"github.com/firestore-counters/counters/internal/emulator/web"
 )
 
 // Options configures a Server; the zero value is a quiet, faultless server.
@@ -41,6 +42,7 @@ type Server struct {
 	engine      *engine.Engine
 	log         *slog.Logger
 	grpc        *grpc.Server
+	web         *web.Handler
 	faults      faults
 	interceptor atomic.Pointer[Interceptor]
 
@@ -70,8 +72,10 @@ func New(opts Options) *Server {
 		httpConns: newConnQueue(),
 		unknown:   make(map[net.Conn]struct{}),
 	}
+	service := &service{server: s, engine: s.engine}
+	s.web = web.New(web.Config{Service: service, Clear: s.engine.Clear, Reset: s.engine.Reset, Logger: log})
 	s.http = &http.Server{
-		Handler:           s.handler(),
+		Handler:           s.web,
 		ReadHeaderTimeout: sniffTimeout,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
@@ -80,7 +84,7 @@ func New(opts Options) *Server {
 		grpc.MaxSendMsgSize(maxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 	)
-	firestorepb.RegisterFirestoreServer(s.grpc, &service{server: s, engine: s.engine})
+	firestorepb.RegisterFirestoreServer(s.grpc, service)
 	s.SetFaults(opts.Faults)
 	return s
 }
@@ -142,6 +146,7 @@ func (s *Server) Close() {
 	s.engine.Close()
 	s.grpc.Stop()
 	s.http.Close()
+	s.web.Close()
 	s.grpcConns.Close() // the servers close them only if they ever served
 	s.httpConns.Close()
 	s.serving.Wait()

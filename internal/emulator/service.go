@@ -100,10 +100,6 @@ func (s *service) RunAggregationQuery(req *firestorepb.RunAggregationQueryReques
 
 // What isn't covered says so, rather than that the method is unknown.
 
-func (s *service) Write(firestorepb.Firestore_WriteServer) error {
-	return status.Error(codes.Unimplemented, "Write streams aren't covered; use Commit.")
-}
-
 func (s *service) PartitionQuery(context.Context, *firestorepb.PartitionQueryRequest) (*firestorepb.PartitionQueryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "PartitionQuery isn't covered; use RunQuery.")
 }

@@ -43,10 +43,20 @@ func Start(t testing.TB, opts emulator.Options) *Instance {
 // Conn connects to the server as an administrator; the connection is closed when the test has ended.
 func (i *Instance) Conn(t testing.TB) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(i.Addr,
+	return i.connect(t, grpc.WithPerRPCCredentials(owner{}))
+}
+
+// AnonymousConn connects to the server as anybody, as a browser does.
+func (i *Instance) AnonymousConn(t testing.TB) *grpc.ClientConn {
+	t.Helper()
+	return i.connect(t)
+}
+
+func (i *Instance) connect(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(i.Addr, append(opts,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithPerRPCCredentials(owner{}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))...)
 	if err != nil {
 		t.Fatalf("connect to %s: %v", i.Addr, err)
 	}

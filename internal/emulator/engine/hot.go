@@ -79,6 +79,9 @@ func (h *hotDocuments) reserve(now time.Time, rate float64, ops []operation) (de
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range ops {
+		if ops[i].verify {
+			continue
+		}
 		// A bucket that is to drain at time d has room for one more at d - (burst-1) intervals. (One that isn't there
 		// has drained; the zero time's distance from now would be out of range.)
 		if drains, ok := h.free[ops[i].name]; ok {
@@ -94,6 +97,9 @@ func (h *hotDocuments) reserve(now time.Time, rate float64, ops []operation) (de
 	slot := now.Add(delay)
 	after := make(map[string]time.Time, len(ops)) // a document that is written twice in one commit takes one slot
 	for i := range ops {
+		if ops[i].verify {
+			continue
+		}
 		drained := h.free[ops[i].name]
 		if drained.Before(slot) {
 			drained = slot

@@ -17,6 +17,7 @@ type Stats struct {
 	HotWaits    int64 // commits that waited for a slot of a hot document
 	HotRefused  int64 // commits refused, as their wait would have been too long
 	OpenLocks   int   // resources locked or waited for, now
+	Targets     int   // what is being listened to, now: the targets of all listeners
 }
 
 type stats struct {
@@ -37,6 +38,7 @@ func (e *Engine) Stats() Stats {
 	for _, db := range e.databases {
 		db.mu.RLock()
 		out.OpenLocks += len(db.locks.locks)
+		out.Targets += db.listeners.count
 		db.mu.RUnlock()
 	}
 	return out
@@ -51,13 +53,16 @@ func (e *Engine) ResetStats() {
 }
 
 func (s *stats) billWrites(ops []operation) {
-	deletes := 0
+	writes, deletes := 0, 0
 	for i := range ops {
-		if ops[i].remove {
+		switch {
+		case ops[i].remove:
 			deletes++
+		case !ops[i].verify:
+			writes++
 		}
 	}
 	s.commits.Add(1)
 	s.deletes.Add(int64(deletes))
-	s.writes.Add(int64(len(ops) - deletes))
+	s.writes.Add(int64(writes))
 }

@@ -11,6 +11,7 @@ import (
 type operation struct {
 	name       string
 	remove     bool
+	verify     bool // only check the precondition
 	fields     map[string]*pb.Value
 	mask       []fieldPath // nil: replace the document; empty: touch no field
 	transforms []transform
@@ -29,6 +30,9 @@ func parseWrites(database string, writes []*pb.Write) ([]operation, error) {
 		if err := parseWrite(database, w, &ops[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := checkVerifies(ops); err != nil {
+		return nil, err
 	}
 	return ops, checkTransformCount(ops)
 }
@@ -56,7 +60,14 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 			return err
 		}
 	default:
-		return status.Error(codes.Unimplemented, "A write is an update, a delete or a transform; other operations aren't covered.")
+		name, ok := verified(w)
+		if !ok {
+			return status.Error(codes.Unimplemented, "A write is an update, a delete, a transform or a verification; other operations aren't covered.")
+		}
+		op.name, op.verify = name, true
+		if w.CurrentDocument == nil || w.UpdateMask != nil || len(w.UpdateTransforms) > 0 {
+			return invalid("A verification takes a precondition, and nothing else.")
+		}
 	}
 	if err := checkDocument(database, op.name); err != nil {
 		return err

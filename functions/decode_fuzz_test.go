@@ -1,0 +1,135 @@
+package functions
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// What decodeBy takes, encoding/json reads the same way.
+func FuzzDecodeBy(f *testing.F) {
+	for _, body := range []string{``, `{}`, `{"by":5}`, ` {"by" : -2 } `, `{"by":null}`, `{"by":1.0}`, `{"by":1e3}`, `{"by":"5"}`, `{"By":5}`,
+		`{"by":5,"by":6}`, `{"by":5}{}`, `{"by":9223372036854775808}`, `{"b\u0079":7}`, `{"by":[[[[`, "\xff"} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		const most = 1_000_000_000
+		by, err := decodeBy(body, most)
+		if err != nil {
+			if problemOf(err).Status != 400 {
+				t.Errorf("%q: %v is answered %d, want 400", body, err, problemOf(err).Status)
+			}
+			return
+		}
+		if by == 0 || by > most || by < -most {
+			t.Errorf("%q: by is %d", body, by)
+		}
+		want := struct{ By int64 }{By: 1}
+		if len(body) > 0 {
+			if err := json.Unmarshal(body, &want); err != nil {
+				t.Errorf("%q: taken, and not JSON: %v", body, err)
+			}
+		}
+		if by != want.By {
+			t.Errorf("%q: by is %d, want %d", body, by, want.By)
+		}
+	})
+}
+
+func FuzzDecodeIncrements(f *testing.F) {
+	for _, body := range []string{``, `{}`, `{"increments":[]}`, `{"increments":[{"counter":"a","by":1}]}`, `{"increments":[{"counter":"a"},{"counter":"b","by":-5}]}`,
+		`{"increments":[{"by":1}]}`, `{"increments":[{"counter":null}]}`, `{"increments":{}}`, `{"increments":[[]]}`, `{"increments":null}`,
+		`{"increments":[{"counter":"\ud800"}]}`, `{"increments":[{"counter":"a","counter":"b"}]}`} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		const most = 1_000_000_000
+		increments, err := decodeIncrements(body, most)
+		if err != nil {
+			if problemOf(err).Status != 400 {
+				t.Errorf("%q: %v is answered %d, want 400", body, err, problemOf(err).Status)
+			}
+			return
+		}
+		if len(increments) == 0 || len(increments) > shards.MaxIncrements {
+			t.Errorf("%q: %d increments", body, len(increments))
+		}
+		var want struct {
+			Increments []struct {
+				Counter string
+				By      *int64
+			}
+		}
+		if err := json.Unmarshal(body, &want); err != nil || len(want.Increments) != len(increments) {
+			t.Fatalf("%q: %d increments, want %d, %v", body, len(increments), len(want.Increments), err)
+		}
+		for n, i := range increments {
+			by := int64(1)
+			if want.Increments[n].By != nil {
+				by = *want.Increments[n].By
+			}
+			if strings.Contains(i.Counter, "\uFFFD") && !strings.Contains(string(body), "\uFFFD") {
+				t.Errorf("%q: the id %q is not what was asked for", body, i.Counter)
+			}
+			if i.Counter != want.Increments[n].Counter || i.By != by || i.By == 0 || i.By > most || i.By < -most {
+				t.Errorf("%q: %+v, want %+v", body, i, want.Increments[n])
+			}
+		}
+	})
+}
+
+// A valid id comes out of a path as it was put in, and nothing else does.
+func FuzzCounterOf(f *testing.F) {
+	for _, path := range []string{"/", "/a", "/a/b", "/a%2Fb", "/%", "/%zz", "/%252F", "/a%20b", "/日本", "//", "/../a", "/a?counter=b", "/?counter=a%2Fb", "/?a=%zz", "/?a;b"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil || u.Host != "" {
+			return
+		}
+		id, err := counterOf(u)
+		if err != nil {
+			if problemOf(err).Status != 400 {
+				t.Errorf("%q: %v is answered %d, want 400", target, err, problemOf(err).Status)
+			}
+			return
+		}
+		if shards.ValidateID(id) != nil || strings.Contains(target, "?") {
+			return
+		}
+		again, err := url.ParseRequestURI("/" + url.PathEscape(id))
+		if err != nil {
+			t.Fatalf("%q: %v", id, err)
+		}
+		if back, err := counterOf(again); err != nil || back != id {
+			t.Errorf("%q: the id %q came back as %q, %v", target, id, back, err)
+		}
+	})
+}
+
+func FuzzAddressAndKey(f *testing.F) {
+	f.Add("1.1.1.1, 2.2.2.2", "k")
+	f.Add(",", "")
+	f.Fuzz(func(t *testing.T, forwarded, key string) {
+		r := requestWith(forwarded, key)
+		if address := addressOf(r); strings.Contains(address, ",") {
+			t.Errorf("%q: the address is %q", forwarded, address)
+		}
+		if k, err := keyOf(r); err == nil && k.Value != key {
+			t.Errorf("%q: the key is %q", key, k.Value)
+		}
+	})
+}
+
+func requestWith(forwarded, key string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/a", nil)
+	r.Header["X-Forwarded-For"] = []string{forwarded}
+	r.Header["Idempotency-Key"] = []string{key}
+	return r
+}

@@ -1,0 +1,51 @@
+package engine
+
+import "strings"
+
+// Clear deletes everything at and below a resource name: a document, a collection, or the database's documents as a
+// whole. It is one commit, of which listeners are told and functions of OnChange are not, as by the official emulator:
+// the next test is to begin with nothing, not with the events of the last one's end. Open transactions end.
+func (e *Engine) Clear(name string) error {
+	db, err := e.databaseFor(name)
+	if err != nil {
+		return err
+	}
+	path, ok := relative(db.name, name)
+	if !ok {
+		return invalid("%q is no name of documents.", name)
+	}
+	if _, err := checkPath(name, path); err != nil {
+		return err
+	}
+	db.clear(name)
+	return nil
+}
+
+// Reset clears all databases.
+func (e *Engine) Reset() {
+	e.mu.RLock()
+	all := make([]*database, 0, len(e.databases))
+	for _, db := range e.databases {
+		all = append(all, db)
+	}
+	e.mu.RUnlock()
+	for _, db := range all {
+		db.clear(db.root)
+	}
+}
+
+func (db *database) clear(name string) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, tx := range db.transactions.open {
+		db.end(tx)
+	}
+	s := staging{db: db, time: db.commitTime(), silent: true}
+	for _, n := range db.nodes {
+		doc := n.current()
+		if doc != nil && (n.name == name || strings.HasPrefix(n.name, name+"/")) {
+			s.docs = append(s.docs, staged{name: n.name, node: n, before: doc})
+		}
+	}
+	s.publish()
+}

@@ -1,0 +1,362 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/type/latlng"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func stringValue(s string) *pb.Value {
+	return &pb.Value{ValueType: &pb.Value_StringValue{StringValue: s}}
+}
+
+func boolValue(b bool) *pb.Value {
+	return &pb.Value{ValueType: &pb.Value_BooleanValue{BooleanValue: b}}
+}
+
+func referenceValue(name string) *pb.Value {
+	return &pb.Value{ValueType: &pb.Value_ReferenceValue{ReferenceValue: testRoot + "/" + name}}
+}
+
+func mapOf(fields map[string]*pb.Value) *pb.Value {
+	return &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: fields}}}
+}
+
+// Values in their order; those of one line are equal.
+func TestOrderOfValues(t *testing.T) {
+	t.Parallel()
+	bytesValue := func(b ...byte) *pb.Value { return &pb.Value{ValueType: &pb.Value_BytesValue{BytesValue: b}} }
+	timeValue := func(s int64, ns int32) *pb.Value {
+		return &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: &timestamppb.Timestamp{Seconds: s, Nanos: ns}}}
+	}
+	geo := func(lat, lng float64) *pb.Value {
+		return &pb.Value{ValueType: &pb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: lat, Longitude: lng}}}
+	}
+	vector := func(fs ...float64) *pb.Value {
+		var vs []*pb.Value
+		for _, f := range fs {
+			vs = append(vs, doubleValue(f))
+		}
+		return mapOf(map[string]*pb.Value{"__type__": stringValue("__vector__"), "value": arrayValue(vs)})
+	}
+	order := [][]*pb.Value{
+		{nullValue()},
+		{boolValue(false)},
+		{boolValue(true)},
+		{doubleValue(math.NaN()), doubleValue(-math.NaN())},
+		{doubleValue(math.Inf(-1))},
+		{doubleValue(-1e300)},
+		{intValue(math.MinInt64), doubleValue(math.MinInt64)},
+		{intValue(math.MinInt64 + 1)},
+		{intValue(-1), doubleValue(-1)},
+		{doubleValue(-0.5)},
+		{intValue(0), doubleValue(0), doubleValue(math.Copysign(0, -1))},
+		{doubleValue(math.SmallestNonzeroFloat64)},
+		{intValue(1), doubleValue(1)},
+		{doubleValue(1.5)},
+		{intValue(1 << 53), doubleValue(1 << 53)},
+		{intValue(1<<53 + 1)}, // no double is this one
+		{doubleValue(1<<53 + 2), intValue(1<<53 + 2)},
+		{intValue(math.MaxInt64 - 1)},
+		{intValue(math.MaxInt64)},
+		{doubleValue(math.MaxInt64)}, // 2^63
+		{doubleValue(math.Inf(1))},
+		{timeValue(-1, 0)},
+		{timeValue(0, 1000)},
+		{timeValue(1, 0)},
+		{stringValue("")},
+		{stringValue("a")},
+		{stringValue("aa")},
+		{stringValue("b")},
+		{stringValue("\uffff")},
+		{stringValue("\U0001f600")}, // after U+FFFF in UTF-8, before it in UTF-16
+		{bytesValue()},
+		{bytesValue(0)},
+		{bytesValue(255)},
+		{referenceValue("a/__id-7__")},
+		{referenceValue("a/__id2__")},
+		{referenceValue("a/__id10__")},
+		{referenceValue("a/\tb")},
+		{referenceValue("a/b")},
+		{referenceValue("a/b/c/d")},
+		{referenceValue("a/b-")}, // ids are compared one by one, and "-" is before "/"
+		{referenceValue("b/a")},
+		{geo(-1, 5)},
+		{geo(-1, 6)},
+		{geo(0, 0)},
+		{arrayValue(nil)},
+		{arrayValue([]*pb.Value{intValue(1)}), arrayValue([]*pb.Value{doubleValue(1)})},
+		{arrayValue([]*pb.Value{intValue(1), intValue(0)})},
+		{arrayValue([]*pb.Value{stringValue("")})},
+		{vector(9)},
+		{vector(1, 2)},
+		{vector(1, 3)},
+		{mapOf(nil)},
+		{mapOf(map[string]*pb.Value{"a": intValue(1)})},
+		{mapOf(map[string]*pb.Value{"a": intValue(1), "b": intValue(0)})},
+		{mapOf(map[string]*pb.Value{"a": intValue(2)})},
+		{mapOf(map[string]*pb.Value{"b": nullValue()})},
+	}
+	for i, as := range order {
+		for j, bs := range order {
+			for _, a := range as {
+				for _, b := range bs {
+					if got, want := compareValues(a, b), compareOrdered(i, j); got != want {
+						t.Errorf("%v against %v: %d, want %d", a, b, got, want)
+					}
+				}
+			}
+		}
+	}
+	for _, equal := range order {
+		for i, a := range equal {
+			for j, b := range equal {
+				// NaNs are all one; 1 and 1.0, 0.0 and -0.0 are not the same to a write.
+				if got, want := identical(a, b), i == j || isNaN(a); got != want {
+					t.Errorf("identical(%v, %v) is %v", a, b, got)
+				}
+			}
+		}
+	}
+}
+
+func TestFieldPaths(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]fieldPath{
+		"a":               {"a"},
+		"a.b_1._c":        {"a", "b_1", "_c"},
+		"`a.b`.c":         {"a.b", "c"},
+		"`1`":             {"1"},
+		"`\\`\\\\`":       {"`\\"},
+		"shards.`\tx-1`":  {"shards", "\tx-1"},
+		"":                nil,
+		".":               nil,
+		"a.":              nil,
+		".a":              nil,
+		"a..b":            nil,
+		"1a":              nil,
+		"a b":             nil,
+		"a-b":             nil,
+		"ü":               nil,
+		"`a":              nil,
+		"`a\\":            nil,
+		"`a`b":            nil,
+		"``":              nil,
+		"a.``":            nil,
+		"`a`.":            nil,
+		"a`b`":            nil,
+		"__name__":        {nameField},
+		"`a`.`b`.c.`d e`": {"a", "b", "c", "d e"},
+	} {
+		got, err := parseFieldPath(s)
+		if (err == nil) != (want != nil) || !slices.Equal(got, want) {
+			t.Errorf("parseFieldPath(%q) is %q, %v; want %q", s, got, err, want)
+		}
+	}
+}
+
+func FuzzFieldPath(f *testing.F) {
+	for _, s := range []string{"a", "a.b", "`a.b`", "`\\``", "a..b", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		path, err := parseFieldPath(s)
+		if err != nil {
+			return
+		}
+		again, err := parseFieldPath(path.String())
+		if err != nil || !slices.Equal(again, path) {
+			t.Errorf("%q reads as %q, is written as %q and reads as %q (%v)", s, path, path.String(), again, err)
+		}
+	})
+}
+
+// Whatever bytes come for a resume token, a transaction or a page token are read without harm, and those that are
+// accepted are what the server would have made.
+func FuzzTokens(f *testing.F) {
+	f.Add(encodeToken(1_700_000_000_000_000))
+	f.Add(encodeTransaction(12345, 6))
+	f.Add([]byte(encodePage(testRoot + "/a/1")))
+	f.Add([]byte{})
+	f.Add([]byte{10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
+	f.Add([]byte{10, 2, 8, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if at, ok := decodeToken(b); ok {
+			if again, ok := decodeToken(encodeToken(at)); !ok || again != at {
+				t.Errorf("%x is time %d, which reads back as %d", b, at, again)
+			}
+		}
+		if id, age, err := decodeTransaction(b); err == nil && !slices.Equal(encodeTransaction(id, age), b) {
+			t.Errorf("%x reads as transaction %d, %d", b, id, age)
+		}
+		e := New(Options{})
+		defer e.Close()
+		_, _ = e.ListDocuments(context.Background(), &pb.ListDocumentsRequest{Parent: testRoot, CollectionId: "a", PageToken: string(b)})
+		if _, err := e.Commit(context.Background(), &pb.CommitRequest{Database: testDatabase, Transaction: b}); err == nil && len(b) > 0 {
+			t.Errorf("%x is taken for an open transaction", b)
+		}
+		w, err := e.Watch(testDatabase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if err := w.AddTarget(&pb.Target{TargetId: 2, ResumeType: &pb.Target_ResumeToken{ResumeToken: b},
+			TargetType: &pb.Target_Documents{Documents: &pb.Target_DocumentsTarget{Documents: []string{testRoot + "/a/1"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Next(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The leaky bucket, with a clock of its own: five at once, then one an interval, a second of queue at most.
+func TestHotDocumentSlots(t *testing.T) {
+	t.Parallel()
+	var h hotDocuments
+	now := time.Unix(1000, 0)
+	one, both := []operation{{name: "a"}}, []operation{{name: "a"}, {name: "b"}, {name: "b"}}
+	reserve := func(ops []operation, want time.Duration, wantOK bool) {
+		t.Helper()
+		if delay, ok := h.reserve(now, 2, ops); delay != want || ok != wantOK {
+			t.Errorf("delay is %v, %v; want %v, %v", delay, ok, want, wantOK)
+		}
+	}
+	for range hotBurst {
+		reserve(one, 0, true)
+	}
+	reserve(one, 500*time.Millisecond, true)
+	reserve(both, time.Second, true) // as long as the slowest of its documents
+	reserve(one, 0, false)
+	reserve(one, 0, false)                     // and what is refused takes no slot:
+	now = now.Add(500 * time.Millisecond)      //
+	reserve(one, time.Second, true)            // the next one is where the refused would have been
+	reserve([]operation{{name: "b"}}, 0, true) // b was quiet but for one
+	now = now.Add(10 * time.Second)
+	for range hotBurst {
+		reserve(one, 0, true)
+	}
+	reserve(one, 500*time.Millisecond, true)
+
+	for i := range 5000 {
+		h.reserve(now, 2, []operation{{name: fmt.Sprint(i)}})
+		now = now.Add(time.Second)
+	}
+	if len(h.free) > 1500 {
+		t.Errorf("%d buckets are kept though nearly all have drained", len(h.free))
+	}
+}
+
+// Deleted documents leave nothing behind once their past is too old to read.
+func TestHistoryForgetsDeletedDocuments(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	e := New(Options{Now: func() time.Time { return now }, History: time.Minute})
+	defer e.Close()
+	write := func(w *pb.Write) {
+		t.Helper()
+		if _, err := e.Commit(context.Background(), &pb.CommitRequest{Database: testDatabase, Writes: []*pb.Write{w}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const documents = 200
+	for i := range documents {
+		name := fmt.Sprintf("%s/a/%d/b/%d", testRoot, i%7, i)
+		write(incrementWrite(name, "n", 1))
+		if i%2 == 0 {
+			write(&pb.Write{Operation: &pb.Write_Delete{Delete: name}})
+		}
+		now = now.Add(time.Second)
+	}
+	db, err := e.database(testDatabase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	write(incrementWrite(testRoot+"/a/last", "n", 1))
+	if got, want := len(db.nodes), documents/2+1; got != want {
+		t.Errorf("%d names are kept, want %d", got, want)
+	}
+	for i := range documents {
+		write(&pb.Write{Operation: &pb.Write_Delete{Delete: fmt.Sprintf("%s/a/%d/b/%d", testRoot, i%7, i)}})
+	}
+	now = now.Add(time.Hour)
+	write(incrementWrite(testRoot+"/a/last", "n", 1))
+	if len(db.nodes) != 1 || len(db.collections) != 1 || len(db.groups) != 1 || db.history.n != 1 {
+		t.Errorf("%d names, %d collections, %d groups, %d old versions are left", len(db.nodes), len(db.collections), len(db.groups), db.history.n)
+	}
+}
+
+// The past is bounded in size as well as in number.
+func TestHistoryBytes(t *testing.T) {
+	t.Parallel()
+	e := New(Options{HistoryBytes: 100_000})
+	defer e.Close()
+	for i := range 50 {
+		text := stringValue(fmt.Sprintf("%d%10000d", i, 0))
+		if _, err := e.Commit(context.Background(), &pb.CommitRequest{Database: testDatabase, Writes: []*pb.Write{{
+			Operation: &pb.Write_Update{Update: &pb.Document{Name: testRoot + "/a/1", Fields: map[string]*pb.Value{"text": text}}}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := e.database(testDatabase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db.history.n != 9 || db.history.bytes > 100_000 {
+		t.Errorf("%d versions of %d bytes are kept", db.history.n, db.history.bytes)
+	}
+}
+
+// A slow function of OnChange holds commits back rather than let the queue grow, and loses none.
+func TestFeedBackPressure(t *testing.T) {
+	t.Parallel()
+	e := New(Options{})
+	seen := 0
+	proceed := make(chan struct{})
+	e.OnChange(func(Change) {
+		<-proceed
+		seen++
+	})
+	const commits = maxQueuedChanges + 500
+	done := make(chan error)
+	go func() {
+		for range commits {
+			if _, err := e.Commit(context.Background(), &pb.CommitRequest{Database: testDatabase,
+				Writes: []*pb.Write{incrementWrite(testRoot+"/a/1", "n", 1)}}); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for e.feed.queued.Load() <= maxQueuedChanges {
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case <-done:
+		t.Fatal("commits went on")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(proceed)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for e.feed.queued.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	e.Close()
+	if seen != commits {
+		t.Errorf("%d changes of %d commits", seen, commits)
+	}
+}

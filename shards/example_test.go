@@ -1,0 +1,113 @@
+package shards_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Increments that are made at the same time share commits; each call returns after its own.
+func Example() {
+	ctx := context.Background()
+	conn, stop := serve()
+	defer stop()
+	client, err := shards.Open(ctx, shards.Config{Project: "my-project"}, option.WithGRPCConn(conn)) // in production, no option
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	likes, err := client.Counter("post-123")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := likes.Create(ctx, shards.CreateOptions{Shards: 10}); err != nil {
+		log.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			if err := likes.Add(ctx, 1); err != nil {
+				log.Print(err)
+			}
+		})
+	}
+	group.Wait()
+	now, err := likes.Sum(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(now.Counter, now.Total)
+	// Output: post-123 100
+}
+
+// With a key, a request may be repeated by whoever didn't get an answer.
+func ExampleCounter_AddOnce() {
+	ctx := context.Background()
+	conn, stop := serve()
+	defer stop()
+	client, err := shards.Open(ctx, shards.Config{Project: "my-project", AutoCreate: true}, option.WithGRPCConn(conn))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	sold, err := client.Counter("sold")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		replayed, err := sold.AddOnce(ctx, 3, shards.Key{Caller: "shop", Value: "order-17"})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("replayed:", replayed)
+	}
+	now, err := sold.Sum(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("sold:", now.Total)
+	// Output:
+	// replayed: false
+	// replayed: true
+	// sold: 3
+}
+
+// How many shards for 2,000 increments a second, through two instances of the increment function?
+func ExampleLoad_AdviseBatched() {
+	load := shards.Load{Peak: 2000, Instances: 2, Latency: 40 * time.Millisecond}
+	batched, err := load.AdviseBatched()
+	if err != nil {
+		log.Fatal(err)
+	}
+	unbatched, err := load.AdviseUnbatched()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d shards; with a write per increment it would take %d\n", batched.Shards, unbatched.Shards)
+	// Output: 100 shards; with a write per increment it would take 4000
+}
+
+// serve serves a Firestore in memory, for the examples.
+func serve() (*grpc.ClientConn, func()) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := emulator.New(emulator.Options{})
+	go func() { _ = server.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return conn, server.Close
+}
