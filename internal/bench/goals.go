@@ -1,0 +1,71 @@
+package bench
+
+import "fmt"
+
+// Goal is a figure that is to be reached, and what became of it.
+type Goal struct {
+	Name     string  `json:"name"`
+	Want     string  `json:"want"`
+	Measured bool    `json:"measured"` // false when its scenario was not run
+	Reached  bool    `json:"reached"`
+	Figure   string  `json:"figure"`
+	Value    float64 `json:"value"`
+}
+
+// goals holds the results against what is to be reached. The median counts.
+func (r *Report) goals() []Goal {
+	lagOf := func(contestant string) Metric {
+		if lag := r.result("lag"); lag != nil {
+			return lag.metric(contestant, "", "lag p99")
+		}
+		return Metric{}
+	}
+	driftOf := func(contestant string) Metric {
+		if drift := r.result("drift"); drift != nil {
+			return drift.metric(contestant, "", "drift")
+		}
+		return Metric{}
+	}
+	var writes Metric
+	if lag := r.result("lag"); lag != nil {
+		writes = lag.metric("ours", "", "total writes/s")
+	}
+	coldest := r.ratio("cold:Increment")
+	for _, id := range []string{"cold:Rollup", "cold:Reconcile"} {
+		if other := r.ratio(id); other.Median > coldest.Median {
+			coldest = other
+		}
+	}
+	zero := func(m Metric) bool { return m.Median == 0 && !m.AtLeast }
+	return []Goal{
+		atLeast("increments a second, one hot counter, ours ÷ blind", r.ratio("hot:ours/blind").Measure, 10),
+		atLeast("the same, where a document takes one write a second", r.ratio("hot:ours/blind, hot documents").Measure, 10),
+		atLeast("increments a second, ours ÷ no-op HTTP function", r.ratio("hot:ours/no-op").Measure, 0.4),
+		atLeast("events a second, ours ÷ no-op CloudEvent function", r.ratio("events:ours/no-op").Measure, 0.4),
+		atMost("p50 of a lone increment, ours ÷ blind, with marker", r.ratio("lone:ours/blind").Measure, 1.2),
+		atMost("p50 of a lone increment, ours ÷ blind, without", r.ratio("lone:thrifty/blind").Measure, 1.05),
+		// Roll-ups begin a second apart, and their commits, which are what is counted, a few milliseconds more or less.
+		goal("roll-up writes a second on a hot counter, per instance", "≤ 1", writes, func(m Metric) bool { return m.Median <= 1.01 }),
+		goal("lag p99 at 1,000 increments/s on a hot document, ours", "≤ 2 s", lagOf("ours"), func(m Metric) bool { return m.Median <= 2 && !m.AtLeast }),
+		goal("the same, blind", "unbounded", lagOf("blind"), func(m Metric) bool { return m.AtLeast }),
+		goal("drift under duplicates and lost answers, ours", "0", driftOf("ours"), zero),
+		goal("the same, blind", "visible", driftOf("blind"), func(m Metric) bool { return !zero(m) }),
+		atMost("cost per million at 1,000/s, ours ÷ blind", r.ratio("cost:ours/blind").Measure, 0.25),
+		atMost("cost per million at 1,000/s, ours ÷ floor", r.ratio("cost:ours/floor").Measure, 1.6),
+		atMost("cold start, ours ÷ no-op ("+coldest.Name+")", coldest.Measure, 1.3),
+	}
+}
+
+func atLeast(name string, m Measure, want float64) Goal {
+	return goal(name, fmt.Sprintf("≥ %v", want), Metric{Measure: m}, func(m Metric) bool { return m.Median >= want })
+}
+
+func atMost(name string, m Measure, want float64) Goal {
+	return goal(name, fmt.Sprintf("≤ %v", want), Metric{Measure: m}, func(m Metric) bool { return m.Median <= want })
+}
+
+func goal(name, want string, m Metric, reached func(Metric) bool) Goal {
+	g := Goal{Name: name, Want: want, Measured: m.Rounds > 0, Figure: m.String(), Value: m.Median}
+	g.Reached = g.Measured && reached(m)
+	return g
+}

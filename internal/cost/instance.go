@@ -1,0 +1,36 @@
+package cost
+
+import (
+	"slices"
+	"time"
+)
+
+// billingStep is what Cloud Run rounds billed time up to.
+const billingStep = 100 * time.Millisecond
+
+// Period is the time that a request took on an instance. Both ends count from the same moment, whichever it is.
+type Period struct{ Begin, End time.Duration }
+
+// InstanceTime is the billed time of one instance that answered requests during the periods: with request-based
+// billing, the time in which at least one of them was in flight. However many there are at once, it is billed once.
+//
+// Cloud Run rounds up to 100 ms; what exactly, its price list doesn't say. Here each request is taken to last for a
+// whole number of steps from its begin on, and time that is covered twice still counts once: an instance is never
+// billed for more than the clock shows. The periods are sorted in place.
+func InstanceTime(periods []Period) time.Duration {
+	slices.SortFunc(periods, func(a, b Period) int { return int(a.Begin - b.Begin) })
+	var billed, until time.Duration // until: what lies before is billed already
+	for i, p := range periods {
+		if i == 0 {
+			until = p.Begin
+		}
+		steps := max(1, (p.End-p.Begin+billingStep-1)/billingStep)
+		end := p.Begin + steps*billingStep
+		if end <= until {
+			continue
+		}
+		billed += end - max(until, p.Begin)
+		until = end
+	}
+	return billed
+}
