@@ -84,11 +84,13 @@ type Client struct {
 }
 
 // Open connects to a database; opts are the official client's. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
-// yet.
+// yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	cfg = cfg.withDefaults()
-	if err := validShards(cfg.NumShards); err != nil {
-		return nil, fmt.Errorf("shards: %w", err)
+	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
+		if err := validShards(n); err != nil {
+			return nil, fmt.Errorf("shards: %w", err)
+		}
 	}
 	db, err := conn.Open(ctx, cfg.Project, cfg.Database, opts...)
 	if err != nil {

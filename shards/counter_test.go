@@ -1,11 +1,17 @@
 package shards_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -80,6 +86,19 @@ func TestAutoCreate(t *testing.T) {
 	w.wantSum(t, "new", 20)
 	if n := len(w.counts(t, "new")); n != 4 {
 		t.Errorf("%d shards, want 4", n)
+	}
+}
+
+// What keeps a counter from being made is what the caller hears of, not that there is none.
+func TestAutoCreateFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{AutoCreate: true})
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		return emulator.Verdict{Before: status.Error(codes.PermissionDenied, "no")}
+	})
+	if err := handle(t, client, "new").Add(t.Context(), 1); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("add: %v, want PERMISSION_DENIED", err)
 	}
 }
 

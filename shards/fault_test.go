@@ -3,7 +3,6 @@ package shards_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,30 +173,6 @@ func TestDeletedInDoubt(t *testing.T) {
 	}
 }
 
-// A process that dies after its commit leaves the marker of the key: whoever repeats the request finds it.
-func TestCrashAfterCommit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	first := w.open(t, shards.Config{Timeout: 200 * time.Millisecond})
-	counter := w.counter(t, first, "a", 2)
-	key := shards.Key{Caller: "user:1", Value: "order-17"}
-	ctx, cancel := context.WithCancel(t.Context())
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		cancel() // the caller never hears of it
-		return emulator.Verdict{After: unavailable}
-	})
-	if _, err := counter.AddOnce(ctx, 5, key); !errors.Is(err, shards.ErrUnknown) {
-		t.Errorf("without an answer: %v, want ErrUnknown", err)
-	}
-	w.Server.SetInterceptor(nil)
-	again := handle(t, w.open(t, shards.Config{}), "a")
-	replayed, err := again.AddOnce(t.Context(), 5, key)
-	if err != nil || !replayed {
-		t.Errorf("again: replayed %v, %v; want a replay", replayed, err)
-	}
-	w.wantSum(t, "a", 5)
-}
-
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,130 +272,6 @@ func TestFullQueue(t *testing.T) {
 		}
 	}
 	w.wantSum(t, "a", 2)
-}
-
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{Thrift: true}) // keys have their markers all the same
-	a, b := w.counter(t, client, "a", 2), w.counter(t, client, "b", 2)
-	key := shards.Key{Caller: "alice", Value: "k"}
-	once := func(c shards.Counter, by int64, key shards.Key, wantReplay bool, want error) {
-		t.Helper()
-		replayed, err := c.AddOnce(t.Context(), by, key)
-		if replayed != wantReplay || !errors.Is(err, want) {
-			t.Errorf("replayed %v, %v; want %v, %v", replayed, err, wantReplay, want)
-		}
-	}
-	once(a, 1, key, false, nil)
-	once(a, 1, key, true, nil)
-	once(a, 2, key, false, shards.ErrKeyReused)
-	once(a, 10, shards.Key{Caller: "bob", Value: "k"}, false, nil)
-	once(b, 1, key, false, nil)
-	w.wantSum(t, "a", 11)
-	w.wantSum(t, "b", 1)
-
-	all := func(wantReplay bool, want error, increments ...shards.Increment) {
-		t.Helper()
-		replayed, err := client.AddAll(t.Context(), increments, key)
-		if replayed != wantReplay || !errors.Is(err, want) {
-			t.Errorf("replayed %v, %v; want %v, %v", replayed, err, wantReplay, want)
-		}
-	}
-	all(false, nil, shards.Increment{"a", 1}, shards.Increment{"b", 1})
-	all(true, nil, shards.Increment{"b", 1}, shards.Increment{"a", 1})
-	all(false, shards.ErrKeyReused, shards.Increment{"b", 1})
-	all(false, shards.ErrKeyReused, shards.Increment{"b", 2}, shards.Increment{"a", 1})
-	w.wantSum(t, "a", 12)
-	w.wantSum(t, "b", 2)
-}
-
-// Replays, keys used twice, unknown counters and increments without a key share batches; each gets its own outcome.
-func TestMixedBatch(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	counter := w.counter(t, client, "a", 4)
-	w.counter(t, client, "b", 4)
-	if _, err := counter.AddOnce(t.Context(), 1000, shards.Key{Value: "old"}); err != nil {
-		t.Fatal(err)
-	}
-	w.Server.SetFaults(emulator.Faults{CommitLatency: 5 * time.Millisecond, LoseAnswers: 0.2, Abort: 0.2, Seed: 1})
-	var group sync.WaitGroup
-	var counted atomic.Int64
-	for i := range 40 {
-		group.Go(func() {
-			if err := counter.Add(t.Context(), 1); err != nil {
-				t.Errorf("no key: %v", err)
-			}
-		})
-		group.Go(func() {
-			replayed, err := counter.AddOnce(t.Context(), 1, shards.Key{Value: fmt.Sprint(i / 2)})
-			if err != nil {
-				t.Errorf("key: %v", err)
-			}
-			if !replayed {
-				counted.Add(1)
-			}
-		})
-		group.Go(func() {
-			if replayed, err := counter.AddOnce(t.Context(), 1000, shards.Key{Value: "old"}); err != nil || !replayed {
-				t.Errorf("replay: %v, %v", replayed, err)
-			}
-		})
-		group.Go(func() {
-			if _, err := counter.AddOnce(t.Context(), 7, shards.Key{Value: "old"}); !errors.Is(err, shards.ErrKeyReused) {
-				t.Errorf("other increment: %v, want ErrKeyReused", err)
-			}
-		})
-		group.Go(func() {
-			increments := []shards.Increment{{"a", 1}, {"b", 1}}
-			if i%4 == 0 {
-				increments = append(increments, shards.Increment{Counter: "gone", By: 1})
-			}
-			_, err := client.AddAll(t.Context(), increments, shards.Key{})
-			if i%4 == 0 != errors.Is(err, shards.ErrNotFound) || i%4 != 0 && err != nil {
-				t.Errorf("several, %d: %v", i, err)
-			}
-		})
-	}
-	group.Wait()
-	w.Server.SetFaults(emulator.Faults{})
-	if counted.Load() != 20 {
-		t.Errorf("%d calls were first under their key, want 20", counted.Load())
-	}
-	w.wantSum(t, "a", 1000+40+20+30)
-	w.wantSum(t, "b", 30)
-}
-
-// Two processes, every fault, callers that repeat what failed: exact.
-func TestExactUnderFaults(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	clients := []*shards.Client{w.open(t, shards.Config{}), w.open(t, shards.Config{})}
-	w.counter(t, clients[0], "a", 4)
-	w.Server.SetFaults(emulator.Faults{Abort: 0.2, Unavailable: 0.2, LoseAnswers: 0.2, CommitLatency: time.Millisecond, Seed: 7})
-	var group sync.WaitGroup
-	for caller := range 20 {
-		group.Go(func() {
-			for n := range 25 {
-				key := shards.Key{Caller: fmt.Sprint(caller), Value: fmt.Sprint(n)}
-				for try := 0; ; try++ {
-					_, err := handle(t, clients[(caller+try)%2], "a").AddOnce(t.Context(), 1, key)
-					if err == nil {
-						break
-					}
-					if try == 10 {
-						t.Error(err)
-						break
-					}
-				}
-			}
-		})
-	}
-	group.Wait()
-	w.Server.SetFaults(emulator.Faults{})
-	w.wantSum(t, "a", 500)
 }
 
 // A shard that is missing is made beside a read of the counter, once for all who need it.

@@ -159,10 +159,14 @@ func (f *flight) without(gone map[string]bool) step {
 	}
 	var left []*addition
 	for _, a := range f.additions {
-		if counter, is := a.touches(gone); is {
-			a.done <- outcome{err: fmt.Errorf("%w: %q", ErrNotFound, counter)}
-		} else {
+		counter, is := a.touches(gone)
+		switch {
+		case !is:
 			left = append(left, a)
+		case len(a.increments) == 1:
+			a.done <- outcome{err: ErrNotFound}
+		default:
+			a.done <- outcome{err: fmt.Errorf("%w: %q", ErrNotFound, counter)}
 		}
 	}
 	f.additions = left

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -48,12 +49,16 @@ func (c *Client) fly(b *batch) {
 			}
 			continue
 		}
+		made := false
+		if err == nil && c.cfg.AutoCreate {
+			made, err = c.createMissing(ctx, gone, created)
+		}
 		switch {
 		case err != nil && conn.KindOf(err) == conn.Permanent:
 			next = f.giveUp(nil, err)
 		case err != nil:
 			next = f.setback(err)
-		case c.cfg.AutoCreate && c.createMissing(ctx, gone, created):
+		case made:
 			next = choose
 		default:
 			next = f.without(gone)
@@ -161,20 +166,20 @@ func (c *Client) readMarkers(ctx context.Context, markers map[string]marker) (ma
 	return there, nil
 }
 
-// createMissing makes counters that nobody has made yet, each at most once per flight. It reports whether it made, or
-// tried to make, any.
-func (c *Client) createMissing(ctx context.Context, gone, created map[string]bool) bool {
-	any := false
+// createMissing makes counters that nobody has made yet, each at most once per flight, and reports whether it did.
+func (c *Client) createMissing(ctx context.Context, gone, created map[string]bool) (bool, error) {
+	made := false
 	for counter := range gone {
 		if created[counter] {
-			continue
+			continue // and deleted at once, or being deleted: it doesn't exist
 		}
-		created[counter] = true
-		any = true
-		// Somebody else may be faster; and what else may go wrong will be met again by those who read the counter next.
-		_ = Counter{client: c, id: counter}.Create(ctx, CreateOptions{})
+		err := Counter{client: c, id: counter}.Create(ctx, CreateOptions{})
+		if err != nil && !errors.Is(err, ErrExists) { // somebody was faster
+			return made, err
+		}
+		created[counter], made = true, true
 	}
-	return any
+	return made, nil
 }
 
 // pause waits for about ten milliseconds the first time, and twice as long each time up to a second.

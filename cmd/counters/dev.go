@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/demo"
 	"github.com/firestore-counters/counters/internal/dev"
 )
 
@@ -62,6 +65,12 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 func runDev(cmd *cobra.Command, c dev.Config) error {
 	ctx, cancel := dev.UntilOrphaned(cmd.Context())
 	defer cancel()
+	settings, err := functions.ParseSettings(c.Environ)
+	if err != nil {
+		return err
+	}
+	page := http.NewServeMux() // Its handler comes below: where Firestore is, is only known then.
+	c.Page = page
 	s, err := dev.Start(ctx, c)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -70,6 +79,10 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 		return err
 	}
 	defer s.Close()
+	page.Handle("/", demo.Handler(demo.Config{
+		Project: s.Project, Database: settings.Database, Collection: settings.Collection, CountField: settings.CountField,
+		Firestore: s.Firestore, NodeModules: "node_modules",
+	}))
 	describe(cmd.OutOrStdout(), s, c)
 	return s.Wait(ctx)
 }
@@ -81,7 +94,7 @@ func describe(w io.Writer, s *dev.System, c dev.Config) {
 		kind = "of FIRESTORE_EMULATOR_HOST"
 	}
 	fmt.Fprintf(w, "Firestore  %s  (%s), project %s\n", s.Firestore, kind, s.Project)
-	fmt.Fprintf(w, "Gateway    %s  /increment/{counter}  /reconcile  /-/ready\n", s.Gateway)
+	fmt.Fprintf(w, "Gateway    %s  / (a page)  /increment/{counter}  /reconcile  /-/ready\n", s.Gateway)
 	if faults := c.Faults.String(); faults != "" {
 		fmt.Fprintf(w, "Faults     %s\n", faults)
 	}

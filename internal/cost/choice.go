@@ -31,7 +31,8 @@ func (l Load) cheapest(p Prices) (best Name, ok bool) {
 		if d.Name == Blind || d.Unworkable != "" {
 			continue
 		}
-		if total := p.Bill(d.Usage).Total(); total < least {
+		// Of two that cost the same, the latter in the order of the constants, which is the simpler one.
+		if total := p.Bill(d.Usage).Total(); total <= least {
 			least, best, ok = total, d.Name, true
 		}
 	}

@@ -42,8 +42,13 @@ type Design struct {
 // workload-dependent today; it is a rule of thumb.
 const hotRate = 1
 
-// maxBatch is how many increments share a commit at most, by default.
-const maxBatch = 500
+// How this project gathers increments: one commit of a counter is in flight at a time, further ones as long as many
+// increments wait.
+const (
+	manyWaiting = 64
+	maxFlights  = 4
+	maxBatch    = 500 // increments in a commit
+)
 
 // aggregated is how many index entries an aggregation counts for one billed read.
 const aggregated = 1000
@@ -56,11 +61,16 @@ func (l Load) Designs() []Design {
 // PerMillion is what a million increments use, at the load's rate, with the reads of the time that they take.
 func (l Load) PerMillion(d Design) Usage { return d.Usage.PerMillion(l.Rate) }
 
+// commits are those of one instance a second.
+func commits(rate, commit float64) float64 {
+	many := min(rate/manyWaiting, maxFlights/commit)
+	return max(paced(rate, commit), many, rate/maxBatch)
+}
+
 // ours is a commit for all increments that arrive while another is in flight, and a roll-up per interval.
 func (l Load) ours() Design {
-	perInstance := l.Rate / float64(l.Instances)
 	commit := l.Commit.Seconds()
-	commits := max(paced(perInstance, commit), perInstance/maxBatch) * float64(l.Instances)
+	commits := commits(l.Rate/float64(l.Instances), commit) * float64(l.Instances)
 	writes := commits * 2
 	deletes := commits
 	if l.Thrift {

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
@@ -150,14 +149,4 @@ func (s *Server) Close() {
 	s.grpcConns.Close() // the servers close them only if they ever served
 	s.httpConns.Close()
 	s.serving.Wait()
-}
-
-// sleep waits, unless the server is closed before.
-func (s *Server) sleep(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.done:
-	}
 }

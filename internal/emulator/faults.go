@@ -25,8 +25,9 @@ type Faults struct {
 	// the old figure of one sustained write a second, and on what contention looks like in production: short bursts
 	// succeed, then latency rises, then commits fail with ABORTED.
 	DocWriteRate float64
-	// CommitLatency is how long a commit takes at least. Its answer is held back for as long; commits that run at the
-	// same time are not slowed down by each other.
+	// CommitLatency is how long a commit takes at least. It keeps the documents that it writes to itself for as long, so
+	// that commits on one document queue, as they do behind Firestore's locks; one that would queue for more than a
+	// second fails with ABORTED. Commits on different documents don't slow each other down.
 	CommitLatency time.Duration
 
 	Seed uint64
@@ -61,6 +62,7 @@ func (s *Server) SetFaults(f Faults) {
 	s.faults.now = f
 	s.faults.rand = rand.New(rand.NewPCG(f.Seed, 0))
 	s.engine.SetDocWriteRate(f.DocWriteRate)
+	s.engine.SetCommitLatency(f.CommitLatency)
 }
 
 // SetInterceptor replaces the interceptor; nil takes it away.
@@ -73,11 +75,11 @@ func (s *Server) SetInterceptor(i Interceptor) {
 }
 
 // draw decides about one commit. It draws the same numbers whatever the probabilities are.
-func (f *faults) draw() (Verdict, time.Duration) {
+func (f *faults) draw() Verdict {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.now.Abort == 0 && f.now.Unavailable == 0 && f.now.LoseAnswers == 0 {
-		return Verdict{}, f.now.CommitLatency
+		return Verdict{}
 	}
 	abort, unavailable, lose := f.rand.Float64(), f.rand.Float64(), f.rand.Float64()
 	var v Verdict
@@ -89,14 +91,13 @@ func (f *faults) draw() (Verdict, time.Duration) {
 	case lose < f.now.LoseAnswers:
 		v.After = status.Error(codes.Unavailable, "The connection was lost after the commit. (injected fault)")
 	}
-	return v, f.now.CommitLatency
+	return v
 }
 
 // commit is a Commit request with everything that is to go wrong with it.
 func (s *Server) commit(ctx context.Context, req *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
-	began := time.Now()
 	s.faults.requests.Add(1)
-	verdict, latency := s.faults.draw()
+	verdict := s.faults.draw()
 	if i := s.interceptor.Load(); i != nil {
 		if v := (*i)(ctx, req); v.Before != nil || v.After != nil {
 			verdict = v
@@ -105,9 +106,6 @@ func (s *Server) commit(ctx context.Context, req *firestorepb.CommitRequest) (*f
 	resp, err := s.commitUnder(ctx, verdict, req)
 	if status.Code(err) == codes.Aborted {
 		s.faults.aborts.Add(1)
-	}
-	if rest := latency - time.Since(began); latency > 0 && rest > 0 {
-		s.sleep(rest)
 	}
 	return resp, err
 }

@@ -11,7 +11,6 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/emulator"
 	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
@@ -65,7 +64,7 @@ func TestConcurrentReadModifyWrite(t *testing.T) {
 func TestCrossingTransactions(t *testing.T) {
 	t.Parallel()
 	in := start(t)
-	c := in.Client(t, "bank")
+	w, c := newWire(t, in, "bank"), in.Client(t, "bank")
 	ctx := context.Background()
 	const accounts = 4
 	account := func(i int) *firestore.DocumentRef { return c.Doc(fmt.Sprintf("accounts/%d", i%accounts)) }
@@ -99,6 +98,34 @@ func TestCrossingTransactions(t *testing.T) {
 			}
 		})
 	}
+	// Beside them, commits without a transaction move amounts as well, and queries, locking or not, see no move halfway.
+	for i := range 20 {
+		wg.Go(func() {
+			w.mustCommit(nil, transformed(masked(w.set(account(i).Path[len(w.name("")):])), increment("n", -1)),
+				transformed(masked(w.set(account(i + 1).Path[len(w.name("")):])), increment("n", 1)))
+		})
+		wg.Go(func() {
+			var opts []firestore.TransactionOption
+			if i%2 == 0 {
+				opts = append(opts, firestore.ReadOnly)
+			} else {
+				opts = append(opts, firestore.MaxAttempts(20))
+			}
+			var sum int64
+			err := c.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+				sum = 0
+				docs, err := tx.Documents(c.Collection("accounts")).GetAll()
+				for _, d := range docs {
+					n, _ := d.DataAt("n")
+					sum += n.(int64)
+				}
+				return err
+			}, opts...)
+			if err != nil || sum != 100*accounts {
+				t.Errorf("a transaction sees %d in all accounts, %v", sum, err)
+			}
+		})
+	}
 	wg.Wait()
 	r, err := c.Collection("accounts").NewAggregationQuery().WithSum("n", "sum").Get(ctx)
 	if err != nil {
@@ -106,6 +133,9 @@ func TestCrossingTransactions(t *testing.T) {
 	}
 	if sum := r["sum"].(*pb.Value).GetIntegerValue(); sum != 100*accounts {
 		t.Errorf("the accounts hold %d together", sum)
+	}
+	if n := in.Server.Stats().OpenLocks; n != 0 {
+		t.Errorf("%d locks are left", n)
 	}
 }
 
@@ -365,76 +395,4 @@ func TestReadOnlyTransaction(t *testing.T) {
 	}
 	_, err = w.commit(resp.Transaction, w.set("a/1", "n", 3))
 	wantCode(t, err, codes.InvalidArgument)
-}
-
-func TestReadTime(t *testing.T) {
-	t.Parallel()
-	in := start(t)
-	w, c := newWire(t, in, "past"), in.Client(t, "past")
-	ctx := context.Background()
-	var times []time.Time
-	for i := range 4 {
-		resp := w.mustCommit(nil, w.set("a/1", "n", i), w.set(fmt.Sprintf("a/x%d", i), "n", 1))
-		times = append(times, resp.CommitTime.AsTime())
-	}
-	w.mustCommit(nil, w.delete("a/1"))
-	for i, at := range times {
-		snap, err := c.Doc("a/1").WithReadOptions(firestore.ReadTime(at)).Get(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, _ := snap.DataAt("n"); n != int64(i) || !snap.ReadTime.Equal(at) {
-			t.Errorf("at %v n = %v, read at %v", at, n, snap.ReadTime)
-		}
-		q := c.Collection("a").Where("n", "==", 1)
-		docs, err := q.WithReadOptions(firestore.ReadTime(at)).Documents(ctx).GetAll()
-		if want := map[bool]int{false: i + 1, true: i + 2}[i == 1]; err != nil || len(docs) != want {
-			t.Errorf("at %v the query gives %d documents (%v), want %d", at, len(docs), err, want)
-		}
-	}
-	for at, want := range map[time.Time]codes.Code{
-		time.Now().Add(time.Hour):      codes.InvalidArgument,
-		time.Now().Add(-2 * time.Hour): codes.FailedPrecondition,
-	} {
-		_, _, err := w.get(&pb.BatchGetDocumentsRequest{ConsistencySelector: &pb.BatchGetDocumentsRequest_ReadTime{ReadTime: timestamppb.New(at)}}, "a/1")
-		wantCode(t, err, want)
-	}
-}
-
-// What a reader is told is the time of its read is never a time that a later commit gets.
-func TestReadTimesDontMeetCommitTimes(t *testing.T) {
-	t.Parallel()
-	opts := emulator.Options{}
-	clock := time.Now()
-	opts.Engine.Now = func() time.Time { return clock } // it stands still
-	w := newWire(t, emulatortest.Start(t, opts), "meet")
-	for range 3 {
-		_, at, err := w.get(&pb.BatchGetDocumentsRequest{}, "a/1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp := w.mustCommit(nil, w.set("a/1", "n", 1)); !resp.CommitTime.AsTime().After(at.AsTime()) {
-			t.Errorf("a commit at %v follows a read at %v", resp.CommitTime.AsTime(), at.AsTime())
-		}
-	}
-}
-
-// The past is kept within bounds, and is refused beyond them rather than told wrong.
-func TestHistoryIsBounded(t *testing.T) {
-	t.Parallel()
-	opts := emulator.Options{}
-	opts.Engine.HistoryVersions = 10
-	w := newWire(t, emulatortest.Start(t, opts), "bounded")
-	var times []*timestamppb.Timestamp
-	for i := range 20 {
-		times = append(times, w.mustCommit(nil, w.set("a/1", "n", i)).CommitTime)
-	}
-	for i, at := range times {
-		doc, _, err := w.get(&pb.BatchGetDocumentsRequest{ConsistencySelector: &pb.BatchGetDocumentsRequest_ReadTime{ReadTime: at}}, "a/1")
-		if i < 9 {
-			wantCode(t, err, codes.FailedPrecondition)
-		} else if err != nil || doc.Fields["n"].GetIntegerValue() != int64(i) {
-			t.Errorf("version %d is %v, %v", i, doc, err)
-		}
-	}
 }

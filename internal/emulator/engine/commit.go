@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -50,11 +51,22 @@ func (e *Engine) EndTransaction(database string, transaction []byte) {
 	_ = e.Rollback(&pb.RollbackRequest{Database: database, Transaction: transaction}) // unknown: it has none
 }
 
+// commit applies operations when their documents have a slot for it, and returns when its latency is over.
 func (db *database) commit(ctx context.Context, tx *transaction, ops []operation) (*pb.CommitResponse, error) {
 	e := db.engine
-	if err := e.hot.wait(ctx, e, ops); err != nil {
+	done, err := e.hot.wait(ctx, e, ops)
+	if err != nil {
 		return nil, err
 	}
+	resp, err := db.apply(ctx, tx, ops)
+	if !done.IsZero() {
+		_ = e.sleep(ctx, time.Until(done)) // whatever ends it, the commit is what it is
+	}
+	return resp, err
+}
+
+func (db *database) apply(ctx context.Context, tx *transaction, ops []operation) (*pb.CommitResponse, error) {
+	e := db.engine
 	if err := e.feed.room(ctx, e); err != nil {
 		return nil, err
 	}
@@ -177,10 +189,8 @@ func (s *staging) apply(op *operation, now *timestamppb.Timestamp, i int) (doc i
 	switch {
 	case d.after == nil:
 		d.after = &pb.Document{Name: op.name, Fields: fields, CreateTime: now, UpdateTime: now}
-	case identicalFields(d.after.Fields, fields):
-		return k, nil // update_time stays
 	case d.before != nil && d.after.CreateTime == d.before.CreateTime && identicalFields(d.before.Fields, fields):
-		d.after = d.before // an earlier write of this commit is taken back
+		d.after = d.before // nothing changes, or not any more: update_time stays
 		return k, nil
 	default:
 		d.after = &pb.Document{Name: op.name, Fields: fields, CreateTime: d.after.CreateTime, UpdateTime: now}

@@ -25,7 +25,7 @@ const maxQueuedChanges = 10_000
 // feed hands changes to the functions of OnChange, in the order of commits, on a goroutine of its own.
 type feed struct {
 	listening atomic.Bool
-	queued    atomic.Int64
+	queued    atomic.Int64 // changes that the functions have not been told of
 	wake      chan struct{}
 	stop      chan struct{}
 
@@ -87,7 +87,7 @@ func (f *feed) add(c Change, at int64) {
 	c.CommitTime = time.UnixMicro(at).UTC()
 	f.mu.Lock()
 	f.queue = append(f.queue, c)
-	f.queued.Store(int64(len(f.queue)))
+	f.queued.Add(1)
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
@@ -131,10 +131,8 @@ func (f *feed) run() {
 				}
 			}
 			batch[i] = Change{}
+			f.queued.Add(-1)
 		}
-		f.mu.Lock()
-		f.queued.Store(int64(len(f.queue)))
-		f.mu.Unlock()
 	}
 }
 

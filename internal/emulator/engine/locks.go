@@ -24,9 +24,10 @@ import (
 //
 // A request names all that it wants and gets it at once, when nobody else has any of it and nobody who came earlier
 // waits for any of it. A commit outside of a transaction therefore never holds one lock while it waits for the next.
-// Transactions do, from one read to the next, so they can wait in a circle. That is found when the circle closes:
-// where a place further ahead in the queue opens it, the newcomer gets that; otherwise the youngest transaction of the
-// circle is aborted at once. A transaction that is run again counts as old as the one it repeats: it gets its turn.
+// Transactions do, from one read to the next, so they can wait in a circle. That is found when the circle closes: where
+// somebody in it waits only for a place in a queue, the one behind gets that place; otherwise the youngest transaction
+// of the circle is aborted at once. A transaction that is run again counts as old as the one it repeats: it gets its
+// turn.
 
 type resourceKind uint8
 
@@ -272,75 +273,5 @@ func (t *lockTable) advance(changed []want) {
 			i++
 		}
 		t.tidy(w.resource, l)
-	}
-}
-
-// openCircles looks for a circle of owners that wait for each other, closed by a request that has just been queued,
-// and opens it, until there is none.
-func (t *lockTable) openCircles(req *lockRequest) {
-	for slices.Contains(req.owner.waiting, req) {
-		circle, ahead := t.circle(req)
-		if circle == nil {
-			return
-		}
-		if ahead != nil {
-			t.overtake(req, ahead)
-			continue
-		}
-		victim := slices.MaxFunc(circle, func(a, b *owner) int { return compareOrdered(a.age, b.age) })
-		err := status.Error(codes.Aborted, "Transaction deadlock: it was aborted so that an older one can go on. Please try again.")
-		if victim.aborted != nil {
-			victim.aborted()
-		}
-		t.refuse(victim, err)
-		t.release(victim)
-	}
-}
-
-// circle finds the owners of a circle through the request's owner; nil when there is none. When the circle's first step
-// is a request ahead in a queue, it is ahead.
-func (t *lockTable) circle(req *lockRequest) (owners []*owner, ahead *lockRequest) {
-	seen := make(map[*owner]bool)
-	var reaches func(o *owner) bool
-	reaches = func(o *owner) bool {
-		if o == req.owner {
-			return true
-		}
-		if seen[o] {
-			return false
-		}
-		seen[o] = true
-		for _, r := range o.waiting {
-			for next := range t.blockers(r) {
-				if reaches(next) {
-					owners = append(owners, o)
-					return true
-				}
-			}
-		}
-		return false
-	}
-	for o, first := range t.blockers(req) {
-		if reaches(o) {
-			return append(owners, req.owner), first
-		}
-	}
-	return nil, nil
-}
-
-// overtake moves a request ahead of another one, wherever both wait for the same.
-func (t *lockTable) overtake(req, other *lockRequest) {
-	for _, w := range req.wants {
-		queue := t.locks[w.resource].queue
-		from, to := slices.Index(queue, req), slices.Index(queue, other)
-		if to >= 0 && to < from {
-			copy(queue[to+1:from+1], queue[to:from])
-			queue[to] = req
-		}
-	}
-	if t.free(req) {
-		t.grant(req)
-		t.dequeue(req)
-		req.done <- nil
 	}
 }

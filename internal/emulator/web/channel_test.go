@@ -8,15 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
 )
-
-func startServer(t *testing.T) (browser, *emulatortest.Instance) {
-	i := emulatortest.Start(t, emulator.Options{})
-	return newBrowser(t, i), i
-}
 
 func TestListen(t *testing.T) {
 	b := start(t)

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"testing"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -265,11 +264,4 @@ func (b browser) set(path string, n int) {
 	if resp.StatusCode != http.StatusOK {
 		b.t.Fatalf("set: %s", body)
 	}
-}
-
-// start is a browser with a server of its own.
-func start(t *testing.T) browser {
-	t.Parallel()
-	b, _ := startServer(t)
-	return b
 }

@@ -6,9 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
 )
 
 const database = "projects/p/databases/(default)"
@@ -16,7 +13,7 @@ const database = "projects/p/databases/(default)"
 // TestREST runs requests in order on one database. Of an answer, what the table names is compared: times and other
 // fields may be there besides.
 func TestREST(t *testing.T) {
-	b := newBrowser(t, emulatortest.Start(t, emulator.Options{}))
+	b := start(t)
 	docs := "/v1/" + database + "/documents"
 	name := func(path string) string { return database + "/documents/" + path }
 	admin := []string{"Authorization", "Bearer owner"}
@@ -129,7 +126,7 @@ func contains(got, want any, at string) string {
 }
 
 func TestRESTTransaction(t *testing.T) {
-	b := newBrowser(t, emulatortest.Start(t, emulator.Options{}))
+	b := start(t)
 	docs := "/v1/" + database + "/documents"
 	object := func(body string) (m map[string]any) {
 		if err := json.Unmarshal([]byte(body), &m); err != nil {

@@ -8,11 +8,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/firestore-counters/counters/internal/dev"
 	"github.com/firestore-counters/counters/internal/emulator"
 	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
 )
 
 func TestMain(m *testing.M) {
+	dev.ServeIfChild()
 	goleak.VerifyTestMain(m,
 		// net/http lets a connection linger for half a second when it refuses to read a body to its end.
 		goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
@@ -25,10 +27,22 @@ type browser struct {
 	http *http.Client
 }
 
-func newBrowser(t *testing.T, i *emulatortest.Instance) browser {
+func newBrowser(t *testing.T, addr string) browser {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return browser{t: t, base: "http://" + i.Addr, http: &http.Client{Transport: transport}}
+	return browser{t: t, base: "http://" + addr, http: &http.Client{Transport: transport}}
+}
+
+func startServer(t *testing.T) (browser, *emulatortest.Instance) {
+	i := emulatortest.Start(t, emulator.Options{})
+	return newBrowser(t, i.Addr), i
+}
+
+// start is a browser with a server of its own.
+func start(t *testing.T) browser {
+	t.Parallel()
+	b, _ := startServer(t)
+	return b
 }
 
 func (b browser) do(method, path, body string, headers ...string) (*http.Response, string) {
@@ -53,7 +67,7 @@ func (b browser) do(method, path, body string, headers ...string) (*http.Respons
 }
 
 func TestReadiness(t *testing.T) {
-	b := newBrowser(t, emulatortest.Start(t, emulator.Options{}))
+	b := start(t)
 	if resp, body := b.do("GET", "/", ""); resp.StatusCode != http.StatusOK || body != "Ok\n" {
 		t.Errorf("GET /: %d %q", resp.StatusCode, body)
 	}
@@ -63,7 +77,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestCORS(t *testing.T) {
-	b := newBrowser(t, emulatortest.Start(t, emulator.Options{}))
+	b := start(t)
 	const origin = "http://localhost:5000"
 	for _, path := range []string{
 		"/v1/projects/p/databases/(default)/documents:commit",

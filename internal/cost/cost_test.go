@@ -1,0 +1,200 @@
+package cost
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func near(t *testing.T, what string, got, want, within float64) {
+	t.Helper()
+	if math.Abs(got-want) > within*math.Abs(want) {
+		t.Errorf("%s = %v, want %v within %v", what, got, want, within)
+	}
+}
+
+// What a million increments are known to cost, before the time of instances.
+func TestBill(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		usage    Usage
+		location string
+		want     float64
+	}{
+		{"two writes and two requests each", Usage{Writes: 2e6, Requests: 2e6}, "us-central1", 2.60},
+		{"the same in nam5", Usage{Writes: 2e6, Requests: 2e6}, "nam5", 4.40},
+		{"a marker each, and its deletion", Usage{Writes: 1e6, Deletes: 1e6}, "us-central1", 1.00},
+		{"a request each", Usage{Requests: 1e6}, "nam5", 0.40},
+		{"a read each", Usage{Reads: 1e6}, "us-central1", 0.30},
+		{"an hour of an instance", Usage{InstanceSeconds: 3600}, "us-central1", 0.0909},
+	} {
+		prices, err := PricesOf(tt.location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, tt.name, prices.Bill(tt.usage).Total(), tt.want, 1e-9)
+	}
+}
+
+func TestPricesOfUnknownLocation(t *testing.T) {
+	t.Parallel()
+	if _, err := PricesOf("mars-north1"); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestInstanceTime(t *testing.T) {
+	t.Parallel()
+	ms := func(begin, end int) Period {
+		return Period{time.Duration(begin) * time.Millisecond, time.Duration(end) * time.Millisecond}
+	}
+	for _, tt := range []struct {
+		name    string
+		periods []Period
+		want    int // milliseconds
+	}{
+		{"none", nil, 0},
+		{"one, rounded up", []Period{ms(5, 6)}, 100},
+		{"one of a whole step", []Period{ms(0, 100)}, 100},
+		{"one of a step and a bit", []Period{ms(0, 101)}, 200},
+		{"apart", []Period{ms(0, 1), ms(1000, 1001)}, 200},
+		{"at once", []Period{ms(0, 100), ms(0, 100), ms(20, 30)}, 120},
+		{"one after the other", []Period{ms(0, 300), ms(200, 500)}, 500},
+		{"one within another, out of order", []Period{ms(400, 450), ms(0, 1000)}, 1000},
+	} {
+		if got := InstanceTime(tt.periods); got != time.Duration(tt.want)*time.Millisecond {
+			t.Errorf("%s: %v, want %d ms", tt.name, got, tt.want)
+		}
+	}
+}
+
+// An instance is billed for no less than the time in which something was in flight, and for no more than the clock
+// shows, whatever the order.
+func TestInstanceTimeIsBounded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var periods []Period
+		var first, last time.Duration = math.MaxInt64, 0
+		touched := map[time.Duration]bool{} // milliseconds in which something was in flight
+		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			begin := time.Duration(rapid.IntRange(0, 2000).Draw(t, "begin")) * time.Millisecond
+			end := begin + time.Duration(rapid.IntRange(1, 500).Draw(t, "length"))*time.Millisecond
+			periods = append(periods, Period{begin, end})
+			first, last = min(first, begin), max(last, end)
+			for at := begin; at < end; at += time.Millisecond {
+				touched[at] = true
+			}
+		}
+		got := InstanceTime(periods)
+		if least := time.Duration(len(touched)) * time.Millisecond; got < least {
+			t.Errorf("billed %v, and requests were in flight for %v", got, least)
+		}
+		if most := last - first + billingStep; got > most {
+			t.Errorf("billed %v of %v", got, most)
+		}
+	})
+}
+
+// The formulas against arrivals at random that are played through.
+func TestPacedAndGathered(t *testing.T) {
+	t.Parallel()
+	const arrivals = 50_000 // that begin a round
+	for _, tt := range []struct{ rate, interval, commit float64 }{
+		{1, 1, 0.01}, {0.1, 1, 0.01}, {10, 1, 0.01}, {100, 1, 0.01}, {1000, 0.01, 0.01}, {50, 0.01, 0.01}, {3, 0.5, 0.05},
+	} {
+		dice := rand.New(rand.NewPCG(1, 2))
+		var due, busyUntil, busy float64
+		rounds := 0
+		next := dice.ExpFloat64() / tt.rate
+		for range arrivals {
+			// The first that waits begins a round, as soon as one may begin; who has come until then shares it.
+			first := next
+			start := max(first, due)
+			for next <= start {
+				next += dice.ExpFloat64() / tt.rate
+			}
+			rounds++
+			due = start + tt.interval
+			busy += start + tt.commit - max(first, busyUntil)
+			busyUntil = start + tt.commit
+		}
+		now := due
+		near(t, "rounds a second", float64(rounds)/now, paced(tt.rate, tt.interval), 0.03)
+		if tt.commit < tt.interval {
+			near(t, "busy share", busy/now, gathered(tt.rate, tt.interval, tt.commit), 0.03)
+		}
+	}
+}
+
+func TestDesigns(t *testing.T) {
+	t.Parallel()
+	l := Load{Rate: 1000, Reads: 10, Shards: 100, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
+	designs := map[Name]Design{}
+	for _, d := range l.Designs() {
+		designs[d.Name] = d
+	}
+	ours := designs[Ours]
+	near(t, "commits", ours.Commits, 100, 0.01)
+	near(t, "roll-ups", ours.RollUps, 1, 0.01)
+	near(t, "writes", ours.Usage.Writes, 202, 0.01)
+	near(t, "deletes", ours.Usage.Deletes, 100, 0.01)
+	near(t, "requests", ours.Usage.Requests, 1100, 0.01)
+	near(t, "instance seconds", ours.Usage.InstanceSeconds, 2, 0.01)
+	for name, workable := range map[Name]bool{Ours: true, Blind: false, SumOnRead: false, OneDocument: false} {
+		if (designs[name].Unworkable == "") != workable {
+			t.Errorf("%s: unworkable because %q", name, designs[name].Unworkable)
+		}
+	}
+
+	l.Thrift = true
+	thrifty := l.ours()
+	near(t, "writes without markers", thrifty.Usage.Writes, 102, 0.01)
+	near(t, "requests without markers", thrifty.Usage.Requests, 1100, 0.01)
+
+	l.Rate = 0.5
+	for _, d := range l.Designs() {
+		if d.Name != Floor && d.Unworkable != "" {
+			t.Errorf("%s does not hold at half an increment a second: %s", d.Name, d.Unworkable)
+		}
+	}
+	if sum := (Load{Rate: 1, Reads: 1, Shards: 1000, Commit: time.Millisecond, Instances: 1}).sumOnRead(); sum.Usage.Reads != 1 {
+		t.Errorf("a sum over 1,000 shards is %v reads, want 1", sum.Usage.Reads)
+	}
+}
+
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	prices, err := PricesOf("us-central1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Load{Reads: 1, Shards: 10, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
+	choices := l.Choices(prices)
+	var names []Name
+	for i, c := range choices {
+		names = append(names, c.Name)
+		if i > 0 && c.From <= choices[i-1].From {
+			t.Errorf("choices are not in order: %v", choices)
+		}
+	}
+	want := []Name{OneDocument, SumOnRead, Ours}
+	if len(names) != len(want) || names[0] != want[0] || names[1] != want[1] || names[2] != want[2] {
+		t.Fatalf("choices = %v, want %v", names, want)
+	}
+	// Both sides of the last border, by the bill itself.
+	for _, side := range []struct {
+		factor  float64
+		cheaper bool
+	}{{0.7, false}, {1.4, true}} {
+		at := l
+		at.Rate = choices[2].From * side.factor
+		at.Shards = 1000
+		if cheaper := prices.Bill(at.ours().Usage).Total() < prices.Bill(at.sumOnRead().Usage).Total(); cheaper != side.cheaper {
+			t.Errorf("at %.0f/s this project is cheaper than sum(): %v, want %v", at.Rate, cheaper, side.cheaper)
+		}
+	}
+}

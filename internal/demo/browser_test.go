@@ -1,0 +1,180 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a test waits for what must come, on a machine that is busy with other things.
+const patience = 45 * time.Second
+
+// browser is a page in a headless Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu      sync.Mutex
+	console []string // Errors, warnings and exceptions, since they were last asked for.
+}
+
+// startBrowser starts a Chromium of its own. It skips the test where there is none, except in CI.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(need(t, "chromium", "chromium-browser", "google-chrome")),
+		chromedp.UserDataDir(t.TempDir()),
+		chromedp.NoSandbox, // It may run as root, in a container.
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("no-proxy-server", true),
+		chromedp.Flag("lang", "en-US"),
+	)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+
+	b := &browser{t: t, ctx: ctx}
+	if err := chromedp.Do(ctx); err != nil { // The browser lives as long as the context of the first call.
+		t.Fatalf("start Chromium: %v", err)
+	}
+	console := chromedp.Console(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for m, err := range console {
+			if err != nil {
+				return
+			}
+			if m.Type == "error" || m.Type == "warning" || m.IsException() {
+				b.mu.Lock()
+				b.console = append(b.console, fmt.Sprintf("%s: %s (%s)", m.Type, m.Text, m.URL))
+				b.mu.Unlock()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil { // Unlike cancel, it waits until the browser has ended.
+			t.Logf("end Chromium: %v", err)
+		}
+		reading.Wait()
+	})
+	b.resize(1120, 900)
+	return b
+}
+
+// do runs actions.
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	run(b, chromedp.Steps(actions...))
+}
+
+// run runs an action and returns its result.
+func run[T any](b *browser, action chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	result, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.t.Fatalf("in the browser: %v", err)
+	}
+	return result
+}
+
+// eval evaluates an expression.
+func eval[T any](b *browser, expression string) T {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[T](expression))
+}
+
+// resize sets the size of the window, in CSS pixels.
+func (b *browser) resize(width, height int64) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, height))
+}
+
+// prefer sets the color scheme that the user prefers.
+func (b *browser) prefer(scheme string) {
+	b.t.Helper()
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// offline tells the page whether there is a network, as the operating system would. It changes nothing else: without it,
+// the SDK takes half a minute to find out that its connection is cut.
+func (b *browser) offline(offline bool) {
+	b.t.Helper()
+	state := network.OverrideNetworkStateParams{Offline: offline, DownloadThroughput: -1, UploadThroughput: -1}
+	if _, err := chromedp.Call(b.ctx, network.OverrideNetworkState, state); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// until waits until an expression is true.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); !eval[bool](b, expression); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			text := eval[string](b, "document.body.innerText")
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.t.Fatalf("waited too long until %s\nthe page: %s\nthe console: %q", expression, text, b.console)
+		}
+	}
+}
+
+// total waits until the page has a total from a snapshot of the roll-up document. The number that is displayed may be
+// ahead of that, so it is not what this looks at.
+func (b *browser) total(total int64) {
+	b.t.Helper()
+	b.until(fmt.Sprintf(`document.getElementById("counter").dataset.total === "%d"`, total))
+}
+
+// shows waits until the page displays a number.
+func (b *browser) shows(value int64) {
+	b.t.Helper()
+	b.until(fmt.Sprintf(`document.getElementById("value").textContent === new Intl.NumberFormat().format(%d)`, value))
+}
+
+// quiet fails the test if the console has said anything since it was last asked, other than what is expected.
+func (b *browser) quiet(expected *regexp.Regexp) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range b.console {
+		if expected == nil || !expected.MatchString(line) {
+			b.t.Errorf("console: %s", line)
+		}
+	}
+	b.console = nil
+}
+
+// keep takes a screenshot of the whole page and keeps it as an artefact.
+func (b *browser) keep(name string) {
+	b.t.Helper()
+	dir := os.Getenv("ARTEFACTS")
+	if dir == "" {
+		dir = b.t.ArtifactDir()
+	}
+	png := run(b, chromedp.FullScreenshot(100))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Logf("screenshot: %s", path)
+}

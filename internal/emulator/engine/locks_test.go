@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"pgregory.net/rapid"
+)
+
+// Transactions that read documents and collections in any order, and commits without a transaction beside them, all
+// come to an end though no wait ever times out: every circle is found, nobody is forgotten in a queue. Commits without
+// a transaction hold nothing while they wait, and are never aborted. All increments are counted.
+func TestEverybodyGetsThrough(t *testing.T) {
+	t.Parallel()
+	e := New(Options{LockWait: time.Hour})
+	defer e.Close()
+	ctx := context.Background()
+	const workers, each, documents = 12, 60, 5
+	name := func(r *rand.Rand) string { return fmt.Sprintf("%s/a/%d", testRoot, r.IntN(documents)) }
+	transaction := func(r *rand.Rand, retry []byte) ([]byte, error) {
+		b, err := e.Begin(&pb.BeginTransactionRequest{Database: testDatabase, Options: &pb.TransactionOptions{
+			Mode: &pb.TransactionOptions_ReadWrite_{ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: retry}}}})
+		if err != nil {
+			return nil, err
+		}
+		tx := b.Transaction
+		for range 1 + r.IntN(3) {
+			if r.IntN(6) == 0 {
+				err = e.RunQuery(ctx, &pb.RunQueryRequest{Parent: testRoot,
+					ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: tx},
+					QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
+						From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "a", AllDescendants: r.IntN(2) == 0}}}}},
+					func(*pb.RunQueryResponse) error { return nil })
+			} else {
+				err = e.BatchGet(ctx, &pb.BatchGetDocumentsRequest{Database: testDatabase, Documents: []string{name(r)},
+					ConsistencySelector: &pb.BatchGetDocumentsRequest_Transaction{Transaction: tx}},
+					func(*pb.BatchGetDocumentsResponse) error { return nil })
+			}
+			if err != nil {
+				return tx, err
+			}
+		}
+		_, err = e.Commit(ctx, &pb.CommitRequest{Database: testDatabase, Transaction: tx,
+			Writes: []*pb.Write{incrementWrite(name(r), "n", 1), incrementWrite(name(r), "n", 1)}})
+		return tx, err
+	}
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			for range each {
+				if r.IntN(2) == 0 {
+					_, err := e.Commit(ctx, &pb.CommitRequest{Database: testDatabase,
+						Writes: []*pb.Write{incrementWrite(name(r), "n", 1), incrementWrite(name(r), "n", 1)}})
+					if err != nil {
+						t.Errorf("commit: %v", err)
+					}
+					continue
+				}
+				var tx []byte
+				err := status.Error(codes.Aborted, "")
+				for status.Code(err) == codes.Aborted {
+					tx, err = transaction(r, tx)
+				}
+				if err != nil {
+					t.Errorf("transaction: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	db, err := e.database(testDatabase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, n := range db.nodes {
+		sum += n.current().Fields["n"].GetIntegerValue()
+	}
+	if sum != 2*workers*each {
+		t.Errorf("%d increments are counted of %d", sum, 2*workers*each)
+	}
+	if len(db.locks.locks) != 0 || len(db.transactions.open) != 0 {
+		t.Errorf("%d locks and %d transactions are left", len(db.locks.locks), len(db.transactions.open))
+	}
+}
+
+// Locks and history leave nothing behind: after any interleaving of transactions and commits that all end, no lock is
+// held and no transaction open.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		e := New(Options{HistoryVersions: 5})
+		defer e.Close()
+		var open [][]byte
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // nothing here may wait: what would, fails at once
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			name := testNames.Draw(t, "name")
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0:
+				r, err := e.Begin(&pb.BeginTransactionRequest{Database: testDatabase})
+				if err != nil {
+					t.Fatal(err)
+				}
+				open = append(open, r.Transaction)
+			case 1, 2:
+				if len(open) == 0 {
+					continue
+				}
+				tx := rapid.SampledFrom(open).Draw(t, "tx")
+				err := e.BatchGet(ctx, &pb.BatchGetDocumentsRequest{Database: testDatabase, Documents: []string{name},
+					ConsistencySelector: &pb.BatchGetDocumentsRequest_Transaction{Transaction: tx}},
+					func(*pb.BatchGetDocumentsResponse) error { return nil })
+				wantOneOf(t, err, codes.OK, codes.Canceled, codes.Aborted)
+			case 3:
+				_, err := e.Commit(ctx, &pb.CommitRequest{Database: testDatabase, Writes: []*pb.Write{incrementWrite(name, "x", 1)}})
+				wantOneOf(t, err, codes.OK, codes.Canceled)
+			case 4:
+				if len(open) == 0 {
+					continue
+				}
+				tx := open[0]
+				open = open[1:]
+				_, err := e.Commit(ctx, &pb.CommitRequest{Database: testDatabase, Transaction: tx,
+					Writes: []*pb.Write{incrementWrite(name, "x", 1), {Operation: &pb.Write_Delete{Delete: testNames.Draw(t, "deleted")}}}})
+				wantOneOf(t, err, codes.OK, codes.Canceled, codes.Aborted)
+			}
+		}
+		for _, tx := range open {
+			if err := e.Rollback(&pb.RollbackRequest{Database: testDatabase, Transaction: tx}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db, err := e.database(testDatabase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(db.locks.locks) != 0 || len(db.transactions.open) != 0 {
+			t.Fatalf("%d locks and %d transactions are left", len(db.locks.locks), len(db.transactions.open))
+		}
+		for name, n := range db.nodes {
+			if n.name != name || n.gone || n.coll != db.collections[n.coll.name] || db.groups[n.coll.id][n.coll.name] != n.coll {
+				t.Fatalf("%s is not where it should be", name)
+			}
+		}
+	})
+}
+
+func wantOneOf(t *rapid.T, err error, want ...codes.Code) {
+	if !slices.Contains(want, status.Code(err)) {
+		t.Fatalf("got %v, want one of %v", err, want)
+	}
+}

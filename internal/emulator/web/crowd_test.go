@@ -1,0 +1,166 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/firestore-counters/counters/internal/dev"
+)
+
+// TestCrowd has 1,000 pages watch one counter of the whole local system while it is incremented. All see the final
+// total; when they leave, their memory comes back.
+func TestCrowd(t *testing.T) {
+	const (
+		listeners  = 1000
+		increments = 300 // under way while they watch
+	)
+	system, err := dev.Start(t.Context(), dev.Config{
+		Instances: 1,
+		Environ:   []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LOG_LEVEL=WARN", "GOOGLE_CLOUD_PROJECT=p"},
+		Output:    t.Output(),
+		Logger:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer system.Close()
+	b := newBrowser(t, system.Firestore)
+	gateway := newBrowser(t, strings.TrimPrefix(system.Gateway, "http://"))
+	load := func(increments int) {
+		t.Helper()
+		var working errgroup.Group
+		working.SetLimit(10)
+		for range increments {
+			working.Go(func() error {
+				resp, err := gateway.http.Post(gateway.base+"/increment/crowd", "application/json", nil)
+				if err != nil {
+					return err
+				}
+				defer resp.Body.Close()
+				if resp.StatusCode != http.StatusOK {
+					return fmt.Errorf("increment: %s", resp.Status)
+				}
+				return nil
+			})
+		}
+		if err := working.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(100) // so that what the system keeps for its own work is there
+	before := usage()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	channels := make([]*channel, listeners)
+	var seen atomic.Int64
+	var watching errgroup.Group
+	for i := range channels {
+		c := b.open(listenPath, addTarget(documents(2, "counters/crowd")))
+		channels[i] = c
+		watching.Go(func() error {
+			return c.receive(ctx, func(data json.RawMessage) bool {
+				if totalIn(data) != 100+increments {
+					return true
+				}
+				seen.Add(1)
+				return false
+			})
+		})
+	}
+	load(increments)
+	if err := watching.Wait(); err != nil {
+		t.Errorf("a listener: %v", err)
+	}
+	if n := seen.Load(); n != listeners {
+		t.Errorf("%d listeners saw the final total, want %d", n, listeners)
+	}
+
+	during := usage()
+	for _, c := range channels {
+		c.terminate()
+	}
+	clear(channels)
+	b.http.CloseIdleConnections()
+	gateway.http.CloseIdleConnections()
+	after := usage()
+	for i := 0; i < 100 && after.goroutines > during.goroutines/4; i++ {
+		time.Sleep(50 * time.Millisecond) // until the connections are closed
+		after = usage()
+	}
+	t.Logf("before %+v, during %+v, after %+v", before, during, after)
+	if after.goroutines > during.goroutines/4 { // some connections of the system's own are kept open
+		t.Errorf("%d goroutines are left of %d", after.goroutines, during.goroutines)
+	}
+	if grown, left := int64(during.heap)-int64(before.heap), int64(after.heap)-int64(before.heap); left > grown/2 {
+		t.Errorf("%d of %d bytes are left when all listeners have left", left, grown)
+	}
+}
+
+// totalIn is the total that a message tells of; 0: none.
+func totalIn(data json.RawMessage) int64 {
+	var m pb.ListenResponse
+	if protojson.Unmarshal(data, &m) != nil {
+		return 0
+	}
+	return m.GetDocumentChange().GetDocument().GetFields()["total"].GetIntegerValue()
+}
+
+type used struct {
+	heap       uint64
+	goroutines int
+}
+
+func usage() used {
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers have let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return used{m.HeapAlloc, runtime.NumGoroutine()}
+}
+
+// TestListenerThatDoesNotRead changes a document far more often than the server keeps changes for one client.
+func TestListenerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	b, i := startServer(t)
+	client := i.Client(t, "p")
+	c := b.open(listenPath, addTarget(documents(2, "a/1")))
+	const changes = 3000
+	text := strings.Repeat("x", 1000)
+	for n := range changes {
+		if _, err := client.Doc("a/1").Set(t.Context(), map[string]any{"total": n + 1, "text": text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := 0
+	err := c.receive(t.Context(), func(data json.RawMessage) bool {
+		total := totalIn(data)
+		if total > 0 {
+			told++
+		}
+		return total != changes
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told > changes/4 {
+		t.Errorf("%d of %d changes were kept for a client that didn't read", told, changes)
+	}
+	c.terminate()
+	for i.Server.Stats().Targets > 0 { // and nobody looks at the document any more
+		time.Sleep(time.Millisecond)
+	}
+}

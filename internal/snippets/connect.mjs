@@ -1,0 +1,22 @@
+// Clients of the Firestore that FIRESTORE_EMULATOR_HOST names.
+const [host, port] = process.env.FIRESTORE_EMULATOR_HOST.split(":");
+const projectId = process.env.GOOGLE_CLOUD_PROJECT;
+let apps = 0;
+
+/** A client of the web SDK; with `node --import ./browser.mjs`, of the one that browsers load. */
+export async function connectWeb(settings = {}) {
+  const { initializeApp, deleteApp } = await import("firebase/app");
+  const { initializeFirestore, connectFirestoreEmulator, setLogLevel } = await import("firebase/firestore");
+  setLogLevel(process.env.SDK_LOG_LEVEL ?? "error");
+  const app = initializeApp({ projectId, apiKey: "none-needed" }, `app-${apps++}`);
+  const db = initializeFirestore(app, settings);
+  connectFirestoreEmulator(db, host, Number(port));
+  return { db, close: () => deleteApp(app) };
+}
+
+/** A client of the server's library, over gRPC or, with preferRest, the REST API. */
+export async function connectNode(settings = {}) {
+  const { Firestore } = await import("@google-cloud/firestore");
+  const db = new Firestore({ projectId, ...settings });
+  return { db, close: () => db.terminate() };
+}

@@ -1,0 +1,118 @@
+package shards_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Clients resize a counter up and down while others add to it, and every commit may fail.
+func TestResizeBesideIncrements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	adder, resizer := w.open(t, shards.Config{}), w.open(t, shards.Config{})
+	w.counter(t, adder, "a", 4)
+	w.Server.SetFaults(emulator.Faults{LoseAnswers: 0.1, Abort: 0.1, Unavailable: 0.1, Seed: 5})
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var added atomic.Int64
+	for range 8 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if err := handle(t, adder, "a").Add(t.Context(), 1); err != nil {
+					t.Error(err)
+					return
+				}
+				added.Add(1)
+			}
+		})
+	}
+	for _, n := range []int{12, 3, 1, 9, 2} {
+		if err := handle(t, resizer, "a").Resize(t.Context(), n, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	group.Wait()
+	w.Server.SetFaults(emulator.Faults{})
+	w.wantSum(t, "a", added.Load())
+	if err := handle(t, resizer, "a").Resize(t.Context(), 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	for id := range w.counts(t, "a") {
+		if id != "0" && id != "1" {
+			t.Errorf("shard %s is left of more than 2", id)
+		}
+	}
+	w.wantSum(t, "a", added.Load())
+}
+
+func TestResizeTellsItsProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 30)
+	var last, of int
+	if err := c.Resize(t.Context(), 4, func(moved, all int) { last, of = moved, all }); err != nil {
+		t.Fatal(err)
+	}
+	if last != 26 || of != 26 {
+		t.Errorf("moved %d of %d at last, want 26 of 26", last, of)
+	}
+}
+
+// A counter whose clients read numShards goes on naming its shards there.
+func TestResizeOfPublicCounter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	ref := w.fs.Collection("counters").Doc("web")
+	if _, err := ref.Set(t.Context(), map[string]any{"numShards": 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, client, "web").Resize(t.Context(), 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := ref.Get(t.Context())
+	if err != nil || doc.Data()["numShards"] != int64(5) || doc.Data()["num_shards"] != int64(5) {
+		t.Errorf("%v (%v), want 5 in both fields", doc.Data(), err)
+	}
+}
+
+// Contention doubles a counter's shards, once in a while, up to the limit, however many clients meet it.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	clients := []*shards.Client{w.open(t, shards.Config{MaxShards: 7}), w.open(t, shards.Config{MaxShards: 7}), w.open(t, shards.Config{})}
+	w.counter(t, clients[0], "a", 4)
+	for _, client := range clients { // so that each knows the counter
+		if err := handle(t, client, "a").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := func() any {
+		doc, err := w.fs.Collection("counters").Doc("a").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc.Data()["num_shards"]
+	}
+	contended := emulator.Verdict{Before: aborted}
+	for i, c := range []struct {
+		client *shards.Client
+		want   int64
+	}{{clients[2], 4}, {clients[0], 7}, {clients[0], 7}, {clients[1], 7}} {
+		w.onAdds(contended, contended)
+		if err := handle(t, c.client, "a").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := n(); got != c.want {
+			t.Errorf("after contention %d: %v shards, want %d", i+1, got, c.want)
+		}
+	}
+	w.wantSum(t, "a", 7)
+}
