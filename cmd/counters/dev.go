@@ -56,7 +56,7 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
 	flags.DurationVar(&f.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
 	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
-	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms")
+	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
 	flags.Uint64Var(&f.Seed, "seed", 0, "the same faults again (default random)")
 	return cmd
 }
