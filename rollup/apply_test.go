@@ -114,6 +114,12 @@ func (w *world) must(_ any, err error) {
 	}
 }
 
+// commit makes several writes in one commit.
+func (w *world) commit(write func(tx *firestore.Transaction) error) {
+	w.t.Helper()
+	w.must(nil, w.fs.RunTransaction(w.ctx, func(_ context.Context, tx *firestore.Transaction) error { return write(tx) }))
+}
+
 func (w *world) apply(states ...rollup.State) rollup.Applied {
 	w.t.Helper()
 	a, err := w.rollup.Apply(w.ctx, "c", states)

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -29,20 +30,20 @@ func (w *world) before(do func()) {
 // create makes the counter as the product does, with one shard.
 func (w *world) create() {
 	w.t.Helper()
-	w.must(w.fs.Batch().
-		Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}).
-		Create(w.shard(0), map[string]any{"count": 0}).
-		Create(w.ledger(), map[string]any{"shards": map[string]any{}, "base": 0, "ops": []string{}}).
-		Commit(w.ctx))
+	w.commit(func(tx *firestore.Transaction) error {
+		return errors.Join(
+			tx.Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}),
+			tx.Create(w.shard(0), map[string]any{"count": 0}),
+			tx.Create(w.ledger(), map[string]any{"shards": map[string]any{}, "base": 0, "ops": []string{}}))
+	})
 }
 
-func (w *world) delete(shards ...int) {
+// delete deletes the counter as the product does.
+func (w *world) delete() {
 	w.t.Helper()
-	batch := w.fs.Batch().Delete(w.ledger()).Delete(w.counter())
-	for _, n := range shards {
-		batch.Delete(w.shard(n))
-	}
-	w.must(batch.Commit(w.ctx))
+	w.commit(func(tx *firestore.Transaction) error {
+		return errors.Join(tx.Delete(w.ledger()), tx.Delete(w.counter()), tx.Delete(w.shard(0)))
+	})
 }
 
 func (w *world) reconcile() rollup.Report {
@@ -62,7 +63,7 @@ func TestReconcileOfAnEarlierCounter(t *testing.T) {
 	w.inc(0, 5)
 	w.arrived() // and lost
 	w.before(func() {
-		w.delete(0)
+		w.delete()
 		w.create()
 	})
 	w.reconcile()
@@ -78,7 +79,7 @@ func TestReconcileOfACounterThatIsDeletedMeanwhile(t *testing.T) {
 	w.create()
 	w.inc(0, 5)
 	events := w.arrived()
-	w.before(func() { w.delete(0) })
+	w.before(func() { w.delete() })
 	if r := w.reconcile(); !r.Gone {
 		t.Errorf("reconcile = %+v, want that it is gone", r)
 	}
@@ -94,7 +95,7 @@ func TestFlushOfACounterThatIsDeletedMeanwhile(t *testing.T) {
 	w.create()
 	w.inc(0, 5)
 	events := w.arrived()
-	w.before(func() { w.delete(0) })
+	w.before(func() { w.delete() })
 	if a := w.apply(events...); !a.Gone {
 		t.Errorf("applied %+v, want that it is gone", a)
 	}
@@ -111,7 +112,7 @@ func TestFlushOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
 	w.inc(0, 5)
 	events := w.arrived()
 	w.before(func() {
-		w.delete(0)
+		w.delete()
 		w.create()
 	})
 	w.apply(events...)
@@ -157,10 +158,11 @@ func TestFlushBesideAReset(t *testing.T) {
 	w.inc(0, 5)
 	before := w.arrived()
 	w.before(func() {
-		w.must(w.fs.Batch().
-			Update(w.shard(0), []firestore.Update{{Path: "count", Value: 0}}).
-			Update(w.ledger(), []firestore.Update{{Path: "ops", Value: []string{"reset"}}}).
-			Commit(w.ctx))
+		w.commit(func(tx *firestore.Transaction) error {
+			return errors.Join(
+				tx.Update(w.shard(0), []firestore.Update{{Path: "count", Value: 0}}),
+				tx.Update(w.ledger(), []firestore.Update{{Path: "ops", Value: []string{"reset"}}}))
+		})
 	})
 	w.apply(before...)
 	w.inc(0, 2)

@@ -141,20 +141,13 @@ func TestDeletedByHand(t *testing.T) {
 func TestMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	make := func() {
-		w.must(w.fs.Batch().
-			Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}).
-			Create(w.shard(0), map[string]any{"count": 0}).
-			Create(w.ledger(), map[string]any{"shards": map[string]any{}, "base": 0, "ops": []string{}}).
-			Commit(w.ctx))
-	}
-	make()
+	w.create()
 	w.inc(0, 3)
 	w.apply(w.arrived()...)
 	w.inc(0, 4)
-	w.must(w.fs.Batch().Delete(w.shard(0)).Delete(w.ledger()).Delete(w.counter()).Commit(w.ctx))
+	w.delete()
 	old := w.arrived()
-	make()
+	w.create()
 	w.apply(old...)
 	w.total(0)
 	w.inc(0, 1)

@@ -35,10 +35,10 @@ func (s *session) drift(ctx context.Context) (Result, error) {
 	}
 	s.step(fmt.Sprintf("%d increments each", increments))
 	rows := make([]Row, len(all))
-	g, ctx := errgroup.WithContext(ctx)
+	g, both := errgroup.WithContext(ctx)
 	for i, st := range all {
 		g.Go(func() (err error) {
-			rows[i], err = st.drift(ctx, increments)
+			rows[i], err = st.drift(both, increments)
 			return err
 		})
 	}
@@ -66,6 +66,9 @@ func (st *stage) drift(ctx context.Context, increments int) (Row, error) {
 	st.settle(ctx, 5*time.Minute)
 	if ctx.Err() != nil {
 		return Row{}, ctx.Err()
+	}
+	if err := st.alive(); err != nil {
+		return Row{}, err
 	}
 	// Exact reads, whose answers are not lost: faults are of commits.
 	counter, err := st.counters.Counter("hot")

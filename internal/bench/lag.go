@@ -18,7 +18,7 @@ const (
 
 // lag is how far the total is behind the shards, on documents that take one write a second each.
 func (s *session) lag(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, commits take %v, one instance. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, commitLatency)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, commits take %v (a document takes one at a time), one instance. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, commitLatency)}
 	s.step("start")
 	all, err := open(ctx, []contestant{ours(), blind()}, func(contestant) setup {
 		return setup{shards: lagShards, faults: emulator.Faults{CommitLatency: commitLatency, DocWriteRate: 1}}
@@ -30,7 +30,7 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 	if err := all.create(ctx, "warm", "hot"); err != nil {
 		return r, err
 	}
-	window := pick(s, 3*time.Second, 30*time.Second)
+	window := pick(s, 2500*time.Millisecond, 30*time.Second)
 	warm, hot := post("/warm"), post("/hot")
 	for _, st := range all {
 		s.step(fmt.Sprintf("%s, for %v", st.name, window))
@@ -50,6 +50,9 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 		st.pause()
 		if ctx.Err() != nil && len(l.samples) == 0 {
 			return r, ctx.Err()
+		}
+		if err := st.alive(); err != nil {
+			return r, err
 		}
 		r.addLag(st, l, end)
 	}

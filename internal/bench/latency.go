@@ -21,7 +21,7 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 	if err := all.create(ctx, "hot"); err != nil {
 		return r, err
 	}
-	rounds, window := pick(s, 9, 40), pick(s, 80*time.Millisecond, 250*time.Millisecond)
+	rounds, window := pick(s, 9, 30), pick(s, 80*time.Millisecond, 250*time.Millisecond)
 	request := post("/hot")
 	of := make([]turns, len(all))
 	for round := range rounds + 1 {
@@ -35,6 +35,9 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 			l := closedLoop(ctx, clients, window, func(int) []byte { return request })
 			if ctx.Err() == nil && round > 0 { // the first one warms up
 				of[i].take(l, 0, st.usage(l))
+			}
+			if err := st.alive(); err != nil {
+				return r, err
 			}
 		}
 	}
@@ -51,7 +54,7 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 
 // latency is how long increments take at fixed rates.
 func (s *session) latency(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, commits take %v, one instance; open loop: timed from when a request was due", hotShards, commitLatency)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, commits take %v (a document takes one at a time), one instance; open loop: timed from when a request was due", hotShards, commitLatency)}
 	s.step("start")
 	all, err := open(ctx, []contestant{ours(), blind(), nothing()}, func(contestant) setup { return setup{faults: commits(), shards: hotShards} })
 	if err != nil {
@@ -62,7 +65,7 @@ func (s *session) latency(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	request := post("/hot")
-	rounds, window := pick(s, 1, 3), pick(s, 500*time.Millisecond, 4*time.Second)
+	rounds, window := pick(s, 1, 2), pick(s, 500*time.Millisecond, 3*time.Second)
 	for _, rate := range pick(s, []int{1000}, []int{100, 1000, 4000}) {
 		of := make([]turns, len(all))
 		for round := range rounds {
@@ -75,7 +78,7 @@ func (s *session) latency(ctx context.Context) (Result, error) {
 				if round == 0 {
 					openLoop(ctx, clients, window/4, float64(rate), func(int) []byte { return request })
 				}
-				if err := st.turn(ctx, &of[i], pick(s, time.Second, 10*time.Second), func() *load {
+				if err := st.turn(ctx, &of[i], pick(s, time.Second, 3*time.Second), func() *load {
 					return openLoop(ctx, clients, window, float64(rate), func(int) []byte { return request })
 				}); err != nil {
 					return r, err

@@ -31,6 +31,38 @@ type process struct {
 	ended    chan struct{}
 }
 
+// startAttempts is how often a process is started that ends before it answers: somebody else may have taken its port.
+const startAttempts = 3
+
+// startAnswering starts a process, and returns when it takes connections.
+func startAnswering(ctx context.Context, function string, environ []string) (*process, error) {
+	for attempt := 1; ; attempt++ {
+		p, err := startProcess(function, environ)
+		if err != nil {
+			return nil, err
+		}
+		c, err := p.connect(ctx)
+		if err == nil {
+			c.close()
+			return p, nil
+		}
+		p.stop()
+		if attempt == startAttempts || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// alive is an error when the process has ended.
+func (p *process) alive() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("function %s has ended: %s", p.function, p.log)
+	default:
+		return nil
+	}
+}
+
 // startProcess starts a process and doesn't wait until it answers.
 func startProcess(function string, environ []string) (*process, error) {
 	program, err := os.Executable()

@@ -16,7 +16,7 @@ import (
 
 // rollups is events a second that a trigger takes, of one counter.
 func (s *session) rollups(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, ROLLUP_INTERVAL=50ms (a held event is a held connection: with the default of 1s, 1,000 connections carry 1,000 events a second), commits take %v, one instance; closed loop", hotShards, commitLatency)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, ROLLUP_INTERVAL=50ms (a held event is a held connection: with the default of 1s, 1,000 connections carry 1,000 events a second), commits take %v (a document takes one at a time), one instance; closed loop", hotShards, commitLatency)}
 	s.step("start")
 	all, err := open(ctx, []contestant{ours(), blind(), nothing()}, func(contestant) setup {
 		return setup{faults: commits(), shards: hotShards, only: "trigger", environ: []string{"ROLLUP_INTERVAL=50ms"}}

@@ -34,7 +34,7 @@ func pick[T any](s *session, quick, full T) T {
 	return full
 }
 
-// commits are an emulator's faults that make each commit take as long as it does in production, about.
+// commits are an emulator's faults that make each commit take about as long as it does in production.
 func commits() emulator.Faults { return emulator.Faults{CommitLatency: commitLatency} }
 
 // stages are the contestants of a scenario, in the order of their turns.
@@ -70,9 +70,9 @@ func (all stages) close() {
 
 // create makes the same counters for each contestant.
 func (all stages) create(ctx context.Context, ids ...string) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, making := errgroup.WithContext(ctx)
 	for _, st := range all {
-		g.Go(func() error { return st.create(ctx, ids...) })
+		g.Go(func() error { return st.create(making, ids...) })
 	}
 	return g.Wait()
 }
@@ -82,6 +82,7 @@ type turns struct {
 	rates     []float64 // of each round
 	latencies [][]float64
 	commits   []float64
+	left      []float64 // events that were not taken in the time given, after each round
 	usage     cost.Usage
 	answered  int
 	errors    map[string]int
@@ -125,11 +126,15 @@ func (st *stage) turn(ctx context.Context, t *turns, settle time.Duration, run f
 		return ctx.Err()
 	}
 	commits := st.server.Stats().Commits
-	st.settle(ctx, settle)
+	left := st.settle(ctx, settle)
 	if ctx.Err() != nil {
 		return ctx.Err() // half a turn is no figure
 	}
+	if err := st.alive(); err != nil {
+		return err
+	}
 	t.take(l, commits, st.usage(l))
+	t.left = append(t.left, float64(left))
 	return nil
 }
 

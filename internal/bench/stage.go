@@ -99,28 +99,40 @@ func (st *stage) serve() error {
 // start starts the functions, and returns when all answer.
 func (st *stage) start(ctx context.Context) error {
 	environ := st.environment()
-	for range st.instances {
-		for _, f := range []struct {
-			name string
-			kind string
-			to   *[]*process
-		}{{st.http, "http", &st.https}, {st.trigger, "trigger", &st.triggers}} {
-			if f.name == "" || st.only != "" && st.only != f.kind {
-				continue
-			}
-			p, err := startProcess(f.name, environ)
-			if err != nil {
-				return err
-			}
-			*f.to = append(*f.to, p)
+	var names []string
+	if st.only == "" || st.only == "http" {
+		names = slices.Repeat([]string{st.http}, st.instances)
+	}
+	if st.trigger != "" && (st.only == "" || st.only == "trigger") {
+		names = append(names, slices.Repeat([]string{st.trigger}, st.instances)...)
+	}
+	started := make([]*process, len(names))
+	g, starting := errgroup.WithContext(ctx)
+	for i, name := range names {
+		g.Go(func() (err error) {
+			started[i], err = startAnswering(starting, name, environ)
+			return err
+		})
+	}
+	err := g.Wait()
+	for i, p := range started {
+		switch {
+		case p == nil:
+		case names[i] == st.http:
+			st.https = append(st.https, p)
+		default:
+			st.triggers = append(st.triggers, p)
 		}
 	}
+	return err
+}
+
+// alive is an error when one of the functions has ended.
+func (st *stage) alive() error {
 	for _, p := range slices.Concat(st.https, st.triggers) {
-		c, err := p.connect(ctx)
-		if err != nil {
-			return err
+		if err := p.alive(); err != nil {
+			return fmt.Errorf("%s: %w", st.name, err)
 		}
-		c.close()
 	}
 	return nil
 }
@@ -200,7 +212,7 @@ func (st *stage) settle(ctx context.Context, d time.Duration) (pending int) {
 
 // create makes counters. Nobody measures that, and there are no events of it; from then on there are.
 func (st *stage) create(ctx context.Context, ids ...string) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, making := errgroup.WithContext(ctx)
 	g.SetLimit(16)
 	for _, id := range ids {
 		g.Go(func() error {
@@ -208,7 +220,7 @@ func (st *stage) create(ctx context.Context, ids ...string) error {
 			if err != nil {
 				return err
 			}
-			return c.Create(ctx, shards.CreateOptions{Shards: st.shards})
+			return c.Create(making, shards.CreateOptions{Shards: st.shards})
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -110,11 +111,14 @@ func quantile(sorted []time.Duration, q float64) float64 {
 
 func makeHotCounter(b *testing.B, client *firestore.Client) {
 	b.Helper()
-	batch := client.Batch().Set(client.Doc("counters/c"), map[string]any{"num_shards": hotShards, "total": 0})
-	for n := range hotShards {
-		batch.Set(client.Doc(fmt.Sprintf("counters/c/shards/%d", n)), map[string]any{"count": 0})
-	}
-	if _, err := batch.Commit(b.Context()); err != nil {
+	err := client.RunTransaction(b.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+		err := tx.Set(client.Doc("counters/c"), map[string]any{"num_shards": hotShards, "total": 0})
+		for n := range hotShards {
+			err = errors.Join(err, tx.Set(client.Doc(fmt.Sprintf("counters/c/shards/%d", n)), map[string]any{"count": 0}))
+		}
+		return err
+	})
+	if err != nil {
 		b.Fatal(err)
 	}
 }

@@ -6,8 +6,8 @@
 // (Faults), and two clients that meet at exactly the wrong moment (Interceptor). Where Firestore and its official
 // emulator are strict, this server is; what it does not cover it answers with UNIMPLEMENTED and a sentence that says so.
 //
-// Package engine holds the behaviour, this package the transport and the faults. Any client is let in, and any client
-// that says "Bearer owner" is an administrator: serve on a loopback address only.
+// Package engine holds the behaviour, this package gRPC and the faults, package web what browsers speak. Any client is
+// let in, and any client that says "Bearer owner" is an administrator: serve on a loopback address only.
 package emulator
 
 import (

@@ -3,7 +3,7 @@
 //	node --import ./browser.mjs behaviour.mjs [long-polling]    as in a browser, by WebChannel and REST
 //	node behaviour.mjs                                          by gRPC
 import assert from "node:assert/strict";
-import { connectNode, connectWeb } from "./connect.mjs";
+import { connectLite, connectNode, connectWeb } from "./connect.mjs";
 import {
   Bytes, GeoPoint, Timestamp, arrayRemove, arrayUnion, average, collection, count, deleteDoc, disableNetwork, doc,
   enableNetwork, getAggregateFromServer, getDoc, getDocs, increment, limit, onSnapshot, orderBy, query, runTransaction,
@@ -186,6 +186,22 @@ const behaviours = {
     await setDoc(doc(db, "none/other"), { n: 1 });
     await deleteDoc(doc(db, "none/other"));
     assert.equal((await other.db.doc("none/other").get()).exists, false);
+  },
+
+  async "the lite edition reads, queries, counts and runs transactions"() {
+    const lite = await import("firebase/firestore/lite");
+    const { db, close } = await connectLite();
+    const one = lite.doc(db, "lite/one");
+    await lite.setDoc(one, { n: 1 });
+    await lite.runTransaction(db, async (tx) => tx.update(one, { n: (await tx.get(one)).data().n + 1 }));
+    const added = await lite.addDoc(lite.collection(db, "lite"), { n: 5 });
+    const all = lite.collection(db, "lite");
+    assert.equal((await lite.getDoc(one)).data().n, 2);
+    assert.deepEqual((await lite.getDocs(lite.query(all, lite.where("n", ">", 2)))).docs.map((d) => d.id), [added.id]);
+    assert.equal((await lite.getCount(all)).data().count, 2);
+    await lite.deleteDoc(one);
+    assert.equal((await lite.getDoc(one)).exists(), false);
+    await close();
   },
 
   async "listeners see a database being cleared"() {

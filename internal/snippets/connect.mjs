@@ -14,9 +14,19 @@ export async function connectWeb(settings = {}) {
   return { db, close: () => deleteApp(app) };
 }
 
-/** A client of the server's library, over gRPC or, with preferRest, the REST API. */
-export async function connectNode(settings = {}) {
+/** A client of the web SDK's smaller edition, which has no listeners and speaks REST alone. */
+export async function connectLite() {
+  const { initializeApp, deleteApp } = await import("firebase/app");
+  const { connectFirestoreEmulator, getFirestore } = await import("firebase/firestore/lite");
+  const app = initializeApp({ projectId, apiKey: "none-needed" }, `app-${apps++}`);
+  const db = getFirestore(app);
+  connectFirestoreEmulator(db, host, Number(port));
+  return { db, close: () => deleteApp(app) };
+}
+
+/** A client of the server's library. */
+export async function connectNode() {
   const { Firestore } = await import("@google-cloud/firestore");
-  const db = new Firestore({ projectId, ...settings });
+  const db = new Firestore({ projectId });
   return { db, close: () => db.terminate() };
 }

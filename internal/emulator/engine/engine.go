@@ -78,8 +78,20 @@ func (e *Engine) Close() {
 		e.closed = true
 		close(e.done)
 	}
+	for _, db := range e.databases {
+		db.close()
+	}
 	e.mu.Unlock()
 	e.feed.close()
+}
+
+// close stops the timers of transactions, which would keep the database in memory.
+func (db *database) close() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, tx := range db.transactions.open {
+		tx.expiry.Stop()
+	}
 }
 
 func errClosed() error { return status.Error(codes.Unavailable, "The server is shutting down.") }

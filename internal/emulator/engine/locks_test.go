@@ -93,6 +93,134 @@ func TestEverybodyGetsThrough(t *testing.T) {
 	}
 }
 
+// queued is the scene of a few owners that come for locks one after the other.
+type queued struct {
+	t  *testing.T
+	e  *Engine
+	db *database
+}
+
+func newQueued(t *testing.T) queued {
+	e := New(Options{LockWait: time.Hour})
+	t.Cleanup(e.Close)
+	db, err := e.database(testDatabase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queued{t, e, db}
+}
+
+func (q queued) begin() []byte {
+	q.t.Helper()
+	r, err := q.e.Begin(&pb.BeginTransactionRequest{Database: testDatabase})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return r.Transaction
+}
+
+func (q queued) read(tx []byte, id string) error {
+	return q.e.BatchGet(context.Background(), &pb.BatchGetDocumentsRequest{Database: testDatabase, Documents: []string{testRoot + "/" + id},
+		ConsistencySelector: &pb.BatchGetDocumentsRequest_Transaction{Transaction: tx}},
+		func(*pb.BatchGetDocumentsResponse) error { return nil })
+}
+
+func (q queued) write(ctx context.Context, tx []byte, ids ...string) error {
+	req := &pb.CommitRequest{Database: testDatabase, Transaction: tx}
+	for _, id := range ids {
+		req.Writes = append(req.Writes, incrementWrite(testRoot+"/"+id, "n", 1))
+	}
+	_, err := q.e.Commit(ctx, req)
+	return err
+}
+
+// later starts something that has to wait for locks, and returns once it does.
+func (q queued) later(f func() error) <-chan error {
+	before := q.e.Stats().LockWaits
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	for q.e.Stats().LockWaits == before {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return done
+}
+
+// A transaction that holds what a commit waits for gets past that commit in the queue for another document, rather than
+// that either is aborted.
+func TestTransactionGetsPastWhoWaitsForIt(t *testing.T) {
+	t.Parallel()
+	q := newQueued(t)
+	ctx := context.Background()
+	tx := q.begin()
+	if err := q.read(tx, "a/1"); err != nil {
+		t.Fatal(err)
+	}
+	commit := q.later(func() error { return q.write(ctx, nil, "a/1", "a/2") })
+	if err := q.read(tx, "a/2"); err != nil { // nobody holds it, but the commit came first
+		t.Errorf("the transaction: %v", err)
+	}
+	if err := q.write(ctx, tx, "a/2"); err != nil {
+		t.Errorf("the transaction's commit: %v", err)
+	}
+	if err := <-commit; err != nil {
+		t.Errorf("the commit: %v", err)
+	}
+}
+
+// The same, where another transaction holds the second document: the first waits for that one, ahead of the commit.
+func TestTransactionWaitsAheadOfWhoWaitsForIt(t *testing.T) {
+	t.Parallel()
+	q := newQueued(t)
+	ctx := context.Background()
+	one, other := q.begin(), q.begin()
+	if err := q.read(one, "a/1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.read(other, "a/2"); err != nil {
+		t.Fatal(err)
+	}
+	commit := q.later(func() error { return q.write(ctx, nil, "a/1", "a/2") })
+	read := q.later(func() error { return q.read(one, "a/2") })
+	if err := q.write(ctx, other, "a/2"); err != nil {
+		t.Errorf("the other's commit: %v", err)
+	}
+	if err := <-read; err != nil {
+		t.Errorf("the read: %v", err)
+	}
+	if err := q.write(ctx, one, "a/2"); err != nil {
+		t.Errorf("the first's commit: %v", err)
+	}
+	if err := <-commit; err != nil {
+		t.Errorf("the commit: %v", err)
+	}
+}
+
+// Who leaves a queue lets those behind it go on.
+func TestLeavingTheQueue(t *testing.T) {
+	t.Parallel()
+	q := newQueued(t)
+	tx := q.begin()
+	if err := q.read(tx, "a/1"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	first := q.later(func() error { return q.write(ctx, nil, "a/1", "a/2") })
+	second := q.later(func() error { return q.write(context.Background(), nil, "a/2") }) // waits for the first only
+	cancel()
+	if err := <-first; status.Code(err) != codes.Canceled {
+		t.Errorf("the first: %v", err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("the second: %v", err)
+	}
+	if err := q.e.Rollback(&pb.RollbackRequest{Database: testDatabase, Transaction: tx}); err != nil {
+		t.Fatal(err)
+	}
+	if n := q.e.Stats().OpenLocks; n != 0 {
+		t.Errorf("%d locks are left", n)
+	}
+}
+
 // Locks and history leave nothing behind: after any interleaving of transactions and commits that all end, no lock is
 // held and no transaction open.
 func TestNothingIsLeft(t *testing.T) {

@@ -35,7 +35,7 @@ func (db *database) moment(ctx context.Context, c consistency, wants func() []wa
 	var m moment
 	if c.begin != nil {
 		var err error
-		if _, m.transaction, err = db.begin(c.begin); err != nil {
+		if m.transaction, err = db.begin(c.begin); err != nil {
 			return m, err
 		}
 		c.transaction = m.transaction

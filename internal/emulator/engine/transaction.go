@@ -17,9 +17,13 @@ type transaction struct {
 	readOnly bool
 	at       int64 // what a read-only transaction reads
 	busy     int   // requests under way in it
+	begun    time.Time
 	used     time.Time
 	expiry   *time.Timer
 }
+
+// maxTransactionAge is when a transaction ends even if it is in use, as in production.
+const maxTransactionAge = 270 * time.Second
 
 // transactions are the open transactions of a database.
 type transactions struct {
@@ -61,23 +65,22 @@ func (e *Engine) Begin(req *pb.BeginTransactionRequest) (*pb.BeginTransactionRes
 	if err != nil {
 		return nil, err
 	}
-	_, id, err := db.begin(req.GetOptions())
+	id, err := db.begin(req.GetOptions())
 	if err != nil {
 		return nil, err
 	}
 	return &pb.BeginTransactionResponse{Transaction: id}, nil
 }
 
-func (db *database) begin(opts *pb.TransactionOptions) (*transaction, []byte, error) {
+func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	tx := &transaction{}
 	retryAge := uint64(0)
 	switch m := opts.GetMode().(type) {
 	case *pb.TransactionOptions_ReadOnly_:
 		tx.readOnly = true
 		if t := m.ReadOnly.GetReadTime(); t != nil {
-			var err error
 			if tx.at, err = db.pastTime(t); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 	case *pb.TransactionOptions_ReadWrite_:
@@ -87,7 +90,7 @@ func (db *database) begin(opts *pb.TransactionOptions) (*transaction, []byte, er
 				err = invalid("Invalid retry transaction.")
 			}
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			retryAge = age
 		}
@@ -105,11 +108,12 @@ func (db *database) begin(opts *pb.TransactionOptions) (*transaction, []byte, er
 		tx.at = db.readTime()
 	}
 	tx.aborted = func() { db.drop(tx) }
-	tx.used = time.Now()
+	tx.begun = time.Now()
+	tx.used = tx.begun
 	idle := db.engine.opts.TransactionIdle
 	tx.expiry = time.AfterFunc(idle, func() { db.expire(tx, idle) })
 	t.open[tx.id] = tx
-	return tx, encodeTransaction(tx.id, tx.age), nil
+	return encodeTransaction(tx.id, tx.age), nil
 }
 
 // issued tells whether a transaction id was ever given out, by this process or perhaps by an earlier one.
@@ -119,15 +123,17 @@ func (db *database) issued(id uint64) bool {
 	return id < db.transactions.next
 }
 
-// expire ends a transaction that nobody has used for a while: a client that vanished must not keep its locks.
+// expire ends a transaction that nobody has used for a while, or that is too old: a client that vanished must not keep
+// its locks.
 func (db *database) expire(tx *transaction, idle time.Duration) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.transactions.open[tx.id] != tx {
 		return
 	}
-	if left := idle - time.Since(tx.used); left > 0 || tx.busy > 0 {
-		tx.expiry.Reset(max(left, idle/10))
+	left, rest := idle-time.Since(tx.used), maxTransactionAge-time.Since(tx.begun)
+	if rest > 0 && (left > 0 || tx.busy > 0) {
+		tx.expiry.Reset(min(max(left, idle/10), rest))
 		return
 	}
 	db.end(tx)

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/bench"
+)
+
+// The shortest scenario, from the command line to the report.
+func TestBench(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"bench", "--quick", "--scenario", "cold", "--json", "--plots", t.TempDir()}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	var report bench.Report
+	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+		t.Fatalf("%v in %s", err, stdout.String())
+	}
+	if !report.Quick || report.Interrupted || len(report.Results) != 1 || len(report.Goals) == 0 {
+		t.Fatalf("report = %+v", report)
+	}
+	cold := report.Results[0]
+	if cold.Error != "" || len(cold.Rows) != 6 || len(cold.Ratios) != 4 {
+		t.Errorf("cold start = %+v", cold)
+	}
+	for _, row := range cold.Rows {
+		if m := row.Metrics[0]; m.Rounds == 0 || m.Median <= 0 {
+			t.Errorf("%s: %+v", row.Contestant, m)
+		}
+	}
+	if !strings.Contains(stderr.String(), "cold") {
+		t.Errorf("nothing is said of what is measured: %q", stderr.String())
+	}
+}
+
+// Ctrl-C ends it with what it has, and that is no failure.
+func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	if code := run(ctx, []string{"bench", "--scenario", "scale,lone"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	for _, want := range []string{"Not complete", "ended early", "not measured"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in:\n%s", want, stdout.String())
+		}
+	}
+}
+
+func TestBenchRefuses(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"bench", "--scenario", "hot,warm"}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `"warm"`) || !strings.Contains(stderr.String(), "zipf") {
+		t.Errorf("exit code %d: %q", code, stderr.String())
+	}
+	if code := run(t.Context(), []string{"bench", "--quick", "--scenario", "cold", "--plots", os.DevNull}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "--plots") {
+		t.Errorf("exit code %d: %q", code, stderr.String())
+	}
+}
