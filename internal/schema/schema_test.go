@@ -1,0 +1,107 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+)
+
+func TestParseShardName(t *testing.T) {
+	t.Parallel()
+	l := Layout{Database: "projects/p/databases/(default)", Collection: "likes"}
+	got, ok := ParseShardName(l.Shard("post-123", "7"))
+	if want := (ShardName{Database: l.Database, Collection: "likes", Counter: "post-123", Shard: "7"}); !ok || got != want {
+		t.Errorf("parsed %+v, %v, want %+v", got, ok, want)
+	}
+	for _, name := range []string{
+		"", "counters/c/shards/0", l.Counter("c"), l.LedgerOf("c"), l.Shard("c", "0") + "/a/b", l.Shard("", "0"), l.Shard("c", ""),
+		"/" + l.Shard("c", "0"), strings.Replace(l.Shard("c", "0"), "documents", "docs", 1), l.Request("x"), l.Cursor(),
+	} {
+		if got, ok := ParseShardName(name); ok {
+			t.Errorf("ParseShardName(%q) = %+v", name, got)
+		}
+	}
+}
+
+func TestFieldPath(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"count"}, "count"},
+		{[]string{"shards", "0"}, "shards.`0`"},
+		{[]string{"shards", "a.b"}, "shards.`a.b`"},
+		{[]string{"a`b\\c"}, "`a\\`b\\\\c`"},
+		{[]string{"größe"}, "`größe`"},
+		{[]string{"_x9"}, "_x9"},
+		{[]string{""}, "``"},
+	} {
+		if got := FieldPath(tt.names...); got != tt.want {
+			t.Errorf("FieldPath(%q) = %s, want %s", tt.names, got, tt.want)
+		}
+	}
+}
+
+// What a ledger writes it reads again, whatever ids its shards have, and no id becomes a field name that Firestore
+// refuses.
+func TestLedgerRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.OneOf(rapid.StringN(1, 20, -1), rapid.StringMatching(`(__|\\|)[a-z0-9_\\]{1,6}(__)?`))
+		times := rapid.Custom(func(t *rapid.T) time.Time {
+			return time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "µs")).UTC()
+		})
+		entries := rapid.Custom(func(t *rapid.T) Entry {
+			return Entry{Count: rapid.Int64().Draw(t, "count"), AsOf: times.Draw(t, "as of")}
+		})
+		want := &LedgerDoc{
+			Shards:  rapid.MapOf(ids, entries).Draw(t, "shards"),
+			Base:    rapid.Int64().Draw(t, "base"),
+			Ops:     rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "ops"),
+			Flushes: rapid.Int64().Draw(t, "flushes"),
+			Created: times.Draw(t, "created"), Updated: times.Draw(t, "updated"),
+		}
+		fields := want.Fields()
+		for key := range fields[LedgerShards].GetMapValue().GetFields() {
+			if strings.HasPrefix(key, "__") {
+				t.Fatalf("%q is a field name of Firestore's own", key)
+			}
+		}
+		got, err := DecodeLedger(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(want.Created), UpdateTime: timestamppb.New(want.Updated)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Imported, want.Imported = nil, nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got)\n%s", diff)
+		}
+	})
+}
+
+func TestDecodeLedgerOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	_, err := DecodeLedger(&firestorepb.Document{Name: "l", Fields: map[string]*firestorepb.Value{
+		LedgerShards: Map(map[string]*firestorepb.Value{"0": Int(5)}),
+	}})
+	if err == nil {
+		t.Error("an entry that is no entry was taken")
+	}
+}
+
+func TestOpsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := &LedgerDoc{}
+	for range 2 * MaxOps {
+		l.Ops = append(l.Ops, "old")
+	}
+	ops := l.OpsWith("new").GetArrayValue().GetValues()
+	if len(ops) != MaxOps || ops[MaxOps-1].GetStringValue() != "new" {
+		t.Errorf("%d ops, the last %v", len(ops), ops[len(ops)-1])
+	}
+}
