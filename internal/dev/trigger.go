@@ -47,10 +47,13 @@ type triggers struct {
 	probes map[string]chan<- struct{} // :: document path → told when its event is here.
 }
 
+// requestTimeout bounds all requests to the emulator, which answers within milliseconds unless the machine is busy.
+const requestTimeout = 10 * time.Second
+
 // register registers the trigger for documents that match the pattern. It returns an error that says why, when events
 // don't come this way.
 func (t *triggers) register(ctx context.Context, pattern string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*t.patience)
+	ctx, cancel := context.WithTimeout(ctx, t.patience+requestTimeout)
 	defer cancel()
 	if err := t.add(ctx, probeTrigger, probeCollection+"/{probe}"); err != nil {
 		return err
