@@ -22,4 +22,11 @@
 // Throughput is measured in a closed loop, in which each client sends its next request after the answer to the one
 // before; latency in an open loop, in which requests are due at fixed times and are timed from then, so that waiting
 // for a slow answer is not left out. Requests that fail are counted and shown, and never timed.
+//
+// # Profiling
+//
+// The hot paths have Go benchmarks, with allocations: decoding, merging and coalescing in rollup, the batcher in shards,
+// commits in internal/emulator/engine. A profile of one of them:
+//
+//	go test ./rollup -run - -bench Decode -cpuprofile cpu.out && go tool pprof -top -cum cpu.out
 package bench

@@ -21,7 +21,7 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 	if err := all.create(ctx, "hot"); err != nil {
 		return r, err
 	}
-	rounds, window := pick(s, 9, 30), pick(s, 80*time.Millisecond, 250*time.Millisecond)
+	rounds, window := pick(s, 7, 30), pick(s, 80*time.Millisecond, 250*time.Millisecond)
 	request := post("/hot")
 	of := make([]turns, len(all))
 	for round := range rounds + 1 {
@@ -65,7 +65,7 @@ func (s *session) latency(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	request := post("/hot")
-	rounds, window := pick(s, 1, 2), pick(s, 500*time.Millisecond, 3*time.Second)
+	rounds, window := pick(s, 1, 2), pick(s, 400*time.Millisecond, 3*time.Second)
 	for _, rate := range pick(s, []int{1000}, []int{100, 1000, 4000}) {
 		of := make([]turns, len(all))
 		for round := range rounds {

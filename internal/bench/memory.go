@@ -42,7 +42,7 @@ func (s *session) memory(ctx context.Context) (Result, error) {
 			if err != nil {
 				return r, err
 			}
-			most, ok := f.to[0].mostMemory(ctx, pick(s, 600*time.Millisecond, 3*time.Second), func(ctx context.Context) {
+			most, ok := f.to[0].mostMemory(ctx, pick(s, 450*time.Millisecond, 3*time.Second), func(ctx context.Context) {
 				closedLoop(ctx, clients, time.Hour, f.next)
 			})
 			if !ok {

@@ -28,7 +28,7 @@ func (s *session) rollups(ctx context.Context) (Result, error) {
 	if err := all.create(ctx, "hot"); err != nil {
 		return r, err
 	}
-	window, rounds := pick(s, 400*time.Millisecond, 3*time.Second), pick(s, 2, 5)
+	window, rounds := pick(s, 300*time.Millisecond, 3*time.Second), pick(s, 3, 5)
 	sources := make([]eventSource, len(all))
 	best, expected := make([]int, len(all)), make([]float64, len(all))
 	for i, st := range all {

@@ -118,15 +118,19 @@ func (p *printer) bills(b *Bills) {
 }
 
 func (p *printer) goals(r *Report) {
-	p.printf("\nGoals\n")
+	p.printf("\nGoals of the scenarios that were run\n")
 	t := &printer{w: tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)}
 	for _, g := range r.Goals {
 		verdict, figure := "not reached", g.Figure
 		switch {
+		case r.result(g.Scenario) == nil:
+			continue // it was not asked for
 		case !g.Measured:
 			verdict, figure = "not measured", ""
-		case g.Reached:
+		case g.Always:
 			verdict = "reached"
+		case g.Reached:
+			verdict = "reached, but not in every round"
 		}
 		t.printf("  %s\t%s\t%s\t%s\n", g.Name, g.Want, verdict, figure)
 	}
