@@ -18,6 +18,13 @@ const (
 	appCheckKeys = "https://firebaseappcheck.googleapis.com/v1/jwks"
 )
 
+// keysTimeout bounds a fetch of keys. All requests that need them wait for the same one: if it hung, so would they.
+const keysTimeout = 5 * time.Second
+
+func remoteKeys(ctx context.Context, url string, timeout time.Duration) oidc.KeySet {
+	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, &http.Client{Timeout: timeout}), url)
+}
+
 // tokens says which tokens are asked for, and how they are checked.
 type tokens struct {
 	verifier *oidc.IDTokenVerifier
@@ -57,9 +64,9 @@ func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 func tokensFor(ctx context.Context, s Settings, project string) *tokens {
 	switch s.Auth {
 	case "firebase":
-		return firebaseTokens(project, oidc.NewRemoteKeySet(ctx, firebaseKeys))
+		return firebaseTokens(project, remoteKeys(ctx, firebaseKeys, keysTimeout))
 	case "appcheck":
-		return appCheckTokens(s.ProjectNumber, oidc.NewRemoteKeySet(ctx, appCheckKeys))
+		return appCheckTokens(s.ProjectNumber, remoteKeys(ctx, appCheckKeys, keysTimeout))
 	}
 	return nil
 }

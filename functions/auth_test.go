@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -47,7 +49,9 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-func (i *issuer) keys() oidc.KeySet { return oidc.NewRemoteKeySet(context.Background(), i.server.URL) }
+func (i *issuer) keys() oidc.KeySet {
+	return remoteKeys(context.Background(), i.server.URL, keysTimeout)
+}
 
 // claims of a token, which tests change.
 type claims map[string]any
@@ -64,6 +68,33 @@ func (c claims) with(name string, value any) claims {
 func (i *issuer) sign(t *testing.T, c claims) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// confused is a token that is signed with the public key, as if that were a secret.
+func (i *issuer) confused(t *testing.T, c claims) string {
+	t.Helper()
+	public, err := x509.MarshalPKIXPublicKey(&i.key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: secret, KeyID: "1"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +202,7 @@ func TestTokens(t *testing.T) {
 				{"foreign audience", good.sign(t, kind.claims.with("aud", "other")), 401},
 				{"foreign signature", foreign.sign(t, kind.claims), 401},
 				{"unsigned", unsigned(kind.claims), 401},
+				{"signed with the public key", good.confused(t, kind.claims), 401},
 				{"nobody", good.sign(t, kind.claims.with("sub", "")), 401},
 			} {
 				var header []string
@@ -234,6 +266,28 @@ func TestKeysOfTokens(t *testing.T) {
 	g = startGuarded(t, firebaseTokens("p", keys), nil)
 	if resp := g.do(t, "POST", "/a", "Authorization", alice); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("without keys: %d, want 503 with Retry-After", resp.StatusCode)
+	}
+}
+
+// A key server that takes a request and never answers holds nobody up for good, and not at all once it answers again.
+func TestKeysThatDoNotCome(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	var asked atomic.Int64
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			<-r.Context().Done() // until the client gives up
+			return
+		}
+		http.Redirect(w, r, i.server.URL, http.StatusFound)
+	}))
+	t.Cleanup(slow.Close)
+	g := startGuarded(t, firebaseTokens("p", remoteKeys(context.Background(), slow.URL, 50*time.Millisecond)), nil)
+	alice := "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))
+	for _, want := range []int{503, 200} {
+		if resp := g.do(t, "POST", "/a", "Authorization", alice); resp.StatusCode != want {
+			t.Errorf("answered %d, want %d", resp.StatusCode, want)
+		}
 	}
 }
 

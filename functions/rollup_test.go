@@ -1,11 +1,13 @@
 package functions
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -227,6 +229,35 @@ func noTime(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// An event whose body is cut off half-way is not one that can never be counted: it has to come again.
+func TestRollupCutOff(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f.snippet(t)
+	e := shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))
+	conn, err := net.Dial("tcp", f.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nContent-Type: %s\r\nCe-Specversion: 1.0\r\nCe-Id: 1\r\nCe-Type: %s\r\nCe-Source: x\r\n\r\n%s",
+		len(e.data), e.contentType, e.kind, e.data[:len(e.data)/2])
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(f.log.String(), "poison") {
+		t.Errorf("half an event: %d, want 503 and no word of poison", resp.StatusCode)
+	}
+	if code := f.post(t, e); code != http.StatusNoContent || f.total(t) != int64(5) {
+		t.Errorf("again: %d, total %v, want 204 and 5", code, f.total(t))
+	}
 }
 
 // A fault that passes is answered with an error, so that the event comes again, and counts once when it does.

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"github.com/firestore-counters/counters/shards"
 )
 
 // Settings is everything that can be set on a deployment, by environment variables. All functions of a deployment
@@ -59,14 +63,48 @@ type Settings struct {
 // ParseSettings reads Settings from an environment of the form that [os.Environ] returns. Its error names every
 // variable that is wrong, with its value and what is allowed.
 func ParseSettings(environ []string) (Settings, error) {
-	s, err := env.ParseAsWithOptions[Settings](env.Options{Environment: env.ToMap(environ)})
+	values := env.ToMap(environ)
+	s, err := env.ParseAsWithOptions[Settings](env.Options{Environment: values})
 	if err != nil {
-		return Settings{}, fmt.Errorf("settings: %w", err)
+		return Settings{}, fmt.Errorf("settings: %w", unparsed(err, values))
 	}
 	if err := s.validate(); err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
 	return s, nil
+}
+
+// unparsed says of values that are not of their variables' types what the library says of struct fields.
+func unparsed(err error, values map[string]string) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	var errs []error
+	for _, err := range all.Errors {
+		var one env.ParseError
+		if errors.As(err, &one) {
+			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
+			name := field.Tag.Get("env")
+			err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func allowed(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[bool]():
+		return "true or false"
+	case reflect.TypeFor[time.Duration]():
+		return "a duration such as 90s or 10m"
+	case reflect.TypeFor[slog.Level]():
+		return "DEBUG, INFO, WARN or ERROR"
+	case reflect.TypeFor[float64]():
+		return "a number"
+	}
+	return "a whole number"
 }
 
 func (s Settings) validate() error {
@@ -77,11 +115,11 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if s.Collection == "" || strings.ContainsAny(s.Collection, "/") {
+	if shards.ValidateID(s.Collection) != nil { // Firestore takes the same names for both
 		bad("COLLECTION", s.Collection, "the name of a top-level collection")
 	}
-	if s.CountField == "" || strings.ContainsAny(s.CountField, ".`") {
-		bad("COUNT_FIELD", s.CountField, "a field name without dots and backticks")
+	if s.CountField == "" || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
+		bad("COUNT_FIELD", s.CountField, "a field name without dots and backticks, and not of the form __x__")
 	}
 	within(bad, "NUM_SHARDS", s.NumShards, 1, 1000)
 	within(bad, "MAX_SHARDS", s.MaxShards, 0, 1000)
@@ -94,8 +132,8 @@ func (s Settings) validate() error {
 	if !slices.Contains([]string{"none", "firebase", "appcheck"}, s.Auth) {
 		bad("AUTH", s.Auth, "none, firebase or appcheck")
 	}
-	if s.Auth == "appcheck" && s.ProjectNumber == "" {
-		bad("PROJECT_NUMBER", `""`, "the project's number, because AUTH=appcheck")
+	if number, err := strconv.ParseUint(s.ProjectNumber, 10, 64); s.Auth == "appcheck" && (err != nil || number == 0) {
+		bad("PROJECT_NUMBER", strconv.Quote(s.ProjectNumber), "the project's number, which is not its id, because AUTH=appcheck")
 	}
 	for _, origin := range s.AllowedOrigins {
 		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Path != "") {

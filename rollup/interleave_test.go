@@ -73,6 +73,20 @@ func TestReconcileOfAnEarlierCounter(t *testing.T) {
 	w.total(1)
 }
 
+// A shard that somebody made just before the counter is older than the ledger, and no event of it counts. A reconcile does.
+func TestReconcileOfAShardOlderThanTheLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.shard(9).Set(w.ctx, map[string]any{"count": 2}))
+	w.create()
+	w.apply(w.arrived()...)
+	w.total(0)
+	if r := w.reconcile(); r.Late != 2 || r.Drift != 0 {
+		t.Errorf("reconcile = %+v, want 2 late", r)
+	}
+	w.total(2)
+}
+
 func TestReconcileOfACounterThatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

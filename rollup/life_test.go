@@ -3,8 +3,10 @@ package rollup_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -68,7 +70,7 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// A shard written between the adoption's read of the shards and its commit is counted once.
+// A shard made between the adoption's read of the shards and its commit is counted once.
 func TestAdoptionIsIsolated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,8 +84,12 @@ func TestAdoptionIsIsolated(t *testing.T) {
 			once.Do(func() { // the adoption has read everything, and now commits
 				go func() {
 					defer close(written)
-					w.inc(1, 10) // waits for the adoption's locks
+					w.must(w.shard(2).Set(w.ctx, map[string]any{"count": 10})) // waits for the adoption's locks
 				}()
+				select {
+				case <-written: // without locks it would be in between: older than the ledger, and not in it
+				case <-time.After(50 * time.Millisecond):
+				}
 			})
 		}
 		return emulator.Verdict{}
@@ -110,6 +116,25 @@ func TestNothingIsMadeOfNothing(t *testing.T) {
 	}
 	if r, err := w.rollup.Reconcile(w.ctx, "c", false); err != nil || !r.Gone {
 		t.Errorf("reconcile = %+v, %v", r, err)
+	}
+}
+
+// A counter too large for one commit is being deleted, its ledger gone or never made: neither event nor reconcile adopts
+// what is left of it.
+func TestBeingDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "deleting", Value: true}}))
+	w.inc(0, 3)
+	if a := w.apply(w.arrived()...); !a.Gone {
+		t.Errorf("applied %+v", a)
+	}
+	if r := w.reconcile(); !r.Gone {
+		t.Errorf("reconcile = %+v", r)
+	}
+	if w.exists(w.ledger()) {
+		t.Error("it was adopted")
 	}
 }
 
@@ -175,6 +200,49 @@ func TestDeletedShardTakesItsCountOff(t *testing.T) {
 	w.must(w.shard(1).Delete(w.ctx))
 	w.apply(w.arrived()...)
 	w.total(3)
+}
+
+// Whatever a shard is called, it is counted.
+func TestOddShardIDs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	shards := w.counter().Collection("shards")
+	ids := []string{"__id7__", `\__id7__`, "a`b", "a.b", `\`, `\\`, "日本", "\t1", " ", "*", "~",
+		strings.Repeat("x", 1500), "__" + strings.Repeat("x", 1498), `\` + strings.Repeat("x", 1499), strings.Repeat("`", 1500)}
+	want := int64(0)
+	add := func() {
+		for i, id := range ids {
+			by := int64(1) << i
+			w.must(shards.Doc(id).Set(w.ctx, map[string]any{"count": firestore.Increment(by)}, firestore.MergeAll))
+			want += by
+		}
+	}
+	add()
+	w.apply(w.arrived()...) // adopts
+	w.total(want)
+	add()
+	w.apply(w.arrived()...)
+	w.total(want)
+	add()
+	w.arrived() // and lost
+	w.reconcile()
+	w.total(want)
+}
+
+// A shard whose count is not an integer keeps nobody from seeing what the others miss.
+func TestReconcileBesideAShardThatIsNotAnInteger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 0.5}))
+	w.inc(0, 7)
+	w.arrived() // and lost
+	if r := w.reconcile(); r.Late != 7 {
+		t.Errorf("reconcile = %+v, want 7 late", r)
+	}
+	w.total(7)
 }
 
 func TestReconcile(t *testing.T) {

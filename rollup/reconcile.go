@@ -64,12 +64,12 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		r.Gone = true // deleted by hand: what is left below it counts for nothing
 		return r, nil
 	}
-	sum, err := c.sum(ctx, counter)
+	sum, exact, err := c.sum(ctx, counter)
 	if err != nil {
 		return r, fmt.Errorf("sum shards: %w", err)
 	}
 	base := docs[0].GetFields()[schema.LedgerBase].GetIntegerValue()
-	if total == base+sum && isInteger(docs[1].GetFields()[schema.Total]) {
+	if exact && total == base+sum && isInteger(docs[1].GetFields()[schema.Total]) {
 		return r, nil
 	}
 	snap, err := c.snapshot(ctx, counter, readTime)
@@ -208,19 +208,19 @@ func (c *Client) snapshot(ctx context.Context, counter string, at time.Time) (sn
 	return s, nil
 }
 
-// sum adds up the shards on the server.
-func (c *Client) sum(ctx context.Context, counter string) (int64, error) {
+// sum adds up the shards on the server. A shard whose count is not an integer, and a sum beyond an int64, make it a
+// double: then it is not exact, and only reading the shards tells.
+func (c *Client) sum(ctx context.Context, counter string) (sum int64, exact bool, err error) {
 	const alias = "sum"
 	result, err := c.shards(counter).NewAggregationQuery().WithSumPath(firestore.FieldPath{c.layout.CountField}, alias).Get(ctx)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	value, ok := result[alias].(*firestorepb.Value)
 	if !ok {
-		return 0, errors.New("the aggregation has no result")
+		return 0, false, errors.New("the aggregation has no result")
 	}
-	// A shard whose count is not an integer makes this a double, and a difference that reading the shards explains.
-	return value.GetIntegerValue(), nil
+	return value.GetIntegerValue(), isInteger(value), nil
 }
 
 func (c *Client) shards(counter string) *firestore.CollectionRef {

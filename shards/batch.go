@@ -34,7 +34,8 @@ type outcome struct {
 	err      error
 }
 
-// newAddition makes an addition of increments, those of the same counter taken together. A key counts within its scope.
+// newAddition makes an addition of increments, those of the same counter taken together. A key counts within its
+// scope, which names the collection too: several deployments may share the markers of one database.
 func newAddition(increments []Increment, key Key, scope string) (*addition, error) {
 	if len(increments) == 0 || len(increments) > MaxIncrements {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), MaxIncrements)

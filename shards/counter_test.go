@@ -89,6 +89,38 @@ func TestAutoCreate(t *testing.T) {
 	}
 }
 
+// Some public snippets write shards only, and no counter's document: making it must not lose what they have counted.
+func TestAutoCreateKeepsShards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 2})
+	ref := w.fs.Collection("counters").Doc("a")
+	for id, count := range map[string]int64{"0": 40, "7": 2} {
+		if _, err := ref.Collection("shards").Doc(id).Set(t.Context(), map[string]any{"count": count}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := handle(t, client, "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 43)
+	// The roll-up has yet to adopt it: only that sets a total to what the shards hold.
+	if ledger, err := ref.Collection("counter_rollup").Doc("ledger").Get(t.Context()); status.Code(err) != codes.NotFound {
+		t.Errorf("there is a ledger that knows nothing of the shards: %v", ledger.Data())
+	}
+	// A ledger says that the counter was rolled up, and deleted by hand since: then it begins anew.
+	if _, err := ref.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ref.Collection("counter_rollup").Doc("ledger").Set(t.Context(), map[string]any{"base": 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 2}), "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 1)
+}
+
 // What keeps a counter from being made is what the caller hears of, not that there is none.
 func TestAutoCreateFails(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,8 @@ import (
 type CreateOptions struct {
 	Shards int   // 1 to [MaxShards]; 0 is the client's Config.NumShards
 	Total  int64 // to start from
+
+	keep bool // shards that were never rolled up: they are no leftovers, but a counter without a document of its own
 }
 
 // Create makes the counter, with all its shards and its ledger, in one commit. What an earlier counter of that id has
@@ -55,6 +57,9 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	default:
 		return nil, false, ErrExists
 	}
+	if opts.keep && ledger == nil && len(leftovers) > 0 {
+		return c.beside(leftovers, opts.Shards), true, nil
+	}
 	// What is newer than what was read belongs to somebody who is making the counter at this moment.
 	for _, s := range leftovers[:min(len(leftovers), maxWrites)] {
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
@@ -66,6 +71,18 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 		return writes, false, nil
 	}
 	return c.creation(opts, op), true, nil
+}
+
+// beside is the commit that makes a counter's document beside shards of a public snippet, which may write no other. It
+// has n shards, or as many as are numbered. Total and ledger come with the roll-up's adoption, which reads the shards.
+func (c Counter) beside(there []shard, n int) []*firestorepb.Write {
+	for _, s := range there {
+		if number, ok := shardNumber(s.id); ok && number < MaxShards {
+			n = max(n, number+1)
+		}
+	}
+	return []*firestorepb.Write{schema.Create(c.client.layout.Counter(c.id),
+		map[string]*firestorepb.Value{schema.NumShards: schema.Int(int64(n))}, schema.ServerTime(schema.CreatedAt))}
 }
 
 // creation is the commit that makes a counter.

@@ -173,7 +173,7 @@ func (c *Client) createMissing(ctx context.Context, gone, created map[string]boo
 		if created[counter] {
 			continue // and deleted at once, or being deleted: it doesn't exist
 		}
-		err := Counter{client: c, id: counter}.Create(ctx, CreateOptions{})
+		err := Counter{client: c, id: counter}.Create(ctx, CreateOptions{keep: true})
 		if err != nil && !errors.Is(err, ErrExists) { // somebody was faster
 			return made, err
 		}

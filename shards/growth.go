@@ -60,17 +60,22 @@ func (c *Client) contended(ctx context.Context, sums []Increment, err error) {
 	}
 }
 
-// grow doubles a counter's shards, unless another client has changed them meanwhile: then that has to do for now.
+// grow doubles a counter's shards, unless another client has changed them meanwhile, or has just made those that this one
+// saw: then that has to do for now.
 func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()
 	n := min(2*seen, c.cfg.MaxShards)
-	was, err := Counter{client: c, id: counter}.setShards(ctx, func(is int) int {
-		if is != seen {
-			return is
-		}
-		return n
-	})
+	was := 0
+	grown, err := c.grownLately(ctx, counter, seen)
+	if err == nil && !grown {
+		was, err = Counter{client: c, id: counter}.setShards(ctx, func(is int) int {
+			if is != seen {
+				return is
+			}
+			return n
+		})
+	}
 	c.known.forget(counter)
 	switch {
 	case err != nil:
@@ -78,4 +83,14 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	case was == seen:
 		c.log.InfoContext(ctx, "growth", "counter", counter, "from", seen, "to", n)
 	}
+}
+
+// grownLately reports whether the last of a counter's shards was made less than an interval ago, and not with the counter.
+func (c *Client) grownLately(ctx context.Context, counter string, shards int) (bool, error) {
+	docs, now, err := c.db.Get(ctx, c.layout.Counter(counter), c.layout.Shard(counter, shardID(shards-1)))
+	if err != nil || docs[0] == nil || docs[1] == nil {
+		return false, err
+	}
+	made := docs[1].GetCreateTime().AsTime()
+	return made.After(docs[0].GetCreateTime().AsTime()) && now.Sub(made) < growthInterval, nil
 }

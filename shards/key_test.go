@@ -165,3 +165,22 @@ func TestExactUnderFaults(t *testing.T) {
 	w.Server.SetFaults(emulator.Faults{})
 	w.wantSum(t, "a", 500)
 }
+
+// Two deployments in one database, each with a collection of its own: what is asked of one is no replay of the other.
+func TestKeysOfTwoCollections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, collection := range []string{"likes", "views"} {
+		client := w.open(t, shards.Config{Collection: collection, AutoCreate: true, NumShards: 1})
+		key := shards.Key{Caller: "alice", Value: "k"}
+		if replayed, err := handle(t, client, "a").AddOnce(t.Context(), 1, key); err != nil || replayed {
+			t.Errorf("%s, one: replayed %v, %v; want neither", collection, replayed, err)
+		}
+		if replayed, err := client.AddAll(t.Context(), []shards.Increment{{"a", 1}}, key); err != nil || replayed {
+			t.Errorf("%s, several: replayed %v, %v; want neither", collection, replayed, err)
+		}
+		if got, err := handle(t, client, "a").Sum(t.Context()); err != nil || got.Total != 2 {
+			t.Errorf("%s: %+v, %v; want 2", collection, got, err)
+		}
+	}
+}

@@ -116,3 +116,24 @@ func TestGrowth(t *testing.T) {
 	}
 	w.wantSum(t, "a", 7)
 }
+
+// Instances that start under load have read the number of shards that the last one made of it: they leave it at that too.
+func TestGrowthOfManyInstances(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counter(t, w.open(t, shards.Config{}), "a", 4)
+	for range 3 {
+		c := handle(t, w.open(t, shards.Config{MaxShards: 1000}), "a")
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		w.onAdds(emulator.Verdict{Before: aborted})
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.Get(t.Context()); err != nil || s.NumShards != 8 {
+			t.Errorf("%d shards (%v), want 8", s.NumShards, err)
+		}
+	}
+	w.wantSum(t, "a", 6)
+}

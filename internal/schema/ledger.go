@@ -144,12 +144,13 @@ func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
 }
 
 // A shard's id becomes a field name. Firestore takes ids such as __id7__ that it refuses as field names, so those get
-// a backslash in front, and so do ids that begin with one.
+// a slash in front, which no id has. Any other id is a field name as it is: with anything in front, one of 1,500 bytes
+// would be too long.
 func entryKey(id string) string {
-	if strings.HasPrefix(id, "__") || strings.HasPrefix(id, `\`) {
-		return `\` + id
+	if strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") {
+		return "/" + id
 	}
 	return id
 }
 
-func entryID(key string) string { return strings.TrimPrefix(key, `\`) }
+func entryID(key string) string { return strings.TrimPrefix(key, "/") }

@@ -53,7 +53,8 @@ func TestFieldPath(t *testing.T) {
 func TestLedgerRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.OneOf(rapid.StringN(1, 20, -1), rapid.StringMatching(`(__|\\|)[a-z0-9_\\]{1,6}(__)?`))
+		ids := rapid.OneOf(rapid.StringN(1, 20, -1), rapid.StringMatching(`(__|\\|)[a-z0-9_\\]{1,6}(__)?`)).
+			Filter(func(id string) bool { return !strings.Contains(id, "/") })
 		times := rapid.Custom(func(t *rapid.T) time.Time {
 			return time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "µs")).UTC()
 		})
@@ -69,7 +70,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 		}
 		fields := want.Fields()
 		for key := range fields[LedgerShards].GetMapValue().GetFields() {
-			if strings.HasPrefix(key, "__") {
+			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
 				t.Fatalf("%q is a field name of Firestore's own", key)
 			}
 		}

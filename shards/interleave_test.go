@@ -1,0 +1,208 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// before does something at the moment when the next commit has been sent and is not applied yet.
+func (w *world) before(do func()) {
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		w.Server.SetInterceptor(nil)
+		do()
+		return emulator.Verdict{}
+	})
+}
+
+// afterLost does something after the next commit was applied, whose answer gets lost, and before anything follows it.
+func (w *world) afterLost(t *testing.T, do func()) {
+	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		w.Server.SetInterceptor(nil)
+		if _, err := direct.Commit(ctx, req); err != nil {
+			t.Errorf("the commit whose answer is to be lost: %v", err)
+		}
+		do()
+		return emulator.Verdict{Before: unavailable}
+	})
+}
+
+// inc adds to a shard as a public client does.
+func (w *world) inc(t *testing.T, shard string, by int64) {
+	t.Helper()
+	ref := w.fs.Collection("counters").Doc("a").Collection("shards").Doc(shard)
+	if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(by)}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A reset whose answer is lost is not done again: what is counted after it stays.
+func TestResetLosesItsAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	w.inc(t, "0", 5)
+	w.afterLost(t, func() { w.inc(t, "1", 3) })
+	if err := c.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 3)
+}
+
+// A command that comes between what another one has read and its commit: the other one looks again.
+func TestCommandBesideACommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 2)
+	rebase := func(total int64) {
+		if err := handle(t, client, "a").Rebase(t.Context(), total); err != nil {
+			t.Error(err)
+		}
+	}
+	w.before(func() { rebase(100) })
+	if err := c.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 0)
+	if got := w.total(t, "a"); got != 0 {
+		t.Errorf("total %d, want 0", got)
+	}
+}
+
+// An increment of a shard that is being moved, between the move's read and its commit, is moved too.
+func TestIncrementBesideAMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	w.inc(t, "1", 5)
+	moves := 0
+	var watch func(context.Context, *firestorepb.CommitRequest) emulator.Verdict
+	watch = func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		removes := func(w *firestorepb.Write) bool { return strings.HasSuffix(w.GetDelete(), "/shards/1") }
+		if slices.ContainsFunc(req.GetWrites(), removes) {
+			if moves++; moves == 1 {
+				w.Server.SetInterceptor(nil)
+				w.inc(t, "1", 3)
+				w.Server.SetInterceptor(watch)
+			}
+		}
+		return emulator.Verdict{}
+	}
+	w.Server.SetInterceptor(watch)
+	if err := c.Resize(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Server.SetInterceptor(nil)
+	if moves != 2 {
+		t.Errorf("%d moves were sent, want another one after the increment", moves)
+	}
+	if counts := w.counts(t, "a"); len(counts) != 1 || counts["0"] != 8 {
+		t.Errorf("shards %v, want 8 in shard 0", counts)
+	}
+}
+
+// Contention on a shard sends the increment to another one.
+func TestContentionPicksAnotherShard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	var mu sync.Mutex
+	var met []string
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		met = append(met, req.GetWrites()[0].GetUpdate().GetName())
+		if len(met) < 7 {
+			return emulator.Verdict{Before: aborted}
+		}
+		return emulator.Verdict{}
+	})
+	if err := c.Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(slices.Compact(slices.Clone(met))) != 7 {
+		t.Errorf("the commits went to %v, want never twice in a row to the same shard", met)
+	}
+}
+
+// A shard that an increment makes while the counter is being deleted goes with it.
+func TestShardMadeBesideADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	last := w.fs.Collection("counters").Doc("a").Collection("shards").Doc("2")
+	if _, err := last.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.before(func() {
+		if _, err := last.Create(t.Context(), map[string]any{"count": 1}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if counts := w.counts(t, "a"); len(counts) > 0 {
+		t.Errorf("shards %v are left behind: the roll-up would make a counter of them", counts)
+	}
+}
+
+// Two make a counter over what an earlier one left behind: the slower one leaves the faster one's alone.
+func TestCreationBesideACreation(t *testing.T) {
+	t.Parallel()
+	for _, left := range []string{"shards/0", "counter_rollup/ledger"} {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		ref := w.fs.Collection("counters").Doc("a")
+		if _, err := w.fs.Doc("counters/a/"+left).Set(t.Context(), map[string]any{"count": 7, "base": 7}); err != nil {
+			t.Fatal(err)
+		}
+		w.before(func() {
+			if err := handle(t, client, "a").Create(t.Context(), shards.CreateOptions{Shards: 2, Total: 100}); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := handle(t, client, "a").Create(t.Context(), shards.CreateOptions{Shards: 2}); !errors.Is(err, shards.ErrExists) {
+			t.Errorf("over %s: %v, want ErrExists", left, err)
+		}
+		if doc, err := ref.Get(t.Context()); err != nil || doc.Data()["total"] != int64(100) || len(w.counts(t, "a")) != 2 {
+			t.Errorf("over %s: %v, shards %v, %v", left, doc.Data(), w.counts(t, "a"), err)
+		}
+		w.wantSum(t, "a", 100)
+	}
+}
+
+// Who still thinks that a counter has many shards brings none back that a resize has removed.
+func TestResizeThatOthersMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	late := w.open(t, shards.Config{})
+	c := w.counter(t, late, "a", 50)
+	if err := c.Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{}), "a").Resize(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counts := w.counts(t, "a"); len(counts) != 1 || counts["0"] != 4 {
+		t.Errorf("shards %v, want 4 in shard 0", counts)
+	}
+}
