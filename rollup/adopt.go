@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"crypto/rand"
 	"strconv"
 
 	"cloud.google.com/go/firestore"
@@ -10,14 +11,22 @@ import (
 	"github.com/firestore-counters/counters/internal/schema"
 )
 
-// adopt makes a ledger for a counter that has none, from the shards as they are: it was made by one of Google's
-// snippets, or a blind trigger has kept its total so far. It reports false when there is nothing to adopt.
+// mostShards is the largest number of shards of a counter. A shard with a larger number has it from somebody else's idea
+// of a name.
+const mostShards = 1000
+
+// adopt makes a ledger for a counter that has none of its own, from the shards as they are: it was made by one of
+// Google's snippets, maybe where an earlier counter had been deleted by hand, or a blind trigger has kept its total so
+// far. It reports false when there is nothing to adopt.
 //
 // The shards are read inside of the transaction that creates the ledger. Otherwise a shard written in between would be
 // newer than its entry and older than the ledger, and its event might come before either.
 func (c *Client) adopt(ctx context.Context, counter string) (bool, error) {
 	for attempt := 0; ; attempt++ {
-		adopted, err := c.tryAdopt(ctx, counter)
+		adopted, stale, err := c.tryAdopt(ctx, counter)
+		if err == nil && stale {
+			continue
+		}
 		// Adopting twice is harmless: the second time the ledger is there.
 		if err == nil || conn.KindOf(err) == conn.Permanent || attempt == attempts {
 			return adopted, err
@@ -28,23 +37,30 @@ func (c *Client) adopt(ctx context.Context, counter string) (bool, error) {
 	}
 }
 
-func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted bool, err error) {
+// tryAdopt adopts, or reports as stale that it has deleted an earlier counter's ledger: a new one takes another commit,
+// because its create time is to be younger than whatever happened to the earlier counter.
+func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale bool, err error) {
 	// Not Client.Doc: an id may hold anything but a slash, and so may the collection's name.
 	ref := c.db.Collection(c.layout.Collection).Doc(counter)
 	ledger := ref.Collection(schema.Rollup).Doc(schema.Ledger)
 	var replaced *int64
 	var l *schema.LedgerDoc
 	err = c.db.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
-		adopted, replaced, l = false, nil, nil // the function may run again
+		adopted, stale, replaced, l = false, false, nil, nil // the function may run again
 		docs, err := tx.GetAll([]*firestore.DocumentRef{ledger, ref})
 		if err != nil {
 			return err
 		}
-		if docs[0].Exists() {
-			adopted = true // somebody was faster
-			return nil
-		}
 		was := docs[1].Data()
+		if docs[0].Exists() {
+			id, _ := docs[0].Data()[schema.LedgerDocID].(string)
+			named, _ := was[schema.LedgerID].(string) // see LedgerDoc.Of
+			if adopted = id == named || !docs[1].Exists(); adopted {
+				return nil // somebody was faster
+			}
+			stale = true
+			return tx.Delete(ledger)
+		}
 		if deleting, _ := was[schema.Deleting].(bool); deleting {
 			return nil
 		}
@@ -55,10 +71,10 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted bool, er
 		if len(shards) == 0 && !docs[1].Exists() {
 			return nil
 		}
-		l = &schema.LedgerDoc{Shards: make(map[string]schema.Entry, len(shards))}
+		l = &schema.LedgerDoc{ID: rand.Text(), Shards: make(map[string]schema.Entry, len(shards))}
 		numbered := 0
 		for _, s := range shards {
-			if n, err := strconv.Atoi(s.Ref.ID); err == nil && n >= numbered {
+			if n, err := strconv.Atoi(s.Ref.ID); err == nil && n >= numbered && n < mostShards {
 				numbered = n + 1
 			}
 			if state, ok := c.state(counter, s); ok {
@@ -70,7 +86,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted bool, er
 			replaced = &total
 			l.Replaced = replaced
 		}
-		fields := map[string]any{schema.Total: sum, schema.UpdatedAt: firestore.ServerTimestamp}
+		fields := map[string]any{schema.LedgerID: l.ID, schema.Total: sum, schema.UpdatedAt: firestore.ServerTimestamp}
 		if was[schema.NumShards] == nil && was[schema.NumShardsLegacy] == nil && numbered > 0 {
 			fields[schema.NumShards] = numbered
 		}
@@ -81,7 +97,10 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted bool, er
 		return tx.Set(ref, fields, firestore.MergeAll)
 	})
 	if err != nil {
-		return false, err
+		return false, false, err
+	}
+	if stale {
+		c.log.InfoContext(ctx, "the ledger of an earlier counter is deleted", "counter", counter)
 	}
 	if l != nil && adopted {
 		log := c.log.With("counter", counter, "shards", len(l.Shards), "total", l.Sum())
@@ -90,7 +109,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted bool, er
 		}
 		log.InfoContext(ctx, "adopted")
 	}
-	return adopted, nil
+	return adopted, stale, nil
 }
 
 // state is what a shard's document holds. It reports false, and logs it, where the count is not an integer: such a shard

@@ -85,9 +85,15 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 			maps.Copy(known.Shards, changed)
 			known.Flushes++
 			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-			c.put(counter, known)
 			a.Shards, a.Delta, a.Oldest = len(changed), delta, oldest(changed)
-			return a, nil
+			if resp.GetWriteResults()[1].GetTransformResults()[0].GetIntegerValue() == known.Sum() {
+				c.put(counter, known)
+				return a, nil
+			}
+			// The total is not what the ledger says: it drifted, which reconcile mends, or the counter was made again
+			// since the ledger was read, which reading shows. Either way the flush has committed.
+			_, err = c.read(ctx, counter)
+			return a, err
 		}
 		switch conn.KindOf(err) {
 		case conn.Conflict:
@@ -135,24 +141,25 @@ func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) 
 		if err != nil {
 			return nil, fmt.Errorf("read ledger: %w", err)
 		}
-		if docs[0] == nil {
-			adopted, err := c.adopt(ctx, counter)
-			if err != nil {
-				return nil, fmt.Errorf("adopt: %w", err)
-			}
-			if !adopted {
-				return nil, nil
-			}
-			continue
-		}
-		if docs[1] == nil {
+		if docs[0] != nil && docs[1] == nil {
 			return nil, nil // deleted by hand, which leaves the ledger behind
 		}
-		l, err := schema.DecodeLedger(docs[0])
-		if err != nil {
-			return nil, err
+		if docs[0] != nil {
+			l, err := schema.DecodeLedger(docs[0])
+			if err != nil {
+				return nil, err
+			}
+			if l.Of(docs[1]) {
+				return &ledgerCopy{LedgerDoc: l}, nil
+			}
 		}
-		return &ledgerCopy{LedgerDoc: l}, nil
+		adopted, err := c.adopt(ctx, counter)
+		if err != nil {
+			return nil, fmt.Errorf("adopt: %w", err)
+		}
+		if !adopted {
+			return nil, nil
+		}
 	}
 }
 

@@ -164,6 +164,49 @@ func TestReconcileBesideEverything(t *testing.T) {
 	w.total(16)
 }
 
+// Deleted by hand, which leaves shards and ledger behind, and made again by a snippet, which knows of no ledger: the
+// counter starts from zero, whether an instance has a copy of the old ledger or reads it.
+func TestMadeAgainByASnippet(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "event at another instance", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 5)
+			w.apply(w.arrived()...) // adopted
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: 100}}))
+			w.inc(0, 1)
+			w.apply(w.arrived()...)
+			w.must(w.counter().Delete(w.ctx))
+			late := w.arrived()
+			w.snippet(2)
+			w.inc(1, 2)
+			events := w.arrived()
+			switch how {
+			case "event at another instance":
+				w.rollup = w.open()
+				fallthrough
+			case "event":
+				w.apply(events[len(events)-1])
+			default:
+				if r := w.reconcile(); !r.Adopted || r.After != 2 {
+					t.Errorf("reconcile = %+v, want that it was adopted", r)
+				}
+			}
+			w.total(2)
+			w.apply(append(late, events...)...)
+			w.total(2)
+			w.inc(0, 3)
+			w.apply(w.arrived()...)
+			w.total(5)
+			if r := w.reconcile(); r.Repaired() {
+				t.Errorf("reconcile = %+v, want nothing to repair", r)
+			}
+		})
+	}
+}
+
 // A reset between what a flush has read and its commit: what the flush carries is from before it.
 func TestFlushBesideAReset(t *testing.T) {
 	t.Parallel()

@@ -64,12 +64,18 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		r.Gone = true // deleted by hand: what is left below it counts for nothing
 		return r, nil
 	}
+	ledger, err := schema.DecodeLedger(docs[0])
+	if err != nil {
+		return r, err
+	}
+	if !ledger.Of(docs[1]) {
+		return c.reconcileUnadopted(ctx, r, dryRun)
+	}
 	sum, exact, err := c.sum(ctx, counter)
 	if err != nil {
 		return r, fmt.Errorf("sum shards: %w", err)
 	}
-	base := docs[0].GetFields()[schema.LedgerBase].GetIntegerValue()
-	if exact && total == base+sum && isInteger(docs[1].GetFields()[schema.Total]) {
+	if exact && total == ledger.Base+sum && isInteger(docs[1].GetFields()[schema.Total]) {
 		return r, nil
 	}
 	snap, err := c.snapshot(ctx, counter, readTime)
@@ -87,6 +93,9 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		}
 		if conn.KindOf(err) == conn.Doubtful {
 			doubted = r
+		}
+		if errors.Is(err, schema.ErrLedger) {
+			return r, err
 		}
 		switch conn.KindOf(err) {
 		case conn.Conflict: // somebody else's commit came first: again at once
@@ -152,7 +161,7 @@ func (c *Client) applySnapshot(ctx context.Context, counter string, snap snapsho
 	value := docs[1].GetFields()[schema.Total]
 	r.Before = value.GetIntegerValue()
 	r.After = r.Before
-	if !snap.at.After(l.Created) {
+	if !snap.at.After(l.Created) || !l.Of(docs[1]) {
 		return r, nil // a snapshot of an earlier counter says nothing about this one
 	}
 	changed, delta := merge(l, time.Time{}, snap.statesFor(l))

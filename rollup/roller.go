@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/schema"
 )
 
 var (
@@ -185,7 +186,7 @@ func (r *Roller) flush(b batch[chan<- error]) {
 	switch {
 	case err == nil && applied.Shards == 0 && !applied.Gone:
 		o = unchanged
-	case err != nil && conn.KindOf(err) == conn.Permanent:
+	case err != nil && (conn.KindOf(err) == conn.Permanent || errors.Is(err, schema.ErrLedger)):
 		o = hopeless
 	case err != nil:
 		o = failed

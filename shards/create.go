@@ -88,11 +88,12 @@ func (c Counter) beside(there []shard, n int) []*firestorepb.Write {
 // creation is the commit that makes a counter.
 func (c Counter) creation(opts CreateOptions, op string) []*firestorepb.Write {
 	layout := c.client.layout
-	ledger := schema.LedgerDoc{Base: opts.Total, Ops: []string{op}}
+	ledger := schema.LedgerDoc{ID: op, Base: opts.Total, Ops: []string{op}}
 	writes := []*firestorepb.Write{
 		schema.Create(layout.Counter(c.id), map[string]*firestorepb.Value{
 			schema.NumShards: schema.Int(int64(opts.Shards)),
 			schema.Total:     schema.Int(opts.Total),
+			schema.LedgerID:  schema.String(op),
 		}, schema.ServerTime(schema.CreatedAt), schema.ServerTime(schema.UpdatedAt)),
 		schema.Create(layout.LedgerOf(c.id), ledger.Fields()),
 	}

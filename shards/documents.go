@@ -21,6 +21,9 @@ func (c Counter) documents(ctx context.Context) (*firestorepb.Document, *schema.
 		return docs[0], nil, nil
 	}
 	ledger, err := schema.DecodeLedger(docs[1])
+	if err == nil && docs[0] != nil && !ledger.Of(docs[0]) {
+		ledger = nil // an earlier counter's
+	}
 	return docs[0], ledger, err
 }
 

@@ -34,8 +34,11 @@ func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
 		if !ok {
 			return fmt.Errorf("%w, or their sum is no int64", ErrNotInteger)
 		}
-		base, _ := docs[1].Data()[schema.LedgerBase].(int64)
-		s.Total = base + sum.IntegerValue
+		s.Total = sum.IntegerValue
+		if docs[1].Exists() && docs[1].Data()[schema.LedgerDocID] == docs[0].Data()[schema.LedgerID] { // see LedgerDoc.Of
+			base, _ := docs[1].Data()[schema.LedgerBase].(int64)
+			s.Total += base
+		}
 		return nil
 	})
 	if err != nil {

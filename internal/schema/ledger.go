@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ const (
 	LedgerOps      = "ops"
 	LedgerReplaced = "replaced_total"
 	LedgerFlushes  = "flushes"
+	LedgerDocID    = "id"
 	LedgerImported = "imported"
 	entryCount     = "count"
 	entryAsOf      = "as_of"
@@ -27,6 +29,7 @@ const MaxOps = 32
 // LedgerDoc is the document that says what a counter's total is made of: per shard, the newest state that is counted
 // in it.
 type LedgerDoc struct {
+	ID       string           // which the counter's document names too: see [LedgerDoc.Of]
 	Shards   map[string]Entry // :: shard id → the newest state counted
 	Base     int64            // what total holds beyond the shards
 	Ops      []string         // ids of the last commands that were applied, oldest first
@@ -44,6 +47,16 @@ type Entry struct {
 	AsOf  time.Time // the shard's own update_time, in microseconds
 }
 
+// ErrLedger says that a ledger is not one of ours any more. Delete it, and the counter is adopted again.
+var ErrLedger = errors.New("ledger is damaged")
+
+// Of reports whether this is the ledger of that counter, and not of an earlier one under the same id: Firestore leaves
+// everything below a document that was deleted by hand, and a snippet that makes the counter again knows of no ledger.
+// Create times would not tell: what was restored from a backup has others.
+func (l *LedgerDoc) Of(counter *firestorepb.Document) bool {
+	return counter.GetFields()[LedgerID].GetStringValue() == l.ID
+}
+
 // Sum is what the total should be: base plus every shard's count.
 func (l *LedgerDoc) Sum() int64 {
 	sum := l.Base
@@ -59,7 +72,7 @@ func (l *LedgerDoc) Fields() map[string]*firestorepb.Value {
 	for id, e := range l.Shards {
 		shards[entryKey(id)] = e.value()
 	}
-	fields := map[string]*firestorepb.Value{LedgerShards: Map(shards), LedgerBase: Int(l.Base), LedgerOps: opsValue(l.Ops), LedgerFlushes: Int(l.Flushes)}
+	fields := map[string]*firestorepb.Value{LedgerShards: Map(shards), LedgerBase: Int(l.Base), LedgerOps: opsValue(l.Ops), LedgerFlushes: Int(l.Flushes), LedgerDocID: String(l.ID)}
 	if l.Replaced != nil {
 		fields[LedgerReplaced] = Int(*l.Replaced)
 	}
@@ -72,7 +85,7 @@ func (l *LedgerDoc) Data() map[string]any {
 	for id, e := range l.Shards {
 		shards[entryKey(id)] = map[string]any{entryCount: e.Count, entryAsOf: e.AsOf}
 	}
-	data := map[string]any{LedgerShards: shards, LedgerBase: l.Base, LedgerOps: append([]string{}, l.Ops...), LedgerFlushes: l.Flushes}
+	data := map[string]any{LedgerShards: shards, LedgerBase: l.Base, LedgerOps: append([]string{}, l.Ops...), LedgerFlushes: l.Flushes, LedgerDocID: l.ID}
 	if l.Replaced != nil {
 		data[LedgerReplaced] = *l.Replaced
 	}
@@ -113,8 +126,13 @@ func opsValue(ids []string) *firestorepb.Value {
 // DecodeLedger reads a ledger's document. A field of another type than ours is an error: somebody else wrote it, and
 // guessing would make a total that nobody can explain.
 func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
+	base, ok := integer(doc.GetFields()[LedgerBase])
+	if !ok {
+		return nil, fmt.Errorf("%w: the base of %s is not an integer", ErrLedger, doc.GetName())
+	}
 	l := &LedgerDoc{
-		Base:    doc.GetFields()[LedgerBase].GetIntegerValue(),
+		ID:      doc.GetFields()[LedgerDocID].GetStringValue(),
+		Base:    base,
 		Flushes: doc.GetFields()[LedgerFlushes].GetIntegerValue(),
 		Created: doc.GetCreateTime().AsTime(),
 		Updated: doc.GetUpdateTime().AsTime(),
@@ -136,7 +154,7 @@ func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
 		count, ok1 := v.GetMapValue().GetFields()[entryCount].GetValueType().(*firestorepb.Value_IntegerValue)
 		asOf, ok2 := v.GetMapValue().GetFields()[entryAsOf].GetValueType().(*firestorepb.Value_TimestampValue)
 		if !ok1 || !ok2 {
-			return nil, fmt.Errorf("ledger %s: entry %q is not {count, as_of}", doc.GetName(), key)
+			return nil, fmt.Errorf("%w: entry %q of %s is not {count, as_of}", ErrLedger, key, doc.GetName())
 		}
 		l.Shards[entryID(key)] = Entry{Count: count.IntegerValue, AsOf: asOf.TimestampValue.AsTime()}
 	}
@@ -154,3 +172,15 @@ func entryKey(id string) string {
 }
 
 func entryID(key string) string { return strings.TrimPrefix(key, "/") }
+
+// integer is an integer value, and 0 where there is none.
+func integer(v *firestorepb.Value) (n int64, ok bool) {
+	if v == nil {
+		return 0, true
+	}
+	i, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
+	if !ok {
+		return 0, false
+	}
+	return i.IntegerValue, true
+}

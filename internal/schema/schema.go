@@ -1,9 +1,9 @@
 // Package schema is the data model: which documents counters keeps in Firestore, what they are called, and how their
 // fields are written and read. It knows no client and does nothing.
 //
-//	{collection}/{id}                            num_shards, total, created_at, updated_at
+//	{collection}/{id}                            num_shards, total, created_at, updated_at, ledger_id
 //	{collection}/{id}/shards/{n}                 count
-//	{collection}/{id}/counter_rollup/ledger      shards, base, ops
+//	{collection}/{id}/counter_rollup/ledger      id, shards, base, ops
 //	counter_requests/{hash}                      expire_at, and what was asked
 //	counter_rollup/reconcile                     where the last walk over all counters stopped
 //
@@ -29,7 +29,8 @@ const (
 	Total           = "total"
 	CreatedAt       = "created_at"
 	UpdatedAt       = "updated_at"
-	Deleting        = "deleting" // true while a deletion too large for one commit is under way
+	LedgerID        = "ledger_id" // id of the ledger that its total goes by
+	Deleting        = "deleting"  // true while a deletion too large for one commit is under way
 )
 
 // ExpireAt is the field of a request marker that the TTL policy looks at.
