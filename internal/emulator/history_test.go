@@ -45,7 +45,7 @@ func TestReadTime(t *testing.T) {
 		time.Now().Add(time.Hour):      codes.InvalidArgument,
 		time.Now().Add(-2 * time.Hour): codes.FailedPrecondition,
 	} {
-		_, _, err := w.get(&pb.BatchGetDocumentsRequest{ConsistencySelector: &pb.BatchGetDocumentsRequest_ReadTime{ReadTime: timestamppb.New(at)}}, "a/1")
+		_, _, err := w.get(&pb.BatchGetDocumentsRequest{ConsistencySelector: &pb.BatchGetDocumentsRequest_ReadTime{ReadTime: timestamppb.New(at.Truncate(time.Microsecond))}}, "a/1")
 		wantCode(t, err, want)
 	}
 }

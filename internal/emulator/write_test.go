@@ -134,9 +134,9 @@ func TestWrites(t *testing.T) {
 				return w.set(p, "a", strings.Repeat("x", 600_000), "b", strings.Repeat("x", 600_000))
 			}, codes.InvalidArgument, nil, nil},
 		{"20 levels", nil,
-			func(w wire, p string) *pb.Write { return w.set(p, "a", nested(19)) }, codes.OK, fields{"a": nested(19)}, nil},
+			func(w wire, p string) *pb.Write { return w.set(p, "a", nested(20)) }, codes.OK, fields{"a": nested(20)}, nil},
 		{"21 levels", nil,
-			func(w wire, p string) *pb.Write { return w.set(p, "a", nested(20)) }, codes.InvalidArgument, nil, nil},
+			func(w wire, p string) *pb.Write { return w.set(p, "a", nested(21)) }, codes.InvalidArgument, nil, nil},
 		{"increment by a string", nil,
 			func(w wire, p string) *pb.Write { return transformed(w.set(p), increment("a", "1")) }, codes.InvalidArgument, nil, nil},
 		{"bad field path", nil,
@@ -152,7 +152,7 @@ func TestWrites(t *testing.T) {
 				return x
 			}, codes.InvalidArgument, nil, nil},
 		{"no operation", nil,
-			func(w wire, p string) *pb.Write { return &pb.Write{} }, codes.Unimplemented, nil, nil},
+			func(w wire, p string) *pb.Write { return &pb.Write{} }, codes.InvalidArgument, nil, nil},
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

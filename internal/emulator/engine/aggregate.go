@@ -80,6 +80,9 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 		default:
 			err = invalid("An aggregation has no operator.")
 		}
+		if err == nil && len(agg.path) > 0 && agg.path.isName() {
+			err = invalid("Aggregations of __name__ aren't supported.")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -173,7 +173,7 @@ func (s *staging) stage(name string) int {
 func (s *staging) apply(op *operation, now *timestamppb.Timestamp, i int) (doc int, err error) {
 	k := s.stage(op.name)
 	d := &s.docs[k]
-	if err := op.need.check(op.name, d.after); err != nil {
+	if err := op.need.check(op.name, d.before, d.after); err != nil {
 		return 0, err
 	}
 	s.results[i] = &pb.WriteResult{}

@@ -104,10 +104,13 @@ func (db *database) present() int64 {
 	return db.readTime()
 }
 
-// pastTime checks a time that a reader asks for. Finer parts than microseconds are cut off.
+// pastTime checks a time that a reader asks for.
 func (db *database) pastTime(t *timestamppb.Timestamp) (int64, error) {
 	if err := t.CheckValid(); err != nil {
 		return 0, invalid("Invalid read_time: %v.", err)
+	}
+	if t.Nanos%1000 != 0 {
+		return 0, invalid("read_time must be in whole microseconds.")
 	}
 	at := micros(t)
 	if at > db.present() {

@@ -166,12 +166,17 @@ func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Va
 	return nil
 }
 
-// fieldTest makes the test of a field's value. Ranges match values of the operand's type only; null matches no !=.
+// fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null and NaN compare with
+// nothing, not even with themselves; filters without operand, which clients send instead, are there to find them.
 func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (func(*pb.Value) bool, error) {
+	comparable := func(v *pb.Value) bool { return !isNull(v) && !isNaN(v) }
 	ranged := func(ok func(c int) bool) func(*pb.Value) bool {
 		r := rankOf(operand)
-		return func(v *pb.Value) bool { return rankOf(v) == r && ok(compareValues(v, operand)) }
+		return func(v *pb.Value) bool {
+			return rankOf(v) == r && comparable(v) && comparable(operand) && ok(compareValues(v, operand))
+		}
 	}
+	among := func(values []*pb.Value, v *pb.Value) bool { return comparable(v) && contains(values, v) }
 	values := operand.GetArrayValue().GetValues()
 	switch op {
 	case pb.StructuredQuery_FieldFilter_LESS_THAN:
@@ -185,18 +190,20 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 	case pb.StructuredQuery_FieldFilter_EQUAL:
 		return ranged(func(c int) bool { return c == 0 }), nil
 	case pb.StructuredQuery_FieldFilter_NOT_EQUAL:
-		return func(v *pb.Value) bool { return !isNull(v) && compareValues(v, operand) != 0 }, nil
+		return func(v *pb.Value) bool {
+			return !isNull(v) && !isNull(operand) && (isNaN(v) || compareValues(v, operand) != 0)
+		}, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS:
-		return func(v *pb.Value) bool { return contains(v.GetArrayValue().GetValues(), operand) }, nil
+		return func(v *pb.Value) bool { return among(v.GetArrayValue().GetValues(), operand) }, nil
 	case pb.StructuredQuery_FieldFilter_IN:
-		return func(v *pb.Value) bool { return contains(values, v) }, nil
+		return func(v *pb.Value) bool { return among(values, v) }, nil
 	case pb.StructuredQuery_FieldFilter_NOT_IN:
 		none := contains(values, nullValue())
-		return func(v *pb.Value) bool { return !none && !isNull(v) && !contains(values, v) }, nil
+		return func(v *pb.Value) bool { return !none && !isNull(v) && !among(values, v) }, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		return func(v *pb.Value) bool {
 			for _, e := range v.GetArrayValue().GetValues() {
-				if contains(values, e) {
+				if among(values, e) {
 					return true
 				}
 			}

@@ -96,7 +96,11 @@ func checkPath(name, path string) (ids int, err error) {
 			id = path[:i]
 		}
 		path = path[len(id):]
-		if err := checkID(name, id); err != nil {
+		check := checkID
+		if ids%2 == 0 {
+			check = checkCollectionID
+		}
+		if err := check(name, id); err != nil {
 			return 0, err
 		}
 		ids++
@@ -123,6 +127,14 @@ func checkID(name, id string) error {
 	return nil
 }
 
+// checkCollectionID refuses what is no collection's id. Only documents have numeric ids.
+func checkCollectionID(name, id string) error {
+	if _, numeric := numericID(id); numeric {
+		return invalid("Collection ids of the form __.*__ are reserved: %q.", name)
+	}
+	return checkID(name, id)
+}
+
 // numericID is the number of an id like __id7__, which Firestore keeps for data of its Datastore mode.
 func numericID(id string) (int64, bool) {
 	s, ok := strings.CutPrefix(id, "__id")
@@ -133,7 +145,7 @@ func numericID(id string) (int64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
+	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
 // splitParent cuts the last id off a name.

@@ -50,7 +50,7 @@ func parseQuery(database, parent string, in *pb.StructuredQuery) (*query, error)
 	}
 	q := &query{parent: parent, collection: in.From[0].GetCollectionId(), allDescendants: in.From[0].GetAllDescendants(), limit: -1}
 	if q.collection != "" {
-		if err := checkID(parent, q.collection); err != nil {
+		if err := checkCollectionID(parent, q.collection); err != nil {
 			return nil, err
 		}
 		if strings.Contains(q.collection, "/") {
@@ -72,10 +72,10 @@ func parseQuery(database, parent string, in *pb.StructuredQuery) (*query, error)
 	if err := q.parseOrders(in); err != nil {
 		return nil, err
 	}
-	if q.start, err = q.parseCursor(in.GetStartAt()); err != nil {
+	if q.start, err = q.parseCursor(in.GetStartAt(), len(in.GetOrderBy())); err != nil {
 		return nil, err
 	}
-	if q.end, err = q.parseCursor(in.GetEndAt()); err != nil {
+	if q.end, err = q.parseCursor(in.GetEndAt(), len(in.GetOrderBy())); err != nil {
 		return nil, err
 	}
 	return q, q.parseSelect(in.GetSelect())
@@ -96,11 +96,11 @@ func (q *query) parseOrders(in *pb.StructuredQuery) error {
 		if has(path) {
 			return invalid("The query orders by %q twice.", path)
 		}
+		if has(fieldPath{nameField}) {
+			return invalid("Nothing can be ordered by after __name__.")
+		}
 		desc = o.GetDirection() == pb.StructuredQuery_DESCENDING
 		q.orders = append(q.orders, order{path, desc})
-		if path.isName() {
-			break // nothing after a document's name makes a difference
-		}
 	}
 	inequalities := inequalityPaths(in.GetWhere(), nil)
 	slices.SortFunc(inequalities, func(a, b fieldPath) int { return cmp.Compare(a.String(), b.String()) })
@@ -115,12 +115,13 @@ func (q *query) parseOrders(in *pb.StructuredQuery) error {
 	return nil
 }
 
-func (q *query) parseCursor(in *pb.Cursor) (*cursor, error) {
+// parseCursor reads a cursor. Its values are of the orders that the query names, not of those that complete them.
+func (q *query) parseCursor(in *pb.Cursor, named int) (*cursor, error) {
 	if in == nil || len(in.GetValues()) == 0 {
 		return nil, nil
 	}
-	if len(in.Values) > len(q.orders) {
-		return nil, invalid("A cursor has %d values, more than the query has orders.", len(in.Values))
+	if len(in.Values) > named {
+		return nil, invalid("Cursor has too many values: %d, and the query names %d orders.", len(in.Values), named)
 	}
 	for i, v := range in.Values {
 		if q.orders[i].path.isName() && rankOf(v) != rankReference {

@@ -82,7 +82,7 @@ func (e *Engine) BatchGet(ctx context.Context, req *pb.BatchGetDocumentsRequest,
 		return err
 	}
 	if m.transaction != nil {
-		if err := send(&pb.BatchGetDocumentsResponse{Transaction: m.transaction, ReadTime: timestamp(m.at)}); err != nil {
+		if err := send(&pb.BatchGetDocumentsResponse{Transaction: m.transaction}); err != nil {
 			return err
 		}
 	}

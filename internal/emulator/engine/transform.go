@@ -45,7 +45,26 @@ func parseTransforms(in []*pb.DocumentTransform_FieldTransform) ([]transform, er
 		}
 		out[i] = transform{path: path, run: run}
 	}
-	return out, nil
+	return out, checkNesting(out)
+}
+
+// checkNesting refuses to transform a field and another one inside it.
+func checkNesting(transforms []transform) error {
+	if len(transforms) < 2 {
+		return nil
+	}
+	paths := make(map[string]bool, len(transforms))
+	for _, t := range transforms {
+		paths[t.path.String()] = true
+	}
+	for _, t := range transforms {
+		for n := 1; n < len(t.path); n++ {
+			if outer := t.path[:n].String(); paths[outer] {
+				return invalid("Cannot transform property %s and its nested property %s at the same time.", outer, t.path)
+			}
+		}
+	}
+	return nil
 }
 
 func parseTransform(ft *pb.DocumentTransform_FieldTransform) (func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value), error) {

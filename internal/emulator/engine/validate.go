@@ -32,7 +32,7 @@ func checkFieldName(name string) error {
 
 // checkFieldPath refuses paths that no write can touch.
 func checkFieldPath(path fieldPath) error {
-	if len(path) > maxValueDepth {
+	if len(path) > maxValueDepth+1 { // as many maps, and a field in the last
 		return invalid("Property path is deeper than %d levels: %q.", maxValueDepth, path)
 	}
 	for _, name := range path {

@@ -34,6 +34,9 @@ func parseWrites(database string, writes []*pb.Write) ([]operation, error) {
 	if err := checkVerifies(ops); err != nil {
 		return nil, err
 	}
+	if err := checkSequence(ops); err != nil {
+		return nil, err
+	}
 	return ops, checkTransformCount(ops)
 }
 
@@ -55,12 +58,18 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 		if w.UpdateMask != nil || len(w.UpdateTransforms) > 0 {
 			return invalid("A transform takes neither a mask nor further transforms.")
 		}
+		if len(t.Transform.GetFieldTransforms()) == 0 {
+			return invalid("A transform has no field transforms.")
+		}
 		var err error
 		if op.transforms, err = parseTransforms(t.Transform.GetFieldTransforms()); err != nil {
 			return err
 		}
 	default:
 		name, ok := verified(w)
+		if !ok && len(w.ProtoReflect().GetUnknown()) == 0 {
+			return invalid("A write has no operation.")
+		}
 		if !ok {
 			return status.Error(codes.Unimplemented, "A write is an update, a delete, a transform or a verification; other operations aren't covered.")
 		}
@@ -76,7 +85,7 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 }
 
 func parseUpdate(w *pb.Write, fields map[string]*pb.Value, op *operation) error {
-	if err := checkFields(fields, 1); err != nil {
+	if err := checkFields(fields, 0); err != nil {
 		return err
 	}
 	op.fields = fields
@@ -109,6 +118,38 @@ func parsePrecondition(p *pb.Precondition, need *precondition) error {
 	return nil
 }
 
+// checkSequence refuses several writes of one document in a commit whose preconditions can't all hold: whether it exists
+// is asked after the writes before, and its update time is that before the commit.
+func checkSequence(ops []operation) error {
+	if len(ops) < 2 {
+		return nil
+	}
+	type document struct {
+		removed    bool
+		updateTime int64
+	}
+	written := make(map[string]document, len(ops))
+	for i := range ops {
+		op := &ops[i]
+		if op.verify {
+			continue
+		}
+		d, again := written[op.name]
+		if again && op.need.exists != nil && *op.need.exists == d.removed {
+			return invalid("The writes of %s contradict each other.", op.name)
+		}
+		if again && op.need.updateTime != 0 && op.need.updateTime != d.updateTime {
+			return invalid("The first write of %s must have the precondition of the others.", op.name)
+		}
+		if !again {
+			d.updateTime = op.need.updateTime
+		}
+		d.removed = op.remove
+		written[op.name] = d
+	}
+	return nil
+}
+
 func checkTransformCount(ops []operation) error {
 	var counts map[string]int
 	for i := range ops {
@@ -130,8 +171,9 @@ func checkTransformCount(ops []operation) error {
 	return nil
 }
 
-// check tells whether the document as it is now satisfies the precondition; nil doc: there is none.
-func (p precondition) check(name string, doc *pb.Document) error {
+// check tells whether a document satisfies the precondition. before is what the commit found, doc what it has made of it
+// so far; nil: there is none.
+func (p precondition) check(name string, before, doc *pb.Document) error {
 	if p.exists != nil {
 		switch {
 		case *p.exists && doc == nil:
@@ -142,8 +184,8 @@ func (p precondition) check(name string, doc *pb.Document) error {
 	}
 	if p.updateTime != 0 {
 		stored := int64(0)
-		if doc != nil {
-			stored = micros(doc.UpdateTime)
+		if before != nil {
+			stored = micros(before.UpdateTime)
 		}
 		if stored != p.updateTime {
 			return status.Errorf(codes.FailedPrecondition,
