@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/emulator"
 	"github.com/firestore-counters/counters/rollup"
@@ -205,6 +208,25 @@ func TestMadeAgainByASnippet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The client library resends a transaction's commit whose answer was lost, and production answers that it does not know
+// the transaction any more. That is doubt, and not the end of it.
+func TestAdoptionLosesItsAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 5)
+	events := w.arrived()
+	var once sync.Once
+	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if len(req.GetTransaction()) > 0 {
+			once.Do(func() { v.After = status.Error(codes.InvalidArgument, "The referenced transaction has expired or is no longer valid.") })
+		}
+		return v
+	})
+	w.apply(events...)
+	w.total(5)
 }
 
 // A reset between what a flush has read and its commit: what the flush carries is from before it.

@@ -6,6 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/firestore-counters/counters/internal/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -136,4 +140,27 @@ func TestGrowthOfManyInstances(t *testing.T) {
 		}
 	}
 	w.wantSum(t, "a", 6)
+}
+
+// The client library resends a transaction's commit whose answer was lost, and production answers that it does not know
+// the transaction any more. That is doubt, and not the end of it.
+func TestResizeLosesItsAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 2)
+	var once sync.Once
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if len(req.GetTransaction()) > 0 {
+			once.Do(func() { v.After = status.Error(codes.InvalidArgument, "Transaction is invalid or closed.") })
+		}
+		return v
+	})
+	c := handle(t, client, "a")
+	if err := c.Resize(t.Context(), 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.Get(t.Context()); err != nil || s.NumShards != 5 {
+		t.Errorf("%d shards (%v), want 5", s.NumShards, err)
+	}
 }

@@ -40,6 +40,7 @@ func TestKindOf(t *testing.T) {
 		{context.DeadlineExceeded, conn.Doubtful},
 		{errors.New("connection reset"), conn.Doubtful},
 		{status.Error(codes.InvalidArgument, expired), conn.Doubtful},
+		{status.Error(codes.InvalidArgument, "Transaction is invalid or closed."), conn.Doubtful},
 		{status.Error(codes.InvalidArgument, "a field name is empty"), conn.Permanent},
 		{status.Error(codes.PermissionDenied, ""), conn.Permanent},
 		{fmt.Errorf("add: %w", status.Error(codes.Aborted, "")), conn.Contention},

@@ -43,7 +43,7 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 	_, port, _ := net.SplitHostPort(s.Firestore)
 	s.Notes = append(s.Notes,
 		fmt.Sprintf("Events come from a Listen, because the Firestore at %s sends none (%v). Several writes to one shard may then come as one event, and writes from before now don't come at all: reconcile covers them.", s.Firestore, err),
-		fmt.Sprintf("For events of its own, start the official emulator with: java -jar cloud-firestore-emulator.jar --host 127.0.0.1 --port %s --functions_emulator %s (firebase-tools keeps the jar in ~/.cache/firebase/emulators).", port, l.Addr()))
+		fmt.Sprintf("For events of its own, start the official emulator with: java -cp cloud-firestore-emulator.jar com.google.cloud.datastore.emulator.firestore.CloudFirestore --host 127.0.0.1 --port %s --functions_emulator %s (firebase-tools keeps the jar in ~/.cache/firebase/emulators, gcloud in platform/cloud-firestore-emulator).", port, l.Addr()))
 	return s.startListen(ctx)
 }
 

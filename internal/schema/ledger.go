@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +22,7 @@ const (
 	LedgerImported = "imported"
 	entryCount     = "count"
 	entryAsOf      = "as_of"
+	entryShard     = "shard" // its id, where that can't be the entry's name
 )
 
 // MaxOps is how many ids of commands a ledger remembers. A command asks for its own id right after a doubtful answer,
@@ -70,7 +73,8 @@ func (l *LedgerDoc) Sum() int64 {
 func (l *LedgerDoc) Fields() map[string]*firestorepb.Value {
 	shards := make(map[string]*firestorepb.Value, len(l.Shards))
 	for id, e := range l.Shards {
-		shards[entryKey(id)] = e.value()
+		key, value := e.field(id)
+		shards[key] = value
 	}
 	fields := map[string]*firestorepb.Value{LedgerShards: Map(shards), LedgerBase: Int(l.Base), LedgerOps: opsValue(l.Ops), LedgerFlushes: Int(l.Flushes), LedgerDocID: String(l.ID)}
 	if l.Replaced != nil {
@@ -83,7 +87,12 @@ func (l *LedgerDoc) Fields() map[string]*firestorepb.Value {
 func (l *LedgerDoc) Data() map[string]any {
 	shards := make(map[string]any, len(l.Shards))
 	for id, e := range l.Shards {
-		shards[entryKey(id)] = map[string]any{entryCount: e.Count, entryAsOf: e.AsOf}
+		key, hashed := entryKey(id)
+		entry := map[string]any{entryCount: e.Count, entryAsOf: e.AsOf}
+		if hashed {
+			entry[entryShard] = id
+		}
+		shards[key] = entry
 	}
 	data := map[string]any{LedgerShards: shards, LedgerBase: l.Base, LedgerOps: append([]string{}, l.Ops...), LedgerFlushes: l.Flushes, LedgerDocID: l.ID}
 	if l.Replaced != nil {
@@ -98,8 +107,8 @@ func EntryFields(entries map[string]Entry) (fields map[string]*firestorepb.Value
 	shards := make(map[string]*firestorepb.Value, len(entries))
 	mask = make([]string, 0, len(entries))
 	for id, e := range entries {
-		key := entryKey(id)
-		shards[key] = e.value()
+		key, value := e.field(id)
+		shards[key] = value
 		mask = append(mask, FieldPath(LedgerShards, key))
 	}
 	return map[string]*firestorepb.Value{LedgerShards: Map(shards)}, mask
@@ -111,8 +120,14 @@ func (l *LedgerDoc) OpsWith(id string) *firestorepb.Value {
 	return opsValue(ops[max(0, len(ops)-MaxOps):])
 }
 
-func (e Entry) value() *firestorepb.Value {
-	return Map(map[string]*firestorepb.Value{entryCount: Int(e.Count), entryAsOf: Time(e.AsOf)})
+// field is the entry of a shard as a field of the ledger's map.
+func (e Entry) field(id string) (key string, value *firestorepb.Value) {
+	key, hashed := entryKey(id)
+	fields := map[string]*firestorepb.Value{entryCount: Int(e.Count), entryAsOf: Time(e.AsOf)}
+	if hashed {
+		fields[entryShard] = String(id)
+	}
+	return key, Map(fields)
 }
 
 func opsValue(ids []string) *firestorepb.Value {
@@ -156,22 +171,27 @@ func DecodeLedger(doc *firestorepb.Document) (*LedgerDoc, error) {
 		if !ok1 || !ok2 {
 			return nil, fmt.Errorf("%w: entry %q of %s is not {count, as_of}", ErrLedger, key, doc.GetName())
 		}
-		l.Shards[entryID(key)] = Entry{Count: count.IntegerValue, AsOf: asOf.TimestampValue.AsTime()}
+		if id := v.GetMapValue().GetFields()[entryShard].GetStringValue(); id != "" {
+			key = id
+		}
+		l.Shards[key] = Entry{Count: count.IntegerValue, AsOf: asOf.TimestampValue.AsTime()}
 	}
 	return l, nil
 }
 
-// A shard's id becomes a field name. Firestore takes ids such as __id7__ that it refuses as field names, so those get
-// a slash in front, which no id has. Any other id is a field name as it is: with anything in front, one of 1,500 bytes
-// would be too long.
-func entryKey(id string) string {
-	if strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") {
-		return "/" + id
-	}
-	return id
-}
+// longestKey is how long a shard's id may be to name its entry, in bytes: Firestore takes field paths of 1,500 bytes, and
+// ids of as many.
+const longestKey = 1400
 
-func entryID(key string) string { return strings.TrimPrefix(key, "/") }
+// entryKey is the name of a shard's entry: its id, or where that can't be a field's name (__x__ is Firestore's own) a
+// hash of it behind a slash, which no id has in it. Such an entry says whose it is.
+func entryKey(id string) (key string, hashed bool) {
+	if len(id) <= longestKey && !(strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__")) {
+		return id, false
+	}
+	hash := sha256.Sum256([]byte(id))
+	return "/" + hex.EncodeToString(hash[:]), true
+}
 
 // integer is an integer value, and 0 where there is none.
 func integer(v *firestorepb.Value) (n int64, ok bool) {

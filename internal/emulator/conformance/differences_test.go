@@ -46,9 +46,6 @@ var differences = []difference{
 	{"large-lists", "documents on a page of 350", "300", "the server chooses; a client reads on by the token"},
 	{"large-lists", "documents on a page of 1000", "300", "the server chooses; a client reads on by the token"},
 
-	// Where the embedded server is more lenient than production. A path's length is that of its names and dots.
-	{"field-names", "a path of 1501 bytes", "ok", "only names are measured here, not paths"},
-
 	// Transactions take turns: see package engine. Later versions of the official emulator answer ABORTED to a transaction
 	// that has ended, and so does the embedded server, as the official client then runs a transaction again that lost its
 	// locks. Production, like the version that was recorded, answers INVALID_ARGUMENT.

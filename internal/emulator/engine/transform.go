@@ -147,7 +147,7 @@ func smallest(old, operand *pb.Value) *pb.Value {
 
 // elements makes a transform of arrays: a field that holds none counts as an empty one. Its result is null.
 func elements(operand *pb.ArrayValue, combine func(old, operand []*pb.Value) []*pb.Value) (func(*pb.Value, *timestamppb.Timestamp) (value, result *pb.Value), error) {
-	if err := checkArray(operand, 1); err != nil {
+	if err := checkArray(operand, 1, 0); err != nil {
 		return nil, err
 	}
 	return func(old *pb.Value, _ *timestamppb.Timestamp) (value, result *pb.Value) {

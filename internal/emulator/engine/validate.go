@@ -13,6 +13,7 @@ const (
 	maxDocumentBytes  = 1 << 20
 	maxValueBytes     = maxDocumentBytes - 89 // a string or bytes value, after the official emulator
 	maxFieldNameBytes = 1500
+	maxFieldPathBytes = 1500 // names and dots, unquoted
 	maxValueDepth     = 20
 	maxTransforms     = 500 // per document and commit
 )
@@ -43,8 +44,9 @@ func checkFieldPath(path fieldPath) error {
 	return nil
 }
 
-// checkFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does.
-func checkFields(fields map[string]*pb.Value, depth int) error {
+// checkFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does. path is how many
+// bytes lead to the fields, dots included.
+func checkFields(fields map[string]*pb.Value, depth, path int) error {
 	if depth > maxValueDepth {
 		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)
 	}
@@ -52,14 +54,17 @@ func checkFields(fields map[string]*pb.Value, depth int) error {
 		if err := checkFieldName(name); err != nil {
 			return err
 		}
-		if err := checkValue(v, depth); err != nil {
+		if path+len(name) > maxFieldPathBytes {
+			return invalid("Property path is longer than %d bytes: it ends in %.80q.", maxFieldPathBytes, name)
+		}
+		if err := checkValue(v, depth, path+len(name)+1); err != nil {
 			return invalid("Property %s: %s", name, messageOf(err))
 		}
 	}
 	return nil
 }
 
-func checkValue(v *pb.Value, depth int) error {
+func checkValue(v *pb.Value, depth, path int) error {
 	switch t := v.GetValueType().(type) {
 	case *pb.Value_NullValue, *pb.Value_BooleanValue, *pb.Value_IntegerValue, *pb.Value_DoubleValue:
 		return nil
@@ -85,12 +90,12 @@ func checkValue(v *pb.Value, depth int) error {
 		}
 		return nil
 	case *pb.Value_ArrayValue:
-		return checkArray(t.ArrayValue, depth+1)
+		return checkArray(t.ArrayValue, depth+1, path)
 	case *pb.Value_MapValue:
 		if isVector(t.MapValue) {
 			return checkVector(t.MapValue.Fields["value"].GetArrayValue())
 		}
-		return checkFields(t.MapValue.GetFields(), depth+1)
+		return checkFields(t.MapValue.GetFields(), depth+1, path)
 	case nil:
 		return invalid("Value has no type.")
 	default:
@@ -115,7 +120,7 @@ func checkValueBytes(n int) error {
 	return nil
 }
 
-func checkArray(a *pb.ArrayValue, depth int) error {
+func checkArray(a *pb.ArrayValue, depth, path int) error {
 	if depth > maxValueDepth {
 		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)
 	}
@@ -123,7 +128,7 @@ func checkArray(a *pb.ArrayValue, depth int) error {
 		if _, nested := v.GetValueType().(*pb.Value_ArrayValue); nested {
 			return invalid("Cannot convert an array value in an array value.")
 		}
-		if err := checkValue(v, depth); err != nil {
+		if err := checkValue(v, depth, path); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 }
 
 func parseUpdate(w *pb.Write, fields map[string]*pb.Value, op *operation) error {
-	if err := checkFields(fields, 0); err != nil {
+	if err := checkFields(fields, 0, 0); err != nil {
 		return err
 	}
 	op.fields = fields
