@@ -221,7 +221,9 @@ func TestAdoptionLosesItsAnswer(t *testing.T) {
 	var once sync.Once
 	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
 		if len(req.GetTransaction()) > 0 {
-			once.Do(func() { v.After = status.Error(codes.InvalidArgument, "The referenced transaction has expired or is no longer valid.") })
+			once.Do(func() {
+				v.After = status.Error(codes.InvalidArgument, "The referenced transaction has expired or is no longer valid.")
+			})
 		}
 		return v
 	})
