@@ -185,7 +185,7 @@ func TestPause(t *testing.T) {
 func TestStageThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	_, err := openStage(t.Context(), ours(), setup{shards: 1, environ: []string{"ROLLUP_INTERVAL=never"}})
-	if err == nil || !strings.Contains(err.Error(), "RollupInterval") {
+	if err == nil || !strings.Contains(err.Error(), "ROLLUP_INTERVAL=never") {
 		t.Errorf("err = %v, want one that names the setting", err)
 	}
 }
