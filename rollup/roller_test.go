@@ -117,12 +117,12 @@ func TestRollersShareACounter(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*interval)
 	defer cancel()
-	added := w.load(ctx, 300, 20, rollers)
+	added := w.load(ctx, 500, 20, rollers)
 	commits := w.commitsOnCounter()
 	ctx, cancel = context.WithTimeout(t.Context(), 15*interval)
 	defer cancel()
 	started := time.Now()
-	added += w.load(ctx, 300, 20, rollers)
+	added += w.load(ctx, 500, 20, rollers)
 	intervals := int64(time.Since(started) / interval)
 	if n := commits.Load(); n >= 2*intervals {
 		t.Errorf("%d commits on the counter in %d intervals, want under two each", n, intervals)
