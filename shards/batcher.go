@@ -33,8 +33,21 @@ type batcher struct {
 	lanes   map[string]*lane // :: counter or manyCounters → its lane, while it has a batch in flight
 	waiting int              // additions, in all lanes
 	closed  bool
-	flights sync.WaitGroup // of all lanes
+	flights sync.WaitGroup // goroutines that fly batches
+	idle    int            // of these, those that wait for a lane
+	lanesUp chan laneUp    // a lane for one of them
 }
+
+// laneUp is a lane whose first batch is to fly.
+type laneUp struct {
+	name  string
+	lane  *lane
+	first *batch
+}
+
+// maxIdle is how many goroutines wait for lanes. A new one grows its stack to the depth of a commit first, which was 6 %
+// of what a lone increment took; those that wait have it grown already.
+const maxIdle = 16
 
 type lane struct {
 	queue   []*addition // what waits, oldest first
@@ -42,7 +55,7 @@ type lane struct {
 }
 
 func newBatcher(l limits, fly func(*batch)) *batcher {
-	return &batcher{limits: l, fly: fly, lanes: make(map[string]*lane)}
+	return &batcher{limits: l, fly: fly, lanes: make(map[string]*lane), lanesUp: make(chan laneUp, maxIdle)}
 }
 
 // add waits for the addition's outcome, or until ctx ends. What ctx ends before its commit has begun is never counted;
@@ -88,17 +101,42 @@ func (b *batcher) enqueue(name string, a *addition) error {
 	if l.flights == 0 || len(l.queue) >= manyWaiting && l.flights < maxFlights {
 		l.flights++
 		first := b.take(l)
-		b.flights.Go(func() { b.run(name, l, first) })
+		up := laneUp{name, l, first}
+		if b.idle > 0 {
+			b.idle--
+			b.lanesUp <- up // has room for all that are idle
+		} else {
+			b.flights.Go(func() { b.work(up) })
+		}
 	}
 	return nil
 }
 
-// run flies one batch of a lane after the other, as long as there is enough to do.
-func (b *batcher) run(name string, l *lane, next *batch) {
-	for next != nil {
-		b.fly(next)
-		next = b.landed(name, l)
+// work flies one batch of a lane after the other, as long as there is enough to do, and then those of another lane.
+func (b *batcher) work(up laneUp) {
+	for {
+		for next := up.first; next != nil; next = b.landed(up.name, up.lane) {
+			b.fly(next)
+		}
+		if !b.rest() {
+			return
+		}
+		var ok bool
+		if up, ok = <-b.lanesUp; !ok {
+			return
+		}
 	}
+}
+
+// rest reports whether a goroutine that has nothing to do is to wait for a lane.
+func (b *batcher) rest() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.idle == maxIdle {
+		return false
+	}
+	b.idle++
+	return true
 }
 
 // landed returns the next batch after one has landed, or nil when what waits, if anything, can wait for the lane's other
@@ -141,10 +179,13 @@ func (b *batcher) withdraw(name string, a *addition) bool {
 	return true
 }
 
-// close refuses further additions, and waits for those that it has.
+// close refuses further additions, and waits for those that it has. It may be called again.
 func (b *batcher) close() {
 	b.mu.Lock()
-	b.closed = true
+	if !b.closed {
+		b.closed = true
+		close(b.lanesUp) // those that are idle end; what has been sent to one is flown
+	}
 	b.mu.Unlock()
 	b.flights.Wait()
 }
