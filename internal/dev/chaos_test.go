@@ -75,7 +75,8 @@ func runChaos(t *testing.T, faults Faults) {
 	if err := s.SetFaults(Faults{}); err != nil {
 		t.Fatal(err)
 	}
-	settled, done := context.WithTimeout(t.Context(), time.Minute)
+	// A process that was killed within a transaction leaves its locks behind, which Firestore gives back after a minute.
+	settled, done := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer done()
 	if err := s.WaitForEvents(settled); err != nil {
 		t.Fatalf("events that are never acknowledged: %v (%+v)", err, s.Events())
