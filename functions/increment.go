@@ -10,13 +10,13 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-func buildIncrement(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, closer, error) {
+func buildIncrement(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := shards.Open(ctx, shardsConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
 	handler := newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
-	return handler, func(context.Context) error { return client.Close() }, nil
+	return handler, nil, nil
 }
 
 func shardsConfig(s Settings, log *slog.Logger) shards.Config {

@@ -16,7 +16,7 @@ import (
 // maxReconcileBody bounds the body of a call to Reconcile.
 const maxReconcileBody = 64 << 10
 
-func buildReconcile(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, closer, error) {
+func buildReconcile(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollup.Config{
 		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField, Logger: log,
 	})
@@ -24,7 +24,7 @@ func buildReconcile(ctx context.Context, s Settings, log *slog.Logger) (http.Han
 		return nil, nil, err
 	}
 	handler := newReconcileHandler(client, s.ReconcileDeadline, s.ReconcileParallel, log)
-	return handler, func(context.Context) error { return client.Close() }, nil
+	return handler, nil, nil
 }
 
 // reconcileRequest is the body of a call, which may be empty.

@@ -20,11 +20,13 @@ func init() {
 	register("Reconcile", buildReconcile)
 }
 
-// builder opens what a function needs, and returns its handler and what is to be done before the process ends.
-type builder func(context.Context, Settings, *slog.Logger) (http.Handler, closer, error)
+// builder opens what a function needs, and returns its handler.
+type builder func(context.Context, Settings, *slog.Logger) (http.Handler, drain, error)
 
-// closer finishes what a function has begun, within the context's time.
-type closer func(context.Context) error
+// drain answers at once the requests that a function holds back, when the process is to end. It is nil where none are:
+// requests that are under way are waited for in any case. Connections are left to the end of the process, for one of them
+// might still need its.
+type drain func(context.Context) error
 
 // grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
 const grace = 9 * time.Second
@@ -74,17 +76,17 @@ func (f *function) ready() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler, finish, err := f.build(context.Background(), settings, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
+	handler, drain, err := f.build(context.Background(), settings, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
 	if err != nil {
 		return nil, err
 	}
 	f.handler = handler
-	go f.endOnSignal(finish)
+	go f.endOnSignal(drain)
 	return handler, nil
 }
 
-// endOnSignal ends the process on SIGTERM, once what waits is finished and its requests are answered.
-func (f *function) endOnSignal(finish closer) {
+// endOnSignal ends the process on SIGTERM, once its requests are answered.
+func (f *function) endOnSignal(drain drain) {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
 	<-term
@@ -94,8 +96,10 @@ func (f *function) endOnSignal(finish closer) {
 		<-ctx.Done()
 		os.Exit(1)
 	}()
-	if err := finish(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "shutdown:", err)
+	if drain != nil {
+		if err := drain(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "shutdown:", err)
+		}
 	}
 	f.inFlight.Wait()
 	// A handler that has returned has not been flushed to its connection yet.

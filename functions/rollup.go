@@ -21,7 +21,7 @@ const maxEvent = 4 << 20
 // authentication context.
 const eventTypes = "google.cloud.firestore.document.v1."
 
-func buildRollup(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, closer, error) {
+func buildRollup(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollup.Config{
 		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
 		Ledgers: s.RollupLedgers, Logger: log,

@@ -26,7 +26,8 @@ const attempts = 6
 type Applied struct {
 	Shards int   // whose entry in the ledger is newer now
 	Delta  int64 // what the total grew by
-	// Oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's.
+	// Oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's. States that
+	// hold 0 are left out: a deleted shard's time is that of its last write, which says nothing about when it was deleted.
 	Oldest time.Time
 
 	// Others is how many flushes others made since this client's last one, as far as it knows: 0 when it is alone.
@@ -127,7 +128,7 @@ func (c *Client) writes(counter string, l *schema.LedgerDoc, changed map[string]
 func oldest(changed map[string]schema.Entry) time.Time {
 	var t time.Time
 	for _, e := range changed {
-		if t.IsZero() || e.AsOf.Before(t) {
+		if e.Count != 0 && (t.IsZero() || e.AsOf.Before(t)) {
 			t = e.AsOf
 		}
 	}

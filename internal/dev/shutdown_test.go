@@ -32,7 +32,7 @@ func TestRollupFlushesOnSIGTERM(t *testing.T) {
 		answered <- code
 	}()
 	time.Sleep(200 * time.Millisecond)
-	s.signalRollup(t, syscall.SIGTERM)
+	s.signal(t, rollupFunction, syscall.SIGTERM)
 	signalled := time.Now()
 	if code := <-answered; code != http.StatusNoContent {
 		t.Errorf("the event that waited: %d, want that it was counted", code)
@@ -50,10 +50,36 @@ func TestRollupFlushesOnSIGTERM(t *testing.T) {
 	eventually(t, "the process has ended and is started again", func() bool { return s.rollup(t) != url })
 }
 
-func (s *System) signalRollup(t *testing.T, sig syscall.Signal) {
+// What Increment has taken before SIGTERM is committed and answered.
+func TestIncrementAnswersOnSIGTERM(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, Config{})
+	if code, err := s.post(t.Context(), "c", "", ""); err != nil || code != http.StatusOK { // makes the counter
+		t.Fatalf("increment: %d, %v", code, err)
+	}
+	if err := s.SetFaults(Faults{CommitLatency: 800 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		code, err := s.post(t.Context(), "c", `{"by": 2}`, "")
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- code
+	}()
+	time.Sleep(300 * time.Millisecond) // in flight now
+	s.signal(t, incrementFunction, syscall.SIGTERM)
+	if code := <-answered; code != http.StatusOK {
+		t.Errorf("the increment in flight: %d, want that it was counted", code)
+	}
+	waitForTotal(t, s.client(t), "c", 3)
+}
+
+func (s *System) signal(t *testing.T, function string, sig syscall.Signal) {
 	t.Helper()
 	for _, i := range s.supervisor.all {
-		if i.function == rollupFunction {
+		if i.function == function {
 			i.mu.Lock()
 			err := i.process.Signal(sig)
 			i.mu.Unlock()
