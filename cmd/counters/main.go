@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/firestore-counters/counters/internal/dev"
 )
 
@@ -35,9 +37,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, "counters:", err)
-		return 1
+	understood := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case !understood: // before anything was done: the arguments are wrong
+		err = fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())
 	}
-	return 0
+	fmt.Fprintln(stderr, "counters:", err)
+	return 1
 }

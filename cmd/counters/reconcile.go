@@ -59,9 +59,10 @@ func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
 	if err := reachEmulator(); err != nil {
 		return nil, err
 	}
-	return rollup.Open(ctx, rollup.Config{
+	client, err := rollup.Open(ctx, rollup.Config{
 		Project: t.projectID(), Database: t.database, Collection: t.collection, CountField: t.countField,
 	})
+	return client, whereTo(err)
 }
 
 // reconciled is what the command prints as JSON.

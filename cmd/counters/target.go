@@ -48,9 +48,18 @@ func (t *target) open(ctx context.Context) (*shards.Client, error) {
 	if err := reachEmulator(); err != nil {
 		return nil, err
 	}
-	return shards.Open(ctx, shards.Config{
+	client, err := shards.Open(ctx, shards.Config{
 		Project: t.projectID(), Database: t.database, Collection: t.collection, CountField: t.countField,
 	})
+	return client, whereTo(err)
+}
+
+// whereTo adds to an error of connecting what to do about it: without an emulator, credentials are looked for.
+func whereTo(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (for a local system, start \"counters dev\" and set FIRESTORE_EMULATOR_HOST as it says; for a project of yours, run: gcloud auth application-default login)", err)
 }
 
 // reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached.
