@@ -22,8 +22,8 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 	"google.golang.org/api/option"
 
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/shards"
 )
 

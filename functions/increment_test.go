@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/emulator"
 )
 
 // create makes a counter as a public snippet does.

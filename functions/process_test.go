@@ -15,8 +15,8 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on that port, by the

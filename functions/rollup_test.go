@@ -24,8 +24,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/rollup"
 )
 

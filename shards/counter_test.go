@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 

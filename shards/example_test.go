@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 

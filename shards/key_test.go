@@ -11,7 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 

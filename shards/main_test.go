@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/api/option"
 
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/shards"
 )
 

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/emulator"
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/firestore-counters/counters/internal/bench"
-	"github.com/firestore-counters/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/counters/internal/bench"
+	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
 
 func newBenchCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/bench"
+	"github.com/firestore-counters/counters/cmd/counters/internal/bench"
 )
 
 // The shortest scenario, from the command line to the report.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // counters runs the program in this process, and returns what it printed.

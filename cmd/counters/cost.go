@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
 )
 
 func newCostCommand() *cobra.Command {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/demo"
+	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 	"github.com/firestore-counters/counters/functions"
-	"github.com/firestore-counters/counters/internal/demo"
-	"github.com/firestore-counters/counters/internal/dev"
 )
 
 func newDevCommand() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/firestore-counters/counters/internal/doctor"
+	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
 )
 
 func newDoctorCommand(t *target) *cobra.Command {

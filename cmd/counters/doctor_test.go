@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/doctor"
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
+	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // doctor finds what is wrong with counters, and its own commands mend it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
 
 func main() {

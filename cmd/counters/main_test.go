@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
 
 // programVariable makes the test's binary the program itself, for tests of its life as a process.

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/emulator"
-	"github.com/firestore-counters/counters/internal/emulator/emulatortest"
 	"github.com/firestore-counters/counters/internal/schema"
 )
 

@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+)
+
+// Options say what is run.
+type Options struct {
+	Scenarios []string // names; empty for all that belong to the run
+	Quick     bool     // everything shorter: within a minute, and rougher
+	Step      func(scenario, what string)
+}
+
+// Scenario is something that is measured.
+type Scenario struct {
+	Name  string
+	Title string
+	run   func(*session, context.Context) (Result, error)
+	long  bool // left out of a quick run unless it is asked for
+}
+
+// Scenarios are all there are, in their order.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{Name: "hot", Title: "Increments a second on one hot counter", run: (*session).hot},
+		{Name: "events", Title: "Roll-up events a second", run: (*session).rollups},
+		{Name: "lone", Title: "Latency of a lone increment", run: (*session).lone},
+		{Name: "lag", Title: "Lag of the total on a hot document", run: (*session).lag},
+		{Name: "drift", Title: "Drift under duplicates and lost answers", run: (*session).drift},
+		{Name: "cost", Title: "Cost of a million increments at 1,000 a second", run: (*session).price},
+		{Name: "cold", Title: "Cold start", run: (*session).cold},
+		{Name: "latency", Title: "Latency of an increment at fixed rates", run: (*session).latency},
+		{Name: "zipf", Title: "Increments a second over 1,000 counters", run: (*session).zipf},
+		{Name: "memory", Title: "Memory at 1,000 requests in flight", run: (*session).memory},
+		{Name: "reads", Title: "Reads of the total", run: (*session).reads},
+		{Name: "scale", Title: "Growth with shards, instances and counters", run: (*session).scale, long: true},
+	}
+}
+
+// Limits of a run. A scenario that is under way then is cut off, and reported as far as it came.
+const (
+	quickLimit = 57 * time.Second
+	fullLimit  = 14*time.Minute + 30*time.Second
+)
+
+// ErrScenario says that a scenario's name is none.
+var ErrScenario = errors.New("no such scenario")
+
+// Run runs scenarios, one after the other. When the context ends, it returns what has been found out so far, as an
+// interrupted report. Errors: [ErrScenario]. A scenario that fails says so in its result.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	chosen, err := choose(o)
+	if err != nil {
+		return nil, err
+	}
+	limit := fullLimit
+	if o.Quick {
+		limit = quickLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r := &Report{Date: time.Now(), Machine: machine(), Quick: o.Quick, PricesAsOf: cost.AsOf}
+	for _, scenario := range chosen {
+		if ctx.Err() != nil {
+			r.Interrupted = true
+			break
+		}
+		s := &session{quick: o.Quick, step: func(what string) {
+			if o.Step != nil {
+				o.Step(scenario.Name, what)
+			}
+		}}
+		began := time.Now()
+		result, err := scenario.run(s, ctx)
+		result.Scenario, result.Title = scenario.Name, scenario.Title
+		result.Seconds = time.Since(began).Seconds()
+		switch {
+		case ctx.Err() != nil:
+			r.Interrupted = true
+			result.Error = "ended before it was through"
+		case err != nil:
+			result.Error = err.Error()
+		}
+		r.Results = append(r.Results, result)
+	}
+	r.Seconds = time.Since(r.Date).Seconds()
+	r.Goals = r.goals()
+	return r, nil
+}
+
+func choose(o Options) ([]Scenario, error) {
+	all := Scenarios()
+	if len(o.Scenarios) == 0 {
+		return slices.DeleteFunc(all, func(s Scenario) bool { return o.Quick && s.long }), nil
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	for _, name := range o.Scenarios {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%w as %q: want %s", ErrScenario, name, strings.Join(names, ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(s Scenario) bool { return !slices.Contains(o.Scenarios, s.Name) }), nil
+}

@@ -1,0 +1,14 @@
+package bench
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+)
+
+func TestMain(m *testing.M) {
+	dev.ServeIfChild()
+	goleak.VerifyTestMain(m)
+}

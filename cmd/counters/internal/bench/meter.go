@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// meter watches every change of a contestant's Firestore.
+type meter struct {
+	mu      sync.Mutex
+	markers int // documents that a TTL policy will delete
+	made    int // shards that were created
+	lag     *lagMeter
+}
+
+// lagMeter follows one counter: what its shards hold, and what its total does.
+type lagMeter struct {
+	counter string // resource name
+	shards  []mark // what the shards have come to hold in all
+	totals  []mark // what the total has
+}
+
+// mark is a value since a time.
+type mark struct {
+	at    time.Time
+	value int64
+}
+
+// see is called for every change, in the order of commits.
+func (m *meter) see(c emulator.Change) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.Old == nil && strings.Contains(c.Name, "/documents/"+schema.Requests+"/") {
+		m.markers++
+		return
+	}
+	if c.Old == nil && strings.Contains(c.Name, "/"+schema.Shards+"/") {
+		m.made++
+	}
+	l := m.lag
+	if l == nil || !strings.HasPrefix(c.Name, l.counter) {
+		return
+	}
+	switch rest := c.Name[len(l.counter):]; {
+	case rest == "":
+		total := field(c.New, schema.Total)
+		if len(l.totals) == 0 || l.totals[len(l.totals)-1].value != total {
+			l.totals = append(l.totals, mark{c.CommitTime, total})
+		}
+	case strings.HasPrefix(rest, "/"+schema.Shards+"/"):
+		delta := field(c.New, "count") - field(c.Old, "count")
+		var before int64
+		if n := len(l.shards); n > 0 {
+			before = l.shards[n-1].value
+		}
+		l.shards = append(l.shards, mark{c.CommitTime, before + delta})
+	}
+}
+
+func field(d *firestorepb.Document, name string) int64 {
+	return d.GetFields()[name].GetIntegerValue()
+}
+
+// follow begins to measure the lag of a counter whose shards and total are zero.
+func (m *meter) follow(counter string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lag = &lagMeter{counter: counter}
+}
+
+// followed is what was measured since follow, so far.
+func (m *meter) followed() lagMeter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return lagMeter{counter: m.lag.counter, shards: m.lag.shards[:len(m.lag.shards):len(m.lag.shards)], totals: m.lag.totals[:len(m.lag.totals):len(m.lag.totals)]}
+}
+
+func (m *meter) shardsMade() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.made
+}
+
+func (m *meter) markerCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.markers
+}
+
+// lags are, for each commit on a shard, the seconds until the total was as large as the shards together were then. A
+// commit that the total had not reached by the end has waited until the end, at least; open is how many those are.
+//
+// Increments are told apart by nothing, so the first to be committed is taken to be the first in the total.
+func (l lagMeter) lags(end time.Time) (seconds []float64, open int) {
+	t := 0
+	for _, s := range l.shards {
+		for t < len(l.totals) && l.totals[t].value < s.value {
+			t++
+		}
+		if t < len(l.totals) {
+			seconds = append(seconds, max(0, l.totals[t].at.Sub(s.at).Seconds()))
+			continue
+		}
+		open++
+		seconds = append(seconds, max(0, end.Sub(s.at).Seconds()))
+	}
+	return seconds, open
+}
+
+// ageAt is how many seconds, at a time, the oldest commit had been waiting for that the total did not hold.
+func (l lagMeter) ageAt(at time.Time) float64 {
+	var total int64
+	for _, t := range l.totals {
+		if t.at.After(at) {
+			break
+		}
+		total = t.value
+	}
+	for _, s := range l.shards {
+		if s.at.After(at) {
+			break
+		}
+		if s.value > total {
+			return at.Sub(s.at).Seconds()
+		}
+	}
+	return 0
+}
+
+// writes is how often a second the total was written, from the first write to the last; zero for fewer than two.
+func (l lagMeter) writes() float64 {
+	n := len(l.totals)
+	if n < 2 {
+		return 0
+	}
+	return float64(n-1) / l.totals[n-1].at.Sub(l.totals[0].at).Seconds()
+}

@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+)
+
+// Report is all that a run has found out.
+type Report struct {
+	Date        time.Time `json:"date"`
+	Machine     string    `json:"machine"`
+	Quick       bool      `json:"quick"`
+	Interrupted bool      `json:"interrupted,omitempty"` // ended early: by Ctrl-C, or for lack of time
+	Seconds     float64   `json:"seconds"`
+	PricesAsOf  string    `json:"prices_as_of"`
+	Results     []Result  `json:"results"`
+	Goals       []Goal    `json:"goals"`
+}
+
+// Result is what one scenario has found out.
+type Result struct {
+	Scenario string   `json:"scenario"`
+	Title    string   `json:"title"`
+	Settings string   `json:"settings"`
+	Rows     []Row    `json:"rows"`
+	Ratios   []Ratio  `json:"ratios,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Lags     []Line   `json:"lag_over_time,omitempty"`
+	Seconds  float64  `json:"seconds"`         // that it took
+	Error    string   `json:"error,omitempty"` // what ended the scenario early
+}
+
+// Row is one contestant under one load.
+type Row struct {
+	Contestant string         `json:"contestant"`
+	Load       string         `json:"load,omitempty"`
+	Metrics    []Metric       `json:"metrics"`
+	Errors     map[string]int `json:"errors,omitempty"`      // requests that failed, by status
+	PerMillion *Bills         `json:"per_million,omitempty"` // increments
+}
+
+// Metric is one figure.
+type Metric struct {
+	Name string `json:"name"`
+	Unit string `json:"unit,omitempty"`
+	Measure
+	AtLeast bool `json:"at_least,omitempty"` // it had no end when the measurement had
+}
+
+// Bills are what a million increments use and cost.
+type Bills struct {
+	Usage cost.Usage           `json:"usage"`
+	Costs map[string]cost.Bill `json:"usd"` // :: location → the bill there
+}
+
+// Ratio compares two contestants, round by round.
+type Ratio struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Measure
+}
+
+// Line is a line in a plot.
+type Line struct {
+	Name   string       `json:"name"`
+	Points [][2]float64 `json:"points"` // seconds, value
+}
+
+// metric finds a figure of a row; the zero Metric, of no rounds, when there is none.
+func (r *Result) metric(contestant, load, name string) Metric {
+	for _, row := range r.Rows {
+		if row.Contestant != contestant || load != "" && row.Load != load {
+			continue
+		}
+		for _, m := range row.Metrics {
+			if m.Name == name {
+				return m
+			}
+		}
+	}
+	return Metric{Name: name}
+}
+
+// result finds a scenario's result; nil when it was not run.
+func (r *Report) result(scenario string) *Result {
+	for i := range r.Results {
+		if r.Results[i].Scenario == scenario {
+			return &r.Results[i]
+		}
+	}
+	return nil
+}
+
+// ratio finds a comparison; of no rounds when it was not made.
+func (r *Report) ratio(id string) Ratio {
+	for _, result := range r.Results {
+		for _, ratio := range result.Ratios {
+			if ratio.ID == id {
+				return ratio
+			}
+		}
+	}
+	return Ratio{ID: id}
+}
+
+// bills prices what a number of increments used; nil for none.
+func bills(u cost.Usage, increments int) *Bills {
+	if increments == 0 {
+		return nil
+	}
+	b := &Bills{Usage: u.PerMillion(float64(increments)), Costs: map[string]cost.Bill{}}
+	for _, prices := range cost.List() {
+		b.Costs[prices.Location] = prices.Bill(b.Usage)
+	}
+	return b
+}
+
+// machine describes what the run ran on.
+func machine() string {
+	version := runtime.Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.GoVersion
+	}
+	return processor() + ", " + version + ", " + runtime.GOOS + "/" + runtime.GOARCH
+}

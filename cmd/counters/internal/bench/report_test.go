@@ -1,0 +1,187 @@
+package bench
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+)
+
+// sample report: every goal's scenario, with figures that reach some and miss others.
+func reportOfFigures() *Report {
+	rates := func(v ...float64) []float64 { return v }
+	r := &Report{Date: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), Machine: "2 cores of <Test>", PricesAsOf: cost.AsOf, Results: []Result{
+		{Scenario: "hot", Title: "Hot", Rows: []Row{
+			{Contestant: "ours", Load: "1000 clients", Metrics: []Metric{metric("increments/s", "/s", rates(30000, 28000, 32000))}, Errors: map[string]int{"503": 1200}},
+			{Contestant: "blind", Load: "250 clients", Metrics: []Metric{metric("increments/s", "/s", rates(2000, 2500, 3000))}},
+			{Contestant: "no-op", Load: "250 clients", Metrics: []Metric{metric("increments/s", "/s", rates(90000, 90000, 90000))}},
+		}, Ratios: []Ratio{
+			ratio("hot:ours/blind", "ours ÷ blind", rates(30000, 28000, 32000), rates(2000, 2500, 3000)),
+			ratio("hot:ours/no-op", "ours ÷ no-op", rates(30000, 28000, 32000), rates(90000, 90000, 90000)),
+		}},
+		{Scenario: "lag", Title: "Lag", Rows: []Row{
+			{Contestant: "ours", Metrics: []Metric{metric("lag p99", "s", rates(0.99)), metric("total writes/s", "/s", rates(1.0002))}},
+			{Contestant: "blind", Metrics: []Metric{{Name: "lag p99", Unit: "s", Measure: measure(rates(25)), AtLeast: true}}},
+		}, Lags: []Line{{Name: "ours", Points: [][2]float64{{0, 0}, {1, 0.9}, {2, 0.1}}}, {Name: "blind", Points: [][2]float64{{0, 0}, {1, 1}, {2, 2}}}}},
+		{Scenario: "cost", Title: "Cost", Rows: []Row{
+			{Contestant: "ours", PerMillion: bills(cost.Usage{Writes: 180, Deletes: 90, Requests: 1090, InstanceSeconds: 2}, 1000)},
+			{Contestant: "blind", PerMillion: bills(cost.Usage{Writes: 2000, Requests: 2000, InstanceSeconds: 2}, 1000)},
+		}},
+		{Scenario: "drift", Title: "Drift", Error: "it broke"},
+		{Scenario: "cold", Title: "Cold", Ratios: []Ratio{
+			ratio("cold:Increment", "Increment ÷ no-op", rates(12), rates(10)), ratio("cold:Rollup", "Rollup ÷ no-op", rates(15), rates(10)),
+		}},
+	}}
+	r.Goals = r.goals()
+	return r
+}
+
+func TestGoals(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{ // by the beginning of the goal's name
+		"increments a second, one hot":          "reached",
+		"increments a second, ours ÷ no-op":     "not reached",
+		"the same, where a document":            "not measured",
+		"events a second":                       "not measured",
+		"p50 of a lone increment, ours ÷ blind": "not measured",
+		"roll-up writes":                        "reached",
+		"lag p99":                               "reached",
+		"the same, blind":                       "reached",
+		"drift under duplicates":                "not measured",
+		"cold start, ours ÷ no-op function, the slowest: Rollup": "not reached",
+	}
+	r := reportOfFigures()
+	for prefix, verdict := range want {
+		found := false
+		for _, g := range r.Goals {
+			if !strings.HasPrefix(g.Name, prefix) || found {
+				continue
+			}
+			found = true
+			got := map[[2]bool]string{{true, true}: "reached", {true, false}: "not reached", {false, false}: "not measured"}[[2]bool{g.Measured, g.Reached}]
+			if got != verdict {
+				t.Errorf("%s: %s with %s, want %s", g.Name, got, g.Figure, verdict)
+			}
+		}
+		if !found {
+			t.Errorf("no goal %q", prefix)
+		}
+	}
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	if err := reportOfFigures().WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 cores of <Test>", "30,000 (28,000 to 32,000)", "503: 1,200", "≥ 25", "11.2 (10.7 to 15)", "Not complete: it broke", "not reached", "0.657"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in:\n%s", want, text.String())
+		}
+	}
+	if err := reportOfFigures().WriteText(full{}); err == nil {
+		t.Error("no error of a writer that takes nothing")
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestReportAsJSON(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(reportOfFigures())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Report
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if m := back.result("lag").metric("blind", "", "lag p99"); m.Median != 25 || !m.AtLeast {
+		t.Errorf("lag of blind = %+v", m)
+	}
+	if bill := back.result("cost").Rows[0].PerMillion.Costs["us-central1"]; bill.Writes < 0.16 || bill.Writes > 0.17 {
+		t.Errorf("writes of ours = $%v a million, want $0.162", bill.Writes)
+	}
+}
+
+// The plots are well-formed, and hold what they are about: the name of each contestant, and a shape for each.
+func TestWritePlots(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "plots")
+	if err := reportOfFigures().WritePlots(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		element string
+		count   int
+		texts   []string
+	}{
+		"throughput.svg": {"rect", 4, []string{"ours", "blind", "no-op", "30,000", "2 cores of <Test>"}},
+		"lag.svg":        {"polyline", 2, []string{"ours", "blind"}},
+		"cost.svg":       {"rect", 26, []string{"nam5", "us-central1", "$2.65", "$0.66"}},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		shapes, texts := elements(t, name, string(text), want.element)
+		if shapes != want.count {
+			t.Errorf("%s has %d %s, want %d", name, shapes, want.element, want.count)
+		}
+		for _, w := range want.texts {
+			if !strings.Contains(texts, w) {
+				t.Errorf("%s doesn't say %q: %s", name, w, texts)
+			}
+		}
+	}
+}
+
+// elements counts an XML document's elements of a name, and returns its text.
+func elements(t *testing.T, name, text, element string) (n int, texts string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return n, texts
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if token.Name.Local == element {
+				n++
+			}
+			for _, a := range token.Attr {
+				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+					t.Errorf("%s: %s has %s=%q", name, token.Name.Local, a.Name.Local, a.Value)
+				}
+			}
+		case xml.CharData:
+			texts += string(token)
+		}
+	}
+}
+
+// Nothing was measured: nothing is drawn, and nothing fails.
+func TestWritePlotsOfNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := (&Report{Results: []Result{{Scenario: "hot"}, {Scenario: "lag"}, {Scenario: "cost"}}}).WritePlots(dir); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+}

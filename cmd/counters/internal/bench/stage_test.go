@@ -1,0 +1,254 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+)
+
+func startStage(t *testing.T, c contestant, s setup) *stage {
+	t.Helper()
+	s.shards = 5
+	st, err := openStage(t.Context(), c, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.close)
+	if err := st.create(t.Context(), "hot"); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// add sends increments, and waits for their events.
+func (st *stage) add(t *testing.T, increments int) *load {
+	t.Helper()
+	clients, err := st.connections(t.Context(), 10, st.https)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := closedLoop(t.Context(), clients, time.Minute, func(n int) []byte {
+		if n >= increments {
+			return nil
+		}
+		return post("/hot")
+	})
+	if errs := l.errors(); len(errs) > 0 {
+		t.Fatalf("%s: errors %v", st.name, errs)
+	}
+	if pending := st.settle(t.Context(), 20*time.Second); pending > 0 {
+		t.Fatalf("%s: %d events were not taken", st.name, pending)
+	}
+	return l
+}
+
+// Every contestant does what it is there for: counts right when nothing goes wrong, and uses what it is known to.
+func TestContestants(t *testing.T) {
+	t.Parallel()
+	const increments = 200
+	for _, tt := range []struct {
+		contestant
+		total, sum int64
+		writes     func(commits float64) float64
+	}{
+		{ours(), increments, increments, nil},
+		{thrifty(), increments, increments, nil},
+		{blind(), increments, increments, func(float64) float64 { return 2 * increments }},
+		{sumOnRead(), 0, increments, func(float64) float64 { return increments }},
+		{nothing(), 0, 0, func(float64) float64 { return 0 }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			st := startStage(t, tt.contestant, setup{instances: 2, environ: []string{"ROLLUP_INTERVAL=50ms"}})
+			st.begin()
+			l := st.add(t, increments)
+			u := st.usage(l)
+			counter, err := st.counters.Counter("hot")
+			if err != nil {
+				t.Fatal(err)
+			}
+			rolled, err := counter.Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, err := counter.Sum(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rolled.Total != tt.total || sum.Total != tt.sum {
+				t.Errorf("total = %d, shards = %d, want %d, %d", rolled.Total, sum.Total, tt.total, tt.sum)
+			}
+			if tt.writes != nil && u.Writes != tt.writes(u.Requests) {
+				t.Errorf("writes = %v", u.Writes)
+			}
+			events := float64(0)
+			if st.events != nil {
+				events = float64(st.events.Stats().Posts)
+			}
+			if u.Requests != increments+events {
+				t.Errorf("requests = %v, want %v of increments and %v of events", u.Requests, increments, events)
+			}
+			if tt.name == "ours" && (u.Deletes == 0 || u.Deletes > increments || u.Writes < 2*u.Deletes) {
+				t.Errorf("%v writes and %v markers for %v increments", u.Writes, u.Deletes, increments)
+			}
+			if took := l.elapsed.Seconds(); u.InstanceSeconds <= 0 || u.InstanceSeconds > 4*(took+0.1) {
+				t.Errorf("%v instance seconds on at most 4 instances in %v s", u.InstanceSeconds, took)
+			}
+		})
+	}
+}
+
+// With every event twice and some answers lost, the blind total is wrong and ours is right.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	for _, c := range []contestant{ours(), blind()} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			st := startStage(t, c, setup{events: eventarc.Faults{Duplicate: 1, Seed: 1}})
+			st.server.SetFaults(emulator.Faults{LoseAnswers: 0.1, Seed: 1})
+			row, err := st.drift(t.Context(), 300)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := Result{Rows: []Row{row}}
+			drift, shards := r.metric(c.name, "", "drift").Median, r.metric(c.name, "", "of it, shards").Median
+			if c.name == "ours" && (drift != 0 || shards != 0) {
+				t.Errorf("ours drifts by %v, its shards by %v", drift, shards)
+			}
+			if c.name == "blind" && (drift < 300 || shards < 1) {
+				t.Errorf("blind drifts by %v, its shards by %v, and every event came twice", drift, shards)
+			}
+		})
+	}
+}
+
+// The events that the benchmark makes count as real ones do.
+func TestEventSource(t *testing.T) {
+	t.Parallel()
+	for _, c := range []contestant{ours(), blind(), nothing()} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			st := startStage(t, c, setup{only: "trigger", environ: []string{"ROLLUP_INTERVAL=50ms"}})
+			source := eventSource{counter: "hot", shards: 5, base: time.Now().Add(time.Hour)}
+			clients, err := st.connections(t.Context(), 50, st.triggers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := closedLoop(t.Context(), clients, time.Minute, upTo(source.next(500)))
+			if l.answered() != 500 {
+				t.Fatalf("%d of 500 events were taken, errors %v", l.answered(), l.errors())
+			}
+			want := int64(500)
+			if c.name == "no-op" {
+				want = 0
+			}
+			counter, err := st.counters.Counter("hot")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err := counter.Get(t.Context()); err != nil || s.Total != want {
+				t.Errorf("total = %d, %v, want %d", s.Total, err, want)
+			}
+		})
+	}
+}
+
+// While a stage is paused its events wait.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	st := startStage(t, blind(), setup{})
+	st.pause()
+	clients, err := st.connections(t.Context(), 1, st.https)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := closedLoop(t.Context(), clients, time.Minute, upTo([][]byte{post("/hot"), post("/hot"), post("/hot")}))
+	if pending := st.settle(t.Context(), 100*time.Millisecond); l.answered() != 3 || pending != 3 {
+		t.Fatalf("%d answered, %d events pending, want 3 of both", l.answered(), pending)
+	}
+	if err := st.resume(); err != nil {
+		t.Fatal(err)
+	}
+	if pending := st.settle(t.Context(), 20*time.Second); pending != 0 {
+		t.Errorf("%d events pending", pending)
+	}
+}
+
+// A function that doesn't come up is an error that says why, and leaves nothing behind.
+func TestStageThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	_, err := openStage(t.Context(), ours(), setup{shards: 1, environ: []string{"ROLLUP_INTERVAL=never"}})
+	if err == nil || !strings.Contains(err.Error(), "ROLLUP_INTERVAL=never") {
+		t.Errorf("err = %v, want one that names the setting", err)
+	}
+}
+
+func TestProcessMemory(t *testing.T) {
+	t.Parallel()
+	st := startStage(t, nothing(), setup{only: "http"})
+	bytes, ok := st.https[0].memory()
+	if !ok {
+		t.Skip("the memory of other processes can't be read on this system")
+	}
+	if bytes < 1<<20 || bytes > 1<<30 {
+		t.Errorf("%d bytes", bytes)
+	}
+}
+
+// A run that is called off returns what it has, and says so.
+func TestRunEndsEarly(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	rounds := 0
+	r, err := Run(ctx, Options{Quick: true, Scenarios: []string{"lone", "lag"}, Step: func(scenario, what string) {
+		if strings.HasPrefix(what, "round") {
+			if rounds++; rounds == 9 { // four contestants: two rounds are through, of which the first warms up
+				cancel()
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Interrupted || len(r.Results) != 1 {
+		t.Fatalf("interrupted %v, results %+v", r.Interrupted, r.Results)
+	}
+	lone := r.Results[0]
+	if m := lone.metric("ours", "", "p50"); lone.Error == "" || m.Rounds != 1 || math.IsNaN(m.Median) || m.Median <= 0 {
+		t.Errorf("error %q, p50 of ours %+v; want the one round", lone.Error, m)
+	}
+}
+
+func TestRunRefusesUnknownScenarios(t *testing.T) {
+	t.Parallel()
+	if _, err := Run(t.Context(), Options{Scenarios: []string{"hot", "warm"}}); err == nil || !strings.Contains(err.Error(), "warm") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// What is deployed holds nothing of the benchmark.
+func TestNotDeployed(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", "github.com/firestore-counters/counters").Output()
+	if err != nil {
+		t.Fatal(fmt.Errorf("list what is deployed: %w", err))
+	}
+	deployed := strings.Fields(string(out))
+	if len(deployed) < 100 {
+		t.Fatalf("only %d packages are deployed", len(deployed))
+	}
+	for _, p := range deployed {
+		for _, local := range []string{"internal/bench", "internal/cost", "counters/emulator"} {
+			if strings.HasSuffix(p, local) {
+				t.Errorf("%s is deployed", p)
+			}
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/schema"
+)
+
+// DefaultProject is the project where GOOGLE_CLOUD_PROJECT names none. Google's emulators and libraries know by
+// "demo-" that there is no such project in the cloud.
+const DefaultProject = "demo-counters"
+
+// Names of the functions, as functions/ registers them.
+const (
+	incrementFunction = "Increment"
+	rollupFunction    = "Rollup"
+	reconcileFunction = "Reconcile"
+)
+
+// System is the whole system, running.
+type System struct {
+	Firestore string   // host:port of Firestore, for FIRESTORE_EMULATOR_HOST.
+	Embedded  bool     // Whether that is the embedded one.
+	Gateway   string   // URL of the gateway, without a slash at its end.
+	Project   string   // Project of the counters.
+	Notes     []string // What is not as in production, a sentence or two each.
+
+	settings functions.Settings
+	logger   *slog.Logger
+	failed   chan error
+
+	server     *emulator.Server // nil unless embedded.
+	events     *eventarc.Deliverer
+	supervisor *supervisor
+	increment  *backends
+	reconcile  *backends
+
+	close   sync.Once
+	closers []func() // In the order in which things were started.
+}
+
+// Start starts the system and returns when everything answers. The context bounds the start alone. An error is a
+// [*PortError], or says what is wrong with the configuration or the environment, or what didn't start; everything
+// that was started before it is stopped again.
+func Start(ctx context.Context, c Config) (_ *System, err error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	output := newOutput(c.Output, c.Instances)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.NewJSONHandler(output.lines("dev"), nil))
+	}
+	settings, err := functions.ParseSettings(c.Environ)
+	if err != nil {
+		return nil, err
+	}
+	s := &System{
+		Firestore: strings.TrimPrefix(lookup(c.Environ, "FIRESTORE_EMULATOR_HOST"), "http://"),
+		Project:   settings.Project,
+		settings:  settings,
+		logger:    c.Logger,
+		failed:    make(chan error, 1),
+		increment: newBackends(),
+		reconcile: newBackends(),
+	}
+	if s.Project == "" {
+		s.Project = DefaultProject
+	}
+	s.Embedded = s.Firestore == ""
+	if !s.Embedded && c.Faults.commits() != (emulator.Faults{Seed: c.Faults.Seed}) {
+		return nil, errors.New("faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST, or leave them out")
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+
+	// All ports first: whoever meets one in use hears of it at once.
+	ports, err := listen(c, s.Embedded)
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(ports.close)
+	s.Gateway = "http://" + ports.gateway.Addr().String()
+
+	if err := s.startEvents(c.Faults.events()); err != nil {
+		return nil, err
+	}
+	if s.Embedded {
+		s.startFirestore(ports.firestore, c.Faults.commits())
+	} else if err := reachable(ctx, s.Firestore); err != nil {
+		return nil, err
+	}
+	if err := s.startFunctions(ctx, c, output); err != nil {
+		return nil, err
+	}
+	if !s.Embedded {
+		if err := s.startForeignEvents(ctx, ports.functions); err != nil {
+			return nil, err
+		}
+	}
+	s.serve(ports.gateway, newGateway(s.increment, s.reconcile, c.Page, s.supervisor.ready, c.Logger))
+	s.supervisor.setKill(c.Faults.KillEvery, c.Faults.Seed)
+	return s, nil
+}
+
+// Wait returns nil when the context ends, or an error as soon as a part of the system has failed for good.
+func (s *System) Wait(ctx context.Context) error {
+	select {
+	case err := <-s.failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Close stops everything, in the reverse order of its start: requests in flight are answered, functions get ten
+// seconds to finish what they have begun. It returns when no process is left.
+func (s *System) Close() {
+	s.close.Do(func() {
+		for _, f := range slices.Backward(s.closers) {
+			f()
+		}
+	})
+}
+
+// SetFaults replaces all faults, from now on.
+func (s *System) SetFaults(f Faults) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	if s.server != nil {
+		s.server.SetFaults(f.commits())
+	} else if f.commits() != (emulator.Faults{Seed: f.Seed}) {
+		return errors.New("faults of commits need the embedded Firestore")
+	}
+	s.events.SetFaults(f.events())
+	s.supervisor.setKill(f.KillEvery, f.Seed)
+	return nil
+}
+
+// WaitForEvents returns when every event so far has been acknowledged by the roll-up, or with the context's error.
+func (s *System) WaitForEvents(ctx context.Context) error { return s.events.Wait(ctx) }
+
+// Events returns how many events there were, and what became of them.
+func (s *System) Events() eventarc.Stats { return s.events.Stats() }
+
+func (s *System) onClose(f func()) { s.closers = append(s.closers, f) }
+
+func (s *System) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // The first failure is the one that is told.
+	}
+}
+
+// startEvents starts the delivery of events to Rollup, for whoever sees changes.
+func (s *System) startEvents(f eventarc.Faults) error {
+	var err error
+	s.events, err = eventarc.New(eventarc.Options{
+		Pattern:  s.pattern(),
+		Project:  s.Project,
+		Database: s.settings.Database,
+		Faults:   f,
+		Logger:   s.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("COLLECTION=%s: %w", s.settings.Collection, err)
+	}
+	s.onClose(s.events.Close)
+	return nil
+}
+
+func (s *System) pattern() string {
+	return s.settings.Collection + "/{counter}/" + schema.Shards + "/{shard}"
+}
+
+// startFirestore starts the embedded Firestore, whose changes become events.
+func (s *System) startFirestore(l net.Listener, f emulator.Faults) {
+	s.Firestore = l.Addr().String()
+	s.server = emulator.New(emulator.Options{Faults: f, Logger: s.logger})
+	s.server.OnChange(func(c emulator.Change) { s.events.Deliver(eventarc.Change(c)) })
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := s.server.Serve(l); err != nil {
+			s.fail(fmt.Errorf("serve Firestore: %w", err))
+		}
+	})
+	s.onClose(func() {
+		s.server.Close()
+		serving.Wait()
+	})
+	s.Notes = append(s.Notes, "Security rules are not evaluated by this Firestore; the official emulator does that, when FIRESTORE_EMULATOR_HOST names one.")
+}
+
+// startFunctions starts the function processes and waits until all of them answer.
+func (s *System) startFunctions(ctx context.Context, c Config, out *output) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to run functions with: %w", err)
+	}
+	environ := append([]string{}, c.Environ...)
+	if lookup(environ, "AUTO_CREATE") == "" {
+		environ = append(environ, "AUTO_CREATE=true")
+	}
+	environ = append(environ, "FIRESTORE_EMULATOR_HOST="+s.Firestore, "GOOGLE_CLOUD_PROJECT="+s.Project)
+	s.supervisor = &supervisor{
+		program:   program,
+		functions: []string{incrementFunction, rollupFunction, reconcileFunction},
+		instances: c.Instances,
+		environ:   environ,
+		output:    out,
+		logger:    c.Logger,
+		changed:   s.route,
+	}
+	if err := s.supervisor.start(ctx); err != nil {
+		return err
+	}
+	s.onClose(s.supervisor.stop)
+	return nil
+}
+
+// route is told where the instances of a function answer.
+func (s *System) route(function string, addrs []string) {
+	switch function {
+	case incrementFunction:
+		s.increment.set(addrs)
+	case reconcileFunction:
+		s.reconcile.set(addrs)
+	case rollupFunction:
+		urls := make([]string, len(addrs))
+		for i, addr := range addrs {
+			urls[i] = "http://" + addr + "/"
+		}
+		if err := s.events.SetTargets(urls...); err != nil {
+			s.fail(err) // Not possible: the addresses are ours.
+		}
+	}
+}
+
+// serve serves HTTP until the system is closed.
+func (s *System) serve(l net.Listener, h http.Handler) {
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(fmt.Errorf("serve %s: %w", l.Addr(), err))
+		}
+	})
+	s.onClose(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close() // Clients that wait for longer are cut off.
+		}
+		serving.Wait()
+		s.increment.transport.CloseIdleConnections()
+		s.reconcile.transport.CloseIdleConnections()
+	})
+}

@@ -1,0 +1,326 @@
+package doctor
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"google.golang.org/api/cloudscheduler/v1"
+	"google.golang.org/api/run/v2"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// broken is a way in which a deployment goes wrong, and what doctor says of it.
+type broken struct {
+	how     string
+	do      func(*testing.T, *deployment)
+	finding string
+	subject string
+	fix     string // part of the command
+}
+
+func (d *deployment) env(function, name, value string) {
+	d.function(function).ServiceConfig.EnvironmentVariables[name] = value
+}
+
+// Every finding, each in a deployment that is healthy but for it.
+var brokenDeployments = []broken{
+	{"Rollup was never deployed", func(t *testing.T, d *deployment) {
+		d.functions = d.functions[:2]
+		for _, name := range []string{"counters-increment", "counters-reconcile"} {
+			d.env(name, "NUM_SHARDS", "20")
+		}
+	}, "function-missing", "Rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --set NUM_SHARDS=20"},
+	{"a deployment failed", func(t *testing.T, d *deployment) {
+		f := d.function("counters-increment")
+		f.State, f.StateMessages = functionspb.Function_FAILED, []*functionspb.StateMessage{{Message: "Build failed"}}
+	}, "function-not-active", "counters-increment", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip"},
+	{"a deployment is under way", func(t *testing.T, d *deployment) {
+		d.function("counters-reconcile").State = functionspb.Function_DEPLOYING
+	}, "function-deploying", "counters-reconcile", "gcloud functions describe counters-reconcile"},
+	{"a runtime has ended", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").BuildConfig.Runtime = "go121"
+	}, "runtime-ended", "counters-rollup", "--runtime=go126"},
+	{"a runtime is about to end", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").BuildConfig.Runtime = "go124"
+	}, "runtime-deprecated", "counters-rollup", "--runtime=go126"},
+	{"the platform's default concurrency", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").ServiceConfig.MaxInstanceRequestConcurrency = 1
+	}, "concurrency-one", "counters-rollup", "--concurrency=1000 --cpu=1"},
+	{"no concurrency at all", func(t *testing.T, d *deployment) {
+		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 0
+	}, "concurrency-one", "counters-increment", "--concurrency=500 --cpu=1"},
+	{"Cloud Run's default concurrency", func(t *testing.T, d *deployment) {
+		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 80
+	}, "concurrency-low", "counters-increment", "--concurrency=500"},
+
+	{"a setting that stops the start", func(t *testing.T, d *deployment) {
+		d.env("counters-rollup", "ROLLUP_INTERVAL", "1h")
+	}, "settings-invalid", "counters-rollup", "--remove-env-vars=ROLLUP_INTERVAL"},
+	{"App Check without the project's number", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "AUTH", "appcheck")
+		d.env("counters-increment", "PROJECT_NUMBER", "")
+	}, "settings-invalid", "counters-increment", "--update-env-vars=\"PROJECT_NUMBER=$(gcloud projects describe my-project"},
+	{"Increment writes to another collection", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "COLLECTION", "likes")
+	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^COLLECTION=counters'"},
+	{"Reconcile works on another database", func(t *testing.T, d *deployment) {
+		d.env("counters-reconcile", "DATABASE", "other")
+	}, "layout-differs", "counters-reconcile", "DATABASE=(default)"},
+	{"Increment works on another project", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "GOOGLE_CLOUD_PROJECT", "other")
+	}, "layout-differs", "counters-increment", "GOOGLE_CLOUD_PROJECT=my-project"},
+	{"functions with different settings", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "ROLLUP_INTERVAL", "2s")
+		d.env("counters-rollup", "ROLLUP_INTERVAL", "3s")
+		d.env("counters-reconcile", "ROLLUP_INTERVAL", "3000ms")
+	}, "settings-differ", "ROLLUP_INTERVAL", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip '--update-env-vars=^|^ROLLUP_INTERVAL=3s'"},
+
+	{"Rollup is an HTTP function", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger = nil
+	}, "trigger-missing", "counters-rollup", "--trigger-location=nam5 --trigger-event-filters=type=google.cloud.firestore.document.v1.written '--trigger-event-filters=database=(default)' '--trigger-event-filters-path-pattern=document=counters/{counter}/shards/{shard}' --retry"},
+	{"only updates", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.EventType = "google.cloud.firestore.document.v1.updated"
+	}, "trigger-event-type", "counters-rollup", "--trigger-event-filters=type=google.cloud.firestore.document.v1.written"},
+	{"events of another database", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.EventFilters[0].Value = "other"
+	}, "trigger-database", "counters-rollup", "'--trigger-event-filters=database=(default)'"},
+	{"events of the counters themselves", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}"
+	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	{"events of everything below a counter", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}/{below=**}"
+	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	{"events of another collection", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "likes/{counter}/shards/{shard}"
+	}, "trigger-collection", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	{"a pattern that is taken literally", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.EventFilters[1].Operator = ""
+	}, "trigger-operator", "counters-rollup", "--trigger-event-filters-path-pattern="},
+	{"no retries", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.RetryPolicy = functionspb.EventTrigger_RETRY_POLICY_DO_NOT_RETRY
+	}, "trigger-retry-off", "counters-rollup", "--source=gs://source/counters-rollup.zip --retry"},
+	{"a trigger far from nam5", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.TriggerRegion = "europe-west1"
+	}, "trigger-region", "counters-rollup", "--trigger-location=nam5"},
+	{"a trigger far from a plain region", func(t *testing.T, d *deployment) {
+		d.databases[0].LocationId = testRegion
+		d.function("counters-rollup").EventTrigger.TriggerRegion = "nam5"
+	}, "trigger-region", "counters-rollup", "--trigger-location=us-central1"},
+	{"a function far from eur3", func(t *testing.T, d *deployment) {
+		d.databases[0].LocationId = "eur3"
+		d.function("counters-rollup").EventTrigger.TriggerRegion = "eur3"
+	}, "function-region", "counters-rollup", "scripts/deploy.sh --project my-project --location eur3 --prefix counters"},
+
+	{"a function without documents", func(t *testing.T, d *deployment) {
+		d.revoke(member("rollup"))
+	}, "account-role-missing", account("rollup"), `--role=roles/datastore.user '--condition=expression=resource.name == "projects/my-project/databases/(default)",title=counters-database'`},
+	{"a function with documents of another database", func(t *testing.T, d *deployment) {
+		d.revoke(member("rollup"))
+		d.grant("roles/datastore.user", `resource.name == "projects/my-project/databases/other"`, member("rollup"))
+	}, "account-role-missing", account("rollup"), "--role=roles/datastore.user"},
+	{"a trigger that gets no events", func(t *testing.T, d *deployment) {
+		d.revoke(member("eventarc"))
+	}, "account-role-missing", account("eventarc"), "gcloud projects add-iam-policy-binding my-project --member=serviceAccount:counters-eventarc@my-project.iam.gserviceaccount.com --role=roles/eventarc.eventReceiver --condition=None"},
+	{"a trigger that may not call", func(t *testing.T, d *deployment) {
+		d.policies["counters-rollup"].Bindings = nil
+	}, "account-role-missing", account("eventarc"), "gcloud run services add-iam-policy-binding counters-rollup --project=my-project --region=us-central1"},
+	{"a Scheduler that may not call", func(t *testing.T, d *deployment) {
+		d.policies["counters-reconcile"].Bindings = nil
+	}, "account-role-missing", account("scheduler"), "gcloud run services add-iam-policy-binding counters-reconcile"},
+	{"a custom role", func(t *testing.T, d *deployment) {
+		d.revoke(member("increment"))
+		d.grant("projects/my-project/roles/documents", "", member("increment"))
+	}, "account-role-unclear", account("increment"), "--role=roles/datastore.user"},
+	{"Eventarc's agent without its role", func(t *testing.T, d *deployment) {
+		d.revoke(testAgent)
+	}, "agent-role-missing", "Eventarc's service agent", "--role=roles/eventarc.serviceAgent"},
+	{"Increment for everybody", func(t *testing.T, d *deployment) {
+		d.policies["counters-increment"].Bindings[0].Members = []string{"allUsers"}
+	}, "increment-open", "counters-increment", "gcloud run services remove-iam-policy-binding counters-increment --project=my-project --region=us-central1 --member=allUsers --role=roles/run.invoker"},
+	{"everything in the project for everybody", func(t *testing.T, d *deployment) {
+		d.grant("roles/run.invoker", "", "allAuthenticatedUsers")
+		for _, name := range []string{"counters-rollup", "counters-reconcile"} { // leaves Increment
+			d.function(name).ServiceConfig.Service = ""
+		}
+		d.functions = d.functions[:1]
+		d.unreachable = []string{"europe-west9"}
+	}, "increment-open", "counters-increment", "gcloud projects remove-iam-policy-binding my-project --member=allAuthenticatedUsers"},
+	{"Increment without Cloud Run's check", func(t *testing.T, d *deployment) {
+		d.services["counters-increment"].InvokerIamDisabled = true
+	}, "increment-open", "counters-increment", "--invoker-iam-check"},
+	{"Rollup for everybody", func(t *testing.T, d *deployment) {
+		p := d.policies["counters-rollup"]
+		p.Bindings = append(p.Bindings, &run.GoogleIamV1Binding{Role: "roles/run.invoker", Members: []string{"allAuthenticatedUsers"}})
+	}, "function-open", "counters-rollup", "--member=allAuthenticatedUsers"},
+
+	{"no Scheduler job", func(t *testing.T, d *deployment) {
+		d.jobs = nil
+	}, "scheduler-job-missing", "counters-reconcile", "gcloud scheduler jobs create http counters-reconcile --project=my-project --location=us-central1 --uri=https://counters-reconcile-abc.a.run.app"},
+	{"a job that rests", func(t *testing.T, d *deployment) {
+		d.jobs[0].State = "PAUSED"
+	}, "scheduler-job-paused", "counters-reconcile", "gcloud scheduler jobs resume counters-reconcile"},
+	{"a job that calls something else", func(t *testing.T, d *deployment) {
+		d.jobs[0].HttpTarget.Uri = "https://counters-reconcile-old.a.run.app"
+	}, "scheduler-job-target", "counters-reconcile", "gcloud scheduler jobs update http counters-reconcile"},
+	{"a job without a token", func(t *testing.T, d *deployment) {
+		d.jobs[0].HttpTarget.OidcToken = nil
+	}, "scheduler-job-token", "counters-reconcile", "--oidc-service-account-email=counters-scheduler@my-project.iam.gserviceaccount.com"},
+	{"a job with another's token", func(t *testing.T, d *deployment) {
+		d.jobs[0].HttpTarget.OidcToken.Audience = "https://example.com"
+	}, "scheduler-job-token", "counters-reconcile", "--oidc-token-audience=https://counters-reconcile-abc.a.run.app"},
+	{"a job that failed", func(t *testing.T, d *deployment) {
+		d.jobs[0].Status = &cloudscheduler.Status{Code: 7}
+	}, "scheduler-job-failed", "counters-reconcile", "gcloud scheduler jobs run counters-reconcile"},
+
+	{"no database", func(t *testing.T, d *deployment) {
+		d.databases = nil
+	}, "database-missing", "(default)", "gcloud firestore databases create --project=my-project '--database=(default)' --location=nam5"},
+	{"Datastore mode", func(t *testing.T, d *deployment) {
+		d.databases[0].Type = adminpb.Database_DATASTORE_MODE
+	}, "database-datastore", "(default)", "--type=firestore-native"},
+	{"no TTL policy", func(t *testing.T, d *deployment) {
+		d.fields["counter_requests.expire_at"].TtlConfig = nil
+	}, "ttl-missing", "counter_requests.expire_at", "gcloud firestore fields ttls update expire_at --project=my-project '--database=(default)' --collection-group=counter_requests --enable-ttl"},
+	{"a TTL policy that doesn't work", func(t *testing.T, d *deployment) {
+		d.fields["counter_requests.expire_at"].TtlConfig.State = adminpb.Field_TtlConfig_NEEDS_REPAIR
+	}, "ttl-missing", "counter_requests.expire_at", "--enable-ttl"},
+	{"an index on the markers", func(t *testing.T, d *deployment) {
+		d.fields["counter_requests.expire_at"].IndexConfig = indexed()
+	}, "index-not-exempt", "counter_requests.expire_at", "gcloud firestore indexes fields update expire_at --project=my-project '--database=(default)' --collection-group=counter_requests --disable-indexes"},
+	{"an index on the ledger", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counter_rollup.shards")
+	}, "index-not-exempt", "counter_rollup.shards", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on a counter's time", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counters.updated_at")
+	}, "timestamp-indexed", "counters.updated_at", "--collection-group=counters --disable-indexes"},
+	{"no index on the counts", func(t *testing.T, d *deployment) {
+		d.fields["shards.count"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{}}
+	}, "count-not-indexed", "shards.count", "--clear-exemption"},
+
+	{"somebody writes the total", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits", map[string]any{"total": 7})
+	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
+	{"somebody takes the total away", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits", map[string]any{"total": "many"})
+	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
+	{"an event was lost", func(t *testing.T, d *deployment) {
+		d.add(t, "visits", 3)
+		d.pass(2 * time.Minute)
+	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
+	{"a shard was deleted", func(t *testing.T, d *deployment) {
+		for _, n := range []string{"0", "1", "2"} {
+			d.remove(t, "counters/visits/shards/"+n)
+		}
+		d.pass(2 * time.Minute)
+	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
+	{"a counter of a public snippet", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/-snippet", map[string]any{"num_shards": 2})
+		d.set(t, "counters/-snippet/shards/0", map[string]any{"count": 4})
+	}, "ledger-missing", "-snippet", "counters reconcile --project=my-project -- -snippet"},
+	{"a ledger that somebody wrote", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"shards": map[string]any{"0": 5}})
+	}, "ledger-invalid", "visits", "-X DELETE https://firestore.googleapis.com/v1/projects/my-project/databases/%28default%29/documents/counters/visits/counter_rollup/ledger"},
+	{"shards beyond the number", func(t *testing.T, d *deployment) {
+		if err := d.counter(t, "large").Create(t.Context(), shards.CreateOptions{Shards: 3}); err != nil {
+			t.Fatal(err)
+		}
+		d.set(t, "counters/large", map[string]any{"num_shards": 2})
+	}, "shards-above-number", "large", "counters resize --project=my-project --shards=2 large"},
+	{"a shard that holds a word", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/odd", map[string]any{"num_shards": 2})
+		d.set(t, "counters/odd/shards/0", map[string]any{"count": 4})
+		d.reconcile(t, "odd")
+		d.set(t, "counters/odd/shards/0", map[string]any{"count": "four"})
+	}, "shard-count-not-number", "odd", `{"fields":{"count":{"integerValue":"4"}}}`},
+}
+
+// unfilled is a flag without its value.
+var unfilled = regexp.MustCompile(`--[a-z-]+=( |''|$)`)
+
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	for _, b := range brokenDeployments {
+		t.Run(b.finding+"/"+b.how, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t)
+			b.do(t, d)
+			_, found := d.read(t, Target{})
+			if len(found) == 0 {
+				t.Fatal("nothing was found")
+			}
+			var subjects, fixes []string
+			for _, f := range found {
+				if f.Name != b.finding {
+					t.Errorf("found %s as well: %s: %s", f.Name, f.Subject, f.Seen)
+				}
+				if f.Seen == "" || f.Means == "" || f.Severity == "" {
+					t.Errorf("says too little: %+v", f)
+				}
+				for l := range strings.SplitSeq(f.Fix, "\n") {
+					if unfilled.MatchString(l) || strings.Contains(l, "LOCATION") {
+						t.Errorf("not complete: %s", l)
+					}
+					if strings.HasPrefix(l, "scripts/deploy.sh ") {
+						dryRun(t, l)
+					}
+					if out, err := exec.Command("sh", "-n", "-c", l).CombinedOutput(); err != nil {
+						t.Errorf("no command line: %s\n%s", l, out)
+					}
+				}
+				subjects, fixes = append(subjects, f.Subject), append(fixes, f.Fix)
+			}
+			if !strings.Contains(strings.Join(subjects, "\n"), b.subject) {
+				t.Errorf("found it of %v, want of %s", subjects, b.subject)
+			}
+			if !strings.Contains(strings.Join(fixes, "\n"), b.fix) {
+				t.Errorf("mends it by:\n%s\nwant:\n%s", strings.Join(fixes, "\n"), b.fix)
+			}
+		})
+	}
+}
+
+// Nothing is in the catalogue that no broken deployment shows.
+func TestEveryFindingIsShown(t *testing.T) {
+	t.Parallel()
+	shown := map[string]bool{}
+	for _, b := range brokenDeployments {
+		shown[b.finding] = true
+	}
+	for name, e := range catalogue {
+		if !shown[name] {
+			t.Errorf("no broken deployment shows %s", name)
+		}
+		if e.means == "" || e.severity == "" {
+			t.Errorf("%s says nothing", name)
+		}
+	}
+}
+
+// dryRun lets the deployment script say what it would do.
+func dryRun(t *testing.T, command string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", command+" --dry-run")
+	cmd.Dir = "../../../.."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// The functions go where doctor expects them, by default.
+func TestRegionsAreThoseOfTheScript(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"nam5", "nam7", "eur3", "europe-west1"} {
+		out := dryRun(t, "scripts/deploy.sh --project my-project --location "+location)
+		if want := "gcloud functions deploy counters-increment --gen2 --project=my-project --region=" + regionsNear(location)[0] + " "; !strings.Contains(out, want) {
+			t.Errorf("%s: no %q in:\n%s", location, want, out)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"google.golang.org/api/cloudresourcemanager/v3"
+	"google.golang.org/api/cloudscheduler/v1"
+	"google.golang.org/api/option"
+	"google.golang.org/api/run/v2"
+	"google.golang.org/genproto/googleapis/type/date"
+	"google.golang.org/grpc/codes"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+const (
+	testProject = "my-project"
+	testRegion  = "us-central1"
+	testAgent   = "serviceAccount:service-1234@gcp-sa-eventarc.iam.gserviceaccount.com"
+)
+
+func account(name string) string {
+	return "counters-" + name + "@" + testProject + ".iam.gserviceaccount.com"
+}
+
+func member(name string) string { return "serviceAccount:" + account(name) }
+
+// deployment is a healthy deployment: what terraform makes, with a Firestore that holds a counter.
+type deployment struct {
+	*cloud
+	store *emulatortest.Instance
+	ahead atomic.Int64 // how far the database's clock is ahead, in nanoseconds
+}
+
+func newDeployment(t *testing.T) *deployment {
+	t.Helper()
+	d := &deployment{cloud: healthyCloud()}
+	d.store = emulatortest.Start(t, emulator.Options{Engine: emulator.EngineOptions{
+		Now: func() time.Time { return time.Now().Add(time.Duration(d.ahead.Load())) },
+	}})
+	counter := d.counter(t, "visits")
+	if err := counter.Create(t.Context(), shards.CreateOptions{Shards: 3, Total: 100}); err != nil {
+		t.Fatal(err)
+	}
+	d.add(t, "visits", 5)
+	d.reconcile(t, "visits")
+	return d
+}
+
+// read reads the deployment and judges it, as the command does.
+func (d *deployment) read(t *testing.T, target Target) (*Deployment, []Finding) {
+	t.Helper()
+	reader := d.serve(t)
+	reader.Firestore = []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}
+	target.Project = testProject
+	if target.Counters == 0 {
+		target.Counters = 100
+	}
+	read, err := reader.Read(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read, Check(read, today)
+}
+
+func (d *deployment) db(t *testing.T) *firestore.Client { return d.store.Client(t, testProject) }
+
+func (d *deployment) counter(t *testing.T, id string) shards.Counter {
+	t.Helper()
+	client, err := shards.Open(t.Context(), shards.Config{Project: testProject}, option.WithGRPCConn(d.store.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	counter, err := client.Counter(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counter
+}
+
+// add increments a counter; no event comes of it.
+func (d *deployment) add(t *testing.T, id string, by int64) {
+	t.Helper()
+	if err := d.counter(t, id).Add(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *deployment) reconcile(t *testing.T, id string) {
+	t.Helper()
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: testProject}, option.WithGRPCConn(d.store.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Reconcile(t.Context(), id, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *deployment) set(t *testing.T, path string, data map[string]any) {
+	t.Helper()
+	if _, err := d.db(t).Doc(path).Set(context.Background(), data, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *deployment) remove(t *testing.T, path string) {
+	t.Helper()
+	if _, err := d.db(t).Doc(path).Delete(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets time go by in the database.
+func (d *deployment) pass(by time.Duration) { d.ahead.Add(int64(by)) }
+
+func healthyCloud() *cloud {
+	c := &cloud{
+		runtimes: []*functionspb.ListRuntimesResponse_Runtime{
+			{Name: "go126", Environment: functionspb.Environment_GEN_2},
+			{Name: "go126", Environment: functionspb.Environment_GEN_1, DecommissionDate: &date.Date{Year: 2020, Month: 1, Day: 1}},
+			{Name: "go124", Environment: functionspb.Environment_GEN_2, DeprecationDate: &date.Date{Year: 2026, Month: 10, Day: 31}, DecommissionDate: &date.Date{Year: 2027, Month: 4, Day: 30}},
+			{Name: "go121", Environment: functionspb.Environment_GEN_2, DeprecationDate: &date.Date{Year: 2025, Month: 5, Day: 1}, DecommissionDate: &date.Date{Year: 2026, Month: 10, Day: 31}},
+		},
+		databases: []*adminpb.Database{{
+			Name: "projects/" + testProject + "/databases/(default)", LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
+		}},
+		fields: map[string]*adminpb.Field{
+			"counter_requests.expire_at": {IndexConfig: &adminpb.Field_IndexConfig{}, TtlConfig: &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}},
+			"counter_rollup.shards":      {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counters.updated_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counters.created_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
+		},
+		services: map[string]*run.GoogleCloudRunV2Service{},
+		policies: map[string]*run.GoogleIamV1Policy{},
+		access:   &cloudresourcemanager.Policy{},
+		refused:  map[string]codes.Code{},
+		disabled: map[string]bool{},
+	}
+	c.deploy("increment", "Increment", 500, "user:web@example.com")
+	c.deploy("reconcile", "Reconcile", 100, member("scheduler"))
+	c.deploy("rollup", "Rollup", 1000, member("eventarc"))
+	c.function("counters-rollup").EventTrigger = &functionspb.EventTrigger{
+		TriggerRegion:       "nam5",
+		EventType:           "google.cloud.firestore.document.v1.written",
+		RetryPolicy:         functionspb.EventTrigger_RETRY_POLICY_RETRY,
+		ServiceAccountEmail: account("eventarc"),
+		EventFilters: []*functionspb.EventFilter{
+			{Attribute: "database", Value: "(default)"},
+			{Attribute: "document", Value: "counters/{counter}/shards/{shard}", Operator: "match-path-pattern"},
+		},
+	}
+	// Somebody else's, of the 1st generation and of the 2nd.
+	c.functions = append(c.functions,
+		&functionspb.Function{Name: "projects/" + testProject + "/locations/europe-west1/functions/rollup", Environment: functionspb.Environment_GEN_1, BuildConfig: &functionspb.BuildConfig{EntryPoint: "Rollup"}},
+		&functionspb.Function{Name: "projects/" + testProject + "/locations/europe-west1/functions/thumbnail", Environment: functionspb.Environment_GEN_2, BuildConfig: &functionspb.BuildConfig{EntryPoint: "Thumbnail"}})
+
+	condition := `resource.name == "projects/` + testProject + `/databases/(default)"`
+	c.grant("roles/datastore.user", condition, member("increment"), member("rollup"), member("reconcile"))
+	c.grant("roles/eventarc.eventReceiver", "", member("eventarc"))
+	c.grant("roles/eventarc.serviceAgent", "", testAgent)
+	c.jobs = []*cloudscheduler.Job{{
+		Name: "projects/" + testProject + "/locations/" + testRegion + "/jobs/counters-reconcile", State: "ENABLED",
+		HttpTarget: &cloudscheduler.HttpTarget{
+			Uri:       "https://counters-reconcile-abc.a.run.app",
+			OidcToken: &cloudscheduler.OidcToken{ServiceAccountEmail: account("scheduler"), Audience: "https://counters-reconcile-abc.a.run.app"},
+		},
+	}}
+	return c
+}
+
+func (c *cloud) deploy(name, entryPoint string, concurrency int32, invoker string) {
+	full := "counters-" + name
+	service := "projects/" + testProject + "/locations/" + testRegion + "/services/" + full
+	c.functions = append(c.functions, &functionspb.Function{
+		Name:        "projects/" + testProject + "/locations/" + testRegion + "/functions/" + full,
+		State:       functionspb.Function_ACTIVE,
+		Environment: functionspb.Environment_GEN_2,
+		Url:         "https://" + testRegion + "-" + testProject + ".cloudfunctions.net/" + full,
+		BuildConfig: &functionspb.BuildConfig{
+			Runtime: "go126", EntryPoint: entryPoint, ServiceAccount: "projects/" + testProject + "/serviceAccounts/" + account("build"),
+			Source: &functionspb.Source{Source: &functionspb.Source_StorageSource{StorageSource: &functionspb.StorageSource{Bucket: "source", Object: full + ".zip"}}},
+		},
+		ServiceConfig: &functionspb.ServiceConfig{
+			Service: service, Uri: "https://" + full + "-abc.a.run.app", ServiceAccountEmail: account(name),
+			MaxInstanceRequestConcurrency: concurrency, MaxInstanceCount: 2, AvailableCpu: "1", AvailableMemory: "512Mi", TimeoutSeconds: 60,
+			EnvironmentVariables: map[string]string{
+				"GOOGLE_CLOUD_PROJECT": testProject, "DATABASE": "(default)", "COLLECTION": "counters", "COUNT_FIELD": "count",
+				"AUTH": "none", "CACHE_TTL": "60s", "PROJECT_NUMBER": "1234", "ALLOWED_ORIGINS": "", "LOG_EXECUTION_ID": "true",
+			},
+		},
+	})
+	c.services[full] = &run.GoogleCloudRunV2Service{Name: service}
+	c.policies[full] = &run.GoogleIamV1Policy{Bindings: []*run.GoogleIamV1Binding{{Role: "roles/run.invoker", Members: []string{invoker}}}}
+}

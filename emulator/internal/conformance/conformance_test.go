@@ -1,0 +1,167 @@
+// Package conformance compares the embedded Firestore with the official emulator. A scenario talks to a server through
+// the official client, or the generated one where that hides what the server says, and notes what it observes: status
+// codes, values, the order of results, and which times are the same. The notes that the official emulator gave are kept
+// in testdata, so that the embedded server is held to them on machines without Java too; where the official emulator is
+// installed, the scenarios also run against it, and must give the notes that were kept.
+//
+// Times appear in the notes as their rank among all times of the scenario: "@2" is the second earliest. Messages of
+// errors are not compared. Where the embedded server differs on purpose, differences says so, and why.
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
+	"github.com/firestore-counters/counters/emulator/internal/engine"
+)
+
+var record = flag.Bool("record", false, "keep in testdata what the official emulator answers")
+
+// official is the official emulator of this test binary; nil where there is none, and then why says why.
+var official, why = (*officialEmulator)(nil), ""
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	official, why = startOfficial()
+	if official == nil {
+		fmt.Println("without the official emulator:", why)
+	}
+	code := m.Run()
+	if official != nil {
+		official.stop()
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// scenario is a conversation with a server in a project of its own.
+type scenario struct {
+	name string
+	run  func(*session)
+}
+
+func scenarios() []scenario {
+	var all []scenario
+	for _, some := range [][]scenario{
+		writeScenarios, transformScenarios, limitScenarios, batchScenarios, queryScenarios, orderScenarios,
+		aggregationScenarios, listScenarios, transactionScenarios, lockScenarios, listenScenarios, clientScenarios,
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+func TestEmbedded(t *testing.T) {
+	// The embedded server waits as long for locks as production does; here nobody has the time.
+	in := emulatortest.Start(t, emulator.Options{Engine: engine.Options{LockWait: 300 * time.Millisecond}})
+	t.Run("scenarios", func(t *testing.T) { // holds the server until the parallel ones are done
+		for _, sc := range scenarios() {
+			t.Run(sc.name, func(t *testing.T) {
+				t.Parallel()
+				got := play(t, sc, in.Addr)
+				want := expected(t, sc.name, got)
+				compare(t, got, want)
+			})
+		}
+	})
+}
+
+func TestOfficial(t *testing.T) {
+	if official == nil {
+		t.Skip(why)
+	}
+	for _, sc := range scenarios() {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			got := play(t, sc, official.addr)
+			if *record {
+				if err := os.WriteFile(fileOf(sc.name), []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			compare(t, got, kept(t, sc.name))
+		})
+	}
+}
+
+func fileOf(name string) string { return filepath.Join("testdata", name+".txt") }
+
+// kept are the notes that the official emulator gave.
+func kept(t *testing.T, name string) []string {
+	t.Helper()
+	b, err := os.ReadFile(fileOf(name))
+	if err != nil {
+		t.Fatalf("%v: run the tests with -record, with the official emulator at hand", err)
+	}
+	return strings.Split(string(bytes.TrimSuffix(b, []byte("\n"))), "\n")
+}
+
+// expected are the kept notes, with the differences that are meant to be.
+func expected(t *testing.T, name string, got []string) []string {
+	t.Helper()
+	want := kept(t, name)
+	for _, d := range differences {
+		if d.scenario != name {
+			continue
+		}
+		found := false
+		for i, line := range want {
+			if label, rest, _ := strings.Cut(line, ": "); label == d.label {
+				found = true
+				if rest == d.embedded {
+					t.Errorf("%s: listed as a difference, but there is none", d.label)
+				}
+				want[i] = label + ": " + d.embedded
+			}
+		}
+		if !found {
+			t.Errorf("%s: listed as a difference, but there is no such note", d.label)
+		}
+	}
+	return want
+}
+
+func compare(t *testing.T, got, want []string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		g, w := "(nothing)", "(nothing)"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			t.Errorf("got\n\t%s\nwant\n\t%s", g, w)
+		}
+	}
+}
+
+// plays counts, so that each run has a project of its own.
+var plays atomic.Int64
+
+// play runs a scenario against a server and returns its notes.
+func play(t *testing.T, sc scenario, addr string) []string {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := newSession(ctx, t, addr, fmt.Sprintf("%s-%d", sc.name, plays.Add(1)))
+	sc.run(s)
+	return s.notes()
+}

@@ -1,0 +1,98 @@
+// Package web lets browsers, and whoever has no gRPC, use an embedded Firestore: the REST API, WebChannel for the
+// streams of the web SDK, CORS, and the endpoints by which tools control an emulator.
+//
+// It is transport and nothing else. Every request becomes a call of the one gRPC service that other clients call, with
+// streams that lead to the HTTP request or the WebChannel session instead of a gRPC connection.
+package web
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator/internal/web/webchannel"
+)
+
+// Config is what a Handler needs; all of it is required.
+type Config struct {
+	// Service answers every request of Firestore's API.
+	Service pb.FirestoreServer
+	// Clear deletes everything at and below a resource name: projects/{p}/databases/{d}/documents[/{path}].
+	Clear func(name string) error
+	// Reset deletes everything in all databases.
+	Reset func()
+	// Logger gets what a user should know.
+	Logger *slog.Logger
+}
+
+// Handler is an http.Handler for HTTP/1.1. Close it.
+type Handler struct {
+	Config
+	listen *webchannel.Server
+	write  *webchannel.Server
+}
+
+// New makes a Handler.
+func New(c Config) *Handler {
+	h := &Handler{Config: c}
+	h.listen = webchannel.New(h.serveListen)
+	h.write = webchannel.New(h.serveWrite)
+	return h
+}
+
+// Close ends all WebChannel sessions, and returns when nothing serves them any more.
+func (h *Handler) Close() {
+	h.listen.Close()
+	h.write.Close()
+}
+
+const service = "/google.firestore.v1.Firestore/"
+
+// ServeHTTP answers one request. Paths are matched here rather than by an http.ServeMux, which redirects those that it
+// would write differently: the ids in them are the user's.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	allowOrigin(w.Header(), r)
+	if r.Method == http.MethodOptions {
+		return // 200 on any path
+	}
+	switch path := r.URL.Path; {
+	case path == "/":
+		w.Write([]byte("Ok\n")) // what scripts that wait for an emulator look for
+	case path == service+"Listen/channel":
+		h.listen.ServeHTTP(w, r)
+	case path == service+"Write/channel":
+		h.write.ServeHTTP(w, r)
+	case strings.HasPrefix(path, "/v1/"):
+		h.serveREST(w, r)
+	case path == "/reset", strings.HasPrefix(path, "/emulator/v1/"):
+		h.serveAdmin(w, r)
+	default:
+		writeError(w, notCovered(r))
+	}
+}
+
+// allowOrigin lets pages of any origin in. It names the origin, as requests of Firestore's REST API carry credentials,
+// for which browsers refuse "*".
+func allowOrigin(h http.Header, r *http.Request) {
+	origin := r.Header.Get("Origin")
+	h.Add("Vary", "Origin")
+	if origin == "" {
+		return
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Expose-Headers", "x-client-wire-protocol, x-http-session-id, x-http-initial-response")
+	if r.Method != http.MethodOptions {
+		return
+	}
+	h.Set("Access-Control-Allow-Methods", "DELETE, GET, HEAD, PATCH, POST, PUT")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		h.Set("Access-Control-Allow-Headers", asked)
+		h.Add("Vary", "Access-Control-Request-Headers")
+	}
+	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+		h.Set("Access-Control-Allow-Private-Network", "true")
+	}
+}
