@@ -11,11 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/bench"
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
 
 func main() {
-	dev.ServeIfChild()
+	dev.ServeIfChild(bench.Register)
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	context.AfterFunc(ctx, stop) // The second of these signals ends the program at once.
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

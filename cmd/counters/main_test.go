@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/bench"
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
 
@@ -11,7 +12,7 @@ import (
 const programVariable = "COUNTERS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
-	dev.ServeIfChild()
+	dev.ServeIfChild(bench.Register)
 	if os.Getenv(programVariable) != "" {
 		_ = os.Unsetenv(programVariable) // Its own processes are functions.
 		main()

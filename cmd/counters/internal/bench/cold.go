@@ -59,7 +59,7 @@ func (st *stage) coldStart(ctx context.Context, function string, request []byte)
 	if err != nil {
 		return 0, err
 	}
-	defer p.stop()
+	defer p.Close()
 	c, err := p.connect(ctx)
 	if err != nil {
 		return 0, err
@@ -67,7 +67,10 @@ func (st *stage) coldStart(ctx context.Context, function string, request []byte)
 	defer c.close()
 	defer context.AfterFunc(ctx, c.interrupt)()
 	status, err := c.do(ctx, request)
-	took := time.Since(p.started)
+	took := time.Since(p.Started)
+	if err == nil {
+		err = p.Ready(ctx) // that it was this process which answered
+	}
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("first answer of %s: %w", function, err)

@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dev.ServeIfChild()
+	dev.ServeIfChild(Register)
 	goleak.VerifyTestMain(m)
 }

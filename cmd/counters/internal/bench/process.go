@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -17,49 +15,30 @@ import (
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
 
-// startTimeout is how long a process may take until it answers.
-const startTimeout = 30 * time.Second
-
 // process is a function in a process of its own.
 type process struct {
+	*dev.Process
 	function string
-	addr     string    // host:port
-	started  time.Time // just before the process was
-	cmd      *exec.Cmd
-	stdin    io.Closer // closed, it ends the process
 	log      *tail
-	ended    chan struct{}
 }
 
-// startAttempts is how often a process is started that ends before it answers: somebody else may have taken its port.
+// startAttempts is how often a process is started that ends before it answers: its port may have gone to another one.
 const startAttempts = 3
 
-// startAnswering starts a process, and returns when it takes connections.
+// startAnswering starts a process, and returns when it answers.
 func startAnswering(ctx context.Context, function string, environ []string) (*process, error) {
 	for attempt := 1; ; attempt++ {
 		p, err := startProcess(function, environ)
 		if err != nil {
 			return nil, err
 		}
-		c, err := p.connect(ctx)
-		if err == nil {
-			c.close()
+		if err = p.Ready(ctx); err == nil {
 			return p, nil
 		}
-		p.stop()
+		p.Close()
 		if attempt == startAttempts || ctx.Err() != nil {
-			return nil, err
+			return nil, fmt.Errorf("function %s: %w: %s", function, err, p.log)
 		}
-	}
-}
-
-// alive is an error when the process has ended.
-func (p *process) alive() error {
-	select {
-	case <-p.ended:
-		return fmt.Errorf("function %s has ended: %s", p.function, p.log)
-	default:
-		return nil
 	}
 }
 
@@ -69,42 +48,32 @@ func startProcess(function string, environ []string) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to run functions with: %w", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("find a free port: %w", err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	p := &process{function: function, log: &tail{}}
+	// Its standard output, a JSON line per roll-up, goes nowhere.
+	p.Process, err = dev.StartProcess(context.Background(), program, function, environ, nil, p.log)
+	return p, err
+}
 
-	p := &process{function: function, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), log: &tail{}, ended: make(chan struct{})}
-	p.cmd = dev.Command(context.Background(), program, function, port, environ)
-	p.cmd.Stderr = p.log // its standard output, one JSON line per roll-up, goes nowhere
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start function %s: %w", function, err)
+// alive is an error when the process has ended.
+func (p *process) alive() error {
+	select {
+	case <-p.Ended():
+		return fmt.Errorf("function %s has ended: %s", p.function, p.log)
+	default:
+		return nil
 	}
-	p.started = time.Now()
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start function %s: %w", function, err)
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.ended)
-	}()
-	return p, nil
 }
 
 // connect returns a connection to the process as soon as it takes one.
 func (p *process) connect(ctx context.Context) (*httpConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	for {
-		c, err := dialHTTP(ctx, p.addr)
+		c, err := dialHTTP(ctx, p.Addr)
 		if err == nil {
 			return c, nil
 		}
 		select {
-		case <-p.ended:
-			return nil, fmt.Errorf("function %s ended before it answered: %s", p.function, p.log)
+		case <-p.Ended():
+			return nil, p.alive()
 		case <-ctx.Done():
 			return nil, fmt.Errorf("function %s does not answer: %w", p.function, err)
 		case <-time.After(time.Millisecond):
@@ -114,7 +83,7 @@ func (p *process) connect(ctx context.Context) (*httpConn, error) {
 
 // memory is the process's resident memory in bytes. It reports false where that can't be found out.
 func (p *process) memory() (int64, bool) {
-	pid := strconv.Itoa(p.cmd.Process.Pid)
+	pid := strconv.Itoa(p.PID())
 	if runtime.GOOS == "linux" {
 		fields, err := os.ReadFile("/proc/" + pid + "/statm")
 		if err != nil {
@@ -133,17 +102,6 @@ func (p *process) memory() (int64, bool) {
 	}
 	kib, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	return kib << 10, err == nil
-}
-
-// stop ends the process.
-func (p *process) stop() {
-	p.stdin.Close()
-	select {
-	case <-p.ended:
-	case <-time.After(2 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-	}
 }
 
 // tail keeps the last lines that a process wrote, to show when it fails.

@@ -194,7 +194,7 @@ func (st *stage) resume() error {
 	}
 	urls := make([]string, len(st.triggers))
 	for i, p := range st.triggers {
-		urls[i] = "http://" + p.addr + "/"
+		urls[i] = "http://" + p.Addr + "/"
 	}
 	return st.events.SetTargets(urls...)
 }
@@ -310,7 +310,7 @@ func (st *stage) close() {
 	}
 	var stopping sync.WaitGroup
 	for _, p := range slices.Concat(st.https, st.triggers) {
-		stopping.Go(p.stop)
+		stopping.Go(p.Close)
 	}
 	stopping.Wait()
 	if st.counters != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,42 +169,53 @@ func TestStartEndsWithItsContext(t *testing.T) {
 // What a process gets when its parent is gone, however it went, is the end of its standard input.
 func TestProcessEndsWithItsParent(t *testing.T) {
 	t.Parallel()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), serveVariable+"=1", "FUNCTION_TARGET=Hang", "PORT="+strconv.Itoa(port))
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if !untilAnswers(t.Context(), "127.0.0.1:"+strconv.Itoa(port)) {
-		t.Fatal("it doesn't answer")
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil { // Ctrl-C is for the parent.
+	p := startProcess(t, "Hang")
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil { // Ctrl-C is for the parent.
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get("http://127.0.0.1:" + strconv.Itoa(port)) // It is still there, and busy.
+	answer, err := client.Get("http://" + p.Addr) // It is still there, and busy.
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if err := stdin.Close(); err != nil {
+	if err := p.stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := p.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	if _, err := io.ReadAll(answer.Body); err == nil {
 		t.Error("the request in flight ended well")
 	}
+}
+
+// A port that was free may go to another process that is started at the same time. Then the other one would get this one's
+// requests: the process that lost its port is found out, although its port answers.
+func TestLostPortIsFoundOut(t *testing.T) {
+	t.Parallel()
+	first := startProcess(t, "Echo")
+	second := startProcess(t, "Echo")
+	lost := *second
+	lost.Addr = first.Addr
+	if err := lost.Ready(t.Context()); !errors.Is(err, errNotReady) || !strings.Contains(err.Error(), first.Addr) {
+		t.Errorf("err = %v, want one that says that another process listens at %s", err, first.Addr)
+	}
+}
+
+func startProcess(t *testing.T, function string) *Process {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := StartProcess(t.Context(), program, function, os.Environ(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
