@@ -2,7 +2,6 @@ package shards
 
 import (
 	"errors"
-	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -90,38 +89,5 @@ func TestBatcherFlights(t *testing.T) {
 	}
 	if out := b.add(t.Context(), "a", &addition{done: make(chan outcome, 1)}); !errors.Is(out.err, ErrClosed) {
 		t.Errorf("after close: %v, want ErrClosed", out.err)
-	}
-}
-
-func TestAdvise(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		load               Load
-		batched, unbatched int
-	}{
-		{Load{Peak: 0.1}, 1, 1},
-		{Load{Peak: 10}, 20, 20},
-		{Load{Peak: 1000}, 67, 2000},
-		{Load{Peak: 1000, Latency: 100 * time.Millisecond}, 32, 2000}, // a second flight leaves when 64 wait
-		{Load{Peak: 1000, PerShard: 5}, 14, 400},
-		{Load{Peak: 1000, Instances: 4}, 267, 2000},
-		{Load{Peak: 100_000}, 267, 200_000}, // four flights of more than 700 each
-	} {
-		batched, err := c.load.AdviseBatched()
-		if err != nil {
-			t.Fatal(err)
-		}
-		unbatched, err := c.load.AdviseUnbatched()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if batched.Shards != c.batched || unbatched.Shards != c.unbatched {
-			t.Errorf("%+v: %d and %d shards, want %d and %d", c.load, batched.Shards, unbatched.Shards, c.batched, c.unbatched)
-		}
-	}
-	for _, load := range []Load{{}, {Peak: -1}, {Peak: math.NaN()}, {Peak: math.Inf(1)}, {Peak: 1, Instances: -1}, {Peak: 1, Latency: -1}, {Peak: 1, PerShard: -1}} {
-		if advice, err := load.AdviseBatched(); !errors.Is(err, ErrInvalidLoad) {
-			t.Errorf("%+v: %+v, %v, want ErrInvalidLoad", load, advice, err)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log"
 	"net"
 	"sync"
-	"time"
 
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -80,21 +79,6 @@ func ExampleCounter_AddOnce() {
 	// replayed: false
 	// replayed: true
 	// sold: 3
-}
-
-// How many shards for 2,000 increments a second, through two instances of the increment function?
-func ExampleLoad_AdviseBatched() {
-	load := shards.Load{Peak: 2000, Instances: 2, Latency: 40 * time.Millisecond}
-	batched, err := load.AdviseBatched()
-	if err != nil {
-		log.Fatal(err)
-	}
-	unbatched, err := load.AdviseUnbatched()
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("%d shards; with a write per increment it would take %d\n", batched.Shards, unbatched.Shards)
-	// Output: 100 shards; with a write per increment it would take 4000
 }
 
 // serve serves a Firestore in memory, for the examples.

@@ -78,8 +78,6 @@ func TestCommands(t *testing.T) {
 		{args: "delete hello", err: "not found"},
 		{args: "watch hello", err: "not found"},
 		{args: "list --collection other", out: ""},
-		{args: "advise --peak 1000", out: "67 shards"},
-		{args: "advise --peak -1", err: "invalid load"},
 		{args: "nonsense", err: "unknown command"},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)
@@ -107,7 +105,7 @@ func TestJSON(t *testing.T) {
 	}
 	for _, args := range []string{
 		"create a", "inc a", "dec a", "get a", "get a --exact", "list", "resize a --shards 3", "rebase a --total 5", "reset a",
-		"import firestore-counter --path pages/a --field n", "reconcile a", "advise --peak 10", "delete a",
+		"import firestore-counter --path pages/a --field n", "reconcile a", "cost --rate 10", "delete a",
 	} {
 		out, errOut, code := counters(t, append(strings.Fields(args), "--json")...)
 		var value map[string]any

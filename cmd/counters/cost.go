@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -11,21 +13,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/shards"
 )
 
 func newCostCommand() *cobra.Command {
-	l := cost.Load{}
+	var l cost.Load
 	var location string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Work out what a counter costs, and what else would",
-		Long: `Work out on paper what one counter costs: with this project, with a blind trigger, with a sum() per read, with a
-single document; and from which rate on which of them is the cheapest. The prices are list prices of ` + cost.AsOf + `, without
-the free tier; "counters bench --scenario cost" counts the same on this machine.
+		Short: "Work out what counters cost, how many shards they need, and what else would do",
+		Long: `Work out on paper what counters cost and how many shards each of them needs: with this project, with a blind
+trigger, with a sum() per read, with a single document; and from which rate on which of them is the cheapest. Prices are
+list prices of ` + cost.AsOf + ` for Firestore's Standard edition, without the free tier; "counters bench --scenario cost" counts
+the same on this machine.
 
-Requests of functions are billed by the time of their instances too, in steps of 100 ms: a counter that is hit once a
-second pays for that more than for all else.`,
-		Example: `  counters cost --rate 1000 --shards 100 --reads 50
+Shards are reckoned with twice the writes that they get: they are picked at random, and at full load some are always
+behind. Requests of functions are billed by the time of their instances too, in steps of 100 ms: a counter that is hit
+once a second pays for that more than for all else.`,
+		Example: `  counters cost --rate 1000
+  counters cost --rate 1000 --counters 1000 --reads 50 --json
   counters cost --rate 5 --location nam5 --thrift`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,22 +43,28 @@ second pays for that more than for all else.`,
 			if err != nil {
 				return fmt.Errorf("--location: %w", err)
 			}
-			if err := printCosts(cmd.OutOrStdout(), l, prices); err != nil {
-				return err
+			sheet := newCostSheet(l, prices)
+			if asJSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(sheet)
 			}
-			return printChoices(cmd.OutOrStdout(), l, prices)
+			return sheet.print(cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Float64Var(&l.Rate, "rate", 100, "increments a second")
-	flags.IntVar(&l.Shards, "shards", 10, "shards of the counter, 1 to 1000")
-	flags.Float64Var(&l.Reads, "reads", 1, "reads of the total a second")
+	flags.Float64Var(&l.Rate, "rate", 100, "increments a second, of all counters together")
+	flags.IntVar(&l.Counters, "counters", 1, "counters that share them evenly")
+	flags.Float64Var(&l.Reads, "reads", 1, "reads of totals a second")
+	flags.IntVar(&l.Shards, "shards", 0, "shards of each counter, 1 to 1000; 0 is as many as each design needs")
 	flags.StringVar(&location, "location", "us-central1", "where the database is: us-central1 or nam5")
-	flags.DurationVar(&l.Commit, "commit", 10*time.Millisecond, "how long a commit takes")
+	flags.DurationVar(&l.Commit, "commit", cost.CommitTime, "how long a commit takes")
 	flags.DurationVar(&l.Interval, "interval", time.Second, "ROLLUP_INTERVAL")
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
+	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
 	flags.BoolVar(&l.Thrift, "thrift", false, "EXACT_WRITES=false: no marker with each commit")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -63,8 +76,11 @@ func validLoad(l cost.Load) error {
 	if !(l.Rate > 0 && l.Rate <= 1e6) { // Written this way round so that NaN is refused too.
 		bad("rate", l.Rate, "increments a second, above 0 and up to 1000000")
 	}
-	if l.Shards < 1 || l.Shards > 1000 {
-		bad("shards", l.Shards, "1 to 1000")
+	if l.Counters < 1 || l.Counters > 1e6 {
+		bad("counters", l.Counters, "1 to 1000000")
+	}
+	if l.Shards < 0 || l.Shards > shards.MaxShards {
+		bad("shards", l.Shards, fmt.Sprintf("1 to %d, or 0 for as many as are needed", shards.MaxShards))
 	}
 	if !(l.Reads >= 0 && l.Reads <= 1e6) {
 		bad("reads", l.Reads, "reads a second, 0 to 1000000")
@@ -78,27 +94,69 @@ func validLoad(l cost.Load) error {
 	if l.Instances < 1 || l.Instances > 1000 {
 		bad("instances", l.Instances, "1 to 1000")
 	}
+	if !(l.PerShard > 0 && l.PerShard <= 1e6) {
+		bad("per-shard", l.PerShard, "writes a second, above 0 and up to 1000000")
+	}
 	return errors.Join(errs...)
 }
 
 // secondsPerMonth is thirty days.
 const secondsPerMonth = 30 * 24 * 60 * 60
 
-func printCosts(w io.Writer, l cost.Load, prices cost.Prices) error {
-	fmt.Fprintf(w, "%g increments/s and %g reads/s of one counter with %d shards, on paper. List prices of %s, database in %s.\n\n",
-		l.Rate, l.Reads, l.Shards, cost.AsOf, prices.Location)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "per million increments:\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\t")
-	var remarks []string
+// costSheet is what the command finds out.
+type costSheet struct {
+	Load        cost.Load     `json:"load"`
+	Prices      cost.Prices   `json:"prices"`
+	PricesAsOf  string        `json:"prices_as_of"`
+	Designs     []pricedUsage `json:"designs"`
+	Recommended cost.Name     `json:"recommended,omitempty"` // the cheapest that holds; none where none does
+	Choices     []cost.Choice `json:"choices"`
+}
+
+type pricedUsage struct {
+	cost.Design
+	PerMillion cost.Usage `json:"per_million"` // increments
+	Million    float64    `json:"usd_per_million"`
+	Month      float64    `json:"usd_per_month"`
+}
+
+func newCostSheet(l cost.Load, prices cost.Prices) *costSheet {
+	s := &costSheet{Load: l, Prices: prices, PricesAsOf: cost.AsOf, Choices: l.Choices(prices)}
 	for _, d := range l.Designs() {
 		u := l.PerMillion(d)
-		name := string(d.Name)
+		s.Designs = append(s.Designs, pricedUsage{d, u, prices.Bill(u).Total(), prices.Bill(d.Usage).Total() * secondsPerMonth})
+	}
+	if best, ok := l.Cheapest(prices); ok {
+		s.Recommended = best.Name
+	}
+	return s
+}
+
+func (s *costSheet) design(name cost.Name) pricedUsage {
+	return s.Designs[slices.IndexFunc(s.Designs, func(d pricedUsage) bool { return d.Name == name })]
+}
+
+func (s *costSheet) print(w io.Writer) error {
+	of := "one counter"
+	if s.Load.Counters > 1 {
+		of = fmt.Sprintf("%d counters", s.Load.Counters)
+	}
+	fmt.Fprintf(w, "%g increments/s and %g reads/s of %s, on paper.\nFirestore Standard edition in %s, list prices of %s.\n\n",
+		s.Load.Rate, s.Load.Reads, of, s.Prices.Location, s.PricesAsOf)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "per million increments:\tshards\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\t")
+	var remarks []string
+	for _, d := range s.Designs {
+		name, numShards := string(d.Name), "-"
+		if d.Shards > 0 {
+			numShards = fmt.Sprint(d.Shards)
+		}
 		if d.Unworkable != "" && d.Name != cost.Floor {
-			remarks = append(remarks, fmt.Sprintf("  %s: does not hold: %s.", d.Name, d.Unworkable))
+			remarks = append(remarks, fmt.Sprintf("  %s does not hold: %s.", d.Name, d.Unworkable))
 			name += " (!)"
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.2f\t\n", name, u.Reads, u.Writes, u.Deletes, u.Requests, u.InstanceSeconds,
-			prices.Bill(u).Total(), prices.Bill(d.Usage).Total()*secondsPerMonth)
+		u := d.PerMillion
+		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.2f\t\n", name, numShards, u.Reads, u.Writes, u.Deletes, u.Requests, u.InstanceSeconds, d.Million, d.Month)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -106,7 +164,33 @@ func printCosts(w io.Writer, l cost.Load, prices cost.Prices) error {
 	if len(remarks) > 0 {
 		fmt.Fprintln(w, "\n(!)\n"+strings.Join(remarks, "\n"))
 	}
-	return nil
+	if err := s.printShards(w); err != nil {
+		return err
+	}
+	return s.printChoices(w)
+}
+
+// printShards says what to create.
+func (s *costSheet) printShards(w io.Writer) error {
+	ours, direct := s.design(cost.Ours), s.design(cost.SumOnRead)
+	if s.Load.Shards > 0 || ours.Unworkable != "" {
+		return nil
+	}
+	also := fmt.Sprintf("With clients that write shards themselves it would need %s.", plural(direct.Shards, "shard"))
+	if direct.Unworkable != "" {
+		also = fmt.Sprintf("Clients that write shards themselves would be too many: %s.", direct.Unworkable)
+	}
+	_, err := fmt.Fprintf(w, "\nA counter of this project needs %s, for %.3g commits a second: counters create ID --shards %d\n%s\n",
+		plural(ours.Shards, "shard"), ours.Commits/float64(s.Load.Counters), ours.Shards, also)
+	return err
+}
+
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // reasons say what speaks for a design besides its price, or against it.
@@ -115,20 +199,24 @@ func reasons(n cost.Name) string {
 	case cost.OneDocument:
 		return "one document, with no shards: right up to about one write a second"
 	case cost.SumOnRead:
-		return "a sum() per read: never drifts, but nobody can listen to it, and retries may count twice"
+		return "a sum() per read: never drifts, but can't be listened to, and retries may count twice"
 	case cost.Ours:
 		return "this project: any rate, one document to read or listen to, safe to retry"
 	}
 	return string(n)
 }
 
-func printChoices(w io.Writer, l cost.Load, prices cost.Prices) error {
-	fmt.Fprintf(w, "\nThe cheapest by the rate of increments, at %g reads/s, each with the shards that it needs:\n", l.Reads)
-	choices := l.Choices(prices)
-	for i, c := range choices {
+func (s *costSheet) printChoices(w io.Writer) error {
+	if s.Recommended == "" {
+		fmt.Fprintln(w, "\nNone of these holds at that rate.")
+	} else {
+		fmt.Fprintf(w, "\nThe cheapest that holds: %s.\n", s.Recommended)
+	}
+	fmt.Fprintf(w, "The cheapest by the rate of increments, at %g reads/s, each with the shards that it needs:\n", s.Load.Reads)
+	for i, c := range s.Choices {
 		at := "from " + rate(c.From)
-		if i == 0 && len(choices) > 1 {
-			at = "below " + rate(choices[1].From)
+		if i == 0 && len(s.Choices) > 1 {
+			at = "below " + rate(s.Choices[1].From)
 		}
 		if _, err := fmt.Fprintf(w, "  %-12s %s\n", at, reasons(c.Name)); err != nil {
 			return err

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestCost(t *testing.T) {
@@ -20,10 +22,10 @@ func TestCost(t *testing.T) {
 			}
 		}
 	}
-	// reads, writes, deletes, requests, instance seconds, $ a million, $ a month
+	// shards, reads, writes, deletes, requests, instance seconds, $ a million, $ a month
 	for name, want := range map[string][]string{
-		"blind trigger (!)": {"50000", "2000000", "0", "2000000", "2000", "4.481", "11613.46"},
-		"floor":             {"0", "0", "0", "1000000", "0", "0.400", "1036.80"},
+		"blind trigger (!)": {"200", "50000", "2000000", "0", "2000000", "2000", "4.481", "11613.46"},
+		"floor":             {"-", "0", "0", "0", "1000000", "0", "0.400", "1036.80"},
 	} {
 		if got := strings.Join(rows[name], " "); got != strings.Join(want, " ") {
 			t.Errorf("%s: %s, want %v in:\n%s", name, got, want, stdout.String())
@@ -40,6 +42,39 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// With its defaults, and at rates of all sizes, what it recommends holds, and the lines fit a terminal of 120 columns.
+func TestCostRecommendsWhatHolds(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"--rate", "0.1"}, {"--rate", "5000"}, {"--rate", "100000"}, {"--rate", "1000", "--counters", "1000"}, {"--rate", "1000", "--counters", "10"}} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"cost", "--json"}, args...), &stdout, &stderr); code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+		}
+		var sheet costSheet
+		if err := json.Unmarshal(stdout.Bytes(), &sheet); err != nil {
+			t.Fatal(err)
+		}
+		if sheet.Recommended == "" {
+			t.Fatalf("%v: nothing is recommended", args)
+		}
+		if best := sheet.design(sheet.Recommended); best.Unworkable != "" || best.Million <= 0 {
+			t.Errorf("%v: %s is recommended, for $%.2f a million, and %q", args, best.Name, best.Million, best.Unworkable)
+		}
+		stdout.Reset()
+		if code := run(t.Context(), append([]string{"cost"}, args...), &stdout, &stderr); code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+		}
+		if !strings.Contains(stdout.String(), "Standard edition") {
+			t.Errorf("%v: the edition of Firestore is not said:\n%s", args, stdout.String())
+		}
+		for line := range strings.Lines(stdout.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 {
+				t.Errorf("%v: a line of %d columns: %s", args, n, line)
+			}
+		}
+	}
+}
+
 func TestCostRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -47,6 +82,7 @@ func TestCostRefuses(t *testing.T) {
 		want []string
 	}{
 		{[]string{"--rate", "0", "--shards", "1001", "--instances", "0"}, []string{"--rate 0", "--shards 1001", "--instances 0"}},
+		{[]string{"--counters", "0", "--per-shard", "NaN"}, []string{"--counters 0", "--per-shard NaN"}},
 		{[]string{"--rate", "NaN", "--reads", "-1"}, []string{"--rate NaN", "--reads -1"}},
 		{[]string{"--commit", "0s", "--interval", "6s"}, []string{"--commit 0s", "--interval 6s"}},
 		{[]string{"--location", "mars-north1"}, []string{"mars-north1", "us-central1", "nam5"}},

@@ -13,7 +13,7 @@ func newCreateCommand(t *target) *cobra.Command {
 		Short: "Make a counter",
 		Long: `Make a counter, with all its shards, in one commit. It is an error when there is one of that id.
 
-How many shards? "counters advise --peak R" tells.`,
+How many shards? "counters cost --rate R" tells.`,
 		Example: `  counters create post-123
   counters create post-123 --shards 20 --total 1500`,
 		Args: cobra.ExactArgs(1),

@@ -16,7 +16,7 @@ func newResizeCommand(t *target) *cobra.Command {
 Shards that are too many are moved onto the others one by one. When it is cut short, resizing
 again finishes it.
 
-How many shards? "counters advise --peak R" tells.`,
+How many shards? "counters cost --rate R" tells.`,
 		Example: `  counters resize post-123 --shards 50`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

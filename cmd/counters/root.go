@@ -25,6 +25,6 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		t.addFlags(cmd.Flags())
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newImportCommand(&t), newAdviseCommand(&t)) // Their flags are their own.
+	root.AddCommand(newImportCommand(&t)) // Its flags are its own.
 	return root
 }

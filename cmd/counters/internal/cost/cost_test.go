@@ -3,6 +3,7 @@ package cost
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,7 +133,7 @@ func TestPacedAndGathered(t *testing.T) {
 
 func TestDesigns(t *testing.T) {
 	t.Parallel()
-	l := Load{Rate: 1000, Reads: 10, Shards: 100, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
+	l := Load{Rate: 1000, Counters: 1, Reads: 10, Shards: 100, PerShard: HotRate, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
 	designs := map[Name]Design{}
 	for _, d := range l.Designs() {
 		designs[d.Name] = d
@@ -155,14 +156,56 @@ func TestDesigns(t *testing.T) {
 	near(t, "writes without markers", thrifty.Usage.Writes, 102, 0.01)
 	near(t, "requests without markers", thrifty.Usage.Requests, 1100, 0.01)
 
-	l.Rate = 0.5
+	// Over many counters no two increments share a commit, and every event waits for a roll-up of its own.
+	l.Thrift, l.Counters, l.Shards = false, 10_000, 0
+	spread := l.ours()
+	near(t, "commits over many counters", spread.Commits, 1000, 0.01)
+	near(t, "roll-ups over many counters", spread.RollUps, 1000, 0.1)
+	near(t, "instance seconds over many counters", spread.Usage.InstanceSeconds, 2, 0.01)
+	if spread.Shards != 1 || spread.Unworkable != "" {
+		t.Errorf("a tenth of an increment a second: %d shards, %q", spread.Shards, spread.Unworkable)
+	}
+
+	l.Rate, l.Counters = 0.5, 1
 	for _, d := range l.Designs() {
 		if d.Name != Floor && d.Unworkable != "" {
 			t.Errorf("%s does not hold at half an increment a second: %s", d.Name, d.Unworkable)
 		}
 	}
-	if sum := (Load{Rate: 1, Reads: 1, Shards: 1000, Commit: time.Millisecond, Instances: 1}).sumOnRead(); sum.Usage.Reads != 1 {
+	if sum := (Load{Rate: 1, Counters: 1, Reads: 1, Shards: 1000, PerShard: 1, Commit: time.Millisecond, Instances: 1}).sumOnRead(); sum.Usage.Reads != 1 {
 		t.Errorf("a sum over 1,000 shards is %v reads, want 1", sum.Usage.Reads)
+	}
+}
+
+// How many shards a load asks for: through the increment function, and where every increment is a write of its own.
+func TestShardsThatALoadNeeds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate            float64
+		change          func(*Load)
+		batched, direct int
+	}{
+		{0.1, nil, 1, 1},
+		{10, nil, 20, 20}, // hardly any two share a commit
+		{1000, nil, 67, 2000},
+		{1000, func(l *Load) { l.Commit = 100 * time.Millisecond }, 32, 2000}, // a second commit begins where 64 wait
+		{1000, func(l *Load) { l.PerShard = 5 }, 14, 400},
+		{1000, func(l *Load) { l.Instances = 4 }, 267, 2000},
+		{100_000, nil, 267, 200_000}, // four commits of more than 700 each
+		{1000, func(l *Load) { l.Counters = 1000 }, 2, 2},
+		{1000, func(l *Load) { l.Shards = 3 }, 3, 3}, // as it says
+	} {
+		l := Load{Rate: tt.rate, Counters: 1, PerShard: HotRate, Commit: 30 * time.Millisecond, Interval: time.Second, Instances: 1}
+		if tt.change != nil {
+			tt.change(&l)
+		}
+		ours, direct := l.ours(), l.sumOnRead()
+		if math.Abs(float64(ours.Shards-tt.batched)) > 0.02*float64(tt.batched)+1 || direct.Shards != tt.direct {
+			t.Errorf("%+v: %d and %d shards, want about %d and %d", l, ours.Shards, direct.Shards, tt.batched, tt.direct)
+		}
+		if l.Shards == 0 && (direct.Unworkable != "") != (tt.direct > 1000) {
+			t.Errorf("%+v: %d shards, and unworkable because %q", l, direct.Shards, direct.Unworkable)
+		}
 	}
 }
 
@@ -172,7 +215,7 @@ func TestChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Load{Reads: 1, Shards: 10, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
+	l := Load{Counters: 1, Reads: 1, PerShard: HotRate, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
 	choices := l.Choices(prices)
 	var names []Name
 	for i, c := range choices {
@@ -181,20 +224,23 @@ func TestChoices(t *testing.T) {
 			t.Errorf("choices are not in order: %v", choices)
 		}
 	}
-	want := []Name{OneDocument, SumOnRead, Ours}
-	if len(names) != len(want) || names[0] != want[0] || names[1] != want[1] || names[2] != want[2] {
+	if want := []Name{OneDocument, SumOnRead, Ours}; !slices.Equal(names, want) {
 		t.Fatalf("choices = %v, want %v", names, want)
 	}
-	// Both sides of the last border, by the bill itself.
-	for _, side := range []struct {
-		factor  float64
-		cheaper bool
-	}{{0.7, false}, {1.4, true}} {
-		at := l
-		at.Rate = choices[2].From * side.factor
-		at.Shards = 1000
-		if cheaper := prices.Bill(at.ours().Usage).Total() < prices.Bill(at.sumOnRead().Usage).Total(); cheaper != side.cheaper {
-			t.Errorf("at %.0f/s this project is cheaper than sum(): %v, want %v", at.Rate, cheaper, side.cheaper)
+	// Both sides of each border, by the bill itself.
+	for _, border := range choices[1:] {
+		for factor, chosen := range map[float64]bool{0.7: false, 1.4: true} {
+			at := l
+			at.Rate = border.From * factor
+			best, ok := at.Cheapest(prices)
+			if !ok || (best.Name == border.Name) != chosen {
+				t.Errorf("at %.2f/s the cheapest is %s, and from %.2f/s on it is to be %s", at.Rate, best.Name, border.From, border.Name)
+			}
+			for _, other := range at.Designs() {
+				if other.Unworkable == "" && other.Name != Blind && prices.Bill(other.Usage).Total() < prices.Bill(best.Usage).Total() {
+					t.Errorf("at %.2f/s %s is cheaper than %s", at.Rate, other.Name, best.Name)
+				}
+			}
 		}
 	}
 }

@@ -1,20 +1,30 @@
 package cost
 
 import (
+	"fmt"
 	"math"
+	"strconv"
 	"time"
+
+	"github.com/firestore-counters/counters/shards"
 )
 
-// Load is what is asked of one counter, and what it runs on.
-type Load struct {
-	Rate   float64 // increments a second, arriving at random
-	Reads  float64 // reads of the total a second, by frontends that ask Firestore
-	Shards int     // 1 to 1000
+// CommitTime is what a commit is taken to last unless a load says otherwise, and what the benchmark has commits last.
+// Production's take longer, where increments share more of them: what is worked out from this is rather too much.
+const CommitTime = 10 * time.Millisecond
 
-	Commit    time.Duration // how long a commit takes
-	Interval  time.Duration // ROLLUP_INTERVAL
-	Instances int           // of each function
-	Thrift    bool          // EXACT_WRITES=false: no marker with a commit
+// Load is what is asked of counters, and what they run on.
+type Load struct {
+	Rate     float64 `json:"rate"`      // increments a second, of all counters together, arriving at random; above 0
+	Counters int     `json:"counters"`  // that share the increments and reads evenly; at least 1
+	Reads    float64 `json:"reads"`     // reads of totals a second, by frontends that ask Firestore
+	Shards   int     `json:"shards"`    // of each counter, up to 1000; 0 for as many as a design needs
+	PerShard float64 `json:"per_shard"` // writes a second that one document takes, sustained; usually [HotRate]
+
+	Commit    time.Duration `json:"commit_ns"`   // how long a commit takes
+	Interval  time.Duration `json:"interval_ns"` // ROLLUP_INTERVAL
+	Instances int           `json:"instances"`   // of each function
+	Thrift    bool          `json:"thrift"`      // EXACT_WRITES=false: no marker with a commit
 }
 
 // Name tells the ways to build a counter apart.
@@ -29,26 +39,23 @@ const (
 	Floor       Name = "floor" // one request of a function per increment, and nothing else
 )
 
-// Design is what a way to build a counter would use.
+// Design is what a way to build counters would use.
 type Design struct {
-	Name       Name
-	Usage      Usage   // in a second
-	Commits    float64 // of increments, a second
-	RollUps    float64 // writes of the total a second
-	Unworkable string  // why it would not hold, in a few words; "" where it would
+	Name       Name    `json:"name"`
+	Shards     int     `json:"shards,omitempty"`     // of each counter, as the load says or as many as it needs
+	Unworkable string  `json:"unworkable,omitempty"` // why it would not hold, in a few words
+	Usage      Usage   `json:"per_second"`
+	Commits    float64 `json:"commits_per_second"` // of increments
+	RollUps    float64 `json:"roll_ups_per_second"`
 }
 
-// hotRate is how many writes a second a document takes, sustained. Google's pages used to say so, and call it
+// HotRate is how many writes a second a document takes, sustained. Google's pages used to say so, and call it
 // workload-dependent today; it is a rule of thumb.
-const hotRate = 1
+const HotRate = 1
 
-// How this project gathers increments: one commit of a counter is in flight at a time, further ones as long as many
-// increments wait.
-const (
-	manyWaiting = 64
-	maxFlights  = 4
-	maxBatch    = 500 // increments in a commit
-)
+// spare is how many times more the shards could take than they get. They are picked at random: at half load one of them
+// now and then has two writes to take at once, and at full load there is always one that falls behind.
+const spare = 2
 
 // aggregated is how many index entries an aggregation counts for one billed read.
 const aggregated = 1000
@@ -61,46 +68,52 @@ func (l Load) Designs() []Design {
 // PerMillion is what a million increments use, at the load's rate, with the reads of the time that they take.
 func (l Load) PerMillion(d Design) Usage { return d.Usage.PerMillion(l.Rate) }
 
-// commits are those of one instance a second.
-func commits(rate, commit float64) float64 {
-	many := min(rate/manyWaiting, maxFlights/commit)
-	return max(paced(rate, commit), many, rate/maxBatch)
-}
-
-// ours is a commit for all increments that arrive while another is in flight, and a roll-up per interval.
-func (l Load) ours() Design {
-	commit := l.Commit.Seconds()
-	commits := commits(l.Rate/float64(l.Instances), commit) * float64(l.Instances)
-	writes := commits * 2
-	deletes := commits
-	if l.Thrift {
-		writes, deletes = commits, 0
+// sharded completes a design whose commits are spread over shards.
+func (l Load) sharded(d Design) Design {
+	each := d.Commits / float64(l.Counters)
+	if d.Shards = l.Shards; d.Shards == 0 {
+		d.Shards = int(math.Ceil(spare * each / l.PerShard))
 	}
-
-	interval := l.Interval.Seconds()
-	events := commits / float64(l.Instances) // to one instance of the roll-up
-	flushes := paced(events, max(interval, commit)) * float64(l.Instances)
-	reads := 0.0
-	if l.Instances > 1 {
-		reads = 2 * flushes // the ledger and the counter, since others have written them
-	}
-	busy := max(gathered(events, interval, commit), inFlight(events, l.request()))
-	d := Design{
-		Name:    Ours,
-		Commits: commits,
-		RollUps: flushes,
-		Usage: Usage{
-			Reads:           reads + l.Reads,
-			Writes:          writes + 2*flushes, // the total, and the ledger
-			Deletes:         deletes,            // of markers, by TTL
-			Requests:        l.Rate + commits,
-			InstanceSeconds: l.instances(l.Rate, l.request()) + busy*float64(l.Instances),
-		},
-	}
-	if commits > hotRate*float64(l.Shards) {
-		d.Unworkable = tooFewShards
+	switch {
+	case d.Unworkable != "":
+	case d.Shards > shards.MaxShards:
+		d.Unworkable = fmt.Sprintf("it needs %d shards, and a counter has %d at most", d.Shards, shards.MaxShards)
+	case each > l.PerShard*float64(d.Shards):
+		d.Unworkable = fmt.Sprintf("too few shards, each gets %s writes a second and takes about %g", number(each/float64(d.Shards)), l.PerShard)
 	}
 	return d
+}
+
+// ours is a commit for all increments of a counter that arrive while another is in flight, and a roll-up per interval.
+func (l Load) ours() Design {
+	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
+	instances, counters := float64(l.Instances), float64(l.Counters)
+
+	batches := counters * instances * shards.CommitRate(l.Rate/counters/instances, l.Commit)
+	markers := batches // one in each commit, and each commit has one counter's increments
+	if l.Thrift {
+		markers = 0
+	}
+	each := batches / counters / instances // events of a counter to one instance of the roll-up
+	flushes := counters * instances * paced(each, max(interval, commit))
+	reads := l.Reads
+	if l.Instances > 1 {
+		reads += 2 * flushes // the ledger and the counter, since others have written them
+	}
+	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters) // an event of at least one counter
+	busy := max(holding, inFlight(batches/instances, l.request()))
+	return l.sharded(Design{
+		Name:    Ours,
+		Commits: batches,
+		RollUps: flushes,
+		Usage: Usage{
+			Reads:           reads,
+			Writes:          batches + markers + 2*flushes, // a flush writes the total and the ledger
+			Deletes:         markers,                       // by TTL
+			Requests:        l.Rate + batches,
+			InstanceSeconds: l.instances(l.Rate, l.request()) + busy*instances,
+		},
+	})
 }
 
 // blind is a commit per increment, and another per event.
@@ -116,39 +129,33 @@ func (l Load) blind() Design {
 			InstanceSeconds: 2 * l.instances(l.Rate, l.request()),
 		},
 	}
-	switch {
-	case l.Rate > hotRate:
-		d.Unworkable = "the total takes about one write a second"
-	case l.Rate > hotRate*float64(l.Shards):
-		d.Unworkable = tooFewShards
+	if each := l.Rate / float64(l.Counters); each > l.PerShard {
+		d.Unworkable = fmt.Sprintf("the total gets %s writes a second, and takes about %g", number(each), l.PerShard)
 	}
-	return d
+	return l.sharded(d)
 }
 
 // sumOnRead is a commit per increment, and an aggregation per read.
 func (l Load) sumOnRead() Design {
-	d := Design{
+	d := l.sharded(Design{
 		Name:    SumOnRead,
 		Commits: l.Rate,
 		Usage: Usage{
-			Reads:           l.Reads * math.Ceil(float64(l.Shards)/aggregated),
 			Writes:          l.Rate,
 			Requests:        l.Rate,
 			InstanceSeconds: l.instances(l.Rate, l.request()),
 		},
-	}
-	if l.Rate > hotRate*float64(l.Shards) {
-		d.Unworkable = tooFewShards
-	}
+	})
+	d.Usage.Reads = l.Reads * math.Ceil(float64(d.Shards)/aggregated)
 	return d
 }
 
 // oneDocument is a counter without shards.
 func (l Load) oneDocument() Design {
 	d := l.sumOnRead()
-	d.Name, d.Usage.Reads, d.Unworkable = OneDocument, l.Reads, ""
-	if l.Rate > hotRate {
-		d.Unworkable = "a document takes about one write a second"
+	d.Name, d.Shards, d.Usage.Reads, d.Unworkable = OneDocument, 0, l.Reads, ""
+	if each := l.Rate / float64(l.Counters); each > l.PerShard {
+		d.Unworkable = fmt.Sprintf("the document gets %s writes a second, and takes about %g", number(each), l.PerShard)
 	}
 	return d
 }
@@ -157,7 +164,13 @@ func (l Load) floor() Design {
 	return Design{Name: Floor, Usage: Usage{Requests: l.Rate}, Unworkable: "counts nothing"}
 }
 
-const tooFewShards = "too few shards: each takes about one write a second"
+// number is a rate in a few digits.
+func number(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
 
 // request is the billed time of one request that commits.
 func (l Load) request() float64 { return max(l.Commit, billingStep).Seconds() }

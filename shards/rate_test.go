@@ -1,0 +1,53 @@
+package shards
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The formula against the batcher itself, with increments at random times.
+func TestCommitRate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate   float64
+		commit time.Duration
+	}{
+		{1, 10 * time.Millisecond}, {30, 30 * time.Millisecond}, {100, 10 * time.Millisecond}, {1000, 30 * time.Millisecond},
+		{1000, 200 * time.Millisecond}, // a second commit begins where 64 wait
+		{20_000, 30 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var commits atomic.Int64
+			b := newBatcher(limits{additions: 500, waiting: 1 << 20}, func(next *batch) {
+				commits.Add(1)
+				time.Sleep(tt.commit)
+				for _, a := range next.additions {
+					a.done <- outcome{}
+				}
+			})
+			dice := rand.New(rand.NewPCG(1, 2))
+			began := time.Now()
+			var adding sync.WaitGroup
+			for range 20_000 {
+				time.Sleep(time.Duration(dice.ExpFloat64() / tt.rate * float64(time.Second)))
+				adding.Go(func() {
+					b.add(t.Context(), "a", &addition{increments: []Increment{{Counter: "a", By: 1}}, done: make(chan outcome, 1)})
+				})
+			}
+			adding.Wait()
+			got := float64(commits.Load()) / time.Since(began).Seconds()
+			b.close()
+			if want := CommitRate(tt.rate, tt.commit); math.Abs(got-want) > 0.15*want {
+				t.Errorf("%v increments a second, %v a commit: %.1f commits a second, and the formula says %.1f", tt.rate, tt.commit, got, want)
+			}
+		})
+	}
+	if got := CommitRate(0, time.Second); got != 0 {
+		t.Errorf("without increments: %v commits a second", got)
+	}
+}
