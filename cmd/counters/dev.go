@@ -22,15 +22,19 @@ func newDevCommand() *cobra.Command {
 		Long: `Run the whole system on this machine, until Ctrl-C: Firestore in memory, the functions as in production, the
 delivery of events to them, and a gateway in front of them. It prints "ready" once everything answers.
 
-With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore. The functions take their
-settings from the environment, as deployed; AUTO_CREATE is true unless set. The project is demo-counters unless
-GOOGLE_CLOUD_PROJECT says otherwise.
+With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore, unless nothing answers
+there. The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set, and pages
+of this machine are among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
+
+The gateway's port is all that a browser needs: forward it, or let a phone in the same network in with --host 0.0.0.0.
+Whoever reaches it can read and write every counter. Web pages of other sites can't.
 
 From --duplicate on, the flags make happen what production does on a bad day; the total comes out right all the same,
 after a reconcile where events were dropped. With a --seed, the same happens again.`,
 		Example: `  counters dev
   counters dev --instances 3 --duplicate 0.3 --reorder 0.5 --abort 0.1 --lose-answers 0.05 --kill 2s
-  counters dev --doc-write-rate 1`,
+  counters dev --doc-write-rate 1
+  counters dev --host 0.0.0.0`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
@@ -44,6 +48,8 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.SortFlags = false
 	flags.IntVar(&c.FirestorePort, "firestore-port", 8080, "port of the embedded Firestore; 0 takes any free one")
 	flags.IntVar(&c.Port, "port", 8081, "port of the gateway; 0 takes any free one")
+	flags.StringVar(&c.Host, "host", "127.0.0.1", "address at which the gateway listens; 0.0.0.0 lets other machines in")
+	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers reach the gateway, beside addresses and localhost; .example.com is all below")
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 
@@ -95,6 +101,9 @@ func describe(w io.Writer, s *dev.System, c dev.Config) {
 	}
 	fmt.Fprintf(w, "Firestore  %s  (%s), project %s\n", s.Firestore, kind, s.Project)
 	fmt.Fprintf(w, "Gateway    %s  / (a page)  /increment/{counter}  /reconcile  /-/ready\n", s.Gateway)
+	for _, url := range s.Elsewhere {
+		fmt.Fprintf(w, "           %s  from other machines\n", url)
+	}
 	if faults := c.Faults.String(); faults != "" {
 		fmt.Fprintf(w, "Faults     %s\n", faults)
 	}
@@ -105,5 +114,5 @@ func describe(w io.Writer, s *dev.System, c dev.Config) {
 	if s.Project != dev.DefaultProject {
 		fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
 	}
-	fmt.Fprint(w, "\nready\n")
+	fmt.Fprintf(w, "\nOpen %s\n\nready\n", s.Gateway)
 }

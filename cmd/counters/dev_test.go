@@ -48,6 +48,12 @@ func (b *lockedBuffer) String() string {
 // startProgram starts "counters dev" on free ports and returns once it is ready.
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
+	return startProgramIn(t, nil, args...)
+}
+
+// startProgramIn does so with variables in the environment.
+func startProgramIn(t *testing.T, environ []string, args ...string) *program {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +68,7 @@ func startProgram(t *testing.T, args ...string) *program {
 		alive: alive, logs: &lockedBuffer{},
 	}
 	p.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST=", "GOOGLE_CLOUD_PROJECT=")
+	p.Env = append(p.Env, environ...)
 	p.ExtraFiles = []*os.File{theirs}
 	p.Stderr = p.logs
 	stdout, err := p.StdoutPipe()
@@ -105,7 +112,7 @@ func (p *program) waitGone(t *testing.T) {
 func TestDevCounts(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t)
-	for _, want := range []string{"embedded", "project demo-counters", "Security rules are not evaluated", "\nexport FIRESTORE_EMULATOR_HOST=127.0.0.1:"} {
+	for _, want := range []string{"embedded", "project demo-counters", "Security rules are not evaluated", "\nexport FIRESTORE_EMULATOR_HOST=127.0.0.1:", "\nOpen http://127.0.0.1:"} {
 		if !strings.Contains(p.banner, want) {
 			t.Errorf("%q is not in\n%s", want, p.banner)
 		}
@@ -136,6 +143,70 @@ func TestDevCounts(t *testing.T) {
 	}
 	if !strings.Contains(p.logs.String(), "\nRollup    | ") && !strings.HasPrefix(p.logs.String(), "Rollup    | ") {
 		t.Errorf("no line of Rollup's log is among\n%s", p.logs)
+	}
+}
+
+// In a shell that was told to export the address of a Firestore, dev starts again when that one has ended.
+func TestDevStartsAgainWhereItsExportIsLeft(t *testing.T) {
+	t.Parallel()
+	first := startProgram(t)
+	export := regexp.MustCompile(`FIRESTORE_EMULATOR_HOST=127\.0\.0\.1:\d+`).FindString(first.banner)
+	if err := first.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, first.rest)
+	first.waitGone(t)
+	again := startProgramIn(t, []string{export})
+	for _, want := range []string{"embedded", "Nothing answers at " + export + ", so this is the embedded Firestore."} {
+		if !strings.Contains(again.banner, want) {
+			t.Errorf("%q is not in\n%s", want, again.banner)
+		}
+	}
+}
+
+// One port is all that a browser needs, and pages of this machine may use it.
+func TestDevServesBrowsersOnOnePort(t *testing.T) {
+	t.Parallel()
+	p := startProgramIn(t, []string{"ALLOWED_ORIGINS=https://shop.test"}, "--host", "0.0.0.0")
+	if !strings.Contains(p.banner, "from other machines") {
+		t.Logf("no other address of this machine is in\n%s", p.banner) // It may have none.
+	}
+	call := func(method, path, origin, body string) (int, http.Header, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, p.gateway+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		if method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", http.MethodPost)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, answer.Header, string(text)
+	}
+	for origin, allowed := range map[string]bool{
+		"http://localhost:5173": true, "http://127.0.0.1:3000": true, "https://shop.test": true, p.gateway: true, "https://evil.test": false,
+	} {
+		for _, method := range []string{http.MethodOptions, http.MethodPost} {
+			status, header, text := call(method, "/increment/one-port", origin, "")
+			if ok := status < 300 && header.Get("Access-Control-Allow-Origin") == origin; ok != allowed {
+				t.Errorf("%s from %s: %d %v %s", method, origin, status, header, text)
+			}
+		}
+	}
+	status, _, text := call(http.MethodGet, "/v1/projects/demo-counters/databases/(default)/documents/counters/one-port", "http://localhost:5173", "")
+	if status != http.StatusOK || !strings.Contains(text, `"num_shards"`) {
+		t.Errorf("Firestore's REST API: %d %s", status, text)
 	}
 }
 
@@ -197,9 +268,12 @@ func TestDevRefuses(t *testing.T) {
 	t.Setenv("NUM_SHARDS", "1001")
 	refuses(t, nil, "NUM_SHARDS=1001: want 1 to 1000")
 	t.Setenv("NUM_SHARDS", "")
-	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
-	refuses(t, []string{"--port", "0", "--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST=127.0.0.1:1: start it, or unset the variable")
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "firestore.invalid:8080")
+	refuses(t, []string{"--port", "0", "--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST=firestore.invalid:8080: start it, or unset the variable")
+	t.Setenv("FIRESTORE_EMULATOR_HOST", taken.Addr().String())
 	refuses(t, []string{"--abort", "0.1"}, "faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST")
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
+	refuses(t, []string{"--host", "192.0.2.1", "--port", "0", "--firestore-port", "0"}, "--host 192.0.2.1: ")
 }
 
 // refuses wants "counters dev" to end with exit code 1, one line, and nothing else printed.

@@ -2,22 +2,31 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/internal/schema"
 )
 
-// reachable returns an error unless something listens at the address.
-func reachable(ctx context.Context, addr string) error {
+// answers returns whether something listens at the address that FIRESTORE_EMULATOR_HOST has. Where nothing does, on this
+// machine, it is most likely left over from a run that has ended: a shell keeps what it was told to export. Elsewhere it
+// is an error, because whoever names another machine means it.
+func answers(ctx context.Context, addr string) (bool, error) {
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
+	if err == nil {
+		return true, c.Close()
 	}
-	return c.Close()
+	if ip, ipErr := netip.ParseAddr(hostname(addr)); ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED) &&
+		(hostname(addr) == "localhost" || ipErr == nil && ip.IsLoopback()) {
+		return false, nil
+	}
+	return false, fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
 }
 
 // startForeignEvents gets the changes of a Firestore that is not the embedded one: from its triggers if it has any

@@ -1,42 +1,68 @@
 package dev
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // gateway stands in front of the functions, as a load balancer or the functions' own URLs do in production.
+//
+// What browsers say to Firestore goes through it too, so that one port is enough for a page: a forwarded one, or that of
+// another machine.
 type gateway struct {
-	increment, reconcile http.Handler
-	page                 http.Handler // Whatever has no path of its own.
-	ready                func() bool
+	access                          access
+	increment, reconcile, firestore http.Handler
+	page                            http.Handler // Whatever has no path of its own.
+	ready                           func() bool
 }
 
-// newGateway returns a gateway. Without a page it serves a list of what is where.
-func newGateway(increment, reconcile *backends, page http.Handler, ready func() bool, logger *slog.Logger) *gateway {
-	if page == nil {
-		page = http.HandlerFunc(overview)
+// gatewayConfig says what stands behind a gateway. All of it is required, but for the page: without one, the gateway
+// serves a list of what is where.
+type gatewayConfig struct {
+	access               access
+	increment, reconcile *backends
+	firestore            *backends
+	page                 http.Handler
+	ready                func() bool
+	origin               string // What functions and Firestore take every page's origin for.
+	logger               *slog.Logger
+}
+
+func newGateway(c gatewayConfig) *gateway {
+	if c.page == nil {
+		c.page = http.HandlerFunc(overview)
 	}
 	return &gateway{
-		increment: newProxy("/increment", increment, logger),
-		reconcile: newProxy("/reconcile", reconcile, logger),
-		page:      page,
-		ready:     ready,
+		access:    c.access,
+		increment: newProxy("/increment", c.increment, c.origin, c.logger),
+		reconcile: newProxy("/reconcile", c.reconcile, c.origin, c.logger),
+		firestore: newProxy("", c.firestore, c.origin, c.logger),
+		page:      c.page,
+		ready:     c.ready,
 	}
 }
 
 // ServeHTTP implements [http.Handler]. It works on the path as the client wrote it, and without [http.ServeMux], which
 // redirects what it holds to be untidy: an id may have slashes and dots in it, percent-encoded.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if reason := g.access.refuse(r); reason != "" {
+		problem(w, http.StatusForbidden, reason)
+		return
+	}
 	path := r.URL.EscapedPath()
 	switch {
+	case below(path, "/v1"), below(path, "/google.firestore.v1.Firestore"):
+		g.firestore.ServeHTTP(w, r)
 	case below(path, "/increment"):
 		g.increment.ServeHTTP(w, r)
 	case below(path, "/reconcile"):
@@ -67,16 +93,27 @@ func overview(w http.ResponseWriter, r *http.Request) {
 GET  /increment/{counter}  read the total
 POST /reconcile            put right what events missed
 GET  /-/ready              200 once everything answers
+/v1/…                      Firestore's REST API, and what its web SDK speaks
 `)
 }
 
-// newProxy returns a handler that passes requests on to a function, with their path below the prefix.
-func newProxy(prefix string, to *backends, logger *slog.Logger) *httputil.ReverseProxy {
+// newProxy returns a handler that passes requests on, with their path below the prefix.
+//
+// It has already been decided which pages may call. Functions and Firestore, which decide that once more, see one origin
+// for all of them, and their answer to it is made one to the page's own.
+func newProxy(prefix string, to *backends, origin string, logger *slog.Logger) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:  to,
 		BufferPool: &bufferPool{},
 		ErrorLog:   slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		Rewrite: func(p *httputil.ProxyRequest) {
+			passed := &passedRequest{origin: p.In.Header.Get("Origin"), unreadable: new(atomic.Bool)}
+			if p.Out.Body != nil {
+				p.Out.Body = &clientBody{ReadCloser: p.Out.Body, failed: passed.unreadable}
+			}
+			if passed.origin != "" {
+				p.Out.Header.Set("Origin", origin)
+			}
 			u := p.Out.URL
 			u.Scheme = "http" // The host is the backends' choice.
 			u.Path, u.RawPath = functionPath(p.In.URL, prefix)
@@ -84,8 +121,12 @@ func newProxy(prefix string, to *backends, logger *slog.Logger) *httputil.Revers
 			// Cloud Run keeps what the client said of itself, and adds the address that it sees.
 			p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 			p.SetXForwarded()
+			p.Out = p.Out.WithContext(context.WithValue(p.Out.Context(), passedRequest{}, passed))
 		},
 		ModifyResponse: func(r *http.Response) error {
+			if passed, ok := r.Request.Context().Value(passedRequest{}).(*passedRequest); ok && r.Header.Get("Access-Control-Allow-Origin") == origin {
+				r.Header.Set("Access-Control-Allow-Origin", passed.origin)
+			}
 			// The framework redirects paths like //x to tidy ones, which it takes to be below its own root.
 			if to := r.Header.Get("Location"); strings.HasPrefix(to, "/") {
 				r.Header.Set("Location", prefix+to)
@@ -93,8 +134,11 @@ func newProxy(prefix string, to *backends, logger *slog.Logger) *httputil.Revers
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			passed, ok := r.Context().Value(passedRequest{}).(*passedRequest)
 			switch {
 			case r.Context().Err() != nil: // The client is gone.
+			case ok && passed.unreadable.Load():
+				problem(w, http.StatusBadRequest, "The request's body can't be read.")
 			case errors.Is(err, errNoInstance):
 				w.Header().Set("Retry-After", "1")
 				problem(w, http.StatusServiceUnavailable, "No instance of the function answers. The request was not sent to any.")
@@ -104,6 +148,27 @@ func newProxy(prefix string, to *backends, logger *slog.Logger) *httputil.Revers
 			}
 		},
 	}
+}
+
+// passedRequest is what is to be known of a client's request when the one that was made of it is answered. The zero value
+// is its key in that one's context.
+type passedRequest struct {
+	origin     string
+	unreadable *atomic.Bool // The client's body has an error in it, such as a broken chunk.
+}
+
+// clientBody notes when the client's body can't be read: that is the client's fault, and not the function's.
+type clientBody struct {
+	io.ReadCloser
+	failed *atomic.Bool
+}
+
+func (b *clientBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+		b.failed.Store(true)
+	}
+	return n, err
 }
 
 // functionPath returns the path below the prefix, decoded and as the client wrote it.

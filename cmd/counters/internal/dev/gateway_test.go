@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,7 +22,11 @@ func newTestGateway(t testing.TB, increment []string, page http.Handler) *httpte
 	t.Helper()
 	b := newBackends()
 	b.set(increment)
-	g := httptest.NewServer(newGateway(b, newBackends(), page, func() bool { return len(increment) > 0 }, testLogger(t)))
+	g := httptest.NewServer(newGateway(gatewayConfig{
+		access:    access{hosts: []string{"counters.test", ".forwarded.test"}, origins: []string{"https://shop.test"}},
+		increment: b, reconcile: newBackends(), firestore: b, page: page,
+		ready: func() bool { return len(increment) > 0 }, origin: "http://127.0.0.1:8081", logger: testLogger(t),
+	}))
 	t.Cleanup(func() {
 		g.Close()
 		b.transport.CloseIdleConnections()
@@ -124,6 +129,8 @@ func TestOtherPaths(t *testing.T) {
 		{ready, "/-/ready", 200, "ready\n"},
 		{paged, "/", 200, "page /"},
 		{paged, "/some/script.js", 200, "page /some/script.js"},
+		{plain, "/v1/projects/p/databases/d/documents/c/x", 503, "was not sent to any"},
+		{plain, "/google.firestore.v1.Firestore/Listen/channel", 503, "was not sent to any"},
 		{plain, "/increment/x", 503, "was not sent to any"},
 		{plain, "/reconcile", 503, "was not sent to any"},
 	} {
@@ -204,6 +211,89 @@ func wantProblem(t *testing.T, answer *http.Response, body string, status int) {
 	if answer.StatusCode != status || problem.Status != status || problem.Title == "" || problem.Detail == "" ||
 		answer.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("got %s %v %+v, want a problem with status %d", answer.Status, answer.Header, problem, status)
+	}
+}
+
+// A page of another site may not call, by whatever name it reaches this machine.
+func TestForeignPagesAreRefused(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Int64
+	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reached.Add(1)
+		if origin := r.Header.Get("Origin"); origin != "" {
+			w.Header().Set("Access-Control-Allow-Origin", origin) // As the functions and Firestore answer those they know.
+			w.Header().Set("X-Origin-Seen", origin)
+		}
+	}))
+	defer function.Close()
+	g := newTestGateway(t, []string{strings.TrimPrefix(function.URL, "http://")}, function.Config.Handler)
+	own := strings.TrimPrefix(g.URL, "http://")
+	for _, test := range []struct {
+		name, host, origin string
+		ok                 bool
+	}{
+		{"a program", own, "", true},
+		{"our page", own, g.URL, true},
+		{"our page, by the name localhost", "localhost:8081", "http://localhost:8081", true},
+		{"our page, on a phone", "192.168.1.7:8081", "http://192.168.1.7:8081", true},
+		{"our page, over IPv6", "[fd00::7]:8081", "http://[fd00::7]:8081", true},
+		{"our page, by a name that was allowed", "counters.test:8081", "http://counters.test:8081", true},
+		{"our page, forwarded", "x-8081.forwarded.test", "https://x-8081.forwarded.test", true},
+		{"our page, forwarded with another host", "localhost:8081", "https://x-8081.forwarded.test", true},
+		{"a frontend of this machine", own, "http://localhost:5173", true},
+		{"a frontend of this machine, by address", own, "http://[::1]:5173", true},
+		{"a frontend of this machine, by subdomain", own, "http://app.localhost:3000", true},
+		{"what ALLOWED_ORIGINS has", own, "https://shop.test", true},
+		{"another site", own, "https://evil.test", false},
+		{"another site with a familiar name", own, "https://localhost.evil.test", false},
+		{"another port of what ALLOWED_ORIGINS has", own, "https://shop.test:8443", false},
+		{"another machine", own, "http://192.168.1.8", false},
+		{"a file", own, "null", false},
+		{"a name that leads here", "evil.test:8081", "http://evil.test:8081", false},
+		{"a name that leads here, without an Origin", "evil.test", "", false},
+		{"a name that looks forwarded", "forwarded.test.evil.test", "", false},
+	} {
+		for _, target := range []string{"POST /increment/x", "POST /reconcile", "POST /v1/projects/p/databases/d/documents:commit", "GET /", "GET /-/ready"} {
+			method, path, _ := strings.Cut(target, " ")
+			r := httptest.NewRequest(method, path, nil)
+			r.Host = test.host
+			if test.origin != "" {
+				r.Header.Set("Origin", test.origin)
+			}
+			before := reached.Load()
+			w := httptest.NewRecorder()
+			g.Config.Handler.ServeHTTP(w, r)
+			if refused := w.Code == http.StatusForbidden; refused == test.ok {
+				t.Errorf("%s, %s: %d", test.name, target, w.Code)
+			}
+			if !test.ok && reached.Load() != before {
+				t.Errorf("%s, %s: refused, and yet passed on", test.name, target)
+			}
+			if seen := w.Header().Get("X-Origin-Seen"); test.ok && test.origin != "" && strings.HasPrefix(path, "/increment") {
+				if seen != "http://127.0.0.1:8081" || w.Header().Get("Access-Control-Allow-Origin") != test.origin {
+					t.Errorf("%s: the function sees origin %q, and the page is told that %q is allowed", test.name, seen, w.Header().Get("Access-Control-Allow-Origin"))
+				}
+			}
+		}
+	}
+}
+
+// A body that can't be read is the client's fault: neither an outage of the function nor doubt.
+func TestBrokenChunksAreTheClientsFault(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 1, "Echo")
+	g := newTestGateway(t, f.of("Echo"), nil)
+	for _, body := range []string{"zz\r\nbody\r\n0\r\n\r\n", "4\r\nbody0\r\n\r\n", "4\r\nbody\r\n-1\r\n\r\n"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST /increment/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"+body); err != nil {
+			t.Fatal(err)
+		}
+		answer, text := receive(t, conn)
+		wantProblem(t, answer, text, http.StatusBadRequest)
 	}
 }
 

@@ -1,12 +1,15 @@
 package dev
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"syscall"
 )
+
+const loopback = "127.0.0.1"
 
 // ports are the ports of everything whose port can be chosen.
 type ports struct {
@@ -18,28 +21,50 @@ func listen(c Config, embedded bool) (p ports, err error) {
 	for _, o := range []struct {
 		listener *net.Listener
 		flag     string
+		host     string
 		port     int
 		needed   bool
 	}{
-		{&p.firestore, "firestore-port", c.FirestorePort, embedded},
-		{&p.gateway, "port", c.Port, true},
-		{&p.functions, "functions-port", c.FunctionsPort, !embedded},
+		{&p.firestore, "firestore-port", loopback, c.FirestorePort, embedded},
+		{&p.gateway, "port", cmp.Or(c.Host, loopback), c.Port, true},
+		{&p.functions, "functions-port", loopback, c.FunctionsPort, !embedded},
 	} {
 		if !o.needed {
 			continue
 		}
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port))
+		addr := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			p.close()
 			if errors.Is(err, syscall.EADDRINUSE) {
 				return ports{}, &PortError{Flag: o.flag, Addr: addr, Err: err}
 			}
+			if o.host != loopback {
+				return ports{}, fmt.Errorf("--host %s: %w", o.host, err)
+			}
 			return ports{}, fmt.Errorf("--%s: %w", o.flag, err)
 		}
 		*o.listener = l
 	}
 	return p, nil
+}
+
+// urls are the URLs at which a browser gets to the gateway: of this machine first, and then of its addresses in its
+// networks when it listens at all of them.
+func (p ports) urls() []string {
+	at := p.gateway.Addr().(*net.TCPAddr)
+	if !at.IP.IsUnspecified() {
+		return []string{"http://" + at.String()}
+	}
+	port := strconv.Itoa(at.Port)
+	urls := []string{"http://" + net.JoinHostPort(loopback, port)}
+	addrs, _ := net.InterfaceAddrs() // Without them, people know their addresses themselves.
+	for _, addr := range addrs {
+		if n, ok := addr.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && (n.IP.To4() != nil || at.IP.To4() == nil) {
+			urls = append(urls, "http://"+net.JoinHostPort(n.IP.String(), port))
+		}
+	}
+	return urls
 }
 
 func (p ports) close() {

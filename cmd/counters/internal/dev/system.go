@@ -35,6 +35,7 @@ type System struct {
 	Firestore string   // host:port of Firestore, for FIRESTORE_EMULATOR_HOST.
 	Embedded  bool     // Whether that is the embedded one.
 	Gateway   string   // URL of the gateway, without a slash at its end.
+	Elsewhere []string // Its URLs for other machines, where [Config].Host lets them in.
 	Project   string   // Project of the counters.
 	Notes     []string // What is not as in production, a sentence or two each.
 
@@ -47,6 +48,7 @@ type System struct {
 	supervisor *supervisor
 	increment  *backends
 	reconcile  *backends
+	firestore  *backends
 
 	close   sync.Once
 	closers []func() // In the order in which things were started.
@@ -75,9 +77,20 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		failed:    make(chan error, 1),
 		increment: newBackends(),
 		reconcile: newBackends(),
+		firestore: newBackends(),
 	}
 	if s.Project == "" {
 		s.Project = DefaultProject
+	}
+	if stale := s.Firestore; stale != "" {
+		there, err := answers(ctx, stale)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			s.Firestore = ""
+			s.Notes = append(s.Notes, "Nothing answers at FIRESTORE_EMULATOR_HOST="+stale+", so this is the embedded Firestore.")
+		}
 	}
 	s.Embedded = s.Firestore == ""
 	if !s.Embedded && c.Faults.commits() != (emulator.Faults{Seed: c.Faults.Seed}) {
@@ -95,16 +108,16 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		return nil, err
 	}
 	s.onClose(ports.close)
-	s.Gateway = "http://" + ports.gateway.Addr().String()
+	urls := ports.urls()
+	s.Gateway, s.Elsewhere = urls[0], urls[1:]
 
 	if err := s.startEvents(c.Faults.events()); err != nil {
 		return nil, err
 	}
 	if s.Embedded {
 		s.startFirestore(ports.firestore, c.Faults.commits())
-	} else if err := reachable(ctx, s.Firestore); err != nil {
-		return nil, err
 	}
+	s.firestore.set([]string{s.Firestore})
 	if err := s.startFunctions(ctx, c, output); err != nil {
 		return nil, err
 	}
@@ -113,7 +126,11 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 			return nil, err
 		}
 	}
-	s.serve(ports.gateway, newGateway(s.increment, s.reconcile, c.Page, s.supervisor.ready, c.Logger))
+	s.serve(ports.gateway, newGateway(gatewayConfig{
+		access:    access{hosts: append([]string{c.Host}, c.AllowHosts...), origins: settings.AllowedOrigins},
+		increment: s.increment, reconcile: s.reconcile, firestore: s.firestore,
+		page: c.Page, ready: s.supervisor.ready, origin: s.Gateway, logger: c.Logger,
+	}))
 	s.supervisor.setKill(c.Faults.KillEvery, c.Faults.Seed)
 	return s, nil
 }
@@ -217,7 +234,12 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 	if lookup(environ, "AUTO_CREATE") == "" {
 		environ = append(environ, "AUTO_CREATE=true")
 	}
-	environ = append(environ, "FIRESTORE_EMULATOR_HOST="+s.Firestore, "GOOGLE_CLOUD_PROJECT="+s.Project)
+	// The gateway lets every page of this machine call, and has them all come from one origin.
+	origins := s.settings.AllowedOrigins
+	if !slices.Contains(origins, "*") {
+		origins = append(slices.Clone(origins), s.Gateway)
+	}
+	environ = append(environ, "ALLOWED_ORIGINS="+strings.Join(origins, ","), "FIRESTORE_EMULATOR_HOST="+s.Firestore, "GOOGLE_CLOUD_PROJECT="+s.Project)
 	s.supervisor = &supervisor{
 		program:   program,
 		functions: []string{incrementFunction, rollupFunction, reconcileFunction},
@@ -274,5 +296,6 @@ func (s *System) serve(l net.Listener, h http.Handler) {
 		serving.Wait()
 		s.increment.transport.CloseIdleConnections()
 		s.reconcile.transport.CloseIdleConnections()
+		s.firestore.transport.CloseIdleConnections()
 	})
 }
