@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // Where the keys are that sign tokens.
@@ -61,7 +63,7 @@ func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 }
 
 // tokensFor are the tokens that the settings ask for, nil for none.
-func tokensFor(ctx context.Context, s Settings, project string) *tokens {
+func tokensFor(ctx context.Context, s settings.Settings, project string) *tokens {
 	switch s.Auth {
 	case "firebase":
 		return firebaseTokens(project, remoteKeys(ctx, firebaseKeys, keysTimeout))

@@ -24,6 +24,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/emulatortest"
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -130,9 +131,9 @@ type guarded struct {
 	fs *firestore.Client
 }
 
-func startGuarded(t *testing.T, tokens *tokens, change func(*Settings)) *guarded {
+func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
 	t.Helper()
-	s, err := ParseSettings([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true"})
+	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestTokens(t *testing.T) {
 	}
 	t.Run("no public reads", func(t *testing.T) {
 		t.Parallel()
-		g := startGuarded(t, firebaseTokens("p", good.keys()), func(s *Settings) { s.PublicReads = false })
+		g := startGuarded(t, firebaseTokens("p", good.keys()), func(s *settings.Settings) { s.PublicReads = false })
 		if resp := g.do(t, "GET", "/a"); resp.StatusCode != 401 {
 			t.Errorf("GET without a token: %d, want 401", resp.StatusCode)
 		}
@@ -294,8 +295,8 @@ func TestKeysThatDoNotCome(t *testing.T) {
 func TestCORS(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "https://ours.example", "https://theirs.example"
-	g := startGuarded(t, nil, func(s *Settings) { s.AllowedOrigins = []string{ours} })
-	anyone := startGuarded(t, nil, func(s *Settings) { s.AllowedOrigins = []string{"*"} })
+	g := startGuarded(t, nil, func(s *settings.Settings) { s.AllowedOrigins = []string{ours} })
+	anyone := startGuarded(t, nil, func(s *settings.Settings) { s.AllowedOrigins = []string{"*"} })
 	nobody := startGuarded(t, nil, nil)
 	for _, c := range []struct {
 		name           string
@@ -343,7 +344,7 @@ func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	// One, and then none for a long time.
-	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *Settings) { s.RateLimit = 0.001 })
+	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) { s.RateLimit = 0.001 })
 	token := func(user string) string {
 		return "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", user))
 	}

@@ -7,10 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
 
-func buildIncrement(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, drain, error) {
+func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := shards.Open(ctx, shardsConfig(s, log))
 	if err != nil {
 		return nil, nil, err
@@ -19,7 +20,7 @@ func buildIncrement(ctx context.Context, s Settings, log *slog.Logger) (http.Han
 	return handler, nil, nil
 }
 
-func shardsConfig(s Settings, log *slog.Logger) shards.Config {
+func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
 		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
@@ -37,7 +38,7 @@ func shardsConfig(s Settings, log *slog.Logger) shards.Config {
 //
 // An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and counts once. With
 // tokens, callers need one.
-func newIncrementHandler(client *shards.Client, s Settings, t *tokens, log *slog.Logger) http.Handler {
+func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	var h http.Handler = &incrementHandler{client: client, most: s.MaxIncrement, timeout: s.RequestTimeout, log: log}
 	h = limitRate(s.RateLimit, h)
 	if t != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/emulatortest"
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -32,7 +33,7 @@ func BenchmarkIncrement(b *testing.B) {
 	const callers, perRound, rounds = 300, 10_000, 3
 	firestore := emulatortest.Start(b, emulator.Options{})
 	log := slog.New(slog.DiscardHandler)
-	s, err := ParseSettings([]string{"GOOGLE_CLOUD_PROJECT=p"})
+	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p"})
 	if err != nil {
 		b.Fatal(err)
 	}

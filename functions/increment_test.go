@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // create makes a counter as a public snippet does.
@@ -329,13 +330,13 @@ func TestBadSettings(t *testing.T) {
 		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
 		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
 	} {
-		_, err := ParseSettings([]string{"AUTH=appcheck", "PROJECT_NUMBER=1", bad})
+		_, err := settings.Parse([]string{"AUTH=appcheck", "PROJECT_NUMBER=1", bad})
 		name, value, _ := strings.Cut(bad, "=")
 		if err == nil || !strings.Contains(err.Error(), name+"=") || !strings.Contains(err.Error(), value) || !strings.Contains(err.Error(), ": want ") {
 			t.Errorf("%s: %v; want an error that names the variable, its value and what is allowed", bad, err)
 		}
 	}
-	if s, err := ParseSettings([]string{"COLLECTION=_likes", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
+	if s, err := settings.Parse([]string{"COLLECTION=_likes", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
 		t.Errorf("%+v: %v", s, err)
 	}
 }

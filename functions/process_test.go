@@ -25,6 +25,7 @@ const serveAt = "COUNTERS_TEST_SERVE_AT"
 
 func TestMain(m *testing.M) {
 	if port := os.Getenv(serveAt); port != "" {
+		Register()
 		if err := funcframework.StartHostPort("127.0.0.1", port); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -16,7 +17,7 @@ import (
 // maxReconcileBody bounds the body of a call to Reconcile.
 const maxReconcileBody = 64 << 10
 
-func buildReconcile(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, drain, error) {
+func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollup.Config{
 		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField, Logger: log,
 	})

@@ -12,16 +12,21 @@ import (
 	"time"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
-func init() {
+// Register makes the functions of this package known to the functions framework: Increment, Rollup and Reconcile. It is
+// called once, by whoever serves. When the environment is bad for the function that FUNCTION_TARGET names, it ends the
+// process with a message for whoever deployed it.
+func Register() {
 	register("Increment", buildIncrement)
 	register("Rollup", buildRollup)
 	register("Reconcile", buildReconcile)
 }
 
 // builder opens what a function needs, and returns its handler.
-type builder func(context.Context, Settings, *slog.Logger) (http.Handler, drain, error)
+type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)
 
 // drain answers at once the requests that a function holds back, when the process is to end. It is nil where none are:
 // requests that are under way are waited for in any case. Connections are left to the end of the process, for one of them
@@ -36,7 +41,7 @@ const grace = 9 * time.Second
 func register(name string, build builder) {
 	f := &function{build: build}
 	if os.Getenv("FUNCTION_TARGET") == name {
-		if _, err := ParseSettings(os.Environ()); err != nil {
+		if _, err := settings.Parse(os.Environ()); err != nil {
 			fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
 			os.Exit(1)
 		}
@@ -72,7 +77,7 @@ func (f *function) ready() (http.Handler, error) {
 	if f.handler != nil {
 		return f.handler, nil
 	}
-	settings, err := ParseSettings(os.Environ())
+	settings, err := settings.Parse(os.Environ())
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -21,7 +22,7 @@ const maxEvent = 4 << 20
 // authentication context.
 const eventTypes = "google.cloud.firestore.document.v1."
 
-func buildRollup(ctx context.Context, s Settings, log *slog.Logger) (http.Handler, drain, error) {
+func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollup.Config{
 		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
 		Ledgers: s.RollupLedgers, Logger: log,

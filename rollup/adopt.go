@@ -3,12 +3,13 @@ package rollup
 import (
 	"context"
 	"crypto/rand"
+	"path"
 	"strconv"
 
-	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // mostShards is the largest number of shards of a counter. A shard with a larger number has it from somebody else's idea
@@ -22,79 +23,69 @@ const mostShards = 1000
 // The shards are read inside of the transaction that creates the ledger. Otherwise a shard written in between would be
 // newer than its entry and older than the ledger, and its event might come before either.
 func (c *Client) adopt(ctx context.Context, counter string) (bool, error) {
-	for attempt := 0; ; attempt++ {
+	for {
+		// A new ledger takes another commit than the deletion of an earlier counter's, because its create time is to be
+		// younger than whatever happened to the earlier counter.
 		adopted, stale, err := c.tryAdopt(ctx, counter)
-		if err == nil && stale {
-			continue
-		}
-		// Adopting twice is harmless: the second time the ledger is there.
-		if err == nil || conn.KindOf(err) == conn.Permanent || attempt == attempts {
+		if err != nil || !stale {
 			return adopted, err
-		}
-		if err := pause(ctx, attempt); err != nil {
-			return false, err
 		}
 	}
 }
 
-// tryAdopt adopts, or reports as stale that it has deleted an earlier counter's ledger: a new one takes another commit,
-// because its create time is to be younger than whatever happened to the earlier counter.
+// tryAdopt adopts, or reports as stale that it has deleted an earlier counter's ledger.
 func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale bool, err error) {
-	// Not Client.Doc: an id may hold anything but a slash, and so may the collection's name.
-	ref := c.db.Collection(c.layout.Collection).Doc(counter)
-	ledger := ref.Collection(schema.Rollup).Doc(schema.Ledger)
-	var replaced *int64
-	var l *schema.LedgerDoc
-	err = c.db.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
-		adopted, stale, replaced, l = false, false, nil, nil // the function may run again
-		docs, err := tx.GetAll([]*firestore.DocumentRef{ledger, ref})
+	var l *ledger.Ledger
+	err = c.db.Transact(ctx, func(tx *store.Tx) error {
+		adopted, stale, l = false, false, nil // this may run again, and does no harm: the second time the ledger is there
+		docs, _, err := tx.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 		if err != nil {
 			return err
 		}
-		was := docs[1].Data()
-		if docs[0].Exists() {
-			id, _ := docs[0].Data()[schema.LedgerDocID].(string)
-			named, _ := was[schema.LedgerID].(string) // see LedgerDoc.Of
-			if adopted = id == named || !docs[1].Exists(); adopted {
+		was := docs[1].GetFields()
+		if docs[0] != nil {
+			// See Ledger.Of; a damaged one is looked at by whoever adopts.
+			if adopted = docs[0].GetFields()[ledger.FieldID].GetStringValue() == was[store.LedgerID].GetStringValue() || docs[1] == nil; adopted {
 				return nil // somebody was faster
 			}
 			stale = true
-			return tx.Delete(ledger)
-		}
-		if deleting, _ := was[schema.Deleting].(bool); deleting {
+			tx.Write(store.Delete(c.db.LedgerOf(counter)))
 			return nil
 		}
-		shards, err := tx.Documents(ref.Collection(schema.Shards)).GetAll()
+		if was[store.Deleting].GetBooleanValue() {
+			return nil
+		}
+		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
 		if err != nil {
 			return err
 		}
-		if len(shards) == 0 && !docs[1].Exists() {
+		if len(shards) == 0 && docs[1] == nil {
 			return nil
 		}
-		l = &schema.LedgerDoc{ID: rand.Text(), Shards: make(map[string]schema.Entry, len(shards))}
+		l = &ledger.Ledger{ID: rand.Text(), Shards: make(map[string]ledger.Entry, len(shards))}
 		numbered := 0
 		for _, s := range shards {
-			if n, err := strconv.Atoi(s.Ref.ID); err == nil && n >= numbered && n < mostShards {
+			if n, err := strconv.Atoi(path.Base(s.GetName())); err == nil && n >= numbered && n < mostShards {
 				numbered = n + 1
 			}
 			if state, ok := c.state(counter, s); ok {
-				l.Shards[state.Shard] = schema.Entry{Count: state.Count, AsOf: state.AsOf}
+				l.Shards[state.Shard] = ledger.Entry{Count: state.Count, AsOf: state.AsOf}
 			}
 		}
 		sum := l.Sum()
-		if total, ok := was[schema.Total].(int64); ok && total != sum {
-			replaced = &total
-			l.Replaced = replaced
+		if total, ok := store.Integer(was[store.Total]); ok && was[store.Total] != nil && total != sum {
+			l.Replaced = &total
 		}
-		fields := map[string]any{schema.LedgerID: l.ID, schema.Total: sum, schema.UpdatedAt: firestore.ServerTimestamp}
-		if was[schema.NumShards] == nil && was[schema.NumShardsLegacy] == nil && numbered > 0 {
-			fields[schema.NumShards] = numbered
+		fields := map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID), store.Total: store.Int(sum)}
+		mask := []string{store.LedgerID, store.Total}
+		if was[store.NumShards] == nil && was[store.NumShardsLegacy] == nil && numbered > 0 {
+			fields[store.NumShards] = store.Int(int64(numbered))
+			mask = append(mask, store.NumShards)
 		}
-		if err := tx.Create(ledger, l.Data()); err != nil {
-			return err
-		}
+		tx.Write(store.Create(c.db.LedgerOf(counter), l.Fields()),
+			store.Update(c.db.Counter(counter), nil, fields, mask, store.ServerTime(store.UpdatedAt)))
 		adopted = true
-		return tx.Set(ref, fields, firestore.MergeAll)
+		return nil
 	})
 	if err != nil {
 		return false, false, err
@@ -104,8 +95,8 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 	}
 	if l != nil && adopted {
 		log := c.log.With("counter", counter, "shards", len(l.Shards), "total", l.Sum())
-		if replaced != nil {
-			log = log.With("replaced_total", *replaced)
+		if l.Replaced != nil {
+			log = log.With("replaced_total", *l.Replaced)
 		}
 		log.InfoContext(ctx, "adopted")
 	}
@@ -114,14 +105,12 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 
 // state is what a shard's document holds. It reports false, and logs it, where the count is not an integer: such a shard
 // keeps what the ledger has for it, until somebody mends it.
-func (c *Client) state(counter string, doc *firestore.DocumentSnapshot) (State, bool) {
-	s := State{Shard: doc.Ref.ID, AsOf: doc.UpdateTime}
-	value, ok := doc.Data()[c.layout.CountField]
-	if !ok {
-		return s, true
-	}
-	if s.Count, ok = value.(int64); !ok {
-		c.log.Error("shard's count is not an integer", "counter", counter, "shard", s.Shard, "value", value)
+func (c *Client) state(counter string, doc *firestorepb.Document) (State, bool) {
+	s := State{Shard: path.Base(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime()}
+	value := doc.GetFields()[c.db.CountField]
+	var ok bool
+	if s.Count, ok = store.Integer(value); !ok {
+		c.log.Error("shard's count is not an integer", "counter", counter, "shard", s.Shard, "value", value.String())
 	}
 	return s, ok
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // ErrContention says that a counter's documents are wanted by too many, and nothing was applied. It may be tried again
@@ -39,7 +39,7 @@ type Applied struct {
 // ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is used: a concurrent call
 // for the same counter reads its own.
 type ledgerCopy struct {
-	*schema.LedgerDoc
+	*ledger.Ledger
 	// shared: others wrote it between this client's last two flushes, so that a commit on this copy's condition would
 	// likely fail, and load the documents for nothing. The ledger is read first then.
 	shared bool
@@ -60,6 +60,7 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 	var a Applied
 	var err error
 	known := c.take(counter)
+	pause := store.Pauses()
 	last := known // as of this client's last flush
 	for attempt := range attempts {
 		if known == nil || known.shared || attempt > 0 {
@@ -75,13 +76,13 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 			}
 			known.shared = a.Others > 0
 		}
-		changed, delta := merge(known.LedgerDoc, known.Created, states)
+		changed, delta := known.Merge(known.Created, states)
 		if len(changed) == 0 {
 			c.put(counter, known)
 			return a, nil
 		}
 		var resp *firestorepb.CommitResponse
-		resp, err = c.db.Commit(ctx, c.writes(counter, known.LedgerDoc, changed, delta))
+		resp, err = c.db.Commit(ctx, c.writes(counter, known.Ledger, changed, delta))
 		if err == nil {
 			maps.Copy(known.Shards, changed)
 			known.Flushes++
@@ -96,15 +97,15 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 			_, err = c.read(ctx, counter)
 			return a, err
 		}
-		switch conn.KindOf(err) {
-		case conn.Conflict:
+		switch store.KindOf(err) {
+		case store.Conflict:
 			// Somebody else's commit came first, or the counter is gone: the read will tell.
-		case conn.Doubtful:
+		case store.Doubtful:
 			// Applied or not: the ledger knows.
-			if err := pause(ctx, attempt); err != nil {
+			if err := gax.Sleep(ctx, pause.Pause()); err != nil {
 				return a, err
 			}
-		case conn.Contention:
+		case store.Contention:
 			return a, fmt.Errorf("%w: %w", ErrContention, err)
 		default:
 			return a, err
@@ -114,18 +115,18 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 }
 
 // writes is one flush: what changed in the ledger, if it is still the version that was read, and the total.
-func (c *Client) writes(counter string, l *schema.LedgerDoc, changed map[string]schema.Entry, delta int64) []*firestorepb.Write {
-	fields, mask := schema.EntryFields(changed)
-	fields[schema.LedgerFlushes] = schema.Int(l.Flushes + 1)
-	mask = append(mask, schema.LedgerFlushes)
+func (c *Client) writes(counter string, l *ledger.Ledger, changed map[string]ledger.Entry, delta int64) []*firestorepb.Write {
+	fields, mask := ledger.EntryFields(changed)
+	fields[ledger.FieldFlushes] = store.Int(l.Flushes + 1)
+	mask = append(mask, ledger.FieldFlushes)
 	return []*firestorepb.Write{
-		schema.Update(c.layout.LedgerOf(counter), schema.UpdatedAtTime(l.Updated), fields, mask),
-		schema.Update(c.layout.Counter(counter), schema.Exists(true), nil, nil,
-			schema.Increment(schema.Total, delta), schema.ServerTime(schema.UpdatedAt)),
+		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
+		store.Update(c.db.Counter(counter), store.Exists(true), nil, nil,
+			store.Increment(store.Total, delta), store.ServerTime(store.UpdatedAt)),
 	}
 }
 
-func oldest(changed map[string]schema.Entry) time.Time {
+func oldest(changed map[string]ledger.Entry) time.Time {
 	var t time.Time
 	for _, e := range changed {
 		if e.Count != 0 && (t.IsZero() || e.AsOf.Before(t)) {
@@ -138,7 +139,7 @@ func oldest(changed map[string]schema.Entry) time.Time {
 // read reads a counter's ledger, and adopts a counter that has none. It returns nil when there is no counter.
 func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) {
 	for {
-		docs, _, err := c.db.Get(ctx, c.layout.LedgerOf(counter), c.layout.Counter(counter))
+		docs, _, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 		if err != nil {
 			return nil, fmt.Errorf("read ledger: %w", err)
 		}
@@ -146,18 +147,18 @@ func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) 
 			return nil, nil // deleted by hand, which leaves the ledger behind
 		}
 		if docs[0] != nil {
-			l, err := schema.DecodeLedger(docs[0])
+			l, err := ledger.Decode(docs[0])
 			if err != nil {
 				return nil, err
 			}
 			if l.Of(docs[1]) {
-				return &ledgerCopy{LedgerDoc: l}, nil
+				return &ledgerCopy{Ledger: l}, nil
 			}
 		}
 		if docs[1] == nil {
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a transaction, which would have
 			// to wait for whoever holds locks there: a process that was killed, for up to a minute.
-			shards, err := c.shards(counter).Limit(1).Documents(ctx).GetAll()
+			shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), Limit: 1})
 			if err != nil {
 				return nil, fmt.Errorf("look for shards: %w", err)
 			}
@@ -184,6 +185,3 @@ func (c *Client) take(counter string) *ledgerCopy {
 }
 
 func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }
-
-// jitter is between half of d and d, so that those who wait at the same time don't come back at the same time.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

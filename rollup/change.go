@@ -1,6 +1,10 @@
 package rollup
 
-import "time"
+import (
+	"time"
+
+	"github.com/firestore-counters/counters/internal/ledger"
+)
 
 // Change is one change of a shard's document, as an event tells it.
 type Change struct {
@@ -33,11 +37,7 @@ func (c Change) Delta() int64 {
 }
 
 // State is what a shard held as of a time. Of two states of one shard the one with the later time counts.
-type State struct {
-	Shard string
-	Count int64
-	AsOf  time.Time
-}
+type State = ledger.State
 
 // State is what the shard holds after the change.
 //

@@ -23,7 +23,7 @@ func BenchmarkCoalesce(b *testing.B) {
 			now, queued := after(0), 0
 			b.ReportAllocs()
 			for b.Loop() {
-				if !c.add(now, ids[queued%counters], State{shards[queued%100], 1, now}, queued) {
+				if !c.add(now, ids[queued%counters], State{Shard: shards[queued%100], Count: 1, AsOf: now}, queued) {
 					b.Fatal("an event was refused")
 				}
 				if queued++; queued < events {

@@ -41,7 +41,7 @@ func mustNotNext(t *testing.T, c *coalescer[int], now time.Time) {
 func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	c.add(after(0), "a", State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
 	b := mustNext(t, c, after(0), 1)
 	c.done(after(0), b, committed, 0)
 	// It stays quiet for an interval, and is forgotten.
@@ -49,18 +49,18 @@ func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	if len(c.backlogs) != 0 {
 		t.Errorf("%d counters remembered, want 0", len(c.backlogs))
 	}
-	c.add(after(3*time.Second), "a", State{"0", 2, at(2)}, 2)
+	c.add(after(3*time.Second), "a", State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
 	mustNext(t, c, after(3*time.Second), 1)
 }
 
 func TestCoalescerHotCounterWaitsForItsInterval(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	c.add(after(0), "a", State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
 	b := mustNext(t, c, after(0), 1)
 	// What comes while a flush is in flight waits for the next one, also past the interval.
-	c.add(after(time.Millisecond), "a", State{"0", 2, at(2)}, 2)
-	c.add(after(2*time.Millisecond), "a", State{"0", 3, at(3)}, 3)
+	c.add(after(time.Millisecond), "a", State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
+	c.add(after(2*time.Millisecond), "a", State{Shard: "0", Count: 3, AsOf: at(3)}, 3)
 	mustNotNext(t, c, after(1500*time.Millisecond))
 	c.done(b.started, b, committed, 0)
 	b = mustNext(t, c, after(1500*time.Millisecond), 2)
@@ -68,7 +68,7 @@ func TestCoalescerHotCounterWaitsForItsInterval(t *testing.T) {
 		t.Errorf("states %v, want the newest one of the shard", b.states)
 	}
 	c.done(b.started, b, committed, 0)
-	c.add(after(1600*time.Millisecond), "a", State{"0", 4, at(4)}, 4)
+	c.add(after(1600*time.Millisecond), "a", State{Shard: "0", Count: 4, AsOf: at(4)}, 4)
 	mustNotNext(t, c, after(2499*time.Millisecond))
 	if due, ok := c.wake(); !ok || !due.Equal(after(2500*time.Millisecond)) {
 		t.Errorf("wake = %v, %v, want an interval after the start of the last flush", due, ok)
@@ -97,7 +97,7 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 		{failed, 0, time.Second + took}, {failed, 0, time.Second + took}, {committed, 0, 2 * time.Second}, {committed, 0, time.Second},
 		{hopeless, 0, time.Second + took}, {committed, 0, time.Second},
 	} {
-		c.add(now, "a", State{"0", int64(i), at(i)}, i)
+		c.add(now, "a", State{Shard: "0", Count: int64(i), AsOf: at(i)}, i)
 		b, ok := c.next(now)
 		if !ok {
 			t.Fatalf("step %d: nothing to flush at the due time", i)
@@ -114,19 +114,19 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 func TestCoalescerUnchangedTakesNoInterval(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	c.add(after(0), "a", State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
 	c.done(after(0), mustNext(t, c, after(0), 1), unchanged, 0)
-	c.add(after(1), "a", State{"0", 2, at(2)}, 2)
+	c.add(after(1), "a", State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
 	mustNext(t, c, after(1), 1)
 }
 
 func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", State{"0", 5, at(5)}, 1)
-	c.add(after(0), "a", State{"1", 1, at(1)}, 2)
+	c.add(after(0), "a", State{Shard: "0", Count: 5, AsOf: at(5)}, 1)
+	c.add(after(0), "a", State{Shard: "1", Count: 1, AsOf: at(1)}, 2)
 	b := mustNext(t, c, after(0), 2)
-	c.add(after(0), "a", State{"0", 4, at(4)}, 3) // older than the one in flight
+	c.add(after(0), "a", State{Shard: "0", Count: 4, AsOf: at(4)}, 3) // older than the one in flight
 	if told := c.done(b.started, b, failed, 0); len(told) != 0 {
 		t.Errorf("told %v of the first failure", told)
 	}
@@ -150,11 +150,11 @@ func TestCoalescerBounds(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(3, 2)
 	for i, counter := range []string{"a", "b", "c"} {
-		if !c.add(after(0), counter, State{"0", 1, at(1)}, i) {
+		if !c.add(after(0), counter, State{Shard: "0", Count: 1, AsOf: at(1)}, i) {
 			t.Fatalf("add %d refused", i)
 		}
 	}
-	if c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
+	if c.add(after(0), "d", State{Shard: "0", Count: 1, AsOf: at(1)}, 4) {
 		t.Error("a fourth was taken, want at most three")
 	}
 	first := mustNext(t, c, after(0), 1)
@@ -163,12 +163,12 @@ func TestCoalescerBounds(t *testing.T) {
 	if _, ok := c.wake(); ok {
 		t.Error("to be woken while nothing can start")
 	}
-	if c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
+	if c.add(after(0), "d", State{Shard: "0", Count: 1, AsOf: at(1)}, 4) {
 		t.Error("those in flight don't count as waiting")
 	}
 	c.done(after(0), first, committed, 0)
 	mustNext(t, c, after(0), 1)
-	if !c.add(after(0), "d", State{"0", 1, at(1)}, 4) {
+	if !c.add(after(0), "d", State{Shard: "0", Count: 1, AsOf: at(1)}, 4) {
 		t.Error("no room after one was told")
 	}
 }
@@ -176,9 +176,9 @@ func TestCoalescerBounds(t *testing.T) {
 func TestCoalescerDrains(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", State{"0", 1, at(1)}, 1)
+	c.add(after(0), "a", State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
 	c.done(after(0), mustNext(t, c, after(0), 1), committed, 0)
-	c.add(after(1), "a", State{"0", 2, at(2)}, 2)
+	c.add(after(1), "a", State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
 	mustNotNext(t, c, after(1))
 	c.drain()
 	mustNext(t, c, after(1), 1)
@@ -237,7 +237,7 @@ func TestCoalescerProperties(t *testing.T) {
 			"add": func(t *rapid.T) {
 				counter, shard := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "counter"), fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "shard"))
 				asOf := at(rapid.IntRange(1, 100).Draw(t, "asOf"))
-				if c.add(now, counter, State{shard, 1, asOf}, added) {
+				if c.add(now, counter, State{Shard: shard, Count: 1, AsOf: asOf}, added) {
 					waitsFor[added], since[added] = counter+shard, asOf
 					added++
 				}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // ErrPoison says that an event can never be counted, so that delivering it again helps nobody: it is to be logged and
@@ -52,7 +52,7 @@ func Decode(contentType string, data []byte, countField string) (Change, error) 
 	if before != nil && after != nil && before.GetName() != name {
 		return Change{}, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), name)
 	}
-	shard, ok := schema.ParseShardName(name)
+	shard, ok := store.ParseShardName(name)
 	if !ok {
 		return Change{}, fmt.Errorf("%w: document %q is not a shard", ErrPoison, name)
 	}

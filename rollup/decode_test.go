@@ -44,17 +44,17 @@ func TestDecode(t *testing.T) {
 		state      State
 	}{
 		{"created", shardDoc(shardName, at(10), integer(5)), nil,
-			change(nil, &Version{5, at(10)}), 5, State{"7", 5, at(10)}},
+			change(nil, &Version{5, at(10)}), 5, State{Shard: "7", Count: 5, AsOf: at(10)}},
 		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{5, at(10)}, &Version{3, at(20)}), -2, State{"7", 3, at(20)}},
+			change(&Version{5, at(10)}, &Version{3, at(20)}), -2, State{Shard: "7", Count: 3, AsOf: at(20)}},
 		{"deleted", nil, shardDoc(shardName, at(20), integer(3)),
-			change(&Version{3, at(20)}, nil), -3, State{"7", 0, at(21)}},
+			change(&Version{3, at(20)}, nil), -3, State{Shard: "7", Count: 0, AsOf: at(21)}},
 		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{5, at(10)}, &Version{0, at(20)}), -5, State{"7", 0, at(20)}},
+			change(&Version{5, at(10)}, &Version{0, at(20)}), -5, State{Shard: "7", Count: 0, AsOf: at(20)}},
 		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")),
-			change(&Version{0, at(10)}, &Version{3, at(20)}), 3, State{"7", 3, at(20)}},
+			change(&Version{0, at(10)}, &Version{3, at(20)}), 3, State{Shard: "7", Count: 3, AsOf: at(20)}},
 		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")),
-			change(&Version{0, at(20)}, nil), 0, State{"7", 0, at(21)}},
+			change(&Version{0, at(20)}, nil), 0, State{Shard: "7", Count: 0, AsOf: at(21)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // model is one counter in a Firestore whose clock only moves on commits, with the real merge, coalescer and snapshot
@@ -21,8 +21,8 @@ type model struct {
 	total    int64
 	ledgerID string // that the document names
 	ids      int
-	ledger   *schema.LedgerDoc       // nil: none
-	shards   map[string]schema.Entry // :: shard id → count and update time
+	ledger   *ledger.Ledger          // nil: none
+	shards   map[string]ledger.Entry // :: shard id → count and update time
 
 	deletionTime bool // whether a delete event's old update time is the deletion's own
 	events       []State
@@ -34,7 +34,7 @@ type model struct {
 // instance is one process of the roll-up: its coalescer, its copy of the ledger, and a flush that it prepared.
 type instance struct {
 	pending  coalescer[State]
-	copy     *schema.LedgerDoc
+	copy     *ledger.Ledger
 	inFlight *batch[State]
 }
 
@@ -54,7 +54,7 @@ func (m *model) write(writes map[string]*int64) {
 			}
 			m.send(Change{Shard: id, Before: &Version{old.Count, before}}.State())
 		case count != nil && (!there || old.Count != *count): // a no-op write has no event and no new time
-			m.shards[id] = schema.Entry{Count: *count, AsOf: now}
+			m.shards[id] = ledger.Entry{Count: *count, AsOf: now}
 			m.send(Change{Shard: id, After: &Version{*count, now}}.State())
 		}
 	}
@@ -75,10 +75,10 @@ func (m *model) id() string { m.ids++; return fmt.Sprint(m.ids) }
 func (m *model) own() bool { return m.ledger != nil && m.ledger.ID == m.ledgerID }
 
 // read is what Client.read does: the ledger, after adoption where there is none.
-func (m *model) read() *schema.LedgerDoc {
+func (m *model) read() *ledger.Ledger {
 	if m.exists && !m.own() || m.ledger == nil && len(m.shards) > 0 {
 		now := m.now()
-		m.ledger = &schema.LedgerDoc{ID: m.id(), Shards: maps.Clone(m.shards), Created: now, Updated: now}
+		m.ledger = &ledger.Ledger{ID: m.id(), Shards: maps.Clone(m.shards), Created: now, Updated: now}
 		m.exists, m.ledgerID, m.total = true, m.ledger.ID, m.ledger.Sum()
 	}
 	if m.ledger == nil || !m.exists {
@@ -90,7 +90,7 @@ func (m *model) read() *schema.LedgerDoc {
 }
 
 // commit writes ledger entries and the total if the ledger is still the version of the copy.
-func (m *model) commit(l *schema.LedgerDoc, changed map[string]schema.Entry, total func(int64) int64) bool {
+func (m *model) commit(l *ledger.Ledger, changed map[string]ledger.Entry, total func(int64) int64) bool {
 	if m.ledger == nil || !m.exists || !m.ledger.Updated.Equal(l.Updated) {
 		return false
 	}
@@ -108,7 +108,7 @@ func (m *model) flush(in *instance, states []State) {
 				return
 			}
 		}
-		changed, delta := merge(in.copy, in.copy.Created, states)
+		changed, delta := in.copy.Merge(in.copy.Created, states)
 		if len(changed) == 0 {
 			return
 		}
@@ -134,7 +134,7 @@ func (m *model) applySnapshot(s snapshot) {
 	if l == nil || !had || !s.at.After(l.Created) {
 		return
 	}
-	changed, delta := merge(l, time.Time{}, s.statesFor(l))
+	changed, delta := l.Merge(time.Time{}, s.statesFor(l))
 	m.commit(l, changed, func(int64) int64 { return l.Sum() + delta })
 }
 
@@ -142,12 +142,12 @@ func (m *model) snapshot() snapshot {
 	s := snapshot{at: m.now(), there: map[string]bool{}}
 	for id, e := range m.shards {
 		s.there[id] = true
-		s.states = append(s.states, State{id, e.Count, e.AsOf})
+		s.states = append(s.states, State{Shard: id, Count: e.Count, AsOf: e.AsOf})
 	}
 	return s
 }
 
-func (m *model) pick(ids map[string]schema.Entry) string {
+func (m *model) pick(ids map[string]ledger.Entry) string {
 	if len(ids) == 0 {
 		m.Skip("no shard")
 	}
@@ -186,7 +186,7 @@ func TestModel(t *testing.T) {
 }
 
 func walkModel(t *rapid.T) {
-	m := &model{T: t, shards: map[string]schema.Entry{}}
+	m := &model{T: t, shards: map[string]ledger.Entry{}}
 	m.deletionTime = rapid.Bool().Draw(t, "an old update time is the deletion's own")
 	m.lost = rapid.Bool().Draw(t, "events get lost")
 	clock := time.Unix(0, 0)
@@ -255,7 +255,7 @@ func walkModel(t *rapid.T) {
 			base := rapid.SampledFrom([]int64{0, 0, 100}).Draw(m.T, "base")
 			m.exists, m.total = true, base
 			m.ledgerID = m.id()
-			m.ledger = &schema.LedgerDoc{ID: m.ledgerID, Shards: map[string]schema.Entry{}, Base: base, Created: at(m.clock), Updated: at(m.clock)}
+			m.ledger = &ledger.Ledger{ID: m.ledgerID, Shards: map[string]ledger.Entry{}, Base: base, Created: at(m.clock), Updated: at(m.clock)}
 		},
 		"create by snippet": func(t *rapid.T) {
 			if m.exists { // or over what a deletion by hand has left behind

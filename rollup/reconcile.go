@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Report is what a reconcile found of one counter, and did about it.
@@ -51,11 +52,11 @@ func (c *Client) Reconcile(ctx context.Context, counter string, dryRun bool) (Re
 
 func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Report, error) {
 	r := Report{Counter: counter}
-	docs, readTime, err := c.db.Get(ctx, c.layout.LedgerOf(counter), c.layout.Counter(counter))
+	docs, readTime, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 	if err != nil {
 		return r, err
 	}
-	total := docs[1].GetFields()[schema.Total].GetIntegerValue()
+	total := docs[1].GetFields()[store.Total].GetIntegerValue()
 	r.Before, r.After = total, total
 	if docs[0] == nil {
 		return c.reconcileUnadopted(ctx, r, dryRun)
@@ -64,18 +65,18 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		r.Gone = true // deleted by hand: what is left below it counts for nothing
 		return r, nil
 	}
-	ledger, err := schema.DecodeLedger(docs[0])
+	l, err := ledger.Decode(docs[0])
 	if err != nil {
 		return r, err
 	}
-	if !ledger.Of(docs[1]) {
+	if !l.Of(docs[1]) {
 		return c.reconcileUnadopted(ctx, r, dryRun)
 	}
-	sum, exact, err := c.sum(ctx, counter)
+	value, err := c.db.Sum(ctx, c.db.ShardsOf(counter), c.db.CountField, time.Time{})
 	if err != nil {
 		return r, fmt.Errorf("sum shards: %w", err)
 	}
-	if exact && total == ledger.Base+sum && isInteger(docs[1].GetFields()[schema.Total]) {
+	if sum, exact := value.GetIntegerValue(), isInteger(value); exact && total == l.Base+sum && isInteger(docs[1].GetFields()[store.Total]) {
 		return r, nil
 	}
 	snap, err := c.snapshot(ctx, counter, readTime)
@@ -83,7 +84,8 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		return r, fmt.Errorf("read shards: %w", err)
 	}
 	var doubted Report // what a commit was to do whose answer was lost
-	for attempt := range 2 * attempts {
+	pause := store.Pauses()
+	for range 2 * attempts {
 		r, err = c.applySnapshot(ctx, counter, snap, dryRun)
 		if err == nil {
 			if !r.Repaired() && doubted.Repaired() {
@@ -91,16 +93,16 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 			}
 			return r, nil
 		}
-		if conn.KindOf(err) == conn.Doubtful {
+		if store.KindOf(err) == store.Doubtful {
 			doubted = r
 		}
-		if errors.Is(err, schema.ErrLedger) {
+		if errors.Is(err, ledger.ErrDamaged) {
 			return r, err
 		}
-		switch conn.KindOf(err) {
-		case conn.Conflict: // somebody else's commit came first: again at once
-		case conn.Contention, conn.Doubtful:
-			if err := pause(ctx, attempt); err != nil {
+		switch store.KindOf(err) {
+		case store.Conflict: // somebody else's commit came first: again at once
+		case store.Contention, store.Doubtful:
+			if err := gax.Sleep(ctx, pause.Pause()); err != nil {
 				return r, err
 			}
 		default:
@@ -117,11 +119,11 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 		if err != nil {
 			return r, err
 		}
-		doc, err := c.db.Collection(c.layout.Collection).Doc(r.Counter).Get(ctx)
-		if doc == nil {
+		docs, _, err := c.db.Get(ctx, c.db.Counter(r.Counter))
+		if err != nil {
 			return r, err
 		}
-		r.Adopted = doc.Exists() || len(snap.there) > 0
+		r.Adopted = docs[0] != nil || len(snap.there) > 0
 		r.After = 0
 		for _, s := range snap.states {
 			r.After += s.Count
@@ -131,11 +133,11 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 		if r.Adopted, err = c.adopt(ctx, r.Counter); err != nil {
 			return r, fmt.Errorf("adopt: %w", err)
 		}
-		docs, _, err := c.db.Get(ctx, c.layout.Counter(r.Counter))
+		docs, _, err := c.db.Get(ctx, c.db.Counter(r.Counter))
 		if err != nil {
 			return r, err
 		}
-		r.After = docs[0].GetFields()[schema.Total].GetIntegerValue()
+		r.After = docs[0].GetFields()[store.Total].GetIntegerValue()
 	}
 	r.Gone = !r.Adopted
 	r.Late = r.After - r.Before
@@ -146,7 +148,7 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 // are still what was read.
 func (c *Client) applySnapshot(ctx context.Context, counter string, snap snapshot, dryRun bool) (Report, error) {
 	r := Report{Counter: counter}
-	docs, _, err := c.db.Get(ctx, c.layout.LedgerOf(counter), c.layout.Counter(counter))
+	docs, _, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 	if err != nil {
 		return r, err
 	}
@@ -154,27 +156,27 @@ func (c *Client) applySnapshot(ctx context.Context, counter string, snap snapsho
 		r.Gone = true // deleted meanwhile
 		return r, nil
 	}
-	l, err := schema.DecodeLedger(docs[0])
+	l, err := ledger.Decode(docs[0])
 	if err != nil {
 		return r, err
 	}
-	value := docs[1].GetFields()[schema.Total]
+	value := docs[1].GetFields()[store.Total]
 	r.Before = value.GetIntegerValue()
 	r.After = r.Before
 	if !snap.at.After(l.Created) || !l.Of(docs[1]) {
 		return r, nil // a snapshot of an earlier counter says nothing about this one
 	}
-	changed, delta := merge(l, time.Time{}, snap.statesFor(l))
+	changed, delta := l.Merge(time.Time{}, snap.statesFor(l))
 	r.After = l.Sum() + delta
 	r.Late, r.Drift, r.Shards = delta, r.Before-l.Sum(), len(changed)
 	if dryRun || len(changed) == 0 && r.Drift == 0 && isInteger(value) {
 		return r, nil
 	}
-	fields, mask := schema.EntryFields(changed)
+	fields, mask := ledger.EntryFields(changed)
 	_, err = c.db.Commit(ctx, []*firestorepb.Write{
-		schema.Update(c.layout.LedgerOf(counter), schema.UpdatedAtTime(l.Updated), fields, mask),
-		schema.Update(c.layout.Counter(counter), schema.UpdatedAtTime(docs[1].GetUpdateTime().AsTime()),
-			map[string]*firestorepb.Value{schema.Total: schema.Int(r.After)}, []string{schema.Total}, schema.ServerTime(schema.UpdatedAt)),
+		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
+		store.Update(c.db.Counter(counter), store.UpdatedAtTime(docs[1].GetUpdateTime().AsTime()),
+			map[string]*firestorepb.Value{store.Total: store.Int(r.After)}, []string{store.Total}, store.ServerTime(store.UpdatedAt)),
 	})
 	return r, err
 }
@@ -187,7 +189,7 @@ type snapshot struct {
 }
 
 // statesFor are the states of a snapshot, and those of shards that only the ledger has: at that time they were gone.
-func (s snapshot) statesFor(l *schema.LedgerDoc) []State {
+func (s snapshot) statesFor(l *ledger.Ledger) []State {
 	states := s.states[:len(s.states):len(s.states)]
 	for id := range l.Shards {
 		if !s.there[id] {
@@ -200,40 +202,17 @@ func (s snapshot) statesFor(l *schema.LedgerDoc) []State {
 // snapshot reads every shard's state, at one time and without locks. The zero time is now.
 func (c *Client) snapshot(ctx context.Context, counter string, at time.Time) (snapshot, error) {
 	s := snapshot{at: at, there: map[string]bool{}}
-	shards := &c.shards(counter).Query
-	if !at.IsZero() {
-		shards = shards.WithReadOptions(firestore.ReadTime(at))
-	}
-	docs, err := shards.Documents(ctx).GetAll()
+	docs, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), At: at})
 	if err != nil {
 		return s, err
 	}
 	for _, doc := range docs {
-		s.there[doc.Ref.ID] = true
+		s.there[path.Base(doc.GetName())] = true
 		if state, ok := c.state(counter, doc); ok {
 			s.states = append(s.states, state)
 		}
 	}
 	return s, nil
-}
-
-// sum adds up the shards on the server. A shard whose count is not an integer, and a sum beyond an int64, make it a
-// double: then it is not exact, and only reading the shards tells.
-func (c *Client) sum(ctx context.Context, counter string) (sum int64, exact bool, err error) {
-	const alias = "sum"
-	result, err := c.shards(counter).NewAggregationQuery().WithSumPath(firestore.FieldPath{c.layout.CountField}, alias).Get(ctx)
-	if err != nil {
-		return 0, false, err
-	}
-	value, ok := result[alias].(*firestorepb.Value)
-	if !ok {
-		return 0, false, errors.New("the aggregation has no result")
-	}
-	return value.GetIntegerValue(), isInteger(value), nil
-}
-
-func (c *Client) shards(counter string) *firestore.CollectionRef {
-	return c.db.Collection(c.layout.Collection).Doc(counter).Collection(schema.Shards)
 }
 
 func isInteger(v *firestorepb.Value) bool {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 var (
@@ -186,7 +186,7 @@ func (r *Roller) flush(b batch[chan<- error]) {
 	switch {
 	case err == nil && applied.Shards == 0 && !applied.Gone:
 		o = unchanged
-	case err != nil && (conn.KindOf(err) == conn.Permanent || errors.Is(err, schema.ErrLedger)):
+	case err != nil && (store.KindOf(err) == store.Permanent || errors.Is(err, ledger.ErrDamaged)):
 		o = hopeless
 	case err != nil:
 		o = failed

@@ -3,17 +3,15 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"path"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Walk says how all counters are reconciled.
@@ -82,7 +80,7 @@ func (c *Client) ReconcileAll(ctx context.Context, w Walk) (Summary, error) {
 		}
 	}
 	for {
-		ids, next, err := c.list(ctx, token)
+		ids, next, err := c.db.List(ctx, c.db.Counters(), pageSize, token)
 		if status.Code(err) == codes.InvalidArgument && token != "" {
 			token = "" // no longer known to Firestore: from the beginning
 			continue
@@ -144,37 +142,20 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, w Walk, sum *S
 	_ = group.Wait()
 }
 
-// list lists a page of the counters' ids, those without a document of their own included: a snippet may have made
-// shards only.
-func (c *Client) list(ctx context.Context, token string) (ids []string, next string, err error) {
-	it := c.db.API.ListDocuments(ctx, &firestorepb.ListDocumentsRequest{
-		Parent:       c.layout.Counters(),
-		CollectionId: c.layout.Collection,
-		Mask:         &firestorepb.DocumentMask{}, // no fields
-		ShowMissing:  true,
-	})
-	var docs []*firestorepb.Document
-	next, err = iterator.NewPager(it, pageSize, token).NextPage(&docs)
-	for _, doc := range docs {
-		ids = append(ids, path.Base(doc.GetName()))
-	}
-	return ids, next, err
-}
-
 func (c *Client) cursor(ctx context.Context) (string, error) {
-	docs, _, err := c.db.Get(ctx, c.layout.Cursor())
+	docs, _, err := c.db.Get(ctx, c.db.Cursor())
 	if err != nil {
 		return "", err
 	}
-	return docs[0].GetFields()[cursorToken].GetMapValue().GetFields()[c.layout.Collection].GetStringValue(), nil
+	return docs[0].GetFields()[cursorToken].GetMapValue().GetFields()[c.db.Collection].GetStringValue(), nil
 }
 
 func (c *Client) setCursor(ctx context.Context, token string) error {
 	// The walk's own time may have run out, and where it stopped is worth a few seconds more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_, err := c.db.Commit(ctx, []*firestorepb.Write{schema.Update(c.layout.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorToken: schema.Map(map[string]*firestorepb.Value{c.layout.Collection: schema.String(token)})},
-		[]string{schema.FieldPath(cursorToken, c.layout.Collection)}, schema.ServerTime(cursorAt))})
+	_, err := c.db.Commit(ctx, []*firestorepb.Write{store.Update(c.db.Cursor(), nil,
+		map[string]*firestorepb.Value{cursorToken: store.Map(map[string]*firestorepb.Value{c.db.Collection: store.String(token)})},
+		[]string{store.FieldPath(cursorToken, c.db.Collection)}, store.ServerTime(cursorAt))})
 	return err
 }

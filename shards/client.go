@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"google.golang.org/api/option"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
@@ -51,8 +49,6 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	orElse(&cfg.Collection, "counters")
-	orElse(&cfg.CountField, "count")
 	orElse(&cfg.NumShards, 10)
 	orElse(&cfg.CacheTTL, time.Minute)
 	orElse(&cfg.TotalTTL, time.Second)
@@ -75,8 +71,7 @@ func orElse[T comparable](value *T, fallback T) {
 // that its increments share commits.
 type Client struct {
 	cfg     Config
-	db      *conn.DB
-	layout  schema.Layout
+	db      *store.DB
 	known   *cache
 	batches *batcher
 	growth  *growth
@@ -92,14 +87,15 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 			return nil, fmt.Errorf("shards: %w", err)
 		}
 	}
-	db, err := conn.Open(ctx, cfg.Project, cfg.Database, opts...)
+	db, err := store.Open(ctx, store.Config{
+		Project: cfg.Project, Database: cfg.Database, Collection: cfg.Collection, CountField: cfg.CountField,
+	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
 	c := &Client{
 		cfg:    cfg,
 		db:     db,
-		layout: schema.Layout{Database: db.Name, Collection: cfg.Collection, CountField: cfg.CountField},
 		known:  newCache(cfg.CacheTTL, cfg.TotalTTL),
 		growth: newGrowth(),
 		log:    cfg.Logger,
@@ -115,7 +111,7 @@ func (c *Client) Close() error {
 }
 
 // Project is the id of the project that the counters are in.
-func (c *Client) Project() string { return strings.Split(c.layout.Database, "/")[1] }
+func (c *Client) Project() string { return c.db.Project() }
 
 // Counter is a counter of a client. Having one says nothing about whether it exists.
 type Counter struct {

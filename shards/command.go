@@ -5,8 +5,9 @@ import (
 	"fmt"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 
-	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // maxTries is how often a command is tried when others are faster or answers get lost: about fifteen seconds.
@@ -19,6 +20,7 @@ type plan func(context.Context) (writes []*firestorepb.Write, final bool, err er
 // carryOut commits what a plan asks for, until it is done. After a commit that failed, or whose answer was lost, the
 // plan looks again: so it must recognize its own work.
 func (c *Client) carryOut(ctx context.Context, next plan) error {
+	pause := store.Pauses()
 	for failed := 0; ; {
 		writes, final, err := next(ctx)
 		if err != nil || len(writes) == 0 {
@@ -31,17 +33,17 @@ func (c *Client) carryOut(ctx context.Context, next plan) error {
 			}
 			continue
 		}
-		kind := conn.KindOf(err)
-		if kind == conn.Permanent {
+		kind := store.KindOf(err)
+		if kind == store.Permanent {
 			return err
 		}
 		if failed++; failed == maxTries {
-			if kind == conn.Doubtful {
+			if kind == store.Doubtful {
 				return fmt.Errorf("%w: gave up after %d tries: %w", ErrUnknown, failed, err)
 			}
 			return fmt.Errorf("%w: gave up after %d tries: %w", ErrBusy, failed, err)
 		}
-		if err := pause(ctx, failed); err != nil {
+		if err := gax.Sleep(ctx, pause.Pause()); err != nil {
 			return err
 		}
 	}

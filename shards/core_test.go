@@ -110,8 +110,8 @@ func TestTakeBatchBoundsWrites(t *testing.T) {
 	}
 }
 
-// store is a Firestore in so far as flights see it.
-type store struct {
+// firestore is a Firestore in so far as flights see it.
+type firestore struct {
 	markers map[string]marker
 	gone    map[string]bool // counters
 	late    []sent          // commits that were sent, and may be applied at any time
@@ -124,7 +124,7 @@ type sent struct {
 	markers   map[string]marker
 }
 
-func (s *store) apply(c sent) error {
+func (s *firestore) apply(c sent) error {
 	for _, a := range c.additions {
 		if _, is := a.touches(s.gone); is {
 			return status.Error(codes.NotFound, "no document to update")
@@ -142,7 +142,7 @@ func (s *store) apply(c sent) error {
 	return nil
 }
 
-func (s *store) applyLate(n int) {
+func (s *firestore) applyLate(n int) {
 	c := s.late[n]
 	s.late = slices.Delete(s.late, n, n+1)
 	_ = s.apply(c)
@@ -153,7 +153,7 @@ func (s *store) applyLate(n int) {
 func TestFlightsCountOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := &store{markers: map[string]marker{}, gone: map[string]bool{}, counted: map[*addition]int{}}
+		s := &firestore{markers: map[string]marker{}, gone: map[string]bool{}, counted: map[*addition]int{}}
 		type flying struct {
 			*flight
 			next step

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Snapshot is a counter's document.
@@ -32,7 +32,7 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and the others report
 // that they are replays. [ErrKeyReused] says that the key came with another increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
-	a, err := newAddition([]Increment{{Counter: c.id, By: by}}, key, c.client.layout.Counter(c.id))
+	a, err := newAddition([]Increment{{Counter: c.id, By: by}}, key, c.client.db.Counter(c.id))
 	if err != nil {
 		return false, err
 	}
@@ -46,7 +46,7 @@ func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool,
 // AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same counter are taken
 // together. The zero [Key] is no key. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
-	a, err := newAddition(increments, key, c.layout.Counter(manyCounters))
+	a, err := newAddition(increments, key, c.db.Counter(manyCounters))
 	if err != nil {
 		return false, err
 	}
@@ -80,11 +80,11 @@ func (c Counter) Total(ctx context.Context) (Snapshot, error) {
 
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or is being deleted.
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
-	refs := make([]*firestore.DocumentRef, len(counters))
+	names := make([]string, len(counters))
 	for i, id := range counters {
-		refs[i] = Counter{client: c, id: id}.ref()
+		names[i] = c.db.Counter(id)
 	}
-	docs, err := c.db.GetAll(ctx, refs)
+	docs, _, err := c.db.Get(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +103,16 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 
 // snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a counter that doesn't
 // exist, or is being deleted.
-func snapshotOf(counter string, doc *firestore.DocumentSnapshot) (Snapshot, bool) {
-	fields := doc.Data()
-	if deleting, _ := fields[schema.Deleting].(bool); deleting || !doc.Exists() {
+func snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
+	fields := doc.GetFields()
+	if doc == nil || fields[store.Deleting].GetBooleanValue() {
 		return Snapshot{}, false
 	}
-	s := Snapshot{Counter: counter, UpdatedAt: doc.UpdateTime}
-	s.Total, _ = fields[schema.Total].(int64)
-	if at, ok := fields[schema.UpdatedAt].(time.Time); ok {
-		s.UpdatedAt = at
+	s := Snapshot{Counter: counter, NumShards: shardsOf(doc), UpdatedAt: doc.GetUpdateTime().AsTime()}
+	s.Total, _ = store.Integer(fields[store.Total])
+	if at := fields[store.UpdatedAt].GetTimestampValue(); at != nil {
+		s.UpdatedAt = at.AsTime()
 	}
-	n, ok := fields[schema.NumShards]
-	if !ok {
-		n = fields[schema.NumShardsLegacy]
-	}
-	i, _ := n.(int64)
-	f, _ := n.(float64)
-	s.NumShards = numShards(max(i, int64(f)))
 	return s, true
 }
 

@@ -7,7 +7,8 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // CreateOptions are the choices in making a counter.
@@ -50,7 +51,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	}
 	switch {
 	case counter == nil:
-	case counter.GetFields()[schema.Deleting].GetBooleanValue():
+	case counter.GetFields()[store.Deleting].GetBooleanValue():
 		return nil, false, fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 	case ledger != nil && slices.Contains(ledger.Ops, op):
 		return nil, true, nil // made by a commit whose answer was lost
@@ -65,7 +66,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
 	}
 	if ledger != nil {
-		writes = append(writes, deleteIf(c.client.layout.LedgerOf(c.id), ledger.Updated))
+		writes = append(writes, deleteIf(c.client.db.LedgerOf(c.id), ledger.Updated))
 	}
 	if len(writes) > 0 {
 		return writes, false, nil
@@ -81,24 +82,24 @@ func (c Counter) beside(there []shard, n int) []*firestorepb.Write {
 			n = max(n, number+1)
 		}
 	}
-	return []*firestorepb.Write{schema.Create(c.client.layout.Counter(c.id),
-		map[string]*firestorepb.Value{schema.NumShards: schema.Int(int64(n))}, schema.ServerTime(schema.CreatedAt))}
+	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id),
+		map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}, store.ServerTime(store.CreatedAt))}
 }
 
 // creation is the commit that makes a counter.
 func (c Counter) creation(opts CreateOptions, op string) []*firestorepb.Write {
-	layout := c.client.layout
-	ledger := schema.LedgerDoc{ID: op, Base: opts.Total, Ops: []string{op}}
+	db := c.client.db
+	ledger := ledger.Ledger{ID: op, Base: opts.Total, Ops: []string{op}}
 	writes := []*firestorepb.Write{
-		schema.Create(layout.Counter(c.id), map[string]*firestorepb.Value{
-			schema.NumShards: schema.Int(int64(opts.Shards)),
-			schema.Total:     schema.Int(opts.Total),
-			schema.LedgerID:  schema.String(op),
-		}, schema.ServerTime(schema.CreatedAt), schema.ServerTime(schema.UpdatedAt)),
-		schema.Create(layout.LedgerOf(c.id), ledger.Fields()),
+		store.Create(db.Counter(c.id), map[string]*firestorepb.Value{
+			store.NumShards: store.Int(int64(opts.Shards)),
+			store.Total:     store.Int(opts.Total),
+			store.LedgerID:  store.String(op),
+		}, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt)),
+		store.Create(db.LedgerOf(c.id), ledger.Fields()),
 	}
 	for n := range opts.Shards {
-		writes = append(writes, schema.Create(c.shardName(shardID(n)), map[string]*firestorepb.Value{layout.CountField: schema.Int(0)}))
+		writes = append(writes, store.Create(c.shardName(shardID(n)), map[string]*firestorepb.Value{db.CountField: store.Int(0)}))
 	}
 	return writes
 }

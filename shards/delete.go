@@ -7,7 +7,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Delete deletes the counter, its shards and its ledger. A counter of up to about 500 shards goes in one commit. A larger
@@ -17,7 +17,7 @@ func (c Counter) Delete(ctx context.Context) error {
 	defer c.client.known.forget(c.id)
 	var made time.Time // when the counter that is to go was made
 	err := c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		docs, _, err := c.client.db.Get(ctx, c.client.layout.Counter(c.id))
+		docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id))
 		if err != nil {
 			return nil, false, err
 		}
@@ -47,8 +47,8 @@ func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document
 	for _, s := range listed {
 		names[c.shardName(s.id)] = true
 	}
-	layout := c.client.layout
-	deleting := counter.GetFields()[schema.Deleting].GetBooleanValue()
+	db := c.client.db
+	deleting := counter.GetFields()[store.Deleting].GetBooleanValue()
 	if !deleting {
 		// An increment may be making a shard at this moment, beside a read of the counter: whichever is first, no shard is
 		// left behind.
@@ -56,15 +56,15 @@ func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document
 			names[c.shardName(shardID(n))] = true
 		}
 		if len(names) > maxWrites {
-			return []*firestorepb.Write{schema.Update(layout.Counter(c.id), schema.UpdatedAtTime(counter.GetUpdateTime().AsTime()),
-				map[string]*firestorepb.Value{schema.Deleting: schema.Bool(true)}, []string{schema.Deleting})}, false, nil
+			return []*firestorepb.Write{store.Update(db.Counter(c.id), store.UpdatedAtTime(counter.GetUpdateTime().AsTime()),
+				map[string]*firestorepb.Value{store.Deleting: store.Bool(true)}, []string{store.Deleting})}, false, nil
 		}
 	}
 	for name := range names {
 		if len(writes) == maxWrites {
 			return writes, false, nil
 		}
-		writes = append(writes, schema.Delete(name))
+		writes = append(writes, store.Delete(name))
 	}
-	return append(writes, schema.Delete(layout.LedgerOf(c.id)), deleteIf(layout.Counter(c.id), counter.GetUpdateTime().AsTime())), true, nil
+	return append(writes, store.Delete(db.LedgerOf(c.id)), deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())), true, nil
 }

@@ -3,60 +3,56 @@ package shards
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // documents reads the counter's document and its ledger; nil is one that doesn't exist.
-func (c Counter) documents(ctx context.Context) (*firestorepb.Document, *schema.LedgerDoc, error) {
-	docs, _, err := c.client.db.Get(ctx, c.client.layout.Counter(c.id), c.client.layout.LedgerOf(c.id))
+func (c Counter) documents(ctx context.Context) (*firestorepb.Document, *ledger.Ledger, error) {
+	docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read counter and ledger: %w", err)
 	}
 	if docs[1] == nil {
 		return docs[0], nil, nil
 	}
-	ledger, err := schema.DecodeLedger(docs[1])
-	if err == nil && docs[0] != nil && !ledger.Of(docs[0]) {
-		ledger = nil // an earlier counter's
+	l, err := ledger.Decode(docs[1])
+	if err == nil && docs[0] != nil && !l.Of(docs[0]) {
+		l = nil // an earlier counter's
 	}
-	return docs[0], ledger, err
+	return docs[0], l, err
 }
 
-// ref is the counter's document for the high-level client. Not by Client.Doc, which takes slashes apart.
-func (c Counter) ref() *firestore.DocumentRef {
-	return c.client.db.Collection(c.client.layout.Collection).Doc(c.id)
-}
-
-func (c Counter) shardName(id string) string { return c.client.layout.Shard(c.id, id) }
+func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
 // shard is a shard's document.
 type shard struct {
 	id      string
-	count   any // an int64 unless somebody else wrote it; nil where the field is missing
+	count   *firestorepb.Value // an integer unless somebody else wrote it; nil where the field is missing
 	updated time.Time
 }
 
 // shards reads all shards there are, whatever the counter's document says of their number.
 func (c Counter) shards(ctx context.Context) ([]shard, error) {
-	docs, err := c.ref().Collection(schema.Shards).Documents(ctx).GetAll()
+	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id)})
 	if err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
 	}
 	shards := make([]shard, len(docs))
 	for i, doc := range docs {
-		shards[i] = shard{id: doc.Ref.ID, count: doc.Data()[c.client.layout.CountField], updated: doc.UpdateTime}
+		shards[i] = shard{id: path.Base(doc.GetName()), count: doc.GetFields()[c.client.db.CountField], updated: doc.GetUpdateTime().AsTime()}
 	}
 	return shards, nil
 }
 
 // deleteIf is the write that deletes a document that is still the version of that update time.
 func deleteIf(name string, updated time.Time) *firestorepb.Write {
-	w := schema.Delete(name)
-	w.CurrentDocument = schema.UpdatedAtTime(updated)
+	w := store.Delete(name)
+	w.CurrentDocument = store.UpdatedAtTime(updated)
 	return w
 }

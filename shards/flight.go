@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // maxSetbacks is how often a batch is tried against contention before its callers are told. With the pauses of
@@ -73,16 +73,16 @@ func (f *flight) applied() step {
 
 // refused says that a commit failed with err.
 func (f *flight) refused(err error) step {
-	switch conn.KindOf(err) {
-	case conn.Doubtful:
+	switch store.KindOf(err) {
+	case store.Doubtful:
 		f.doubt = true
 		if !f.marked {
 			return f.giveUp(ErrUnknown, err)
 		}
 		return wait
-	case conn.Contention:
+	case store.Contention:
 		return f.setback(err)
-	case conn.Conflict:
+	case store.Conflict:
 		switch status.Code(err) {
 		case codes.NotFound:
 			f.missing = true

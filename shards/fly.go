@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // picks says which shard of each counter is written to.
@@ -23,7 +23,8 @@ func (c *Client) fly(b *batch) {
 	f := newFlight(b, !c.cfg.Thrift)
 	picked := picks{}
 	created := map[string]bool{} // by AutoCreate
-	for attempt, next := 0, choose; next != landed; {
+	pause := store.Pauses()
+	for next := choose; next != landed; {
 		var gone map[string]bool
 		var err error
 		switch next {
@@ -41,8 +42,7 @@ func (c *Client) fly(b *batch) {
 			next = c.commit(ctx, f, picked)
 			continue
 		case wait:
-			attempt++
-			if err := pause(ctx, attempt); err != nil {
+			if err := gax.Sleep(ctx, pause.Pause()); err != nil {
 				next = f.giveUp(ErrBusy, err)
 			} else {
 				next = choose
@@ -54,7 +54,7 @@ func (c *Client) fly(b *batch) {
 			made, err = c.createMissing(ctx, gone, created)
 		}
 		switch {
-		case err != nil && conn.KindOf(err) == conn.Permanent:
+		case err != nil && store.KindOf(err) == store.Permanent:
 			next = f.giveUp(nil, err)
 		case err != nil:
 			next = f.setback(err)
@@ -113,8 +113,8 @@ func (c *Client) commit(ctx context.Context, f *flight, picked picks) step {
 	sums, markers := f.sums(), f.markers()
 	writes := make([]*firestorepb.Write, 0, len(sums)+len(markers))
 	for _, sum := range sums {
-		name := c.layout.Shard(sum.Counter, shardID(picked[sum.Counter]))
-		writes = append(writes, schema.Update(name, schema.Exists(true), nil, nil, schema.Increment(c.layout.CountField, sum.By)))
+		name := c.db.Shard(sum.Counter, shardID(picked[sum.Counter]))
+		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, store.Increment(c.db.CountField, sum.By)))
 	}
 	now := time.Now()
 	for id, m := range markers {
@@ -122,7 +122,7 @@ func (c *Client) commit(ctx context.Context, f *flight, picked picks) step {
 		if m.asked == "" {
 			ttl = batchMarkerTTL
 		}
-		writes = append(writes, schema.Create(c.layout.Request(id), m.fields(now.Add(ttl))))
+		writes = append(writes, store.Create(c.db.Request(id), m.fields(now.Add(ttl))))
 	}
 	if f.marked { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc
@@ -136,10 +136,10 @@ func (c *Client) commit(ctx context.Context, f *flight, picked picks) step {
 		}
 		return f.applied()
 	}
-	switch conn.KindOf(err) {
-	case conn.Doubtful:
+	switch store.KindOf(err) {
+	case store.Doubtful:
 		c.log.Warn("ambiguous commit", "counter", sums[0].Counter, "counters", len(sums), "marked", f.marked, "error", err)
-	case conn.Contention:
+	case store.Contention:
 		c.contended(ctx, sums, err)
 	}
 	return f.refused(err)
@@ -151,7 +151,7 @@ func (c *Client) readMarkers(ctx context.Context, markers map[string]marker) (ma
 	names := make([]string, 0, len(markers))
 	for id := range markers {
 		ids = append(ids, id)
-		names = append(names, c.layout.Request(id))
+		names = append(names, c.db.Request(id))
 	}
 	docs, _, err := c.db.Get(ctx, names...)
 	if err != nil {
@@ -180,17 +180,4 @@ func (c *Client) createMissing(ctx context.Context, gone, created map[string]boo
 		created[counter], made = true, true
 	}
 	return made, nil
-}
-
-// pause waits for about ten milliseconds the first time, and twice as long each time up to a second.
-func pause(ctx context.Context, attempt int) error {
-	d := min(10*time.Millisecond<<min(attempt, 10), time.Second)
-	timer := time.NewTimer(d/2 + rand.N(d/2+1)) // so that those who wait together don't come back together
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"path"
+	"slices"
 	"strings"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // ErrInvalidSource says that there can be no counter to import from there.
@@ -46,7 +45,7 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 	err := c.checkSource(source)
 	if err == nil {
 		key := hash("firestore-counter", source.Path, source.Field)
-		err = c.command(ctx, func(ctx context.Context, l *schema.LedgerDoc) (*change, error) {
+		err = c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) {
 			// After the ledger: whoever imports at the same time has read an older value, or loses the condition.
 			value, err := c.client.extensionValue(ctx, source)
 			if err != nil {
@@ -56,16 +55,16 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 			if _, again := l.Imported[key]; again && done.Added == 0 {
 				return nil, nil
 			}
-			imported := map[string]*firestorepb.Value{key: schema.Int(value)}
+			imported := map[string]*firestorepb.Value{key: store.Int(value)}
 			for other, value := range l.Imported {
 				if other != key {
-					imported[other] = schema.Int(value)
+					imported[other] = store.Int(value)
 				}
 			}
 			return &change{
 				ledger: map[string]*firestorepb.Value{
-					schema.LedgerBase:     schema.Int(l.Base + done.Added),
-					schema.LedgerImported: schema.Map(imported),
+					ledger.FieldBase:     store.Int(l.Base + done.Added),
+					ledger.FieldImported: store.Map(imported),
 				},
 				add: done.Added,
 			}, nil
@@ -78,14 +77,14 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 }
 
 func (c Counter) checkSource(source ExtensionCounter) error {
-	ref := c.client.db.Doc(source.Path)
+	ids := strings.Split(source.Path, "/")
 	switch {
-	case ref == nil:
-		return fmt.Errorf("%w: %q is no path of a document", ErrInvalidSource, source.Path)
+	case len(ids)%2 != 0 || slices.Contains(ids, ""):
+		return fmt.Errorf("%w: %q is not the path of a document", ErrInvalidSource, source.Path)
 	case source.Field == "" || strings.Contains("."+source.Field+".", ".."):
-		return fmt.Errorf("%w: %q is no field", ErrInvalidSource, source.Field)
-	case ref.Path == c.ref().Path && source.Field == schema.Total:
-		return fmt.Errorf("%w: the extension and the roll-up would both write %s", ErrInvalidSource, schema.Total)
+		return fmt.Errorf("%w: %q is not a field", ErrInvalidSource, source.Field)
+	case c.client.db.Document(source.Path) == c.client.db.Counter(c.id) && source.Field == store.Total:
+		return fmt.Errorf("%w: the extension and the roll-up would both write %s", ErrInvalidSource, store.Total)
 	}
 	return nil
 }
@@ -93,37 +92,30 @@ func (c Counter) checkSource(source ExtensionCounter) error {
 // extensionValue is a counter's value at one moment: what its document has, what clients have added since, and what the
 // extension's workers have summed up in between. Transactions of the extension move counts from one to the other.
 func (c *Client) extensionValue(ctx context.Context, source ExtensionCounter) (int64, error) {
-	var sum extensionSum
-	err := c.atOneTime(ctx, func(tx *firestore.Transaction) error {
-		sum = extensionSum{field: strings.Split(source.Field, ".")}
-		ref := c.db.Doc(source.Path)
-		doc, err := tx.Get(ref)
-		if err != nil && status.Code(err) != codes.NotFound {
-			return err
+	name := c.db.Document(source.Path)
+	docs, at, err := c.db.Get(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	shards, err := c.db.Documents(ctx, store.Query{Collection: name + "/" + extensionShards, At: at})
+	if err != nil {
+		return 0, err
+	}
+	if docs[0] == nil && len(shards) == 0 {
+		return 0, fmt.Errorf("%w: there is nothing at %s", ErrInvalidSource, source.Path)
+	}
+	sum := extensionSum{field: strings.Split(source.Field, ".")}
+	sum.add(docs[0].GetFields())
+	for _, shard := range shards {
+		if !strings.HasPrefix(path.Base(shard.GetName()), "\t") {
+			sum.add(shard.GetFields())
+			continue
 		}
-		shards, err := tx.Documents(ref.Collection(extensionShards)).GetAll()
-		if err != nil {
-			return err
+		for _, update := range shard.GetFields()[extensionUpdates].GetArrayValue().GetValues() {
+			sum.add(update.GetMapValue().GetFields()[extensionData].GetMapValue().GetFields())
 		}
-		if !doc.Exists() && len(shards) == 0 {
-			return fmt.Errorf("%w: there is nothing at %s", ErrInvalidSource, source.Path)
-		}
-		sum.add(doc.Data())
-		for _, shard := range shards {
-			if !strings.HasPrefix(shard.Ref.ID, "\t") {
-				sum.add(shard.Data())
-				continue
-			}
-			updates, _ := shard.Data()[extensionUpdates].([]any)
-			for _, update := range updates {
-				fields, _ := update.(map[string]any)
-				data, _ := fields[extensionData].(map[string]any)
-				sum.add(data)
-			}
-		}
-		return sum.err
-	})
-	return sum.total, err
+	}
+	return sum.total, sum.err
 }
 
 // extensionSum adds up one field of many documents.
@@ -134,24 +126,22 @@ type extensionSum struct {
 }
 
 // add adds the field of a document. As for the extension, what is missing or no number counts nothing.
-func (s *extensionSum) add(data map[string]any) {
-	var value any = data
-	for _, name := range s.field {
-		fields, _ := value.(map[string]any)
-		value = fields[name]
+func (s *extensionSum) add(fields map[string]*firestorepb.Value) {
+	last := len(s.field) - 1
+	for _, name := range s.field[:last] {
+		fields = fields[name].GetMapValue().GetFields()
 	}
-	var n int64
-	switch value := value.(type) {
-	case int64:
-		n = value
-	case float64:
-		if value != math.Trunc(value) || math.Abs(value) > 1<<53 {
-			s.err = fmt.Errorf("%w: %v", ErrNotInteger, value)
-			return
-		}
-		n = int64(value)
+	value := fields[s.field[last]]
+	switch value.GetValueType().(type) {
+	case *firestorepb.Value_IntegerValue, *firestorepb.Value_DoubleValue:
+	default:
+		return
 	}
-	var ok bool
+	n, ok := store.Integer(value)
+	if !ok {
+		s.err = fmt.Errorf("%w: %v", ErrNotInteger, value)
+		return
+	}
 	if s.total, ok = add(s.total, n); !ok {
 		s.err = fmt.Errorf("%w: the sum is beyond an int64", ErrNotInteger)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to the caller and to what
@@ -63,11 +63,11 @@ type marker struct {
 
 func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 	fields := map[string]*firestorepb.Value{
-		schema.ExpireAt: schema.Time(expire),
-		markerBatch:     schema.String(m.batch),
+		store.ExpireAt: store.Time(expire),
+		markerBatch:    store.String(m.batch),
 	}
 	if m.asked != "" {
-		fields[markerAsked] = schema.String(m.asked)
+		fields[markerAsked] = store.String(m.asked)
 	}
 	return fields
 }

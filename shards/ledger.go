@@ -7,7 +7,8 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // change is what a command does to a counter, besides what it does to shards.
@@ -22,7 +23,7 @@ type change struct {
 // commit puts an id of the call into the ledger, which tells after a lost answer whether it was applied: most commands
 // must not be applied twice. decide may be called several times; nil is nothing to do. Errors are decide's, [ErrNotFound],
 // [ErrNoLedger], [ErrBusy], [ErrUnknown] or the client library's.
-func (c Counter) command(ctx context.Context, decide func(context.Context, *schema.LedgerDoc) (*change, error)) error {
+func (c Counter) command(ctx context.Context, decide func(context.Context, *ledger.Ledger) (*change, error)) error {
 	op := newID()
 	defer c.client.known.forget(c.id)
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
@@ -30,7 +31,7 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *sche
 		switch {
 		case err != nil:
 			return nil, false, err
-		case counter == nil || counter.GetFields()[schema.Deleting].GetBooleanValue():
+		case counter == nil || counter.GetFields()[store.Deleting].GetBooleanValue():
 			return nil, false, ErrNotFound
 		case ledger == nil:
 			return nil, false, ErrNoLedger
@@ -45,23 +46,23 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *sche
 	})
 }
 
-func (c Counter) writes(ch *change, ledger *schema.LedgerDoc, op string) []*firestorepb.Write {
-	fields := map[string]*firestorepb.Value{schema.LedgerOps: ledger.OpsWith(op)}
-	mask := []string{schema.LedgerOps}
+func (c Counter) writes(ch *change, l *ledger.Ledger, op string) []*firestorepb.Write {
+	fields := map[string]*firestorepb.Value{ledger.FieldOps: l.OpsWith(op)}
+	mask := []string{ledger.FieldOps}
 	for name, value := range ch.ledger {
 		fields[name] = value
 		mask = append(mask, name)
 	}
-	counter := schema.Update(c.client.layout.Counter(c.id), schema.Exists(true), nil, nil, schema.ServerTime(schema.UpdatedAt))
+	counter := store.Update(c.client.db.Counter(c.id), store.Exists(true), nil, nil, store.ServerTime(store.UpdatedAt))
 	switch {
 	case ch.total != nil:
-		counter.GetUpdate().Fields = map[string]*firestorepb.Value{schema.Total: ch.total}
-		counter.GetUpdateMask().FieldPaths = []string{schema.Total}
+		counter.GetUpdate().Fields = map[string]*firestorepb.Value{store.Total: ch.total}
+		counter.GetUpdateMask().FieldPaths = []string{store.Total}
 	case ch.add != 0:
-		counter.UpdateTransforms = append(counter.UpdateTransforms, schema.Increment(schema.Total, ch.add))
+		counter.UpdateTransforms = append(counter.UpdateTransforms, store.Increment(store.Total, ch.add))
 	}
 	writes := []*firestorepb.Write{
-		schema.Update(c.client.layout.LedgerOf(c.id), schema.UpdatedAtTime(ledger.Updated), fields, mask),
+		store.Update(c.client.db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
 		counter,
 	}
 	return append(writes, ch.shards...)
@@ -71,16 +72,16 @@ func (c Counter) writes(ch *change, ledger *schema.LedgerDoc, op string) []*fire
 // it runs count before it or after it. The total follows with the next roll-up. Errors: [ErrNotFound], [ErrNoLedger],
 // [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Reset(ctx context.Context) error {
-	err := c.command(ctx, func(ctx context.Context, l *schema.LedgerDoc) (*change, error) {
+	err := c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) {
 		shards, err := c.shards(ctx)
 		if err != nil {
 			return nil, err
 		}
-		ch := &change{ledger: map[string]*firestorepb.Value{schema.LedgerBase: schema.Int(0)}, add: -l.Base}
-		field := c.client.layout.CountField
+		ch := &change{ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(0)}, add: -l.Base}
+		field := c.client.db.CountField
 		for _, s := range shards {
-			ch.shards = append(ch.shards, schema.Update(c.shardName(s.id), schema.Exists(true),
-				map[string]*firestorepb.Value{field: schema.Int(0)}, []string{schema.FieldPath(field)}))
+			ch.shards = append(ch.shards, store.Update(c.shardName(s.id), store.Exists(true),
+				map[string]*firestorepb.Value{field: store.Int(0)}, []string{store.FieldPath(field)}))
 		}
 		return ch, nil
 	})
@@ -94,11 +95,11 @@ func (c Counter) Reset(ctx context.Context) error {
 // is changed. Increments that were not rolled up before it come on top, so reconcile first where that matters. Errors are
 // those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
-	err := c.command(ctx, func(_ context.Context, l *schema.LedgerDoc) (*change, error) {
+	err := c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*change, error) {
 		base := total - (l.Sum() - l.Base)
 		return &change{
-			ledger: map[string]*firestorepb.Value{schema.LedgerBase: schema.Int(base)},
-			total:  schema.Int(total),
+			ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(base)},
+			total:  store.Int(total),
 		}, nil
 	})
 	if err != nil {

@@ -2,38 +2,38 @@ package shards
 
 import (
 	"context"
+	"maps"
+	"slices"
 
-	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // makeShards makes the picked shards, at zero, where they are missing, and returns which shards to write to: others,
 // where a counter has fewer than was thought. It also tells which counters don't exist.
 //
 // It is one transaction that reads the counters, so that no deleted counter gets a shard again, and none gets back a
-// shard that a resize has removed. Running it twice is harmless, so the client library may.
+// shard that a resize has removed. Running it twice is harmless.
 func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[string]bool, error) {
 	var picked picks
 	var gone map[string]bool
-	err := c.db.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-		picked, gone = picks{}, map[string]bool{} // the function may run again
-		counters := make([]Counter, 0, len(wanted))
-		refs := make([]*firestore.DocumentRef, 0, len(wanted))
-		for id := range wanted {
-			counter := Counter{client: c, id: id}
-			counters = append(counters, counter)
-			refs = append(refs, counter.ref())
+	err := c.db.Transact(ctx, func(tx *store.Tx) error {
+		picked, gone = picks{}, map[string]bool{} // this may run again
+		ids := slices.Collect(maps.Keys(wanted))
+		names := make([]string, len(ids))
+		for i, id := range ids {
+			names[i] = c.db.Counter(id)
 		}
-		docs, err := tx.GetAll(refs)
+		docs, _, err := tx.Get(ctx, names...)
 		if err != nil {
 			return err
 		}
-		refs = refs[:0]
+		names = names[:0]
 		for i, doc := range docs {
-			id := counters[i].id
+			id := ids[i]
 			s, ok := snapshotOf(id, doc)
 			if !ok {
 				gone[id] = true
@@ -46,27 +46,26 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 				n = pickShard(s.NumShards, id, nil)
 			}
 			picked[id] = n
-			refs = append(refs, counters[i].ref().Collection(schema.Shards).Doc(shardID(n)))
+			names = append(names, c.db.Shard(id, shardID(n)))
 		}
-		if len(refs) == 0 {
-			return nil
-		}
-		shards, err := tx.GetAll(refs)
-		if err != nil {
-			return err
-		}
-		for i, shard := range shards {
-			if shard.Exists() {
-				continue
-			}
-			if err := tx.Create(refs[i], map[string]any{c.layout.CountField: 0}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.createMissingShards(ctx, tx, names)
 	})
 	if status.Code(err) == codes.AlreadyExists { // somebody was faster
 		err = nil
 	}
 	return picked, gone, err
+}
+
+// createMissingShards makes those of the named shards, at zero, that are not there.
+func (c *Client) createMissingShards(ctx context.Context, tx *store.Tx, names []string) error {
+	docs, _, err := tx.Get(ctx, names...)
+	if err != nil {
+		return err
+	}
+	for i, doc := range docs {
+		if doc == nil {
+			tx.Write(store.Create(names[i], map[string]*firestorepb.Value{c.db.CountField: store.Int(0)}))
+		}
+	}
+	return nil
 }

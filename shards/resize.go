@@ -3,15 +3,14 @@ package shards
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // movesAtOnce is how many shards a resize moves side by side.
@@ -71,57 +70,40 @@ func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)
 // clients which only know the public layout find them. It returns the number that was. It is one transaction, and
 // running it twice is harmless as long as change settles on a number.
 func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, err error) {
-	for attempt := 1; ; attempt++ {
-		err = c.client.db.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			doc, err := tx.Get(c.ref())
-			if err != nil && doc == nil {
-				return err
-			}
-			s, ok := snapshotOf(c.id, doc)
-			if !ok {
-				return ErrNotFound
-			}
-			was = s.NumShards
-			n := change(was)
-			var missing []*firestore.DocumentRef
-			for i := was; i < n; i++ {
-				missing = append(missing, c.ref().Collection(schema.Shards).Doc(shardID(i)))
-			}
-			shards, err := tx.GetAll(missing)
-			if err != nil {
-				return err
-			}
-			for i, shard := range shards {
-				if shard.Exists() {
-					continue
-				}
-				if err := tx.Create(missing[i], map[string]any{c.client.layout.CountField: 0}); err != nil {
-					return err
-				}
-			}
-			if n == was {
-				return nil
-			}
-			updates := []firestore.Update{{Path: schema.NumShards, Value: n}}
-			if _, legacy := doc.Data()[schema.NumShardsLegacy]; legacy { // its clients read that one
-				updates = append(updates, firestore.Update{Path: schema.NumShardsLegacy, Value: n})
-			}
-			return tx.Update(c.ref(), updates)
-		})
-		if _, fromServer := status.FromError(err); err == nil || !fromServer || conn.KindOf(err) == conn.Permanent || attempt == maxTries {
-			return was, err
+	db := c.client.db
+	err = db.Transact(ctx, func(tx *store.Tx) error {
+		docs, _, err := tx.Get(ctx, db.Counter(c.id))
+		if err != nil {
+			return err
 		}
-		if err := pause(ctx, attempt); err != nil {
-			return was, err
+		s, ok := snapshotOf(c.id, docs[0])
+		if !ok {
+			return ErrNotFound
 		}
-	}
+		was = s.NumShards
+		n := change(was)
+		var names []string
+		for i := was; i < n; i++ {
+			names = append(names, db.Shard(c.id, shardID(i)))
+		}
+		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == was {
+			return err
+		}
+		fields := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}
+		if docs[0].GetFields()[store.NumShardsLegacy] != nil { // its clients read that one
+			fields[store.NumShardsLegacy] = store.Int(int64(n))
+		}
+		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, slices.Collect(maps.Keys(fields))))
+		return nil
+	})
+	return was, err
 }
 
 // move adds a shard's count to another shard and deletes it, in one commit, on condition that nobody has added to it
 // since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
 // one of them is applied.
 func (c Counter) move(ctx context.Context, from string, to int) error {
-	layout := c.client.layout
+	db := c.client.db
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		target := c.shardName(shardID(to))
 		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target)
@@ -129,7 +111,7 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 			return nil, true, err
 		}
 		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
-		value := docs[0].GetFields()[layout.CountField]
+		value := docs[0].GetFields()[db.CountField]
 		count, ok := value.GetValueType().(*firestorepb.Value_IntegerValue)
 		switch {
 		case value != nil && !ok:
@@ -145,16 +127,16 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 				return nil, false, err
 			}
 		}
-		add := schema.Update(target, schema.Exists(true), nil, nil, schema.Increment(layout.CountField, count.IntegerValue))
+		add := store.Update(target, store.Exists(true), nil, nil, store.Increment(db.CountField, count.IntegerValue))
 		return []*firestorepb.Write{add, remove}, true, nil
 	})
 }
 
 // shardsOf is the number of shards that a counter's document names.
 func shardsOf(counter *firestorepb.Document) int {
-	n, ok := counter.GetFields()[schema.NumShards]
+	n, ok := counter.GetFields()[store.NumShards]
 	if !ok {
-		n = counter.GetFields()[schema.NumShardsLegacy]
+		n = counter.GetFields()[store.NumShardsLegacy]
 	}
 	return numShards(max(n.GetIntegerValue(), int64(n.GetDoubleValue())))
 }

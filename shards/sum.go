@@ -4,59 +4,44 @@ import (
 	"context"
 	"fmt"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up on the server at
 // one time. It costs two reads and one more per 1,000 shards. Errors: [ErrNotFound], [ErrNotInteger], or the client
 // library's.
 func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
-	var s Snapshot
-	err := c.client.atOneTime(ctx, func(tx *firestore.Transaction) error {
-		docs, err := tx.GetAll([]*firestore.DocumentRef{c.ref(), c.ref().Collection(schema.Rollup).Doc(schema.Ledger)})
-		if err != nil {
-			return err
-		}
-		var ok bool
-		if s, ok = snapshotOf(c.id, docs[0]); !ok {
-			return ErrNotFound
-		}
-		const alias = "sum"
-		result, err := c.ref().Collection(schema.Shards).NewAggregationQuery().Transaction(tx).
-			WithSumPath(firestore.FieldPath{c.client.layout.CountField}, alias).Get(ctx)
-		if err != nil {
-			return err
-		}
-		sum, ok := result[alias].(*firestorepb.Value).GetValueType().(*firestorepb.Value_IntegerValue)
-		if !ok {
-			return fmt.Errorf("%w, or their sum is no int64", ErrNotInteger)
-		}
-		s.Total = sum.IntegerValue
-		if docs[1].Exists() && docs[1].Data()[schema.LedgerDocID] == docs[0].Data()[schema.LedgerID] { // see LedgerDoc.Of
-			base, _ := docs[1].Data()[schema.LedgerBase].(int64)
-			s.Total += base
-		}
-		return nil
-	})
+	s, err := c.sum(ctx)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("sum counter %q: %w", c.id, err)
 	}
 	return s, nil
 }
 
-// atOneTime calls read, in which all reads by the transaction see the database at the same moment, without locks.
-func (c *Client) atOneTime(ctx context.Context, read func(*firestore.Transaction) error) error {
-	done := false
-	err := c.db.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-		err := read(tx)
-		done = err == nil
-		return err
-	}, firestore.ReadOnly)
-	if done { // the commit of what only reads may fail as others do, and means nothing
-		return nil
+func (c Counter) sum(ctx context.Context) (Snapshot, error) {
+	db := c.client.db
+	docs, at, err := db.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
+	if err != nil {
+		return Snapshot{}, err
 	}
-	return err
+	s, ok := snapshotOf(c.id, docs[0])
+	if !ok {
+		return s, ErrNotFound
+	}
+	value, err := db.Sum(ctx, db.ShardsOf(c.id), db.CountField, at)
+	if err != nil {
+		return s, err
+	}
+	sum, ok := value.GetValueType().(*firestorepb.Value_IntegerValue)
+	if !ok {
+		return s, fmt.Errorf("%w, or their sum is no int64", ErrNotInteger)
+	}
+	s.Total = sum.IntegerValue
+	if docs[1] != nil && docs[1].GetFields()[ledger.FieldID].GetStringValue() == docs[0].GetFields()[store.LedgerID].GetStringValue() { // see Ledger.Of
+		s.Total += docs[1].GetFields()[ledger.FieldBase].GetIntegerValue()
+	}
+	return s, nil
 }

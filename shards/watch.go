@@ -11,13 +11,7 @@ import (
 // counter any more, or the client library's; when ctx ends it just ends.
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
-		changes := c.ref().Snapshots(ctx)
-		defer changes.Stop()
-		for {
-			doc, err := changes.Next()
-			if ctx.Err() != nil {
-				return
-			}
+		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
 			s, ok := Snapshot{}, false
 			if err == nil {
 				if s, ok = snapshotOf(c.id, doc); !ok {

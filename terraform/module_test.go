@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 func vars(pairs ...any) map[string]cty.Value {
@@ -81,12 +81,12 @@ func TestVariablesAndOutputsAreDocumentedAndChecked(t *testing.T) {
 	}
 }
 
-// setting is one field of functions.Settings.
+// setting is one field of settings.Settings.
 type setting struct{ env, def, desc string }
 
-func settings() []setting {
+func allSettings() []setting {
 	var list []setting
-	fields := reflect.TypeFor[functions.Settings]()
+	fields := reflect.TypeFor[settings.Settings]()
 	for i := range fields.NumField() {
 		f := fields.Field(i)
 		list = append(list, setting{f.Tag.Get("env"), f.Tag.Get("envDefault"), f.Tag.Get("desc")})
@@ -101,11 +101,11 @@ func TestEverySettingIsAVariable(t *testing.T) {
 	t.Parallel()
 	m := load(t, ".", vars())
 	environment := m.local("environment").AsValueMap()
-	if len(environment) != len(settings()) {
-		t.Errorf("%d environment variables for %d settings", len(environment), len(settings()))
+	if len(environment) != len(allSettings()) {
+		t.Errorf("%d environment variables for %d settings", len(environment), len(allSettings()))
 	}
 	var environ []string
-	for _, s := range settings() {
+	for _, s := range allSettings() {
 		got, ok := environment[s.env]
 		if !ok {
 			t.Errorf("%s is not in local.environment", s.env)
@@ -132,11 +132,11 @@ func TestEverySettingIsAVariable(t *testing.T) {
 	}
 
 	// What the module sets is what the functions read, and at the defaults it changes nothing.
-	parsed, err := functions.ParseSettings(environ)
+	parsed, err := settings.Parse(environ)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := functions.ParseSettings([]string{"GOOGLE_CLOUD_PROJECT=a-project", "PROJECT_NUMBER=123456789"})
+	want, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=a-project", "PROJECT_NUMBER=123456789"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestSettingsReachTheFunctions(t *testing.T) {
 		for name, v := range fn.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap() {
 			environ = append(environ, name+"="+v.AsString())
 		}
-		s, err := functions.ParseSettings(environ)
+		s, err := settings.Parse(environ)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 			m.set(vars(name, v))
 			allowed := m.value(m.variables[name].Body.Blocks[0].Body.Attributes["condition"].Expr).True()
 			arg := map[string]cty.Value{"v": v}
-			_, err := functions.ParseSettings([]string{strings.ToUpper(name) + "=" + text(arg, "v"), "PROJECT_NUMBER=1"})
+			_, err := settings.Parse([]string{strings.ToUpper(name) + "=" + text(arg, "v"), "PROJECT_NUMBER=1"})
 			if text(arg, "v") == "" {
 				err = os.ErrInvalid // the environment has no empty values: the functions would take their default
 			}
@@ -244,7 +244,7 @@ func TestProjectREADMEListsTheSettings(t *testing.T) {
 	if _, ok := rows["DATABASE"]; !ok {
 		t.Skip("../README.md has no table of the settings")
 	}
-	for _, s := range settings() {
+	for _, s := range allSettings() {
 		row := rows[s.env] // default and description come last
 		if n := len(row); n < 2 || strings.Trim(row[n-2], "`") != s.def || row[n-1] != s.desc {
 			t.Errorf("the README says of %s %q, want %q", s.env, row, []string{s.def, s.desc})

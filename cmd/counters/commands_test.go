@@ -70,7 +70,7 @@ func TestCommands(t *testing.T) {
 		{args: "import firestore-counter --path pages/hello --field views", out: "hello +42, of 42 in pages/hello\n"},
 		{args: "import firestore-counter --path pages/hello --field views", out: "hello +0, of 42 in pages/hello\n"},
 		{args: "import firestore-counter --path pages/hello --field views --to post --json", out: `{"counter":"post","value":42,"added":42}` + "\n"},
-		{args: "import firestore-counter --path pages --field views --to post", err: "no path of a document"},
+		{args: "import firestore-counter --path pages --field views --to post", err: "not the path of a document"},
 		{args: "import firestore-counter --path pages/hello", err: "field"},
 		{args: "get hello", out: "42\n"},
 		{args: "list", out: "hello\t42\t10 shards\npost\t"},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/demo"
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
-	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 func newDevCommand() *cobra.Command {
@@ -71,7 +71,7 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 func runDev(cmd *cobra.Command, c dev.Config) error {
 	ctx, cancel := dev.UntilOrphaned(cmd.Context())
 	defer cancel()
-	settings, err := functions.ParseSettings(c.Environ)
+	settings, err := settings.Parse(c.Environ)
 	if err != nil {
 		return err
 	}

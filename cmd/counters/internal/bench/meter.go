@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // meter watches every change of a contestant's Firestore.
@@ -36,11 +36,11 @@ type mark struct {
 func (m *meter) see(c emulator.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c.Old == nil && strings.Contains(c.Name, "/documents/"+schema.Requests+"/") {
+	if c.Old == nil && strings.Contains(c.Name, "/documents/"+store.Requests+"/") {
 		m.markers++
 		return
 	}
-	if c.Old == nil && strings.Contains(c.Name, "/"+schema.Shards+"/") {
+	if c.Old == nil && strings.Contains(c.Name, "/"+store.Shards+"/") {
 		m.made++
 	}
 	l := m.lag
@@ -49,11 +49,11 @@ func (m *meter) see(c emulator.Change) {
 	}
 	switch rest := c.Name[len(l.counter):]; {
 	case rest == "":
-		total := field(c.New, schema.Total)
+		total := field(c.New, store.Total)
 		if len(l.totals) == 0 || l.totals[len(l.totals)-1].value != total {
 			l.totals = append(l.totals, mark{c.CommitTime, total})
 		}
-	case strings.HasPrefix(rest, "/"+schema.Shards+"/"):
+	case strings.HasPrefix(rest, "/"+store.Shards+"/"):
 		delta := field(c.New, "count") - field(c.Old, "count")
 		var before int64
 		if n := len(l.shards); n > 0 {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // rollups is events a second that a trigger takes, of one counter.
@@ -101,7 +101,7 @@ func (e *eventSource) one() []byte {
 	at := e.base.Add(time.Duration(e.made) * time.Microsecond)
 	name := "projects/" + project + "/databases/(default)/documents/counters/" + e.counter + "/shards/" + shard
 	document := func(count int64, updated time.Time) *firestorepb.Document {
-		return &firestorepb.Document{Name: name, Fields: map[string]*firestorepb.Value{"count": schema.Int(count)},
+		return &firestorepb.Document{Name: name, Fields: map[string]*firestorepb.Value{"count": store.Int(count)},
 			CreateTime: timestamppb.New(e.base.Add(-time.Minute)), UpdateTime: timestamppb.New(updated)}
 	}
 	e.made++

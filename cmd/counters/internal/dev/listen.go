@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-counters/counters/emulator/eventarc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
 // listener turns what a Listen on a collection group tells into changes, for a server that has no triggers.

@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/firestore-counters/counters/functions"
+
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 )
 
@@ -32,6 +34,7 @@ func ServeIfChild(register ...func()) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
+	functions.Register()
 	err := funcframework.StartHostPort("127.0.0.1", os.Getenv("PORT"))
 	fmt.Fprintf(os.Stderr, "serve %s: %v\n", os.Getenv("FUNCTION_TARGET"), err)
 	os.Exit(1)

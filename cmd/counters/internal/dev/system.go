@@ -15,8 +15,8 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
-	"github.com/firestore-counters/counters/functions"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // DefaultProject is the project where GOOGLE_CLOUD_PROJECT names none. Google's emulators and libraries know by
@@ -39,7 +39,7 @@ type System struct {
 	Project   string   // Project of the counters.
 	Notes     []string // What is not as in production, a sentence or two each.
 
-	settings functions.Settings
+	settings settings.Settings
 	logger   *slog.Logger
 	failed   chan error
 
@@ -65,7 +65,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewJSONHandler(output.lines("dev"), nil))
 	}
-	settings, err := functions.ParseSettings(c.Environ)
+	settings, err := settings.Parse(c.Environ)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s *System) startEvents(f eventarc.Faults) error {
 }
 
 func (s *System) pattern() string {
-	return s.settings.Collection + "/{counter}/" + schema.Shards + "/{shard}"
+	return s.settings.Collection + "/{counter}/" + store.Shards + "/{shard}"
 }
 
 // startFirestore starts the embedded Firestore, whose changes become events.

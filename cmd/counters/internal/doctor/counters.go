@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // late is how old a shard's state is before doctor says that it should have been counted. An event takes about a second
@@ -104,7 +104,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	}
 	if len(above) > 0 {
 		slices.Sort(above)
-		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", schema.NumShards, c.NumShards, strings.Join(above, ", ")),
+		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", store.NumShards, c.NumShards, strings.Join(above, ", ")),
 			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", c.NumShards)))
 	}
 }
@@ -118,8 +118,8 @@ func address(name string) string {
 	return "https://firestore.googleapis.com/v1/" + strings.Join(parts, "/")
 }
 
-func (d *Deployment) layout() schema.Layout {
-	return schema.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Collection: d.Target.Collection, CountField: d.Target.CountField}
+func (d *Deployment) layout() store.Layout {
+	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Collection: d.Target.Collection, CountField: d.Target.CountField}
 }
 
 // asYou lets curl act as the account that gcloud is logged in with.

@@ -1,13 +1,14 @@
 package doctor
 
 import (
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // fieldsOf are the fields whose TTL policy and indexes matter.
-func fieldsOf(t Target) (markers, ledger, updated, created, count FieldName) {
-	return FieldName{schema.Requests, schema.ExpireAt}, FieldName{schema.Rollup, schema.LedgerShards},
-		FieldName{t.Collection, schema.UpdatedAt}, FieldName{t.Collection, schema.CreatedAt}, FieldName{schema.Shards, t.CountField}
+func fieldsOf(t Target) (markers, ledgers, updated, created, count FieldName) {
+	return FieldName{store.Requests, store.ExpireAt}, FieldName{store.Rollup, ledger.FieldShards},
+		FieldName{t.Collection, store.UpdatedAt}, FieldName{t.Collection, store.CreatedAt}, FieldName{store.Shards, t.CountField}
 }
 
 // String is what Firestore's own tools call it.

@@ -3,7 +3,7 @@ package doctor
 import (
 	"time"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // Target says which deployment to read.
@@ -174,8 +174,8 @@ type Counter struct {
 	Total     int64
 	HasTotal  bool // false when it has none, or one that is not an integer
 	Shards    []Shard
-	Ledger    *schema.LedgerDoc // nil when there is none
-	BadLedger string            // why the ledger can't be read
+	Ledger    *ledger.Ledger // nil when there is none
+	BadLedger string         // why the ledger can't be read
 }
 
 // Shard is one shard of a counter.

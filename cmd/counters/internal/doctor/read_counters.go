@@ -2,18 +2,14 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
-	"strings"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/api/iterator"
 
-	"github.com/firestore-counters/counters/internal/conn"
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 const firestoreAPI = "firestore.googleapis.com"
@@ -29,12 +25,14 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	denied := func(err error) error {
 		return &unread{part: "counters", service: firestoreAPI, permission: "datastore.entities.list", role: "roles/datastore.viewer", err: err}
 	}
-	db, err := conn.Open(ctx, d.Target.Project, d.Target.Database, r.Firestore...)
+	db, err := store.Open(ctx, store.Config{
+		Project: d.Target.Project, Database: d.Target.Database, Collection: d.Target.Collection, CountField: d.Target.CountField,
+	}, r.Firestore...)
 	if err != nil {
 		return denied(err)
 	}
 	defer db.Close()
-	ids, more, err := firstIDs(ctx, db, d.Target)
+	ids, more, err := firstIDs(ctx, db, d.Target.Counters)
 	if err != nil {
 		return denied(err)
 	}
@@ -43,7 +41,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	group.SetLimit(parallel)
 	for i, id := range ids {
 		group.Go(func() (err error) {
-			if read[i], err = readCounter(ctx, db, d.layout(), id); err != nil {
+			if read[i], err = readCounter(ctx, db, id); err != nil {
 				return fmt.Errorf("read counter %q: %w", id, err)
 			}
 			return nil
@@ -63,54 +61,45 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 
 // firstIDs lists the counters with the first ids, those without a document of their own included: a snippet may have
 // made shards only.
-func firstIDs(ctx context.Context, db *conn.DB, t Target) (ids []string, more bool, err error) {
-	it := db.API.ListDocuments(ctx, &firestorepb.ListDocumentsRequest{
-		Parent:       db.Name + "/documents",
-		CollectionId: t.Collection,
-		Mask:         &firestorepb.DocumentMask{}, // no fields
-		ShowMissing:  true,
-		PageSize:     int32(min(t.Counters+1, 300)),
-	})
-	for {
-		doc, err := it.Next()
-		if errors.Is(err, iterator.Done) {
-			return ids, false, nil
-		}
+func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool, err error) {
+	for token := ""; ; {
+		page, next, err := db.List(ctx, db.Counters(), min(n+1, 300), token)
 		if err != nil {
 			return nil, false, err
 		}
-		if len(ids) == t.Counters {
-			return ids, true, nil
+		if ids = append(ids, page...); len(ids) > n {
+			return ids[:n], true, nil
 		}
-		ids = append(ids, path.Base(doc.GetName()))
+		if token = next; token == "" {
+			return ids, false, nil
+		}
 	}
 }
 
 // readCounter reads everything about one counter as of one time. It returns nil for what is left of a deleted one.
-func readCounter(ctx context.Context, db *conn.DB, layout schema.Layout, id string) (*Counter, error) {
-	docs, at, err := db.Get(ctx, layout.Counter(id), layout.LedgerOf(id))
+func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error) {
+	docs, at, err := db.Get(ctx, db.Counter(id), db.LedgerOf(id))
 	if err != nil {
 		return nil, err
 	}
 	c := &Counter{ID: id, At: at, Exists: docs[0] != nil}
 	if docs[1] != nil {
-		if c.Ledger, err = schema.DecodeLedger(docs[1]); err != nil {
+		if c.Ledger, err = ledger.Decode(docs[1]); err != nil {
 			c.BadLedger = err.Error()
 		}
 	}
 	fields := docs[0].GetFields()
-	c.Deleting = fields[schema.Deleting].GetBooleanValue()
-	c.NumShards = max(fields[schema.NumShards].GetIntegerValue(), fields[schema.NumShardsLegacy].GetIntegerValue())
-	c.Total = fields[schema.Total].GetIntegerValue()
-	_, c.HasTotal = fields[schema.Total].GetValueType().(*firestorepb.Value_IntegerValue)
+	c.Deleting = fields[store.Deleting].GetBooleanValue()
+	c.NumShards = max(fields[store.NumShards].GetIntegerValue(), fields[store.NumShardsLegacy].GetIntegerValue())
+	c.Total = fields[store.Total].GetIntegerValue()
+	_, c.HasTotal = fields[store.Total].GetValueType().(*firestorepb.Value_IntegerValue)
 
-	shards := db.Collection(layout.Collection).Doc(id).Collection(schema.Shards)
-	snapshots, err := shards.WithReadOptions(firestore.ReadTime(at)).Documents(ctx).GetAll()
+	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
-	for _, snapshot := range snapshots {
-		c.Shards = append(c.Shards, decodeShard(snapshot, layout.CountField))
+	for _, doc := range shards {
+		c.Shards = append(c.Shards, decodeShard(doc, db.CountField))
 	}
 	if !c.Exists && (docs[1] != nil || len(c.Shards) == 0) {
 		return nil, nil
@@ -118,17 +107,12 @@ func readCounter(ctx context.Context, db *conn.DB, layout schema.Layout, id stri
 	return c, nil
 }
 
-func decodeShard(snapshot *firestore.DocumentSnapshot, countField string) Shard {
-	s := Shard{ID: snapshot.Ref.ID, Updated: snapshot.UpdateTime}
-	value, ok := snapshot.Data()[countField]
-	if !ok {
-		return s // nothing counted yet
-	}
-	if s.Count, ok = value.(int64); !ok {
-		s.Bad = fmt.Sprintf("%v (%T)", value, value)
+func decodeShard(doc *firestorepb.Document, countField string) Shard {
+	s := Shard{ID: path.Base(doc.GetName()), Updated: doc.GetUpdateTime().AsTime()}
+	value := doc.GetFields()[countField]
+	var ok bool
+	if s.Count, ok = store.Integer(value); !ok {
+		s.Bad = value.String()
 	}
 	return s
 }
-
-// projectOf is the project of a database's name.
-func projectOf(database string) string { return strings.Split(database, "/")[1] }

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/firestore-counters/counters/internal/conn"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Reader reads deployments. Its fields are options for the clients of the APIs that it reads; none are needed where the
@@ -86,10 +86,10 @@ func (r *Reader) read(ctx context.Context, d *Deployment, what string, read func
 
 // detect finds the project that the credentials are of.
 func (r *Reader) detect(ctx context.Context) (string, error) {
-	db, err := conn.Open(ctx, "", "", r.Firestore...)
+	db, err := store.Open(ctx, store.Config{}, r.Firestore...)
 	if err != nil {
 		return "", err
 	}
 	defer db.Close()
-	return projectOf(db.Name), nil
+	return db.Project(), nil
 }

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // What the settings that say where the counters are hold when nobody sets them.
@@ -44,12 +44,12 @@ func settingsOf(env map[string]string) []setting {
 	return all
 }
 
-func parse(env map[string]string) (functions.Settings, error) {
+func parse(env map[string]string) (settings.Settings, error) {
 	var environ []string
 	for name, value := range env {
 		environ = append(environ, name+"="+value)
 	}
-	return functions.ParseSettings(environ)
+	return settings.Parse(environ)
 }
 
 // layoutSettings say which documents the functions look at.

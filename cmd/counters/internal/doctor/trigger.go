@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/firestore-counters/counters/internal/schema"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // What the trigger of Rollup should say.
@@ -16,7 +16,7 @@ const (
 
 // pattern is the path of the documents that Rollup is called for.
 func (d *Deployment) pattern() string {
-	return d.Target.Collection + "/{counter}/" + schema.Shards + "/{shard}"
+	return d.Target.Collection + "/{counter}/" + store.Shards + "/{shard}"
 }
 
 // anyID matches what a pattern has in the place of one id.
@@ -46,7 +46,7 @@ func (f *findings) trigger(d *Deployment) {
 	document := trigger.filter("document")
 	parts := strings.Split(document.Value, "/")
 	switch {
-	case len(parts) != 4 || anyID.MatchString(parts[0]) || !anyID.MatchString(parts[1]) || parts[2] != schema.Shards || !anyID.MatchString(parts[3]):
+	case len(parts) != 4 || anyID.MatchString(parts[0]) || !anyID.MatchString(parts[1]) || parts[2] != store.Shards || !anyID.MatchString(parts[3]):
 		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document.Value, d.pattern()), mend)
 	case document.Operator != matchPath:
 		f.add("trigger-operator", rollup.Name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)

@@ -1,19 +1,14 @@
-// Package schema is the data model: which documents counters keeps in Firestore, what they are called, and how their
-// fields are written and read. It knows no client and does nothing.
-//
-//	{collection}/{id}                            num_shards, total, created_at, updated_at, ledger_id
-//	{collection}/{id}/shards/{n}                 count
-//	{collection}/{id}/counter_rollup/ledger      id, shards, base, ops
-//	counter_requests/{hash}                      expire_at, and what was asked
-//	counter_rollup/reconcile                     where the last walk over all counters stopped
-//
-// The first two rows are the layout of Google's public "distributed counters" page. The names of the rest begin with
-// counter_ because TTL policies and index exemptions hold for a collection group in the whole database.
-package schema
+package store
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
 
-// Names of collections and documents below and beside a counter.
+// Names of collections and documents below and beside a counter. Those that are not of the public layout begin with
+// counter_, because TTL policies and index exemptions hold for a collection group in the whole database.
 const (
 	Shards    = "shards"
 	Rollup    = "counter_rollup"
@@ -36,7 +31,15 @@ const (
 // ExpireAt is the field of a request marker that the TTL policy looks at.
 const ExpireAt = "expire_at"
 
-// Layout says where one deployment's counters are.
+// Layout names the documents of one deployment.
+//
+//	{collection}/{id}                            num_shards, total, created_at, updated_at, ledger_id
+//	{collection}/{id}/shards/{n}                 count
+//	{collection}/{id}/counter_rollup/ledger      id, shards, base, ops
+//	counter_requests/{hash}                      expire_at, and what was asked
+//	counter_rollup/reconcile                     where the last walk over all counters stopped
+//
+// The first two rows are the layout of Google's public "distributed counters" page.
 type Layout struct {
 	Database   string // projects/{project}/databases/{database}
 	Collection string // top-level collection of the counters, "counters" unless set otherwise
@@ -45,14 +48,20 @@ type Layout struct {
 
 func (l Layout) root() string { return l.Database + "/documents/" }
 
-// Counters is the resource name of the collection's parent, for listing.
-func (l Layout) Counters() string { return l.Database + "/documents" }
+// Document is the resource name of the document at a path such as pages/hello.
+func (l Layout) Document(path string) string { return l.root() + path }
+
+// Counters is the resource name of the collection of the counters.
+func (l Layout) Counters() string { return l.root() + l.Collection }
 
 // Counter is the resource name of a counter's document.
 func (l Layout) Counter(id string) string { return l.root() + l.Collection + "/" + id }
 
+// ShardsOf is the resource name of the collection of a counter's shards.
+func (l Layout) ShardsOf(id string) string { return l.Counter(id) + "/" + Shards }
+
 // Shard is the resource name of a shard of a counter.
-func (l Layout) Shard(id, shard string) string { return l.Counter(id) + "/" + Shards + "/" + shard }
+func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + shard }
 
 // LedgerOf is the resource name of a counter's ledger.
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
@@ -84,4 +93,26 @@ func ParseShardName(name string) (ShardName, bool) {
 		}
 	}
 	return ShardName{Database: strings.Join(s[:4], "/"), Collection: s[5], Counter: s[6], Shard: s[8]}, true
+}
+
+// maxIDBytes is Firestore's own limit on the id of a document or a collection.
+const maxIDBytes = 1500
+
+// ValidateID says why Firestore would not take an id for a document or a collection.
+func ValidateID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("it is empty")
+	case len(id) > maxIDBytes:
+		return fmt.Errorf("it has %d bytes, and at most %d are allowed", len(id), maxIDBytes)
+	case !utf8.ValidString(id):
+		return errors.New("it is not UTF-8")
+	case strings.Contains(id, "/"):
+		return fmt.Errorf("%q contains a slash", id)
+	case id == "." || id == "..":
+		return fmt.Errorf("%q is reserved", id)
+	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+		return fmt.Errorf("%q is reserved, as everything of the form __x__", id)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package functions
+package settings
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"github.com/firestore-counters/counters/shards"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Settings is everything that can be set on a deployment, by environment variables. All functions of a deployment
@@ -60,9 +60,9 @@ type Settings struct {
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
 }
 
-// ParseSettings reads Settings from an environment of the form that [os.Environ] returns. Its error names every
+// Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names every
 // variable that is wrong, with its value and what is allowed.
-func ParseSettings(environ []string) (Settings, error) {
+func Parse(environ []string) (Settings, error) {
 	values := env.ToMap(environ)
 	s, err := env.ParseAsWithOptions[Settings](env.Options{Environment: values})
 	if err != nil {
@@ -115,7 +115,7 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if shards.ValidateID(s.Collection) != nil { // Firestore takes the same names for both
+	if store.ValidateID(s.Collection) != nil { // Firestore takes the same names for both
 		bad("COLLECTION", s.Collection, "the name of a top-level collection")
 	}
 	if s.CountField == "" || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {

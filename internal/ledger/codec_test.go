@@ -1,52 +1,17 @@
-package schema
+package ledger
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/store"
+
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 )
-
-func TestParseShardName(t *testing.T) {
-	t.Parallel()
-	l := Layout{Database: "projects/p/databases/(default)", Collection: "likes"}
-	got, ok := ParseShardName(l.Shard("post-123", "7"))
-	if want := (ShardName{Database: l.Database, Collection: "likes", Counter: "post-123", Shard: "7"}); !ok || got != want {
-		t.Errorf("parsed %+v, %v, want %+v", got, ok, want)
-	}
-	for _, name := range []string{
-		"", "counters/c/shards/0", l.Counter("c"), l.LedgerOf("c"), l.Shard("c", "0") + "/a/b", l.Shard("", "0"), l.Shard("c", ""),
-		"/" + l.Shard("c", "0"), strings.Replace(l.Shard("c", "0"), "documents", "docs", 1), l.Request("x"), l.Cursor(),
-	} {
-		if got, ok := ParseShardName(name); ok {
-			t.Errorf("ParseShardName(%q) = %+v", name, got)
-		}
-	}
-}
-
-func TestFieldPath(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		names []string
-		want  string
-	}{
-		{[]string{"count"}, "count"},
-		{[]string{"shards", "0"}, "shards.`0`"},
-		{[]string{"shards", "a.b"}, "shards.`a.b`"},
-		{[]string{"a`b\\c"}, "`a\\`b\\\\c`"},
-		{[]string{"größe"}, "`größe`"},
-		{[]string{"_x9"}, "_x9"},
-		{[]string{""}, "``"},
-	} {
-		if got := FieldPath(tt.names...); got != tt.want {
-			t.Errorf("FieldPath(%q) = %s, want %s", tt.names, got, tt.want)
-		}
-	}
-}
 
 // What a ledger writes it reads again, whatever ids its shards have, and no id becomes a field name that Firestore
 // refuses.
@@ -61,7 +26,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 		entries := rapid.Custom(func(t *rapid.T) Entry {
 			return Entry{Count: rapid.Int64().Draw(t, "count"), AsOf: times.Draw(t, "as of")}
 		})
-		want := &LedgerDoc{
+		want := &Ledger{
 			Shards:  rapid.MapOf(ids, entries).Draw(t, "shards"),
 			Base:    rapid.Int64().Draw(t, "base"),
 			Ops:     rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "ops"),
@@ -69,12 +34,12 @@ func TestLedgerRoundTrip(t *testing.T) {
 			Created: times.Draw(t, "created"), Updated: times.Draw(t, "updated"),
 		}
 		fields := want.Fields()
-		for key := range fields[LedgerShards].GetMapValue().GetFields() {
+		for key := range fields[FieldShards].GetMapValue().GetFields() {
 			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
 				t.Fatalf("%q is a field name of Firestore's own", key)
 			}
 		}
-		got, err := DecodeLedger(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(want.Created), UpdateTime: timestamppb.New(want.Updated)})
+		got, err := Decode(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(want.Created), UpdateTime: timestamppb.New(want.Updated)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,8 +52,8 @@ func TestLedgerRoundTrip(t *testing.T) {
 
 func TestDecodeLedgerOfSomebodyElse(t *testing.T) {
 	t.Parallel()
-	_, err := DecodeLedger(&firestorepb.Document{Name: "l", Fields: map[string]*firestorepb.Value{
-		LedgerShards: Map(map[string]*firestorepb.Value{"0": Int(5)}),
+	_, err := Decode(&firestorepb.Document{Name: "l", Fields: map[string]*firestorepb.Value{
+		FieldShards: store.Map(map[string]*firestorepb.Value{"0": store.Int(5)}),
 	}})
 	if err == nil {
 		t.Error("an entry that is no entry was taken")
@@ -97,7 +62,7 @@ func TestDecodeLedgerOfSomebodyElse(t *testing.T) {
 
 func TestOpsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := &LedgerDoc{}
+	l := &Ledger{}
 	for range 2 * MaxOps {
 		l.Ops = append(l.Ops, "old")
 	}

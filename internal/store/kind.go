@@ -1,4 +1,4 @@
-package conn
+package store
 
 import (
 	"context"
@@ -17,14 +17,14 @@ const (
 	Permanent Kind = iota
 	// Conflict: not applied, because a precondition does not hold (NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION).
 	Conflict
-	// Contention: not applied, because too many want the same document or too much is asked of the database (ABORTED,
-	// RESOURCE_EXHAUSTED). The same commit may go again after a while.
+	// Contention: not applied, because too many want the same document (ABORTED). The same commit may go again after a while.
 	Contention
-	// Doubtful: it may have been applied or not.
+	// Doubtful: it may have been applied or not. RESOURCE_EXHAUSTED is among these: a quota says it before it applies anything,
+	// but gRPC also makes it of a torn HTTP/2 stream (ENHANCE_YOUR_CALM) and of an answer that is too large.
 	Doubtful
 )
 
-// KindOf tells what err, of [DB.Commit] or of a transaction, says about the commit.
+// KindOf tells what err, of [DB.Commit] or of a commit within [DB.Transact], says about the commit.
 func KindOf(err error) Kind {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return Doubtful
@@ -36,9 +36,9 @@ func KindOf(err error) Kind {
 	switch s.Code() {
 	case codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition:
 		return Conflict
-	case codes.Aborted, codes.ResourceExhausted:
+	case codes.Aborted:
 		return Contention
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.Canceled:
+	case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.Canceled:
 		return Doubtful
 	case codes.InvalidArgument:
 		// A transaction's commit that was sent twice, the first answer lost: Firestore no longer knows the transaction

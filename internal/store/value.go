@@ -1,6 +1,7 @@
-package schema
+package store
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -11,6 +12,27 @@ import (
 // Int is n as a Firestore value.
 func Int(n int64) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: n}}
+}
+
+// Double is f as a Firestore value.
+func Double(f float64) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_DoubleValue{DoubleValue: f}}
+}
+
+// Integer is the integer that a value stands for, and 0 where there is none. A whole double within ±2⁵³ is the integer that
+// it is: one client's increment(1.0) makes a field a double for good. It reports false for anything else.
+func Integer(v *firestorepb.Value) (int64, bool) {
+	switch n := v.GetValueType().(type) {
+	case nil:
+		return 0, v == nil
+	case *firestorepb.Value_IntegerValue:
+		return n.IntegerValue, true
+	case *firestorepb.Value_DoubleValue:
+		if f := n.DoubleValue; f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+			return int64(f), true
+		}
+	}
+	return 0, false
 }
 
 // String is s as a Firestore value.

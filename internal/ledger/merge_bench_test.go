@@ -1,11 +1,9 @@
-package rollup
+package ledger
 
 import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/firestore-counters/counters/internal/schema"
 )
 
 // BenchmarkMerge merges a second's worth of states, one per shard, into a ledger that knows all of them, and tells what
@@ -13,20 +11,20 @@ import (
 func BenchmarkMerge(b *testing.B) {
 	for _, shards := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
-			l := &schema.LedgerDoc{Shards: make(map[string]schema.Entry, shards)}
+			l := &Ledger{Shards: make(map[string]Entry, shards)}
 			states := make([]State, shards)
 			for n := range states {
 				id := fmt.Sprint(n)
-				l.Shards[id] = schema.Entry{Count: int64(n), AsOf: at(10)}
+				l.Shards[id] = Entry{Count: int64(n), AsOf: at(10)}
 				states[n] = State{Shard: id, Count: int64(n + 1), AsOf: at(20)}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				changed, delta := merge(l, time.Time{}, states)
+				changed, delta := l.Merge(time.Time{}, states)
 				if delta != int64(shards) {
 					b.Fatalf("delta = %d, want %d", delta, shards)
 				}
-				schema.EntryFields(changed)
+				EntryFields(changed)
 			}
 		})
 	}

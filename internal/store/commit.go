@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/grpc/status"
+)
+
+// once switches the generated client's own retries off.
+var once = gax.WithRetry(func() gax.Retryer { return nil })
+
+// Commit applies the writes as one, or none of them. It is sent once: no layer below resends it. [KindOf] tells what
+// its error says about whether it was applied.
+func (db *DB) Commit(ctx context.Context, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+	return db.api.Commit(db.outgoing(ctx), &firestorepb.CommitRequest{Database: db.Database, Writes: writes}, once)
+}
+
+const (
+	// transactionTries is how often a transaction is tried that meets contention or doubt: about fifteen seconds.
+	transactionTries = 20
+	// rollbackTimeout bounds giving a transaction's locks back. Whatever keeps them, Firestore takes them after a minute.
+	rollbackTimeout = 2 * time.Second
+)
+
+// Tx is a read-write transaction: what it has read, nobody changes before its commit.
+type Tx struct {
+	reader
+	writes []*firestorepb.Write
+}
+
+// Write adds writes to the transaction's commit.
+func (tx *Tx) Write(writes ...*firestorepb.Write) { tx.writes = append(tx.writes, writes...) }
+
+// Transact runs body in a transaction and commits what it writes. Body runs again after contention and after a commit
+// whose outcome is in doubt, so it must be harmless to apply twice. An error of body that is not Firestore's ends the
+// transaction and is returned as it is; so is one of the kinds [Permanent] and [Conflict].
+func (db *DB) Transact(ctx context.Context, body func(*Tx) error) error {
+	var before []byte // the id of the last attempt, whose age the next one takes over
+	pause := Pauses()
+	for try := 1; ; try++ {
+		err := db.transact(ctx, body, &before)
+		_, fromFirestore := status.FromError(err)
+		if err == nil || !fromFirestore || try == transactionTries {
+			return err
+		}
+		if kind := KindOf(err); kind == Permanent || kind == Conflict {
+			return err
+		}
+		if ctx.Err() != nil || gax.Sleep(ctx, pause.Pause()) != nil {
+			return err
+		}
+	}
+}
+
+func (db *DB) transact(ctx context.Context, body func(*Tx) error, before *[]byte) error {
+	begun, err := db.api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
+		Database: db.Database,
+		Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
+			ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: *before},
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	*before = begun.GetTransaction()
+	tx := &Tx{reader: reader{db: db, transaction: begun.GetTransaction()}}
+	if err = body(tx); err == nil {
+		_, err = db.api.Commit(db.outgoing(ctx), &firestorepb.CommitRequest{
+			Database: db.Database, Writes: tx.writes, Transaction: begun.GetTransaction(),
+		}, once)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_ = db.api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: begun.GetTransaction()}, once)
+	}
+	return err
+}
+
+// Pauses are how long to wait between attempts: up to 10 ms, and up to twice as long each time, to a second at most.
+// They are random, so that those who wait at the same time don't come back at the same time.
+func Pauses() *gax.Backoff {
+	return &gax.Backoff{Initial: 10 * time.Millisecond, Multiplier: 2, Max: time.Second}
+}

@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Query asks for the documents of a collection, in the order of their ids.
+type Query struct {
+	Collection string    // resource name, as of [Layout]
+	After      string    // resource name of a document of it; those behind that one
+	Limit      int       // at most so many; 0 is all
+	At         time.Time // as they were then, within the last hour; the zero time is now
+}
+
+// Get reads the named documents, in the order of the names, all as of the time that it returns; a missing one is nil.
+func (db *DB) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
+	return reader{db: db}.Get(ctx, names...)
+}
+
+// Documents reads the documents that a query asks for.
+func (db *DB) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
+	return reader{db: db}.Documents(ctx, q)
+}
+
+// reader reads, within a transaction where it has one.
+type reader struct {
+	db          *DB
+	transaction []byte
+}
+
+// Get is [DB.Get].
+func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
+	var readTime time.Time
+	docs := make([]*firestorepb.Document, len(names))
+	if len(names) == 0 {
+		return docs, readTime, nil
+	}
+	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Database, Documents: names}
+	if r.transaction != nil {
+		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
+	}
+	stream, err := r.db.api.BatchGetDocuments(r.db.outgoing(ctx), req)
+	if err != nil {
+		return nil, readTime, err
+	}
+	found := make(map[string]*firestorepb.Document, len(names))
+	err = receive(stream.Recv, func(resp *firestorepb.BatchGetDocumentsResponse) {
+		readTime = resp.GetReadTime().AsTime()
+		if doc := resp.GetFound(); doc != nil {
+			found[doc.GetName()] = doc
+		}
+	})
+	for i, name := range names {
+		docs[i] = found[name]
+	}
+	return docs, readTime, err
+}
+
+// Documents is [DB.Documents]. In a transaction, At is not taken.
+func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
+	parent, collection := split(q.Collection)
+	query := &firestorepb.StructuredQuery{
+		From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection}},
+		OrderBy: []*firestorepb.StructuredQuery_Order{{
+			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: firestore.DocumentID}, Direction: firestorepb.StructuredQuery_ASCENDING,
+		}},
+	}
+	if q.After != "" {
+		query.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.After}}}}
+	}
+	if q.Limit > 0 {
+		query.Limit = wrapperspb.Int32(int32(q.Limit))
+	}
+	req := &firestorepb.RunQueryRequest{Parent: parent, QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: query}}
+	switch {
+	case r.transaction != nil:
+		req.ConsistencySelector = &firestorepb.RunQueryRequest_Transaction{Transaction: r.transaction}
+	case !q.At.IsZero():
+		req.ConsistencySelector = &firestorepb.RunQueryRequest_ReadTime{ReadTime: timestamppb.New(q.At)}
+	}
+	stream, err := r.db.api.RunQuery(r.db.outgoing(ctx), req)
+	if err != nil {
+		return nil, err
+	}
+	var docs []*firestorepb.Document
+	err = receive(stream.Recv, func(resp *firestorepb.RunQueryResponse) {
+		if doc := resp.GetDocument(); doc != nil {
+			docs = append(docs, doc)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return docs, nil
+}
+
+// Sum adds up a field of a collection's documents on the server, as of a time; the zero time is now. It costs a read, and
+// one more per 1,000 documents. Documents where the field is missing, or is no number, count nothing. A double among the
+// summands, and a sum beyond an int64, make the sum a double.
+func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
+	const alias = "sum"
+	parent, id := split(collection)
+	req := &firestorepb.RunAggregationQueryRequest{
+		Parent: parent,
+		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
+			QueryType: &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: &firestorepb.StructuredQuery{
+				From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}},
+			}},
+			Aggregations: []*firestorepb.StructuredAggregationQuery_Aggregation{{
+				Alias: alias,
+				Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{
+					Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: FieldPath(field)},
+				}},
+			}},
+		}},
+	}
+	if !at.IsZero() {
+		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(at)}
+	}
+	stream, err := db.api.RunAggregationQuery(db.outgoing(ctx), req)
+	if err != nil {
+		return nil, err
+	}
+	var sum *firestorepb.Value
+	err = receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
+		if v := resp.GetResult().GetAggregateFields()[alias]; v != nil {
+			sum = v
+		}
+	})
+	if err == nil && sum == nil {
+		err = errors.New("the aggregation has no result")
+	}
+	return sum, err
+}
+
+// List lists the ids of a page of a collection's documents, those included that don't exist and only have something below
+// them. Token is empty for the first page, and next is for the last.
+func (db *DB) List(ctx context.Context, collection string, size int, token string) (ids []string, next string, err error) {
+	parent, id := split(collection)
+	it := db.api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
+		Parent:       parent,
+		CollectionId: id,
+		Mask:         &firestorepb.DocumentMask{}, // no fields
+		ShowMissing:  true,
+	})
+	var docs []*firestorepb.Document
+	next, err = iterator.NewPager(it, size, token).NextPage(&docs)
+	for _, doc := range docs {
+		ids = append(ids, path.Base(doc.GetName()))
+	}
+	return ids, next, err
+}
+
+// Watch yields a document as it is, nil while it doesn't exist, and again with every change, as long as ctx and the loop
+// last. Changes that follow each other quickly may come as one. Only its fields of the simple types are there: numbers,
+// strings, booleans and times. It ends with an error of the client library's; when ctx ends it just ends.
+func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Document, error] {
+	return func(yield func(*firestorepb.Document, error) bool) {
+		changes := db.client.Doc(strings.TrimPrefix(name, db.Database+"/documents/")).Snapshots(ctx)
+		defer changes.Stop()
+		for {
+			snap, err := changes.Next()
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				yield(nil, err)
+				return
+			case !snap.Exists():
+				if !yield(nil, nil) {
+					return
+				}
+			case !yield(document(snap), nil):
+				return
+			}
+		}
+	}
+}
+
+// document is a snapshot of the high-level client as a protocol buffer, which it keeps to itself.
+func document(snap *firestore.DocumentSnapshot) *firestorepb.Document {
+	doc := &firestorepb.Document{
+		Name: snap.Ref.Path, Fields: map[string]*firestorepb.Value{},
+		CreateTime: timestamppb.New(snap.CreateTime), UpdateTime: timestamppb.New(snap.UpdateTime),
+	}
+	for name, value := range snap.Data() {
+		switch value := value.(type) {
+		case int64:
+			doc.Fields[name] = Int(value)
+		case float64:
+			doc.Fields[name] = Double(value)
+		case string:
+			doc.Fields[name] = String(value)
+		case bool:
+			doc.Fields[name] = Bool(value)
+		case time.Time:
+			doc.Fields[name] = Time(value)
+		}
+	}
+	return doc
+}
+
+// receive reads a stream to its end: one that is left early lives on until its context ends.
+func receive[T any](recv func() (T, error), each func(T)) error {
+	for {
+		message, err := recv()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		each(message)
+	}
+}
+
+// split is the parent of a collection, and its id.
+func split(collection string) (parent, id string) {
+	at := strings.LastIndexByte(collection, '/')
+	if at < 0 {
+		panic(fmt.Sprintf("%q is not the resource name of a collection", collection))
+	}
+	return collection[:at], collection[at+1:]
+}

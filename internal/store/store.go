@@ -1,0 +1,134 @@
+// Package store is the one way to Firestore: which documents counters keeps, what they are called, and how they are read
+// and written.
+//
+// A commit is sent exactly once. The official client's own commits go through a generated layer that resends them on
+// UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So no client of the library is handed out:
+// [DB.Commit] and [DB.Transact] use the generated client (firestore/apiv1) with that retry switched off, and whoever
+// commits decides what a failure means, by [KindOf]. Reading is idempotent, and the library retries it.
+//
+// Documents are protocol buffers everywhere, and named by their whole resource names, which [Layout] makes.
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	apiv1 "cloud.google.com/go/firestore/apiv1"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+)
+
+// Config says where the counters of a deployment are. The zero values are the defaults.
+type Config struct {
+	Project    string // found from the credentials or the metadata server when empty
+	Database   string // default "(default)"
+	Collection string // top-level collection of the counters; default "counters"
+	CountField string // field of a shard that holds its count; default "count"
+}
+
+// DB is the database that holds a deployment's counters. It is safe for concurrent use.
+type DB struct {
+	Layout // names of its documents
+
+	client *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves
+	api    *apiv1.Client
+}
+
+// Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
+// goes, unless opts bring a connection of their own: then everything goes there. Nothing is sent yet.
+func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, error) {
+	dial := dialOptions()
+	if emulator := os.Getenv("FIRESTORE_EMULATOR_HOST"); emulator != "" {
+		conn, err := dialEmulator(emulator, dial)
+		if err != nil {
+			return nil, fmt.Errorf("connect to FIRESTORE_EMULATOR_HOST=%s: %w", emulator, err)
+		}
+		// First, so that a connection among opts wins, for both clients alike. Left to itself the high-level client would go
+		// to the emulator, and the generated one to production.
+		opts = slices.Concat([]option.ClientOption{option.WithGRPCConn(conn)}, opts)
+	} else {
+		var own []option.ClientOption
+		for _, o := range dial {
+			own = append(own, option.WithGRPCDialOption(o))
+		}
+		opts = slices.Concat(own, opts)
+	}
+	client, err := firestore.NewClientWithDatabase(ctx, cmp.Or(cfg.Project, firestore.DetectProjectID),
+		cmp.Or(cfg.Database, firestore.DefaultDatabaseID), opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open Firestore: %w", err)
+	}
+	api, err := apiv1.NewClient(ctx, opts...)
+	if err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("open Firestore: %w", err)
+	}
+	// The only public way to the name of the database, whose project may just have been detected.
+	path := client.Doc("a/b").Path
+	return &DB{
+		Layout: Layout{
+			Database:   path[:strings.Index(path, "/documents/")],
+			Collection: cmp.Or(cfg.Collection, "counters"),
+			CountField: cmp.Or(cfg.CountField, "count"),
+		},
+		client: client,
+		api:    api,
+	}, nil
+}
+
+// Close closes the connections.
+func (db *DB) Close() error {
+	err := db.api.Close()
+	// Where both clients share a connection, the second close finds it closed, which is what was asked for.
+	_ = db.client.Close()
+	return err
+}
+
+// Project is the id of the database's project.
+func (db *DB) Project() string { return strings.Split(db.Database, "/")[1] }
+
+func (db *DB) outgoing(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Database)
+}
+
+// dialOptions are what every connection needs to be rid of one that went silent, and to come back soon after Firestore does.
+func dialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		// Without keepalive a silent connection burns every call's deadline until TCP gives up, after about 15 minutes. Google's
+		// front ends allow a ping each 30 s; gRPC also gives the timeout to the kernel (TCP_USER_TIMEOUT), so that data which
+		// is never acknowledged ends the connection after 5 s.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
+		// By default the pauses between attempts to connect grow to 120 s, which an instance would sit out.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+	}
+}
+
+func dialEmulator(addr string, opts []grpc.DialOption) (*grpc.ClientConn, error) {
+	addr = strings.TrimPrefix(strings.TrimPrefix(addr, "http://"), "https://")
+	return grpc.NewClient("passthrough:///"+addr, append(opts,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))...)
+}
+
+// owner is the token by which an emulator knows an administrator.
+type owner struct{}
+
+func (owner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer owner"}, nil
+}
+
+func (owner) RequireTransportSecurity() bool { return false }

@@ -1,0 +1,104 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+func TestKindOf(t *testing.T) {
+	t.Parallel()
+	const expired = "The referenced transaction has expired or is no longer valid."
+	for _, tt := range []struct {
+		err  error
+		want store.Kind
+	}{
+		{status.Error(codes.NotFound, ""), store.Conflict},
+		{status.Error(codes.AlreadyExists, ""), store.Conflict},
+		{status.Error(codes.FailedPrecondition, ""), store.Conflict},
+		{status.Error(codes.Aborted, ""), store.Contention},
+		{status.Error(codes.Aborted, expired), store.Contention},
+		{status.Error(codes.ResourceExhausted, ""), store.Doubtful},
+		{status.Error(codes.Unavailable, ""), store.Doubtful},
+		{status.Error(codes.DeadlineExceeded, ""), store.Doubtful},
+		{status.Error(codes.Internal, ""), store.Doubtful},
+		{status.Error(codes.Unknown, ""), store.Doubtful},
+		{status.Error(codes.Canceled, ""), store.Doubtful},
+		{context.Canceled, store.Doubtful},
+		{context.DeadlineExceeded, store.Doubtful},
+		{errors.New("connection reset"), store.Doubtful},
+		{status.Error(codes.InvalidArgument, expired), store.Doubtful},
+		{status.Error(codes.InvalidArgument, "Transaction is invalid or closed."), store.Doubtful},
+		{status.Error(codes.InvalidArgument, "a field name is empty"), store.Permanent},
+		{status.Error(codes.PermissionDenied, ""), store.Permanent},
+		{fmt.Errorf("add: %w", status.Error(codes.Aborted, "")), store.Contention},
+	} {
+		if got := store.KindOf(tt.err); got != tt.want {
+			t.Errorf("KindOf(%v) = %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+// A commit whose answer is lost is not sent again by any layer below: the increment counts once, and the caller hears of
+// the doubt.
+func TestCommitIsSentOnce(t *testing.T) {
+	t.Parallel()
+	instance := emulatortest.Start(t, emulator.Options{})
+	db, err := store.Open(t.Context(), store.Config{Project: "p"}, option.WithGRPCConn(instance.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := db.Database + "/documents/counters/c/shards/0"
+	if _, err := db.Commit(t.Context(), []*firestorepb.Write{store.Create(name, map[string]*firestorepb.Value{"count": store.Int(0)})}); err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted} { // what the client would resend
+		var sent atomic.Int64
+		instance.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			sent.Add(1)
+			return emulator.Verdict{After: status.Error(code, "the answer is lost")}
+		})
+		_, err := db.Commit(t.Context(), []*firestorepb.Write{store.Update(name, store.Exists(true), nil, nil, store.Increment("count", 1))})
+		if status.Code(err) != code || sent.Load() != 1 {
+			t.Errorf("%v: sent %d times, err = %v, want once, and the error", code, sent.Load(), err)
+		}
+	}
+	docs, readTime, err := db.Get(t.Context(), db.Database+"/documents/counters/none", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if docs[0] != nil || docs[1].GetFields()["count"].GetIntegerValue() != 2 || readTime.Before(docs[1].GetUpdateTime().AsTime()) {
+		t.Errorf("Get = %v at %v, want nothing, and a count of 2", docs, readTime)
+	}
+}
+
+func TestOpenFindsTheEmulator(t *testing.T) {
+	instance := emulatortest.Start(t, emulator.Options{})
+	t.Setenv("FIRESTORE_EMULATOR_HOST", instance.Addr)
+	db, err := store.Open(t.Context(), store.Config{Project: "p", Database: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if db.Database != "projects/p/databases/d" {
+		t.Errorf("Database = %q", db.Database)
+	}
+	// Listing missing documents takes an administrator.
+	if _, _, err := db.List(t.Context(), db.Counters(), 10, ""); err != nil {
+		t.Errorf("list: %v", err)
+	}
+	if _, err := db.Commit(t.Context(), []*firestorepb.Write{store.Create(db.Database+"/documents/a/b", nil)}); err != nil {
+		t.Errorf("the generated client: %v", err)
+	}
+}
