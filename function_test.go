@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // buildpackMain is what the Go buildpack puts beside a function that is registered declaratively
@@ -88,7 +87,7 @@ func TestBuildpack(t *testing.T) {
 		}
 	}
 
-	firestore := emulatortest.Start(t, emulator.Options{})
+	firestore := emulator.Start(t)
 	for _, tt := range []struct {
 		target string
 		body   []byte

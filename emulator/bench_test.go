@@ -9,13 +9,12 @@ import (
 	"cloud.google.com/go/firestore"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // BenchmarkClientIncrement is an increment of one of a hundred shards with the official client, over a connection, from
 // 64 goroutines. Client and server share the machine.
 func BenchmarkClientIncrement(b *testing.B) {
-	c := emulatortest.Start(b, emulator.Options{}).Client(b, "bench")
+	c := emulator.Start(b).Client(b, "bench")
 	ctx := context.Background()
 	for i := range 100 {
 		if _, err := c.Doc(fmt.Sprintf("counters/c/shards/%d", i)).Set(ctx, map[string]any{"count": 0}); err != nil {

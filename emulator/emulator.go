@@ -1,21 +1,32 @@
 // Package emulator is an embedded Firestore: an in-process server of google.firestore.v1.Firestore that Firestore's
-// clients use, through FIRESTORE_EMULATOR_HOST, without knowing the difference. It keeps everything in memory.
+// clients use, through FIRESTORE_EMULATOR_HOST, without knowing the difference. It keeps everything in memory, and
+// starts in a millisecond. In a test:
+//
+//	func TestLikes(t *testing.T) {
+//		db := emulator.Start(t)                  // closed when the test has ended
+//		client := db.Client(t, "my-project")     // the official client, connected
+//		t.Setenv("FIRESTORE_EMULATOR_HOST", db.Addr) // for code that makes its own, where the test isn't parallel
+//		...
 //
 // It is made for two things. One is running a whole system on a laptop without a download. The other is testing what a
 // hosted Firestore does only on a bad day: commits that fail, commits whose answer is lost, documents that are too hot
-// (Faults), and two clients that meet at exactly the wrong moment (Interceptor). Where Firestore and its official
-// emulator are strict, this server is; what it does not cover it answers with UNIMPLEMENTED and a sentence that says so.
+// ([Faults]), and two clients that meet at exactly the wrong moment ([Interceptor]). What was committed is told to
+// functions in the program ([Server.OnChange]), or as the events of Eventarc to a function's URL (package eventarc).
 //
-// Package engine holds the behaviour, this package gRPC and the faults, package web what browsers speak. Any client is
-// let in, and any client that says "Bearer owner" is an administrator: serve on a loopback address only.
+// Where Firestore and its official emulator are strict, this server is; docs/emulator.md says what it has, what it
+// hasn't, and where it differs and why. What it lacks it answers with UNIMPLEMENTED and a sentence that says what to do
+// instead. There are no security rules: any client is let in, and any client that says "Bearer owner" is an
+// administrator. Serve on a loopback address only.
 package emulator
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
@@ -24,20 +35,46 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/web"
 )
 
-// Options configures a Server; the zero value is a quiet, faultless server.
+// Options configures a Server; the zero value is a quiet, faultless server with production's limits.
 type Options struct {
 	Faults Faults
 	// Logger gets what goes wrong in the server itself. Default: nothing is logged.
 	Logger *slog.Logger
-	// Engine sets clocks and limits; its zero value is what production does.
-	Engine EngineOptions
+
+	// TTL names, per collection id, the field after whose time a document expires, as a TTL policy does:
+	// {"counter_requests": "expire_at"}. An expired document is deleted within SweepEvery, and OnChange is told.
+	// A field that holds no timestamp expires nothing.
+	TTL map[string]string
+	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up to a day.
+	SweepEvery time.Duration
+
+	// Hosts are names, besides localhost and IP addresses, by which HTTP requests may call the server: those of a
+	// container, say. Requests for any other are refused: a web page could have pointed its own name here.
+	Hosts []string
+
+	// Now is the clock. Commit times are strictly increasing even where it is not. Default: time.Now.
+	Now func() time.Time
+	// LockWait is how long a read or commit waits for a transaction's locks before it fails with ABORTED. Default: 15 s,
+	// as production's; the official emulator waits 2 s.
+	LockWait time.Duration
+	// TransactionIdle is after how long without a request a transaction ends, and gives its locks back. Default: 60 s.
+	TransactionIdle time.Duration
+	// History is how long superseded versions can be read. Default: 1 h.
+	History time.Duration
+	// HistoryVersions is how many superseded versions a database keeps at most. Default: 250,000.
+	HistoryVersions int
+	// HistoryBytes is how large the superseded versions of a database may be together, counted as Firestore counts
+	// document sizes (the heap holds several times as much). Default: 64 MiB.
+	HistoryBytes int
 }
 
-// EngineOptions sets the clocks and limits of a Server.
-type EngineOptions = engine.Options
-
-// Change is one document's change by one commit.
-type Change = engine.Change
+func (o Options) engine() engine.Options {
+	return engine.Options{
+		TTL: o.TTL, SweepEvery: o.SweepEvery,
+		Now: o.Now, LockWait: o.LockWait, TransactionIdle: o.TransactionIdle,
+		History: o.History, HistoryVersions: o.HistoryVersions, HistoryBytes: o.HistoryBytes,
+	}
+}
 
 // Server is an embedded Firestore.
 type Server struct {
@@ -48,7 +85,9 @@ type Server struct {
 	faults      faults
 	interceptor atomic.Pointer[Interceptor]
 
-	done      chan struct{} // closed by Close
+	service   *service
+	ctx       context.Context // ended by Close
+	end       context.CancelFunc
 	http      *http.Server
 	grpcConns *connQueue
 	httpConns *connQueue
@@ -67,15 +106,15 @@ func New(opts Options) *Server {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		engine:    engine.New(opts.Engine),
+		engine:    engine.New(opts.engine()),
 		log:       log,
-		done:      make(chan struct{}),
 		grpcConns: newConnQueue(),
 		httpConns: newConnQueue(),
 		unknown:   make(map[net.Conn]struct{}),
 	}
-	service := &service{server: s, engine: s.engine}
-	s.web = web.New(web.Config{Service: service, Clear: s.engine.Clear, Reset: s.engine.Reset, Logger: log})
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.service = &service{server: s, engine: s.engine}
+	s.web = web.New(web.Config{Service: s.service, Hosts: opts.Hosts, Clear: s.engine.Clear, Reset: s.engine.Reset, Logger: log})
 	s.http = &http.Server{
 		Handler:           s.web,
 		ReadHeaderTimeout: sniffTimeout,
@@ -86,7 +125,7 @@ func New(opts Options) *Server {
 		grpc.MaxSendMsgSize(maxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 	)
-	firestorepb.RegisterFirestoreServer(s.grpc, service)
+	firestorepb.RegisterFirestoreServer(s.grpc, s.service)
 	s.SetFaults(opts.Faults)
 	return s
 }
@@ -99,28 +138,42 @@ const (
 	maxStreams = 10_000
 )
 
-// OnChange has f called for every change, one after the other, strictly in the order of commits and soon after each,
-// outside of any lock. Writes that change nothing call nothing. f must be quick, and must not commit or close the
-// server: commits wait when it falls 10,000 changes behind. After cancel no further call begins.
-func (s *Server) OnChange(f func(Change)) (cancel func()) { return s.engine.OnChange(f) }
-
 // Stats counts what the server did since it was made, or since ResetStats.
 type Stats struct {
-	engine.Stats
 	CommitRequests int64 // Commit requests received
 	Aborts         int64 // of those, answered with ABORTED, for whatever reason
 	Faults         int64 // of those, that Faults or the Interceptor failed
+
+	Commits int64 // commits applied, those that changed nothing included; each write of a BatchWrite is one
+	Expired int64 // documents deleted because of TTL
+
+	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least one a query, one for
+	// each missing document that is asked for by name, one for every 1,000 index entries that an aggregation counts.
+	Reads   int64
+	Writes  int64
+	Deletes int64
+
+	LockWaits   int64 // requests that waited for a transaction's locks
+	LockRefused int64 // of those, the ones that failed with ABORTED: the wait was too long, or went in a circle
+	HotWaits    int64 // commits that waited for a slot of a hot document
+	HotRefused  int64 // commits refused, as their wait would have been too long
+	OpenLocks   int   // resources locked or waited for, now
+	Targets     int   // what is being listened to, now: the targets of all listeners
 }
 
 // Stats reads the counters.
 func (s *Server) Stats() Stats {
+	e := s.engine.Stats()
 	return Stats{
-		Stats:          s.engine.Stats(),
-		CommitRequests: s.faults.requests.Load(),
-		Aborts:         s.faults.aborts.Load(),
-		Faults:         s.faults.injected.Load(),
+		CommitRequests: s.faults.requests.Load(), Aborts: s.faults.aborts.Load(), Faults: s.faults.injected.Load(),
+		Commits: e.Commits, Expired: e.Expired, Reads: e.Reads, Writes: e.Writes, Deletes: e.Deletes,
+		LockWaits: e.LockWaits, LockRefused: e.LockRefused, HotWaits: e.HotWaits, HotRefused: e.HotRefused,
+		OpenLocks: e.OpenLocks, Targets: e.Targets,
 	}
 }
+
+// Sweep deletes the documents that have expired, rather than wait for SweepEvery, and returns how many.
+func (s *Server) Sweep() (deleted int) { return s.engine.Sweep() }
 
 // ResetStats sets all counters to zero.
 func (s *Server) ResetStats() {
@@ -136,7 +189,7 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
-		close(s.done)
+		s.end()
 	}
 	for _, l := range s.listeners {
 		l.Close()

@@ -2,6 +2,8 @@ package emulator
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -31,6 +33,26 @@ type Faults struct {
 	CommitLatency time.Duration
 
 	Seed uint64
+}
+
+// Check names every field that is out of range.
+func (f Faults) Check() error {
+	var errs []error
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{{"abort", f.Abort}, {"unavailable", f.Unavailable}, {"lose-answers", f.LoseAnswers}} {
+		if !(p.value >= 0 && p.value <= 1) { // so that NaN is refused, too
+			errs = append(errs, fmt.Errorf("%s %v: want a probability, 0 to 1", p.name, p.value))
+		}
+	}
+	if !(f.DocWriteRate >= 0 && f.DocWriteRate <= 1e6) {
+		errs = append(errs, fmt.Errorf("doc-write-rate %v: want commits a second, 0 (any number) to 1000000", f.DocWriteRate))
+	}
+	if f.CommitLatency < 0 || f.CommitLatency > time.Minute {
+		errs = append(errs, fmt.Errorf("commit-latency %v: want 0s to 1m", f.CommitLatency))
+	}
+	return errors.Join(errs...)
 }
 
 // Interceptor sees every commit before it is applied, on the goroutine of its request and outside of any lock: it may

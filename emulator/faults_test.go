@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // The same seed gives the same faults for the same commits.
@@ -25,7 +24,7 @@ func TestFaultsAreRepeatable(t *testing.T) {
 	t.Parallel()
 	faults := emulator.Faults{Abort: 0.2, Unavailable: 0.2, LoseAnswers: 0.2, Seed: 42}
 	run := func(f emulator.Faults) (codesSeen string, applied int64) {
-		in := emulatortest.Start(t, emulator.Options{Faults: f})
+		in := emulator.StartWith(t, emulator.Options{Faults: f})
 		w := newWire(t, in, "faults")
 		var b strings.Builder
 		for range 50 {
@@ -163,7 +162,7 @@ func TestInterceptorInterleaves(t *testing.T) {
 // A hot document takes a burst, then makes commits wait, then refuses them; commits on other documents don't notice.
 func TestHotDocument(t *testing.T) {
 	t.Parallel()
-	in := emulatortest.Start(t, emulator.Options{Faults: emulator.Faults{DocWriteRate: 4}})
+	in := emulator.StartWith(t, emulator.Options{Faults: emulator.Faults{DocWriteRate: 4}})
 	w := newWire(t, in, "hot")
 	const commits = 30
 	var wg sync.WaitGroup
@@ -203,7 +202,7 @@ func rnd() string { return fmt.Sprint(ids64.Add(1)) }
 func TestCommitLatency(t *testing.T) {
 	t.Parallel()
 	const each, commits = 100 * time.Millisecond, 8
-	in := emulatortest.Start(t, emulator.Options{Faults: emulator.Faults{CommitLatency: each}})
+	in := emulator.StartWith(t, emulator.Options{Faults: emulator.Faults{CommitLatency: each}})
 	w := newWire(t, in, "latency")
 	all := func(document func(i int) string) time.Duration {
 		began := time.Now()

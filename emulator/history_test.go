@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 func TestReadTime(t *testing.T) {
@@ -56,8 +55,8 @@ func TestReadTimesDontMeetCommitTimes(t *testing.T) {
 	opts := emulator.Options{}
 	var clock atomic.Int64 // stands still, unless told to go on
 	clock.Store(time.Now().UnixMicro())
-	opts.Engine.Now = func() time.Time { return time.UnixMicro(clock.Load()) }
-	w := newWire(t, emulatortest.Start(t, opts), "meet")
+	opts.Now = func() time.Time { return time.UnixMicro(clock.Load()) }
+	w := newWire(t, emulator.StartWith(t, opts), "meet")
 	for range 3 {
 		clock.Add(1000)
 		_, at, err := w.get(&pb.BatchGetDocumentsRequest{}, "a/1")
@@ -74,8 +73,8 @@ func TestReadTimesDontMeetCommitTimes(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}
-	opts.Engine.HistoryVersions = 10
-	w := newWire(t, emulatortest.Start(t, opts), "bounded")
+	opts.HistoryVersions = 10
+	w := newWire(t, emulator.StartWith(t, opts), "bounded")
 	var times []*timestamppb.Timestamp
 	for i := range 20 {
 		times = append(times, w.mustCommit(nil, w.set("a/1", "n", i)).CommitTime)

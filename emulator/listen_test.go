@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 func TestDocumentSnapshots(t *testing.T) {
@@ -259,8 +258,8 @@ func TestListenProtocol(t *testing.T) {
 func TestResumeBeyondHistory(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}
-	opts.Engine.HistoryVersions = 1
-	w := newWire(t, emulatortest.Start(t, opts), "beyond")
+	opts.HistoryVersions = 1
+	w := newWire(t, emulator.StartWith(t, opts), "beyond")
 	w.mustCommit(nil, w.set("a/1", "n", 1))
 	s := newStream(t, w)
 	s.add(s.documents(2, nil, "a/1"))

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // Fifty transactions that read and write one field, with the client's default of five attempts: all succeed, none is
@@ -238,8 +237,8 @@ func TestWritesWaitForTransactions(t *testing.T) {
 func TestLockTimeout(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}
-	opts.Engine.LockWait = 20 * time.Millisecond
-	in := emulatortest.Start(t, opts)
+	opts.LockWait = 20 * time.Millisecond
+	in := emulator.StartWith(t, opts)
 	w := newWire(t, in, "timeout")
 	holder := w.begin()
 	if _, err := w.getIn(holder, "a/1"); err != nil {
@@ -263,8 +262,8 @@ func TestLockTimeout(t *testing.T) {
 func TestDeadlockAbortsTheYounger(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}
-	opts.Engine.LockWait = time.Hour
-	w := newWire(t, emulatortest.Start(t, opts), "deadlock")
+	opts.LockWait = time.Hour
+	w := newWire(t, emulator.StartWith(t, opts), "deadlock")
 	older, younger := w.begin(), w.begin()
 	if _, err := w.getIn(older, "a/1"); err != nil {
 		t.Fatal(err)
@@ -309,8 +308,8 @@ func TestDeadlockAbortsTheYounger(t *testing.T) {
 func TestIdleTransactionExpires(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}
-	opts.Engine.TransactionIdle = 20 * time.Millisecond
-	in := emulatortest.Start(t, opts)
+	opts.TransactionIdle = 20 * time.Millisecond
+	in := emulator.StartWith(t, opts)
 	w := newWire(t, in, "idle")
 	tx := w.begin()
 	if _, err := w.getIn(tx, "a/1"); err != nil {

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +26,7 @@ type wire struct {
 	db string // projects/{p}/databases/(default)
 }
 
-func newWire(t testing.TB, i *emulatortest.Instance, project string) wire {
+func newWire(t testing.TB, i *emulator.Instance, project string) wire {
 	return wire{t: t, FirestoreClient: pb.NewFirestoreClient(i.Conn(t)), db: "projects/" + project + "/databases/(default)"}
 }
 
@@ -217,7 +216,7 @@ func ids(t testing.TB, q firestore.Query) []string {
 	return out
 }
 
-func start(t testing.TB) *emulatortest.Instance {
+func start(t testing.TB) *emulator.Instance {
 	t.Helper()
-	return emulatortest.Start(t, emulator.Options{})
+	return emulator.Start(t)
 }

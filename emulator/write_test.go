@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 type fields = map[string]any
@@ -312,8 +311,8 @@ func TestCommitTimes(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}
 	clock := time.Date(2030, 1, 1, 0, 0, 0, 123456789, time.UTC)
-	opts.Engine.Now = func() time.Time { return clock }
-	w := newWire(t, emulatortest.Start(t, opts), "times")
+	opts.Now = func() time.Time { return clock }
+	w := newWire(t, emulator.StartWith(t, opts), "times")
 	var last time.Time
 	for i := range 10 {
 		at := w.mustCommit(nil, w.set("a/1", "n", i)).CommitTime.AsTime()

@@ -23,7 +23,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -141,7 +140,7 @@ func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings))
 		change(&s)
 	}
 	log := slog.New(slog.DiscardHandler)
-	i := emulatortest.Start(t, emulator.Options{})
+	i := emulator.Start(t)
 	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(i.Conn(t)))
 	if err != nil {
 		t.Fatal(err)

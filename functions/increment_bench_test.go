@@ -18,7 +18,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -31,7 +30,7 @@ import (
 //	go test ./functions -run '^$' -bench Increment -benchtime 1x
 func BenchmarkIncrement(b *testing.B) {
 	const callers, perRound, rounds = 300, 10_000, 3
-	firestore := emulatortest.Start(b, emulator.Options{})
+	firestore := emulator.Start(b)
 	log := slog.New(slog.DiscardHandler)
 	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p"})
 	if err != nil {

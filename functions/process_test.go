@@ -16,7 +16,6 @@ import (
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on that port, by the
@@ -37,14 +36,14 @@ func TestMain(m *testing.M) {
 // process is a function in a process of its own, over an embedded Firestore.
 type process struct {
 	url       string
-	firestore *emulatortest.Instance
+	firestore *emulator.Instance
 	fs        *firestore.Client
 }
 
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
 func startProcess(t *testing.T, target string, settings ...string) *process {
 	t.Helper()
-	p := &process{firestore: emulatortest.Start(t, emulator.Options{})}
+	p := &process{firestore: emulator.Start(t)}
 	p.fs = p.firestore.Client(t, "p")
 	port := freePort(t)
 	p.url = "http://127.0.0.1:" + port

@@ -25,14 +25,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/rollup"
 )
 
 // rollupFunction is the function's handler over an embedded Firestore, with its log.
 type rollupFunction struct {
 	*httptest.Server
-	firestore *emulatortest.Instance
+	firestore *emulator.Instance
 	fs        *firestore.Client
 	log       syncBuffer
 }
@@ -51,7 +50,7 @@ func (b *syncBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return 
 
 func startRollup(t *testing.T, pace rollup.Pace, timeout time.Duration) *rollupFunction {
 	t.Helper()
-	f := &rollupFunction{firestore: emulatortest.Start(t, emulator.Options{})}
+	f := &rollupFunction{firestore: emulator.Start(t)}
 	f.fs = f.firestore.Client(t, "p")
 	log := slog.New(newLogHandler(&f.log, slog.LevelInfo))
 	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Logger: log}, option.WithGRPCConn(f.firestore.Conn(t)))

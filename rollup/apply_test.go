@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -29,7 +28,7 @@ type world struct {
 	fs     *firestore.Client // what a user's program has
 	rollup *rollup.Client
 
-	instance *emulatortest.Instance
+	instance *emulator.Instance
 	mu       sync.Mutex
 	more     *sync.Cond
 	events   []rollup.State  // of counter "c", in the order they happened
@@ -38,7 +37,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), instance: emulatortest.Start(t, emulator.Options{}), told: map[string]bool{}}
+	w := &world{t: t, ctx: t.Context(), instance: emulator.Start(t), told: map[string]bool{}}
 	w.more = sync.NewCond(&w.mu)
 	w.server = w.instance.Server
 	w.fs = w.instance.Client(t, "p")

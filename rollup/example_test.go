@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"net"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -45,8 +42,13 @@ func ExampleDecode() {
 // twice.
 func ExampleRoller() {
 	ctx := context.Background()
-	conn, stop := serve()
-	defer stop()
+	server := emulator.New(emulator.Options{}) // a Firestore in memory
+	defer server.Close()
+	conn, err := server.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
 	client, err := rollup.Open(ctx, rollup.Config{Project: "my-project"}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
@@ -84,19 +86,4 @@ func ExampleRoller() {
 	}
 	fmt.Println("total", doc.Data()["total"])
 	// Output: total 5
-}
-
-// serve serves a Firestore in memory, for the examples.
-func serve() (*grpc.ClientConn, func()) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	server := emulator.New(emulator.Options{})
-	go func() { _ = server.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	return conn, server.Close
 }

@@ -9,14 +9,13 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/shards"
 )
 
 // benchmarkCounter is a counter on a Firestore that answers at once.
-func benchmarkCounter(b *testing.B, cfg shards.Config) (shards.Counter, *emulatortest.Instance) {
+func benchmarkCounter(b *testing.B, cfg shards.Config) (shards.Counter, *emulator.Instance) {
 	b.Helper()
-	i := emulatortest.Start(b, emulator.Options{})
+	i := emulator.Start(b)
 	cfg.Project = "p"
 	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(i.Conn(b)))
 	if err != nil {

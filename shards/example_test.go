@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net"
 	"sync"
 
 	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
@@ -18,8 +15,13 @@ import (
 // Increments that are made at the same time share commits; each call returns after its own.
 func Example() {
 	ctx := context.Background()
-	conn, stop := serve()
-	defer stop()
+	server := emulator.New(emulator.Options{}) // a Firestore in memory
+	defer server.Close()
+	conn, err := server.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
 	client, err := shards.Open(ctx, shards.Config{Project: "my-project"}, option.WithGRPCConn(conn)) // in production, no option
 	if err != nil {
 		log.Fatal(err)
@@ -52,8 +54,13 @@ func Example() {
 // With a key, a request may be repeated by whoever didn't get an answer.
 func ExampleCounter_AddOnce() {
 	ctx := context.Background()
-	conn, stop := serve()
-	defer stop()
+	server := emulator.New(emulator.Options{}) // a Firestore in memory
+	defer server.Close()
+	conn, err := server.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
 	client, err := shards.Open(ctx, shards.Config{Project: "my-project", AutoCreate: true}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
@@ -79,19 +86,4 @@ func ExampleCounter_AddOnce() {
 	// replayed: false
 	// replayed: true
 	// sold: 3
-}
-
-// serve serves a Firestore in memory, for the examples.
-func serve() (*grpc.ClientConn, func()) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	server := emulator.New(emulator.Options{})
-	go func() { _ = server.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	return conn, server.Close
 }

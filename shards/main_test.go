@@ -9,7 +9,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -17,13 +16,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is an embedded Firestore of a test's own.
 type world struct {
-	*emulatortest.Instance
+	*emulator.Instance
 	fs *firestore.Client // looks at what is there, and does what other clients do
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	i := emulatortest.Start(t, emulator.Options{})
+	i := emulator.Start(t)
 	return &world{Instance: i, fs: i.Client(t, "p")}
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // counters runs the program in this process, and returns what it printed.
@@ -21,7 +20,7 @@ func counters(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // A counter's life on the command line. Each row is a command, what it prints, and its error.
 func TestCommands(t *testing.T) {
-	firestore := emulatortest.Start(t, emulator.Options{})
+	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
 	fs := firestore.Client(t, "demo-counters")
@@ -98,7 +97,7 @@ func TestCommands(t *testing.T) {
 
 // Every command that reads or writes counters prints JSON when it is asked to.
 func TestJSON(t *testing.T) {
-	firestore := emulatortest.Start(t, emulator.Options{})
+	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	if _, err := firestore.Client(t, "demo-counters").Doc("pages/a").Set(t.Context(), map[string]any{"n": 1}); err != nil {
 		t.Fatal(err)

@@ -7,12 +7,11 @@ import (
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // doctor finds what is wrong with counters, and its own commands mend it.
 func TestDoctor(t *testing.T) {
-	firestore := emulatortest.Start(t, emulator.Options{})
+	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
 	if out, errOut, code := counters(t, "doctor"); code != 0 || errOut != "" || !strings.Contains(out, "Checked 0 functions and 0 counters: 0 errors, 0 other findings") {

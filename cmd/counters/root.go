@@ -15,7 +15,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
 		SilenceErrors: true, // run prints them.
 	}
-	root.AddCommand(newDevCommand(), newBenchCommand(), newCostCommand())
+	root.AddCommand(newDevCommand(), newEmulatorCommand(), newBenchCommand(), newCostCommand())
 	var t target
 	for _, cmd := range []*cobra.Command{
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),

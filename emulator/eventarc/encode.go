@@ -11,6 +11,8 @@ import (
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/firestore-counters/counters/emulator"
 )
 
 // Type is the type of every event: a document was created, updated or deleted.
@@ -29,14 +31,9 @@ const (
 	updateMaskField protowire.Number = 3
 )
 
-// Change is one committed change of one document. Neither document may be modified afterwards.
-type Change struct {
-	Name       string                // Full name, projects/P/databases/D/documents/….
-	Old        *firestorepb.Document // Before the commit; nil when the document was created.
-	New        *firestorepb.Document // After the commit; nil when the document was deleted.
-	UpdateMask []string              // Paths of the fields that changed; read of an update only.
-	CommitTime time.Time
-}
+// Change is one committed change of one document, such as the embedded Firestore tells of. Its UpdateMask is read of an
+// update only.
+type Change = emulator.Change
 
 // Encode returns the event of a change in the binary mode of CloudEvents over HTTP: the attributes as headers, and
 // a DocumentEventData message as the body. The id tells events apart; all deliveries of one event carry the same.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -54,7 +53,7 @@ func TestKindOf(t *testing.T) {
 // the doubt.
 func TestCommitIsSentOnce(t *testing.T) {
 	t.Parallel()
-	instance := emulatortest.Start(t, emulator.Options{})
+	instance := emulator.Start(t)
 	db, err := store.Open(t.Context(), store.Config{Project: "p"}, option.WithGRPCConn(instance.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +83,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 }
 
 func TestOpenFindsTheEmulator(t *testing.T) {
-	instance := emulatortest.Start(t, emulator.Options{})
+	instance := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", instance.Addr)
 	db, err := store.Open(t.Context(), store.Config{Project: "p", Database: "d"})
 	if err != nil {

@@ -23,8 +23,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
-	"github.com/firestore-counters/counters/emulator/internal/engine"
 )
 
 var record = flag.Bool("record", false, "keep in testdata what the official emulator answers")
@@ -70,7 +68,7 @@ func scenarios() []scenario {
 
 func TestEmbedded(t *testing.T) {
 	// The embedded server waits as long for locks as production does; here nobody has the time.
-	in := emulatortest.Start(t, emulator.Options{Engine: engine.Options{LockWait: 300 * time.Millisecond}})
+	in := emulator.StartWith(t, emulator.Options{LockWait: 300 * time.Millisecond})
 	t.Run("scenarios", func(t *testing.T) { // holds the server until the parallel ones are done
 		for _, sc := range scenarios() {
 			t.Run(sc.name, func(t *testing.T) {

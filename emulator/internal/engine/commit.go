@@ -115,7 +115,7 @@ type staging struct {
 	docs    []staged
 	byName  map[string]int // index into docs; nil for a commit of one write
 	results []*pb.WriteResult
-	silent  bool // functions of OnChange aren't told
+	silent  bool // functions of OnCommit aren't told
 }
 
 // staged is a document in a commit.
@@ -220,9 +220,9 @@ func (s *staging) publish() {
 		}
 		d.node.head.Store(v)
 		db.listeners.mark(d.node)
-		if !s.silent {
-			db.engine.feed.add(Change{Name: d.name, Old: d.before, New: d.after}, s.time)
-		}
+	}
+	if !s.silent {
+		db.engine.feed.add(s.docs, s.time)
 	}
 	db.prune(s.time)
 }

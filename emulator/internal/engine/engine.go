@@ -24,6 +24,10 @@ type Options struct {
 	// HistoryBytes is how large the superseded versions of a database may be together, counted as Firestore counts
 	// document sizes (the heap holds several times as much). Default: 64 MiB.
 	HistoryBytes int
+	// TTL names, per collection id, the field after whose time a document expires.
+	TTL map[string]string
+	// SweepEvery is how often expired documents are looked for, where TTL names any. Default: 1 min.
+	SweepEvery time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -45,6 +49,9 @@ func (o Options) withDefaults() Options {
 	if o.HistoryBytes == 0 {
 		o.HistoryBytes = 64 << 20
 	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = time.Minute
+	}
 	return o
 }
 
@@ -60,17 +67,21 @@ type Engine struct {
 	databases map[string]*database
 	closed    bool
 	done      chan struct{} // closed by Close
+	sweeping  sync.WaitGroup
 }
 
-// New makes an empty Engine. Close it to end its goroutine and whoever waits in it.
+// New makes an empty Engine. Close it to end its goroutines and whoever waits in it.
 func New(opts Options) *Engine {
 	e := &Engine{opts: opts.withDefaults(), databases: make(map[string]*database), done: make(chan struct{})}
 	e.started = e.now()
 	e.feed.init()
+	if len(e.opts.TTL) > 0 {
+		e.sweeping.Go(e.sweepUntilClosed)
+	}
 	return e
 }
 
-// Close ends all waiting for locks, slots and changes with UNAVAILABLE, and returns when no OnChange function runs
+// Close ends all waiting for locks, slots and changes with UNAVAILABLE, and returns when no OnCommit function runs
 // any more. Calls that come later may fail likewise.
 func (e *Engine) Close() {
 	e.mu.Lock()
@@ -82,6 +93,7 @@ func (e *Engine) Close() {
 		db.close()
 	}
 	e.mu.Unlock()
+	e.sweeping.Wait()
 	e.feed.close()
 }
 

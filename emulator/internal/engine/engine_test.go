@@ -326,13 +326,13 @@ func TestHistoryBytes(t *testing.T) {
 	}
 }
 
-// A slow function of OnChange holds commits back rather than let the queue grow, and loses none.
+// A slow function of OnCommit holds commits back rather than let the queue grow, and loses none.
 func TestFeedBackPressure(t *testing.T) {
 	t.Parallel()
 	e := New(Options{})
 	seen := 0
 	proceed := make(chan struct{})
-	e.OnChange(func(Change) {
+	e.OnCommit(func([]Change) {
 		<-proceed
 		seen++
 	})

@@ -19,10 +19,10 @@ type Change struct {
 	CommitTime time.Time
 }
 
-// maxQueuedChanges is how far the functions of OnChange may fall behind before commits wait for them.
+// maxQueuedChanges is how far the functions of OnCommit may fall behind before commits wait for them.
 const maxQueuedChanges = 10_000
 
-// feed hands changes to the functions of OnChange, in the order of commits, on a goroutine of its own.
+// feed hands commits to the functions of OnCommit, in the order of commits, on a goroutine of its own.
 type feed struct {
 	listening atomic.Bool
 	queued    atomic.Int64 // changes that the functions have not been told of
@@ -31,13 +31,19 @@ type feed struct {
 
 	mu          sync.Mutex
 	subscribers []*subscriber
-	queue       []Change
+	queue       []committed
 	done        chan struct{} // closed when the goroutine has ended; nil before it starts
 	closed      bool
 }
 
+// committed is a commit that the functions have not been told of.
+type committed struct {
+	at   int64
+	docs []staged
+}
+
 type subscriber struct {
-	f         func(Change)
+	f         func([]Change)
 	cancelled atomic.Bool
 }
 
@@ -46,10 +52,10 @@ func (f *feed) init() {
 	f.stop = make(chan struct{})
 }
 
-// OnChange has f called for every change, one after the other, in the order of commits, soon after each. A write that
-// changes nothing is no change. f must be quick, must not commit, and must not close the engine: commits wait when it
+// OnCommit has f called for every commit that changes something, with all its changes, one after the other, in the order
+// of commits, soon after each. f must be quick, must not commit, and must not close the engine: commits wait when it
 // falls 10,000 changes behind. After cancel, no further call begins.
-func (e *Engine) OnChange(f func(Change)) (cancel func()) {
+func (e *Engine) OnCommit(f func([]Change)) (cancel func()) {
 	s := &subscriber{f: f}
 	e.feed.subscribe(s)
 	return func() {
@@ -79,20 +85,36 @@ func (f *feed) unsubscribe(s *subscriber) {
 	f.listening.Store(len(f.subscribers) > 0)
 }
 
-// add queues a change. It is called under a database's lock, in the order of commits.
-func (f *feed) add(c Change, at int64) {
+// add queues a commit's documents, of which those that are as they were are no change. It is called under a database's
+// lock, in the order of commits.
+func (f *feed) add(docs []staged, at int64) {
 	if !f.listening.Load() {
 		return
 	}
-	c.CommitTime = time.UnixMicro(at).UTC()
 	f.mu.Lock()
-	f.queue = append(f.queue, c)
-	f.queued.Add(1)
+	f.queue = append(f.queue, committed{at, docs})
+	f.queued.Add(int64(len(docs)))
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
+}
+
+func (c committed) changes() []Change {
+	at := time.UnixMicro(c.at).UTC()
+	out := make([]Change, 0, len(c.docs))
+	for _, d := range c.docs {
+		if d.before == d.after {
+			continue
+		}
+		change := Change{Name: d.name, Old: d.before, New: d.after, CommitTime: at}
+		if d.before != nil && d.after != nil {
+			change.UpdateMask = changedPaths(d.before.Fields, d.after.Fields)
+		}
+		out = append(out, change)
+	}
+	return out
 }
 
 // room waits until the functions have caught up enough for another commit.
@@ -122,16 +144,15 @@ func (f *feed) run() {
 		f.queue = nil
 		f.mu.Unlock()
 		for i, c := range batch {
-			if c.Old != nil && c.New != nil {
-				c.UpdateMask = changedPaths(c.Old.Fields, c.New.Fields)
-			}
-			for _, s := range subscribers {
-				if !s.cancelled.Load() {
-					s.f(c)
+			if changes := c.changes(); len(changes) > 0 {
+				for _, s := range subscribers {
+					if !s.cancelled.Load() {
+						s.f(changes)
+					}
 				}
 			}
-			batch[i] = Change{}
-			f.queued.Add(-1)
+			batch[i] = committed{}
+			f.queued.Add(-int64(len(c.docs)))
 		}
 	}
 }

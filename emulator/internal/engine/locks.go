@@ -91,6 +91,11 @@ func (t *lockTable) init(s *stats) {
 // idle tells whether nobody holds or wants anything.
 func (t *lockTable) idle() bool { return len(t.locks) == 0 }
 
+// wanted tells whether somebody holds or waits for any of it in a way that conflicts.
+func (t *lockTable) wanted(wants []want) bool {
+	return !t.idle() && !t.free(&lockRequest{owner: &owner{}, wants: wants})
+}
+
 func (t *lockTable) at(r resource) *lock {
 	l := t.locks[r]
 	if l == nil {

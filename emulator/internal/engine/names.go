@@ -3,6 +3,7 @@ package engine
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -117,6 +118,8 @@ func checkID(name, id string) error {
 		return invalid("Name has an empty id: %q.", name)
 	case len(id) > maxIDBytes:
 		return invalid("An id in the name is longer than %d bytes: %.80q…", maxIDBytes, name)
+	case !utf8.ValidString(id):
+		return invalid("An id is not valid UTF-8: %q.", name)
 	case id == "." || id == "..":
 		return invalid("%q is no valid id: %q.", id, name)
 	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):

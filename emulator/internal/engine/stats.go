@@ -5,6 +5,7 @@ import "sync/atomic"
 // Stats counts what an engine has done since it was made or ResetStats was called.
 type Stats struct {
 	Commits int64 // commits applied, those that changed nothing included; each write of a BatchWrite is one
+	Expired int64 // documents deleted because of TTL
 
 	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least one a query, one for
 	// each missing document that is asked for by name, one for every 1,000 index entries that an aggregation counts.
@@ -21,7 +22,7 @@ type Stats struct {
 }
 
 type stats struct {
-	commits, reads, writes, deletes              atomic.Int64
+	commits, expired, reads, writes, deletes     atomic.Int64
 	lockWaits, lockRefused, hotWaits, hotRefused atomic.Int64
 }
 
@@ -29,7 +30,7 @@ type stats struct {
 func (e *Engine) Stats() Stats {
 	s := &e.stats
 	out := Stats{
-		Commits: s.commits.Load(), Reads: s.reads.Load(), Writes: s.writes.Load(), Deletes: s.deletes.Load(),
+		Commits: s.commits.Load(), Expired: s.expired.Load(), Reads: s.reads.Load(), Writes: s.writes.Load(), Deletes: s.deletes.Load(),
 		LockWaits: s.lockWaits.Load(), LockRefused: s.lockRefused.Load(),
 		HotWaits: s.hotWaits.Load(), HotRefused: s.hotRefused.Load(),
 	}
@@ -47,7 +48,7 @@ func (e *Engine) Stats() Stats {
 // ResetStats sets the counters to zero.
 func (e *Engine) ResetStats() {
 	s := &e.stats
-	for _, c := range []*atomic.Int64{&s.commits, &s.reads, &s.writes, &s.deletes, &s.lockWaits, &s.lockRefused, &s.hotWaits, &s.hotRefused} {
+	for _, c := range []*atomic.Int64{&s.commits, &s.expired, &s.reads, &s.writes, &s.deletes, &s.lockWaits, &s.lockRefused, &s.hotWaits, &s.hotRefused} {
 		c.Store(0)
 	}
 }

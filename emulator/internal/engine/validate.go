@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,6 +26,8 @@ func checkFieldName(name string) error {
 		return invalid("Property name is empty.")
 	case len(name) > maxFieldNameBytes:
 		return invalid("Property name is longer than %d bytes: %.80q…", maxFieldNameBytes, name)
+	case !utf8.ValidString(name):
+		return invalid("Property name is not valid UTF-8: %q.", name)
 	case len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
 		return invalid("Property names of the form __.*__ are reserved: %q.", name)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/loopback"
 )
 
 // serveAdmin answers what tools ask of an emulator:
@@ -18,6 +20,8 @@ import (
 //	POST   /reset                                                            delete everything in all databases
 //	PUT    /emulator/v1/projects/{p}/triggers/{key}                          register a trigger of the first generation
 //	POST   /emulator/v1/projects/{p}/eventarcTrigger?eventarcTriggerId={key} register one of the second
+//
+// Pages of foreign origins may call none of it: they would come through the browser of whoever runs the server.
 //
 // Triggers may be registered, so that tools that do start, but get no events: this server delivers those itself, to
 // whom it is told to in the program that it is embedded in.
@@ -31,6 +35,9 @@ func (h *Handler) serveAdmin(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) admin(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if !loopback.Origin(r, h.Hosts...) {
+		return nil, status.Errorf(codes.PermissionDenied, "Pages of %s may not control this server.", r.Header.Get("Origin"))
+	}
 	if r.Method == http.MethodPost && r.URL.Path == "/reset" {
 		h.Reset()
 		return []byte("{}"), nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -65,6 +66,9 @@ func parseParam(field protoreflect.FieldDescriptor, key, text string) (protorefl
 	var err error
 	switch field.Kind() {
 	case protoreflect.StringKind:
+		if !utf8.ValidString(text) {
+			return v, status.Errorf(codes.InvalidArgument, "The parameter %s is not valid UTF-8: %q.", key, text)
+		}
 		v = protoreflect.ValueOfString(text)
 	case protoreflect.BoolKind:
 		var b bool

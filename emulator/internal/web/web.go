@@ -11,11 +11,14 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator/internal/web/webchannel"
+	"github.com/firestore-counters/counters/internal/loopback"
 )
 
-// Config is what a Handler needs; all of it is required.
+// Config is what a Handler needs; all but Hosts is required.
 type Config struct {
 	// Service answers every request of Firestore's API.
 	Service pb.FirestoreServer
@@ -23,6 +26,8 @@ type Config struct {
 	Clear func(name string) error
 	// Reset deletes everything in all databases.
 	Reset func()
+	// Hosts are names, besides localhost and IP addresses, by which requests may call.
+	Hosts []string
 	// Logger gets what a user should know.
 	Logger *slog.Logger
 }
@@ -53,6 +58,10 @@ const service = "/google.firestore.v1.Firestore/"
 // ServeHTTP answers one request. Paths are matched here rather than by an http.ServeMux, which redirects those that it
 // would write differently: the ids in them are the user's.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !loopback.Host(r, h.Hosts...) {
+		writeError(w, status.Errorf(codes.PermissionDenied, "The host %q isn't this server's: call it localhost or by its IP address.", r.Host))
+		return
+	}
 	allowOrigin(w.Header(), r)
 	if r.Method == http.MethodOptions {
 		return // 200 on any path
@@ -66,7 +75,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.write.ServeHTTP(w, r)
 	case strings.HasPrefix(path, "/v1/"):
 		h.serveREST(w, r)
-	case path == "/reset", strings.HasPrefix(path, "/emulator/v1/"):
+	case path == "/reset", strings.HasPrefix(path, "/emulator/"):
 		h.serveAdmin(w, r)
 	default:
 		writeError(w, notCovered(r))

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 func TestMain(m *testing.M) {
@@ -31,8 +30,8 @@ func newBrowser(t *testing.T, addr string) browser {
 	return browser{t: t, base: "http://" + addr, http: &http.Client{Transport: transport}}
 }
 
-func startServer(t *testing.T) (browser, *emulatortest.Instance) {
-	i := emulatortest.Start(t, emulator.Options{})
+func startServer(t *testing.T) (browser, *emulator.Instance) {
+	i := emulator.Start(t)
 	return newBrowser(t, i.Addr), i
 }
 

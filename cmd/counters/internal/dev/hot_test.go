@@ -161,7 +161,7 @@ func (s *System) rollUpBlindly(b *testing.B, client *firestore.Client) {
 	if err := events.SetTargets(function.URL); err != nil {
 		b.Fatal(err)
 	}
-	s.server.OnChange(func(c emulator.Change) { events.Deliver(eventarc.Change(c)) })
+	s.server.OnChange(events.Deliver)
 	if err := s.events.SetTargets(); err != nil {
 		b.Fatal(err)
 	}

@@ -209,8 +209,11 @@ func (s *System) pattern() string {
 // startFirestore starts the embedded Firestore, whose changes become events.
 func (s *System) startFirestore(l net.Listener, f emulator.Faults) {
 	s.Firestore = l.Addr().String()
-	s.server = emulator.New(emulator.Options{Faults: f, Logger: s.logger})
-	s.server.OnChange(func(c emulator.Change) { s.events.Deliver(eventarc.Change(c)) })
+	s.server = emulator.New(emulator.Options{
+		Faults: f, Logger: s.logger,
+		TTL: map[string]string{store.Requests: store.ExpireAt}, // the policy that a deployment has
+	})
+	s.server.OnChange(s.events.Deliver)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := s.server.Serve(l); err != nil {

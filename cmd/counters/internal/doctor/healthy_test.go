@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -37,16 +36,16 @@ func member(name string) string { return "serviceAccount:" + account(name) }
 // deployment is a healthy deployment: what terraform makes, with a Firestore that holds a counter.
 type deployment struct {
 	*cloud
-	store *emulatortest.Instance
+	store *emulator.Instance
 	ahead atomic.Int64 // how far the database's clock is ahead, in nanoseconds
 }
 
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
 	d := &deployment{cloud: healthyCloud()}
-	d.store = emulatortest.Start(t, emulator.Options{Engine: emulator.EngineOptions{
+	d.store = emulator.StartWith(t, emulator.Options{
 		Now: func() time.Time { return time.Now().Add(time.Duration(d.ahead.Load())) },
-	}})
+	})
 	counter := d.counter(t, "visits")
 	if err := counter.Create(t.Context(), shards.CreateOptions{Shards: 3, Total: 100}); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 )
 
 // patience is how long anything may take on a machine that is busy with something else.
@@ -107,7 +106,7 @@ func TestMixed(t *testing.T) {
 func TestWebSDK(t *testing.T) {
 	t.Parallel()
 	needNode(t)
-	firestore := emulatortest.Start(t, emulator.Options{})
+	firestore := emulator.Start(t)
 	for name, args := range map[string][]string{
 		"webchannel":   {"--import", "./browser.mjs", "behaviour.mjs"},
 		"long-polling": {"--import", "./browser.mjs", "behaviour.mjs", "long-polling"},

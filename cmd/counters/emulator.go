@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// emulatorConfig is what the flags of counters emulator say.
+type emulatorConfig struct {
+	host   string
+	port   int
+	hosts  []string
+	ttl    map[string]string
+	events map[string]string // pattern → URL
+	faults emulator.Faults
+}
+
+func newEmulatorCommand() *cobra.Command {
+	var c emulatorConfig
+	cmd := &cobra.Command{
+		Use:   "emulator",
+		Short: "Run the embedded Firestore alone, for any language",
+		Long: `Run the embedded Firestore alone, in memory, until Ctrl-C. It speaks gRPC, REST and the Web SDK's protocol on one
+port; clients of any language find it through FIRESTORE_EMULATOR_HOST. It prints "ready" once it answers.
+
+With --events, changes of documents that match a pattern are posted to a URL as the CloudEvents that Eventarc sends to a
+function: at least once, in any order, until they are answered 2xx.
+
+There are no security rules: whoever reaches the port may do anything.`,
+		Example: `  counters emulator --port 8080
+  counters emulator --events 'counters/{counter}/shards/{shard}=http://127.0.0.1:8082/'
+  counters emulator --abort 0.1 --lose-answers 0.05 --doc-write-rate 1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runEmulator(cmd, c) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&c.port, "port", 8080, "port; 0 takes any free one")
+	flags.StringVar(&c.host, "host", "127.0.0.1", "address to listen on; beyond the loopback interface anybody may do anything")
+	flags.StringSliceVar(&c.hosts, "allow-host", nil, "further names by which HTTP requests may call it, such as a container's")
+	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{store.Requests: store.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
+	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL to post the changes of documents to; may be repeated")
+
+	f := &c.faults
+	flags.Float64Var(&f.Abort, "abort", 0, "probability that a commit fails with ABORTED")
+	flags.Float64Var(&f.Unavailable, "unavailable", 0, "probability that a commit fails with UNAVAILABLE before it is applied")
+	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
+	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
+	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
+	flags.Uint64Var(&f.Seed, "seed", 0, "the same faults again for the same sequence of commits")
+	return cmd
+}
+
+func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
+	if err := c.faults.Check(); err != nil {
+		return err
+	}
+	ctx, cancel := dev.UntilOrphaned(cmd.Context())
+	defer cancel()
+	logger := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var deliverers []*eventarc.Deliverer
+	for pattern, to := range c.events {
+		if u, err := url.Parse(to); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("--events %s=%s: want a URL such as http://127.0.0.1:8082/", pattern, to)
+		}
+		d, err := eventarc.New(eventarc.Options{Pattern: pattern, Logger: logger})
+		if err != nil {
+			return fmt.Errorf("--events: %w", err)
+		}
+		defer d.Close()
+		if err := d.SetTargets(to); err != nil {
+			return fmt.Errorf("--events: %w", err)
+		}
+		deliverers = append(deliverers, d)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(c.host, strconv.Itoa(c.port)))
+	if err != nil {
+		return fmt.Errorf("%w; choose another with --port", err)
+	}
+	server := emulator.New(emulator.Options{
+		Faults: c.faults, Logger: logger, TTL: c.ttl, Hosts: append(c.hosts, c.host),
+	})
+	for _, d := range deliverers {
+		server.OnChange(d.Deliver)
+	}
+	var serving errgroup.Group
+	serving.Go(func() error { return server.Serve(l) })
+	addr := l.Addr().String()
+	if _, port, ok := strings.Cut(addr, "[::]:"); ok {
+		addr = "127.0.0.1:" + port // where a client on this machine finds what listens everywhere
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "Firestore  %s  (embedded, in memory)\n\nexport FIRESTORE_EMULATOR_HOST=%s\n\nready\n", l.Addr(), addr)
+	ended := make(chan error, 1)
+	go func() { ended <- serving.Wait() }()
+	select {
+	case <-ctx.Done():
+		server.Close()
+		return <-ended
+	case err := <-ended:
+		server.Close()
+		return errors.Join(errors.New("the server ended"), err)
+	}
+}

@@ -1,0 +1,39 @@
+package emulator
+
+import (
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator/internal/engine"
+)
+
+// Change is one document's change by one commit. The documents must not be changed.
+type Change struct {
+	Name       string                // full resource name: projects/{p}/databases/{d}/documents/…
+	Old, New   *firestorepb.Document // nil where there is none
+	UpdateMask []string              // for an update, the paths of the fields that differ, sorted
+	CommitTime time.Time             // in UTC
+}
+
+// OnCommit has f called for every commit that changed something, with all of its changes, one commit after the other,
+// strictly in their order within a database and soon after each, outside of any lock. f must be quick, and must not
+// commit or close the server: commits wait when it falls 10,000 changes behind. After cancel no further call begins.
+func (s *Server) OnCommit(f func([]Change)) (cancel func()) {
+	return s.engine.OnCommit(func(changes []engine.Change) {
+		out := make([]Change, len(changes))
+		for i, c := range changes {
+			out[i] = Change(c)
+		}
+		f(out)
+	})
+}
+
+// OnChange is OnCommit for those that look at one document at a time.
+func (s *Server) OnChange(f func(Change)) (cancel func()) {
+	return s.engine.OnCommit(func(changes []engine.Change) {
+		for _, c := range changes {
+			f(Change(c))
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// expiryBatch is how many expired documents one commit deletes: it holds the database's lock, while others commit.
+const expiryBatch = 500
+
+// sweepUntilClosed deletes what has expired, every now and then.
+func (e *Engine) sweepUntilClosed() {
+	ticker := time.NewTicker(e.opts.SweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			e.Sweep()
+		case <-e.done:
+			return
+		}
+	}
+}
+
+// Sweep deletes the documents that have expired, and returns how many. It is what a TTL policy does: a commit like any
+// other, of which listeners and functions of OnCommit are told. What a transaction holds is left for the next time.
+func (e *Engine) Sweep() (deleted int) {
+	e.mu.RLock()
+	all := make([]*database, 0, len(e.databases))
+	for _, db := range e.databases {
+		all = append(all, db)
+	}
+	e.mu.RUnlock()
+	for _, db := range all {
+		for group, field := range e.opts.TTL {
+			path := fieldPath{field}
+			expired := db.expired(group, path)
+			for len(expired) > 0 {
+				n := min(expiryBatch, len(expired))
+				if e.feed.room(context.Background(), e) != nil {
+					return deleted // closed
+				}
+				deleted += db.deleteExpired(expired[:n], path)
+				expired = expired[n:]
+			}
+		}
+	}
+	return deleted
+}
+
+func isExpired(doc *pb.Document, path fieldPath, now int64) bool {
+	t := lookup(doc.GetFields(), path).GetTimestampValue()
+	return t != nil && micros(t) <= now
+}
+
+// expired are the documents of a collection group that look expired.
+func (db *database) expired(group string, path fieldPath) []*node {
+	db.mu.RLock()
+	var nodes []*node
+	for _, c := range db.groups[group] {
+		nodes = append(append(nodes, c.sorted...), c.fresh...)
+	}
+	db.mu.RUnlock()
+	now := db.engine.now()
+	out := nodes[:0]
+	for _, n := range nodes {
+		if isExpired(n.current(), path, now) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// deleteExpired deletes in one commit those that are expired still.
+func (db *database) deleteExpired(nodes []*node, path fieldPath) int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	s := staging{db: db, time: db.commitTime()}
+	now := db.engine.now()
+	for _, n := range nodes {
+		doc := n.current()
+		if n.gone || !isExpired(doc, path, now) || db.locks.wanted(db.documentWants([]string{n.name})) {
+			continue
+		}
+		s.docs = append(s.docs, staged{name: n.name, node: n, before: doc})
+	}
+	s.publish()
+	db.engine.stats.expired.Add(int64(len(s.docs)))
+	db.engine.stats.deletes.Add(int64(len(s.docs)))
+	return len(s.docs)
+}
