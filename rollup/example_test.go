@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -65,19 +66,21 @@ func ExampleRoller() {
 		log.Fatal(err)
 	}
 	shard := counter.Collection("shards").Doc("0")
+	var adding sync.WaitGroup
 	for _, count := range []int64{1, 5, 5} {
 		written, err := shard.Set(ctx, map[string]any{"count": count}) // the third changes nothing
 		if err != nil {
 			log.Fatal(err)
 		}
 		change := rollup.Change{Counter: "post-123", Shard: "0", After: &rollup.Version{Count: count, Updated: written.UpdateTime}}
-		go func() {
+		adding.Go(func() { // returns when the change is counted
 			if err := roller.Add(ctx, change); err != nil {
 				log.Print(err)
 			}
-		}()
+		})
 	}
-	if err := roller.Close(ctx); err != nil { // flushes what waits
+	adding.Wait()
+	if err := roller.Close(ctx); err != nil {
 		log.Fatal(err)
 	}
 	doc, err := counter.Get(ctx)
