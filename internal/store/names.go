@@ -21,11 +21,16 @@ const (
 const (
 	NumShards       = "num_shards"
 	NumShardsLegacy = "numShards" // what Google's Web and Node.js snippets write
-	Total           = "total"
-	CreatedAt       = "created_at"
-	UpdatedAt       = "updated_at"
-	LedgerID        = "ledger_id" // id of the ledger that its total goes by
-	Deleting        = "deleting"  // true while a deletion too large for one commit is under way
+	// NumShardsInferred is true where NumShards was inferred from the shards that there were, for a snippet that makes
+	// them one by one and writes no number: it rises when a shard with a higher number shows up. A command that sets the
+	// number takes the mark away.
+	NumShardsInferred = "num_shards_inferred"
+
+	Total     = "total"
+	CreatedAt = "created_at"
+	UpdatedAt = "updated_at"
+	LedgerID  = "ledger_id" // id of the ledger that its total goes by
+	Deleting  = "deleting"  // true while a deletion too large for one commit is under way
 )
 
 // ExpireAt is the field of a request marker that the TTL policy looks at.
