@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -100,7 +101,7 @@ func FuzzCounterOf(f *testing.F) {
 			}
 			return
 		}
-		if shards.ValidateID(id) != nil || strings.Contains(target, "?") {
+		if store.ValidateID(id) != nil || strings.Contains(target, "?") {
 			return
 		}
 		again, err := url.ParseRequestURI("/" + url.PathEscape(id))

@@ -22,7 +22,7 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 
 func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
-		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
+		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
 		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
 		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,

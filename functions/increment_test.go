@@ -326,7 +326,7 @@ func TestIncrementInDoubt(t *testing.T) {
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
-		"COLLECTION=a/b", "COLLECTION=..", "COLLECTION=__likes__", "COUNT_FIELD=a.b", "COUNT_FIELD=__count__", "DATABASE=a/b",
+		"COUNTERS=a/b", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "COUNT_FIELD=a.b", "COUNT_FIELD=__count__", "DATABASE=a/b",
 		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
 		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
 	} {
@@ -336,7 +336,7 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%s: %v; want an error that names the variable, its value and what is allowed", bad, err)
 		}
 	}
-	if s, err := settings.Parse([]string{"COLLECTION=_likes", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
+	if s, err := settings.Parse([]string{"COUNTERS=_likes/{like}", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
 		t.Errorf("%+v: %v", s, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
-	"github.com/firestore-counters/counters/shards"
 )
 
 // maxReconcileBody bounds the body of a call to Reconcile.
@@ -19,12 +19,12 @@ const maxReconcileBody = 64 << 10
 
 func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollup.Config{
-		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField, Logger: log,
+		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField, Logger: log,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	handler := newReconcileHandler(client, s.ReconcileDeadline, s.ReconcileParallel, log)
+	handler := newReconcileHandler(client, s.Counters, s.ReconcileDeadline, s.ReconcileParallel, log)
 	return handler, nil, nil
 }
 
@@ -43,7 +43,7 @@ type reconcileAnswer struct {
 // newReconcileHandler answers calls that put counters right: those named, or all of them, going on where the last call
 // ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
 // on a schedule sees it.
-func newReconcileHandler(client *rollup.Client, deadline time.Duration, parallel int, log *slog.Logger) http.Handler {
+func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.Duration, parallel int, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -58,8 +58,8 @@ func newReconcileHandler(client *rollup.Client, deadline time.Duration, parallel
 			return
 		}
 		for _, id := range req.Counters {
-			if err := shards.ValidateID(id); err != nil {
-				http.Error(w, err.Error(), http.StatusBadRequest)
+			if err := path.Validate(id); err != nil {
+				http.Error(w, "invalid counter id: "+err.Error(), http.StatusBadRequest)
 				return
 			}
 		}

@@ -24,7 +24,7 @@ const eventTypes = "google.cloud.firestore.document.v1."
 
 func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollup.Config{
-		Project: s.Project, Database: s.Database, Collection: s.Collection, CountField: s.CountField,
+		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
 		Ledgers: s.RollupLedgers, Logger: log,
 	})
 	if err != nil {

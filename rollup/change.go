@@ -8,10 +8,8 @@ import (
 
 // Change is one change of a shard's document, as an event tells it.
 type Change struct {
-	Database   string // projects/{project}/databases/{database}
-	Collection string // the counters' collection
-	Counter    string // id of the counter
-	Shard      string // id of the shard
+	Counter string // id of the counter
+	Shard   string // id of the shard
 
 	Before *Version // nil when the change created the document
 	After  *Version // nil when the change deleted the document

@@ -15,7 +15,8 @@ import (
 type Config struct {
 	Project    string // found from the credentials when empty
 	Database   string // default "(default)"
-	Collection string // of the counters; default "counters"
+	Counters   string // path of the counters' documents; default "counters/{counter}"
+	Shards     string // id of the collection of a counter's shards; default "shards"
 	CountField string // of a shard; default "count"
 
 	// Ledgers is how many ledgers are kept in memory, default 1000. One takes about 100 bytes per shard.
@@ -44,7 +45,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
 	}
 	db, err := store.Open(ctx, store.Config{
-		Project: cfg.Project, Database: cfg.Database, Collection: cfg.Collection, CountField: cfg.CountField,
+		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Shards: cfg.Shards, CountField: cfg.CountField,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("rollup: %w", err)
@@ -55,15 +56,8 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// Decode reads an event as [Decode] does, and refuses one of another database or collection, as [ErrPoison].
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
+// JSON by its content type. Every error is an [ErrPoison]: an event of another database or path, too.
 func (c *Client) Decode(contentType string, data []byte) (Change, error) {
-	change, err := Decode(contentType, data, c.db.CountField)
-	if err != nil {
-		return Change{}, err
-	}
-	if change.Database != c.db.Database || change.Collection != c.db.Collection {
-		return Change{}, fmt.Errorf("%w: it is of %s in %s, and this roll-up is for %s in %s",
-			ErrPoison, change.Collection, change.Database, c.db.Collection, c.db.Database)
-	}
-	return change, nil
+	return decode(c.db.Layout, contentType, data)
 }

@@ -16,10 +16,10 @@ import (
 // acknowledged. Reconcile covers what it carried.
 var ErrPoison = errors.New("event can never be counted")
 
-// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
-// JSON by its content type. countField is the field of a shard that holds its count. Names are taken from the documents
-// in the event, never from its headers. Every error is an [ErrPoison].
-func Decode(contentType string, data []byte, countField string) (Change, error) {
+// decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
+// JSON by its content type. Names are taken from the documents in the event, never from its headers. Every error is an
+// [ErrPoison].
+func decode(layout store.Layout, contentType string, data []byte) (Change, error) {
 	var event firestoredata.DocumentEventData
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -52,19 +52,19 @@ func Decode(contentType string, data []byte, countField string) (Change, error) 
 	if before != nil && after != nil && before.GetName() != name {
 		return Change{}, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), name)
 	}
-	shard, ok := store.ParseShardName(name)
+	counter, shard, ok := layout.ParseShard(name)
 	if !ok {
-		return Change{}, fmt.Errorf("%w: document %q is not a shard", ErrPoison, name)
+		return Change{}, fmt.Errorf("%w: document %q is not a shard of %s in %s", ErrPoison, name, layout.ShardPattern(), layout.Database)
 	}
-	c := Change{Database: shard.Database, Collection: shard.Collection, Counter: shard.Counter, Shard: shard.Shard}
+	c := Change{Counter: counter, Shard: shard}
 	if before != nil {
 		// What it held doesn't matter to the ledger, so it may be anything. When a deleted one was there does.
-		if c.Before, err = version(before, countField); c.Before == nil && after == nil {
+		if c.Before, err = version(before, layout.CountField); c.Before == nil && after == nil {
 			return Change{}, fmt.Errorf("%w: old value: %w", ErrPoison, err)
 		}
 	}
 	if after != nil {
-		if c.After, err = version(after, countField); err != nil {
+		if c.After, err = version(after, layout.CountField); err != nil {
 			return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
 		}
 	}

@@ -27,7 +27,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				if _, err := Decode(form.contentType, data, "count"); err != nil {
+				if _, err := decode(testLayout, form.contentType, data); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 const shardName = "projects/p/databases/(default)/documents/counters/post-123/shards/7"
@@ -23,6 +25,15 @@ func shardDoc(name string, updated time.Time, count *firestoredata.Value) *fires
 	return doc
 }
 
+// testLayout is the default one.
+var testLayout = func() store.Layout {
+	path, err := store.ParsePath(store.DefaultPath)
+	if err != nil {
+		panic(err)
+	}
+	return store.Layout{Database: "projects/p/databases/(default)", Path: path, Shards: store.DefaultShards, CountField: "count"}
+}()
+
 func integer(n int64) *firestoredata.Value {
 	return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: n}}
 }
@@ -34,7 +45,7 @@ func text(s string) *firestoredata.Value {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	change := func(before, after *Version) Change {
-		return Change{Database: "projects/p/databases/(default)", Collection: "counters", Counter: "post-123", Shard: "7", Before: before, After: after}
+		return Change{Counter: "post-123", Shard: "7", Before: before, After: after}
 	}
 	tests := []struct {
 		name       string
@@ -69,7 +80,7 @@ func TestDecode(t *testing.T) {
 				t.Fatal(err)
 			}
 			for contentType, data := range map[string][]byte{"application/protobuf": binary, "application/json; charset=utf-8": json} {
-				got, err := Decode(contentType, data, "count")
+				got, err := decode(testLayout, contentType, data)
 				if err != nil {
 					t.Fatalf("%s: %v", contentType, err)
 				}
@@ -103,7 +114,7 @@ func TestDecodePoison(t *testing.T) {
 		{"content type unknown", "text/plain", ""},
 		{"content type malformed", ";;", ""},
 		{"no document", protobuf, ""},
-		{"not a shard", protobuf, binary(shardDoc("projects/p/databases/d/documents/counters/c", at(1), integer(1)), nil)},
+		{"not a shard", protobuf, binary(shardDoc("projects/p/databases/(default)/documents/counters/c", at(1), integer(1)), nil)},
 		{"deeper than a shard", protobuf, binary(shardDoc(shardName+"/a/b", at(1), integer(1)), nil)},
 		{"another subcollection", protobuf, binary(shardDoc(strings.Replace(shardName, "shards", "likes", 1), at(1), integer(1)), nil)},
 		{"empty id", protobuf, binary(shardDoc(strings.Replace(shardName, "post-123", "", 1), at(1), integer(1)), nil)},
@@ -116,7 +127,7 @@ func TestDecodePoison(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Decode(tt.contentType, []byte(tt.data), "count")
+			got, err := decode(testLayout, tt.contentType, []byte(tt.data))
 			if !errors.Is(err, ErrPoison) {
 				t.Errorf("Decode = %+v, %v, want ErrPoison", got, err)
 			}
@@ -133,7 +144,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("application/protobuf", deleted)
 	f.Add("application/json", json)
 	f.Fuzz(func(t *testing.T, contentType string, data []byte) {
-		c, err := Decode(contentType, data, "count")
+		c, err := decode(testLayout, contentType, data)
 		if err != nil {
 			if !errors.Is(err, ErrPoison) {
 				t.Errorf("%v is not ErrPoison", err)

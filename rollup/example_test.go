@@ -6,38 +6,13 @@ import (
 	"log"
 	"log/slog"
 	"sync"
-	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/api/option"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
 )
-
-// An event becomes a change, and a change a state: what the shard holds, and since when.
-func ExampleDecode() {
-	data, err := proto.Marshal(&firestoredata.DocumentEventData{
-		Value: &firestoredata.Document{
-			Name:       "projects/my-project/databases/(default)/documents/counters/post-123/shards/7",
-			Fields:     map[string]*firestoredata.Value{"count": {ValueType: &firestoredata.Value_IntegerValue{IntegerValue: 42}}},
-			UpdateTime: timestamppb.New(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)),
-		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	change, err := rollup.Decode("application/protobuf", data, "count")
-	if err != nil {
-		log.Fatal(err)
-	}
-	state := change.State()
-	fmt.Printf("counter %s, shard %s: %+d, now %d since %s\n", change.Counter, state.Shard, change.Delta(), state.Count, state.AsOf.Format(time.TimeOnly))
-	// Output: counter post-123, shard 7: +42, now 42 since 09:30:00
-}
 
 // A roller counts changes as they come, in one commit per second and counter; here two of one shard, the second of them
 // twice.

@@ -61,7 +61,7 @@ const pageSize = 100
 
 // cursor fields of the document that says where the last walk stopped.
 const (
-	cursorToken = "page_token" // :: collection of counters → where its walk goes on
+	cursorToken = "page_token" // :: path of counters → where its walk goes on
 	cursorAt    = "updated_at"
 )
 
@@ -147,7 +147,7 @@ func (c *Client) cursor(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return docs[0].GetFields()[cursorToken].GetMapValue().GetFields()[c.db.Collection].GetStringValue(), nil
+	return docs[0].GetFields()[cursorToken].GetMapValue().GetFields()[c.db.Path.String()].GetStringValue(), nil
 }
 
 func (c *Client) setCursor(ctx context.Context, token string) error {
@@ -155,7 +155,7 @@ func (c *Client) setCursor(ctx context.Context, token string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_, err := c.db.Commit(ctx, []*firestorepb.Write{store.Update(c.db.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorToken: store.Map(map[string]*firestorepb.Value{c.db.Collection: store.String(token)})},
-		[]string{store.FieldPath(cursorToken, c.db.Collection)}, store.ServerTime(cursorAt))})
+		map[string]*firestorepb.Value{cursorToken: store.Map(map[string]*firestorepb.Value{c.db.Path.String(): store.String(token)})},
+		[]string{store.FieldPath(cursorToken, c.db.Path.String())}, store.ServerTime(cursorAt))})
 	return err
 }

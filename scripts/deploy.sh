@@ -52,7 +52,8 @@ fail() {
 # are the project's.
 settings=(
   'DATABASE=(default)'
-  COLLECTION=counters
+  'COUNTERS=counters/{counter}'
+  SHARDS=shards
   COUNT_FIELD=count
   AUTO_CREATE=false
   NUM_SHARDS=10
@@ -169,7 +170,8 @@ esac
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 database=$(setting DATABASE)
-collection=$(setting COLLECTION)
+counters=$(setting COUNTERS)
+collection=${counters%/*} collection=${collection##*/}
 
 run() {
   if [[ $dry_run == yes ]]; then
@@ -279,7 +281,7 @@ deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s \
   --trigger-location="$trigger_location" --trigger-service-account="$(account eventarc)" --retry \
   --trigger-event-filters=type=google.cloud.firestore.document.v1.written \
   --trigger-event-filters="database=$database" \
-  --trigger-event-filters-path-pattern="document=$collection/{counter}/shards/{shard}"
+  --trigger-event-filters-path-pattern="document=$counters/$(setting SHARDS)/{shard}"
 
 allow "serviceAccount:$(account eventarc)" "$prefix-rollup"
 allow "serviceAccount:$(account scheduler)" "$prefix-reconcile"

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sort"
 	"strconv"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Increment is what is to be added to one counter.
@@ -36,7 +38,7 @@ type outcome struct {
 
 // newAddition makes an addition of increments, those of the same counter taken together. A key counts within its
 // scope, which names the collection too: several deployments may share the markers of one database.
-func newAddition(increments []Increment, key Key, scope string) (*addition, error) {
+func newAddition(path store.Path, increments []Increment, key Key, scope string) (*addition, error) {
 	if len(increments) == 0 || len(increments) > MaxIncrements {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), MaxIncrements)
 	}
@@ -44,8 +46,8 @@ func newAddition(increments []Increment, key Key, scope string) (*addition, erro
 		return nil, err
 	}
 	for _, i := range increments {
-		if err := ValidateID(i.Counter); err != nil {
-			return nil, err
+		if err := path.Validate(i.Counter); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
 		}
 		if i.By == 0 {
 			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)

@@ -24,7 +24,7 @@ func TestBatcherFlights(t *testing.T) {
 	waiting := 0
 	add := func(n int) {
 		for range n {
-			a, err := newAddition([]Increment{{Counter: "a", By: 1}}, Key{}, "a")
+			a, err := newAddition(flatPath, []Increment{{Counter: "a", By: 1}}, Key{}, "a")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,8 @@ import (
 type Config struct {
 	Project    string // found from the credentials when empty
 	Database   string // default "(default)"
-	Collection string // of the counters; default "counters"
+	Counters   string // path of the counters' documents; default "counters/{counter}"
+	Shards     string // id of the collection of a counter's shards; default "shards"
 	CountField string // of a shard; default "count"
 
 	// AutoCreate makes a counter of NumShards shards with its first increment, instead of returning [ErrNotFound].
@@ -88,7 +89,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		}
 	}
 	db, err := store.Open(ctx, store.Config{
-		Project: cfg.Project, Database: cfg.Database, Collection: cfg.Collection, CountField: cfg.CountField,
+		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Shards: cfg.Shards, CountField: cfg.CountField,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
@@ -121,8 +122,8 @@ type Counter struct {
 
 // Counter returns the counter of that id. Errors: [ErrInvalidID].
 func (c *Client) Counter(id string) (Counter, error) {
-	if err := ValidateID(id); err != nil {
-		return Counter{}, err
+	if err := c.db.Path.Validate(id); err != nil {
+		return Counter{}, fmt.Errorf("%w: %w", ErrInvalidID, err)
 	}
 	return Counter{client: c, id: id}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 func drawAddition(t *rapid.T) *addition {
@@ -21,7 +23,7 @@ func drawAddition(t *rapid.T) *addition {
 		increments = append(increments, Increment{Counter: c, By: by})
 	}
 	key := Key{Value: rapid.SampledFrom([]string{"", "", "k1", "k2", "k3"}).Draw(t, "key")}
-	a, err := newAddition(increments, key, "scope")
+	a, err := newAddition(flatPath, increments, key, "scope")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,7 @@ func TestTakeBatchBoundsWrites(t *testing.T) {
 	t.Parallel()
 	var queue []*addition
 	for i := range 2000 {
-		a, err := newAddition([]Increment{{Counter: fmt.Sprint(i), By: 1}}, Key{Value: fmt.Sprint("k", i)}, "")
+		a, err := newAddition(flatPath, []Increment{{Counter: fmt.Sprint(i), By: 1}}, Key{Value: fmt.Sprint("k", i)}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,3 +263,12 @@ func TestFlightsCountOnce(t *testing.T) {
 		}
 	})
 }
+
+// flatPath is the default one.
+var flatPath = func() store.Path {
+	path, err := store.ParsePath(store.DefaultPath)
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()

@@ -32,7 +32,7 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and the others report
 // that they are replays. [ErrKeyReused] says that the key came with another increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
-	a, err := newAddition([]Increment{{Counter: c.id, By: by}}, key, c.client.db.Counter(c.id))
+	a, err := newAddition(c.client.db.Path, []Increment{{Counter: c.id, By: by}}, key, c.client.db.Counter(c.id))
 	if err != nil {
 		return false, err
 	}
@@ -46,7 +46,7 @@ func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool,
 // AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same counter are taken
 // together. The zero [Key] is no key. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
-	a, err := newAddition(increments, key, c.db.Counter(manyCounters))
+	a, err := newAddition(c.db.Path, increments, key, c.db.Counter(manyCounters))
 	if err != nil {
 		return false, err
 	}

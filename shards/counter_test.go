@@ -212,15 +212,16 @@ func TestInvalidIncrements(t *testing.T) {
 	w.wantSum(t, "a", 0)
 }
 
-func TestValidateID(t *testing.T) {
+func TestCounterID(t *testing.T) {
 	t.Parallel()
+	client := newWorld(t).open(t, shards.Config{})
 	for _, id := range []string{"a", "post-123", "…", "日本", "a b", "a\tb", "...", "__a", "a__", "___", strings.Repeat("x", 1500)} {
-		if err := shards.ValidateID(id); err != nil {
+		if _, err := client.Counter(id); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
 	for _, id := range []string{"", ".", "..", "a/b", "/", "__a__", "____", "\xff", strings.Repeat("x", 1501)} {
-		if err := shards.ValidateID(id); !errors.Is(err, shards.ErrInvalidID) {
+		if _, err := client.Counter(id); !errors.Is(err, shards.ErrInvalidID) {
 			t.Errorf("%q: %v, want ErrInvalidID", id, err)
 		}
 	}

@@ -3,22 +3,11 @@ package shards
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // MaxShards is the largest number of shards of a counter. All of them fit into one commit, and one sum() over them is
 // billed as one read.
 const MaxShards = 1000
-
-// ValidateID reports, as [ErrInvalidID], why an id can't be a counter's: Firestore would not take it. Any other UTF-8
-// text is one.
-func ValidateID(id string) error {
-	if err := store.ValidateID(id); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidID, err)
-	}
-	return nil
-}
 
 // shardID is the document id of the n-th shard.
 func shardID(n int) string { return strconv.Itoa(n) }

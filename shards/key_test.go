@@ -171,7 +171,7 @@ func TestKeysOfTwoCollections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, collection := range []string{"likes", "views"} {
-		client := w.open(t, shards.Config{Collection: collection, AutoCreate: true, NumShards: 1})
+		client := w.open(t, shards.Config{Counters: collection + "/{counter}", AutoCreate: true, NumShards: 1})
 		key := shards.Key{Caller: "alice", Value: "k"}
 		if replayed, err := handle(t, client, "a").AddOnce(t.Context(), 1, key); err != nil || replayed {
 			t.Errorf("%s, one: replayed %v, %v; want neither", collection, replayed, err)

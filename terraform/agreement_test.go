@@ -41,7 +41,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 		"defaults": {vars(), nil},
 		"all else": {
 			vars("location", cty.StringVal("nam5"), "prefix", cty.StringVal("my-likes"), "database", cty.StringVal("social"),
-				"collection", cty.StringVal("likes"), "create_database", cty.True, "public", cty.True, "auth", cty.StringVal("firebase"),
+				"counters", cty.StringVal("teams/{team}/likes/{like}"), "create_database", cty.True, "public", cty.True, "auth", cty.StringVal("firebase"),
 				"invokers", cty.SetVal([]cty.Value{cty.StringVal("user:a@example.com")}), "exempt_updated_at", cty.False, "exempt_created_at", cty.False,
 				"memory", cty.StringVal("1Gi"), "runtime", cty.StringVal("go127"), "increment_concurrency", cty.NumberIntVal(1000),
 				"increment_max_instances", cty.NumberIntVal(50), "increment_min_instances", cty.NumberIntVal(1),
@@ -51,7 +51,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 				"allowed_origins", cty.ListVal([]cty.Value{cty.StringVal("https://a.example"), cty.StringVal("https://b.example")}),
 				"notification_channels", cty.ListVal([]cty.Value{cty.StringVal("projects/p/notificationChannels/1")})),
 			[]string{
-				"--location", "nam5", "--prefix=my-likes", "--set", "DATABASE=social", "--set=COLLECTION=likes", "--create-database",
+				"--location", "nam5", "--prefix=my-likes", "--set", "DATABASE=social", "--set=COUNTERS=teams/{team}/likes/{like}", "--create-database",
 				"--public", "--set=AUTH=firebase", "--invoker=user:a@example.com", "--no-exempt-updated-at", "--no-exempt-created-at",
 				"--memory=1Gi", "--runtime=go127", "--increment-concurrency=1000", "--increment-max-instances=50",
 				"--increment-min-instances=1", "--rollup-max-instances=5", "--rollup-min-instances=2", "--reconcile-schedule=0 3 * * *",

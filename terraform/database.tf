@@ -24,8 +24,8 @@ locals {
       # A map with one entry per shard, each of which would be indexed with every roll-up.
       "counter_rollup.shards" = { collection = "counter_rollup", field = "shards", ttl = false }
     },
-    var.exempt_updated_at ? { "updated_at" = { collection = var.collection, field = "updated_at", ttl = false } } : {},
-    var.exempt_created_at ? { "created_at" = { collection = var.collection, field = "created_at", ttl = false } } : {},
+    var.exempt_updated_at ? { "updated_at" = { collection = local.collection, field = "updated_at", ttl = false } } : {},
+    var.exempt_created_at ? { "created_at" = { collection = local.collection, field = "created_at", ttl = false } } : {},
   )
 }
 

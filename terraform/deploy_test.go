@@ -102,7 +102,7 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--set"), "no value"},
 		{"deploy.sh", append(ok, "--set=NUM_SHARD=5"), "no such setting"},
 		{"deploy.sh", append(ok, "--set=NUM_SHARDS"), "no value"},
-		{"deploy.sh", append(ok, "--set=COLLECTION=a|b"), "can't hold |"},
+		{"deploy.sh", append(ok, "--set=COUNTERS=a|b"), "can't hold |"},
 		{"deploy.sh", append(ok, "--set=RECONCILE_DEADLINE=soon"), "RECONCILE_DEADLINE"},
 		{"deploy.sh", append(ok, "--increment-concurrency=1"), "undoes group commit"},
 		{"deploy.sh", append(ok, "--prefix=Likes"), "--prefix"},

@@ -113,7 +113,7 @@ resource "google_cloudfunctions2_function" "rollup" {
     event_filters {
       attribute = "document"
       operator  = "match-path-pattern"
-      value     = "${var.collection}/{counter}/shards/{shard}"
+      value     = "${var.counters}/${var.shards}/{shard}"
     }
   }
 

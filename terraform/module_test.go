@@ -188,7 +188,8 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 		"reconcile_parallel": {n(0), n(1), n(100), n(101)},
 		"log_level":          {s("DEBUG"), s("INFO"), s("WARN"), s("ERROR"), s("LOUD")},
 		"database":           {s("(default)"), s("my-db"), s("a/b"), s("")},
-		"collection":         {s("counters"), s("likes"), s("a/b"), s("")},
+		"counters":           {s("counters/{counter}"), s("teams/{team}/posts/{post}"), s("likes"), s("a/b"), s("a/{b}/c"), s("counter_x/{a}"), s("a/{shard}"), s("")},
+		"shards":             {s("shards"), s("distributedCounters"), s("a/b"), s("counter_rollup"), s("__x__"), s("")},
 		"count_field":        {s("count"), s("Cnt"), s("a.b"), s("`"), s("")},
 	} {
 		for _, v := range values {

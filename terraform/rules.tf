@@ -1,6 +1,9 @@
 locals {
-  # The rules file is written for the default name of the collection.
-  rules = replace(file("${local.root}/firestore.rules"), "match /counters/", "match /${var.collection}/")
+  # Collection that the counters' documents are in: index exemptions hold for it.
+  collection = reverse(split("/", var.counters))[1]
+
+  # The rules file is written for the default path.
+  rules = replace(file("${local.root}/firestore.rules"), "match /counters/{counter}", "match /${var.counters}")
 }
 
 resource "google_firebaserules_ruleset" "rules" {

@@ -1,12 +1,13 @@
 # The functions' settings: one variable for each, with the name, default and description of the environment variable.
-# The names and defaults are those of functions/settings.go; a test holds the two against each other.
+# The names and defaults are those of internal/settings; a test holds the two against each other.
 
 locals {
   # What all three functions get. Every setting is written out, so that a deployment doesn't change with a default.
   environment = {
     GOOGLE_CLOUD_PROJECT = var.project_id
     DATABASE             = var.database
-    COLLECTION           = var.collection
+    COUNTERS             = var.counters
+    SHARDS               = var.shards
     COUNT_FIELD          = var.count_field
     AUTO_CREATE          = tostring(var.auto_create)
     NUM_SHARDS           = tostring(var.num_shards)
@@ -45,15 +46,27 @@ variable "database" {
   }
 }
 
-variable "collection" {
-  description = "Top-level collection that holds the counters."
+variable "counters" {
+  description = "Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."
   type        = string
   nullable    = false
-  default     = "counters"
+  default     = "counters/{counter}"
 
   validation {
-    condition     = can(regex("^[A-Za-z0-9_-]+$", var.collection)) && !startswith(var.collection, "__")
-    error_message = "collection must be the name of a top-level collection, of letters, digits, _ and -: it is part of the trigger's path pattern."
+    condition     = can(regex("^([A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])(/[A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])*$", var.counters)) && length(regexall("__|counter_|[{]shard[}]", var.counters)) == 0
+    error_message = "counters must be collections and wildcards in turn, such as teams/{team}/posts/{post}, of letters, digits, _ and -: it is part of the trigger's path pattern."
+  }
+}
+
+variable "shards" {
+  description = "Collection of the shards below a counter's document."
+  type        = string
+  nullable    = false
+  default     = "shards"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9_-]+$", var.shards)) && length(regexall("^__|^counter_", var.shards)) == 0
+    error_message = "shards must be the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern."
   }
 }
 

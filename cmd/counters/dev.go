@@ -86,7 +86,7 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 	}
 	defer s.Close()
 	page.Handle("/", demo.Handler(demo.Config{
-		Project: s.Project, Database: settings.Database, Collection: settings.Collection, CountField: settings.CountField,
+		Project: s.Project, Database: settings.Database, Collection: settings.Counters.Collection(), CountField: settings.CountField,
 		Firestore: s.Firestore, NodeModules: "node_modules",
 	}))
 	describe(cmd.OutOrStdout(), s, c)

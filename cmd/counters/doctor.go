@@ -35,8 +35,11 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 			if asked(cmd, "database", "DATABASE") {
 				where.Database = t.database
 			}
-			if asked(cmd, "collection", "COLLECTION") {
-				where.Collection = t.collection
+			if asked(cmd, "path", "COUNTERS") {
+				where.Path = t.counters
+			}
+			if asked(cmd, "shards-name", "SHARDS") {
+				where.Shards = t.shards
 			}
 			if asked(cmd, "count-field", "COUNT_FIELD") {
 				where.CountField = t.countField

@@ -32,11 +32,6 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 			if all == (len(args) > 0) {
 				return errors.New("name the counters to reconcile, or say --all")
 			}
-			for _, id := range args {
-				if err := shards.ValidateID(id); err != nil {
-					return err
-				}
-			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +55,7 @@ func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
 		return nil, err
 	}
 	client, err := rollup.Open(ctx, rollup.Config{
-		Project: t.projectID(), Database: t.database, Collection: t.collection, CountField: t.countField,
+		Project: t.projectID(), Database: t.database, Counters: t.counters, Shards: t.shards, CountField: t.countField,
 	})
 	return client, whereTo(err)
 }

@@ -19,8 +19,8 @@ import (
 
 // target is which counters a command works on, and how it prints what it finds. Its flags are the root command's.
 type target struct {
-	project, database, collection, countField string
-	json                                      bool
+	project, database, counters, shards, countField string
+	json                                            bool
 }
 
 // addFlags adds the flags. Their defaults are the variables that the functions read, so that a shell that is set up like
@@ -29,7 +29,8 @@ func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
 		"project of the database; found from the credentials when empty, demo-counters with FIRESTORE_EMULATOR_HOST")
 	flags.StringVar(&t.database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
-	flags.StringVar(&t.collection, "collection", cmp.Or(os.Getenv("COLLECTION"), "counters"), "collection of the counters")
+	flags.StringVar(&t.counters, "path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
+	flags.StringVar(&t.shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
 	flags.StringVar(&t.countField, "count-field", cmp.Or(os.Getenv("COUNT_FIELD"), "count"), "field of a shard that holds its count")
 	flags.BoolVar(&t.json, "json", false, "print JSON")
 }
@@ -49,7 +50,7 @@ func (t *target) open(ctx context.Context) (*shards.Client, error) {
 		return nil, err
 	}
 	client, err := shards.Open(ctx, shards.Config{
-		Project: t.projectID(), Database: t.database, Collection: t.collection, CountField: t.countField,
+		Project: t.projectID(), Database: t.database, Counters: t.counters, Shards: t.shards, CountField: t.countField,
 	})
 	return client, whereTo(err)
 }
@@ -90,9 +91,6 @@ func (t *target) with(ctx context.Context, do func(*shards.Client) error) error 
 
 // withCounter opens the counter of that id for as long as do runs.
 func (t *target) withCounter(ctx context.Context, id string, do func(shards.Counter) error) error {
-	if err := shards.ValidateID(id); err != nil { // before anything is asked for over the network
-		return err
-	}
 	return t.with(ctx, func(client *shards.Client) error {
 		counter, err := client.Counter(id)
 		if err != nil {

@@ -21,10 +21,11 @@ import (
 // holds the three against each other.
 type Settings struct {
 	// Where the counters are.
-	Project    string `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
-	Database   string `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
-	Collection string `env:"COLLECTION" envDefault:"counters" desc:"Top-level collection that holds the counters."`
-	CountField string `env:"COUNT_FIELD" envDefault:"count" desc:"Field of a shard that holds its count."`
+	Project    string     `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
+	Database   string     `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
+	Counters   store.Path `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
+	Shards     string     `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
+	CountField string     `env:"COUNT_FIELD" envDefault:"count" desc:"Field of a shard that holds its count."`
 
 	// Counters and their shards.
 	AutoCreate bool          `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404."`
@@ -86,7 +87,9 @@ func unparsed(err error, values map[string]string) error {
 		if errors.As(err, &one) {
 			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
-			err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type))
+			if err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type == reflect.TypeFor[store.Path]() {
+				err = fmt.Errorf("%s=%s: want collections and wildcards in turn, such as posts/{post}: %w", name, values[name], one.Err)
+			}
 		}
 		errs = append(errs, err)
 	}
@@ -115,8 +118,8 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if store.ValidateID(s.Collection) != nil { // Firestore takes the same names for both
-		bad("COLLECTION", s.Collection, "the name of a top-level collection")
+	if store.ValidateID(s.Shards) != nil || strings.HasPrefix(s.Shards, store.OwnPrefix) || strings.ContainsAny(s.Shards, "{}*") {
+		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
 	}
 	if s.CountField == "" || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
 		bad("COUNT_FIELD", s.CountField, "a field name without dots and backticks, and not of the form __x__")

@@ -10,11 +10,11 @@ import (
 // Names of collections and documents below and beside a counter. Those that are not of the public layout begin with
 // counter_, because TTL policies and index exemptions hold for a collection group in the whole database.
 const (
-	Shards    = "shards"
-	Rollup    = "counter_rollup"
-	Ledger    = "ledger"
-	Requests  = "counter_requests"
-	Reconcile = "reconcile"
+	DefaultShards = "shards"
+	Rollup        = "counter_rollup"
+	Ledger        = "ledger"
+	Requests      = "counter_requests"
+	Reconcile     = "reconcile"
 )
 
 // Fields of a counter's document.
@@ -38,17 +38,19 @@ const ExpireAt = "expire_at"
 
 // Layout names the documents of one deployment.
 //
-//	{collection}/{id}                            num_shards, total, created_at, updated_at, ledger_id
-//	{collection}/{id}/shards/{n}                 count
-//	{collection}/{id}/counter_rollup/ledger      id, shards, base, ops
-//	counter_requests/{hash}                      expire_at, and what was asked
-//	counter_rollup/reconcile                     where the last walk over all counters stopped
+//	{counter}                            num_shards, total, created_at, updated_at, ledger_id
+//	{counter}/shards/{n}                 count
+//	{counter}/counter_rollup/ledger      id, shards, base, ops
+//	counter_requests/{hash}              expire_at, and what was asked
+//	counter_rollup/reconcile             where the last walk over all counters stopped
 //
-// The first two rows are the layout of Google's public "distributed counters" page.
+// The first two rows are the layout of Google's public "distributed counters" page, where a counter's document is
+// counters/{counter}.
 type Layout struct {
 	Database   string // projects/{project}/databases/{database}
-	Collection string // top-level collection of the counters, "counters" unless set otherwise
-	CountField string // field of a shard that holds its count, "count" unless set otherwise
+	Path       Path   // of the counters' documents
+	Shards     string // id of the collection of a counter's shards
+	CountField string // field of a shard that holds its count
 }
 
 func (l Layout) root() string { return l.Database + "/documents/" }
@@ -56,14 +58,14 @@ func (l Layout) root() string { return l.Database + "/documents/" }
 // Document is the resource name of the document at a path such as pages/hello.
 func (l Layout) Document(path string) string { return l.root() + path }
 
-// Counters is the resource name of the collection of the counters.
-func (l Layout) Counters() string { return l.root() + l.Collection }
+// Counters is the resource name of the collection of the counters, where they are in one: see [Path.Nested].
+func (l Layout) Counters() string { return l.root() + l.Path.Collection() }
 
 // Counter is the resource name of a counter's document.
-func (l Layout) Counter(id string) string { return l.root() + l.Collection + "/" + id }
+func (l Layout) Counter(id string) string { return l.root() + l.Path.Document(id) }
 
 // ShardsOf is the resource name of the collection of a counter's shards.
-func (l Layout) ShardsOf(id string) string { return l.Counter(id) + "/" + Shards }
+func (l Layout) ShardsOf(id string) string { return l.Counter(id) + "/" + l.Shards }
 
 // Shard is the resource name of a shard of a counter.
 func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + shard }
@@ -77,27 +79,26 @@ func (l Layout) Request(hash string) string { return l.root() + Requests + "/" +
 // Cursor is the resource name of the document that says where the last walk over all counters stopped.
 func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 
-// ShardName is the resource name of a shard, taken apart.
-type ShardName struct {
-	Database   string // projects/{project}/databases/{database}
-	Collection string
-	Counter    string
-	Shard      string
-}
+// ShardPattern is the path of all shards, as a trigger's path pattern has it.
+func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }
 
-// ParseShardName takes the resource name of a shard apart. It reports false for a name of any other form.
-func ParseShardName(name string) (ShardName, bool) {
-	// projects/p/databases/d/documents/counters/c/shards/s
-	s := strings.Split(name, "/")
-	if len(s) != 9 || s[0] != "projects" || s[2] != "databases" || s[4] != "documents" || s[7] != Shards {
-		return ShardName{}, false
+// ParseShard takes the resource name of a shard apart. It reports false for a document that is not a shard of a counter
+// here, and for names that no document can have.
+func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
+	path, ok := strings.CutPrefix(name, l.root())
+	if !ok {
+		return "", "", false
 	}
-	for _, i := range []int{1, 3, 5, 6, 8} {
-		if s[i] == "" {
-			return ShardName{}, false
-		}
+	at := strings.LastIndexByte(path, '/')
+	if at < 0 {
+		return "", "", false
 	}
-	return ShardName{Database: strings.Join(s[:4], "/"), Collection: s[5], Counter: s[6], Shard: s[8]}, true
+	document, ok := strings.CutSuffix(path[:at], "/"+l.Shards)
+	if !ok || ValidateID(path[at+1:]) != nil {
+		return "", "", false
+	}
+	counter, ok = l.Path.ID(document)
+	return counter, path[at+1:], ok
 }
 
 // maxIDBytes is Firestore's own limit on the id of a document or a collection.

@@ -5,19 +5,31 @@ import (
 	"testing"
 )
 
-func TestParseShardName(t *testing.T) {
+func TestParseShard(t *testing.T) {
 	t.Parallel()
-	l := Layout{Database: "projects/p/databases/(default)", Collection: "likes"}
-	got, ok := ParseShardName(l.Shard("post-123", "7"))
-	if want := (ShardName{Database: l.Database, Collection: "likes", Counter: "post-123", Shard: "7"}); !ok || got != want {
-		t.Errorf("parsed %+v, %v, want %+v", got, ok, want)
-	}
-	for _, name := range []string{
-		"", "counters/c/shards/0", l.Counter("c"), l.LedgerOf("c"), l.Shard("c", "0") + "/a/b", l.Shard("", "0"), l.Shard("c", ""),
-		"/" + l.Shard("c", "0"), strings.Replace(l.Shard("c", "0"), "documents", "docs", 1), l.Request("x"), l.Cursor(),
-	} {
-		if got, ok := ParseShardName(name); ok {
-			t.Errorf("ParseShardName(%q) = %+v", name, got)
+	for _, pattern := range []string{"likes/{like}", "teams/{team}/likes/{like}"} {
+		path, err := ParsePath(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := Layout{Database: "projects/p/databases/(default)", Path: path, Shards: "parts"}
+		id := "post-123"
+		if path.Nested() {
+			id = "red/post-123"
+		}
+		if counter, shard, ok := l.ParseShard(l.Shard(id, "7")); !ok || counter != id || shard != "7" {
+			t.Errorf("%s: parsed %q, %q, %v", pattern, counter, shard, ok)
+		}
+		for _, name := range []string{
+			"", "likes/c/parts/0", l.Counter(id), l.LedgerOf(id), l.Shard(id, "0") + "/a/b", l.Shard("", "0"), l.Shard(id, ""), l.Shard(id, ".."),
+			l.Shard(id, "__x__"), l.Shard(id, strings.Repeat("x", 1501)), l.Shard("..", "0"), "/" + l.Shard(id, "0"),
+			strings.Replace(l.Shard(id, "0"), "documents", "docs", 1), strings.Replace(l.Shard(id, "0"), "parts", "shards", 1),
+			strings.Replace(l.Shard(id, "0"), "likes", "views", 1), strings.Replace(l.Shard(id, "0"), "(default)", "other", 1),
+			l.Request("x"), l.Cursor(),
+		} {
+			if counter, shard, ok := l.ParseShard(name); ok {
+				t.Errorf("%s: ParseShard(%q) = %q, %q", pattern, name, counter, shard)
+			}
 		}
 	}
 }

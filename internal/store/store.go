@@ -33,7 +33,8 @@ import (
 type Config struct {
 	Project    string // found from the credentials or the metadata server when empty
 	Database   string // default "(default)"
-	Collection string // top-level collection of the counters; default "counters"
+	Counters   string // path of the counters' documents; default [DefaultPath]
+	Shards     string // id of the collection of a counter's shards; default "shards"
 	CountField string // field of a shard that holds its count; default "count"
 }
 
@@ -48,6 +49,10 @@ type DB struct {
 // Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
 // goes, unless opts bring a connection of their own: then everything goes there. Nothing is sent yet.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, error) {
+	countersPath, err := ParsePath(cmp.Or(cfg.Counters, DefaultPath))
+	if err != nil {
+		return nil, fmt.Errorf("path of the counters: %w", err)
+	}
 	dial := dialOptions()
 	if emulator := os.Getenv("FIRESTORE_EMULATOR_HOST"); emulator != "" {
 		conn, err := dialEmulator(emulator, dial)
@@ -79,7 +84,8 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 	return &DB{
 		Layout: Layout{
 			Database:   path[:strings.Index(path, "/documents/")],
-			Collection: cmp.Or(cfg.Collection, "counters"),
+			Path:       countersPath,
+			Shards:     cmp.Or(cfg.Shards, DefaultShards),
 			CountField: cmp.Or(cfg.CountField, "count"),
 		},
 		client: client,

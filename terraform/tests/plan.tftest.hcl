@@ -40,8 +40,8 @@ run "trigger" {
   command = plan
 
   variables {
-    collection = "likes"
-    database   = "social"
+    counters = "likes/{like}"
+    database = "social"
   }
 
   assert {
@@ -55,14 +55,14 @@ run "trigger" {
   assert {
     condition = toset([for f in google_cloudfunctions2_function.rollup.event_trigger[0].event_filters : "${f.attribute} ${coalesce(f.operator, "=")} ${f.value}"]) == toset([
       "database = social",
-      "document match-path-pattern likes/{counter}/shards/{shard}",
+      "document match-path-pattern likes/{like}/shards/{shard}",
     ])
     error_message = "The trigger's filters must follow database and collection."
   }
   assert {
     condition = alltrue([
       for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
-      f.service_config[0].environment_variables["COLLECTION"] == "likes" && f.service_config[0].environment_variables["DATABASE"] == "social"
+      f.service_config[0].environment_variables["COUNTERS"] == "likes/{like}" && f.service_config[0].environment_variables["DATABASE"] == "social"
     ])
     error_message = "All functions must have the same settings."
   }
@@ -190,7 +190,7 @@ run "database_and_rules" {
   variables {
     create_database = true
     release_rules   = true
-    collection      = "likes"
+    counters        = "likes/{like}"
   }
 
   assert {
@@ -198,7 +198,7 @@ run "database_and_rules" {
     error_message = "Counts must survive a destroy."
   }
   assert {
-    condition     = google_firebaserules_release.rules[0].name == "cloud.firestore" && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /likes/{counter}")
+    condition     = google_firebaserules_release.rules[0].name == "cloud.firestore" && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /likes/{like}")
     error_message = "Rules must be those of the collection."
   }
   assert {
@@ -315,7 +315,7 @@ run "every_setting_is_checked" {
 
   variables {
     database           = "a/b"
-    collection         = "a/b"
+    counters           = "a/b"
     count_field        = "a.b"
     num_shards         = 0
     max_shards         = 1001
@@ -338,7 +338,7 @@ run "every_setting_is_checked" {
   }
 
   expect_failures = [
-    var.database, var.collection, var.count_field, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
+    var.database, var.counters, var.shards, var.count_field, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
     var.reconcile_parallel, var.log_level,

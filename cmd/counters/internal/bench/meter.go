@@ -40,7 +40,7 @@ func (m *meter) see(c emulator.Change) {
 		m.markers++
 		return
 	}
-	if c.Old == nil && strings.Contains(c.Name, "/"+store.Shards+"/") {
+	if c.Old == nil && strings.Contains(c.Name, "/"+store.DefaultShards+"/") {
 		m.made++
 	}
 	l := m.lag
@@ -53,7 +53,7 @@ func (m *meter) see(c emulator.Change) {
 		if len(l.totals) == 0 || l.totals[len(l.totals)-1].value != total {
 			l.totals = append(l.totals, mark{c.CommitTime, total})
 		}
-	case strings.HasPrefix(rest, "/"+store.Shards+"/"):
+	case strings.HasPrefix(rest, "/"+store.DefaultShards+"/"):
 		delta := field(c.New, "count") - field(c.Old, "count")
 		var before int64
 		if n := len(l.shards); n > 0 {

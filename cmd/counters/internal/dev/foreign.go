@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // answers returns whether something listens at the address that FIRESTORE_EMULATOR_HOST has. Where nothing does, on this
@@ -66,7 +64,7 @@ func (s *System) startListen(ctx context.Context) error {
 	listener := &listener{
 		client:   firestorepb.NewFirestoreClient(conn),
 		database: "projects/" + s.Project + "/databases/" + s.settings.Database,
-		group:    store.Shards,
+		group:    s.settings.Shards,
 		deliver:  s.events.Deliver,
 		logger:   s.logger,
 	}

@@ -17,6 +17,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	cloudevents "github.com/cloudevents/sdk-go/v2"
+	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
@@ -134,13 +135,22 @@ func postReconcile(s *System, counter string) (int, error) {
 // rollUpBlindly sends the events to a function that adds each one's delta to the total, instead of to ours.
 func (s *System) rollUpBlindly(b *testing.B, client *firestore.Client) {
 	b.Helper()
+	conn, err := dialEmulator(s.Firestore)
+	if err != nil {
+		b.Fatal(err)
+	}
+	decoder, err := rollup.Open(b.Context(), rollup.Config{Project: s.Project}, option.WithGRPCConn(conn))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { decoder.Close() })
 	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, err := cloudevents.NewEventFromHTTPRequest(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		change, err := rollup.Decode(event.DataContentType(), event.Data(), "count")
+		change, err := decoder.Decode(event.DataContentType(), event.Data())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return

@@ -196,14 +196,14 @@ func (s *System) startEvents(f eventarc.Faults) error {
 		Logger:   s.logger,
 	})
 	if err != nil {
-		return fmt.Errorf("COLLECTION=%s: %w", s.settings.Collection, err)
+		return fmt.Errorf("COUNTERS=%s: %w", s.settings.Counters, err)
 	}
 	s.onClose(s.events.Close)
 	return nil
 }
 
 func (s *System) pattern() string {
-	return s.settings.Collection + "/{counter}/" + store.Shards + "/{shard}"
+	return store.Layout{Path: s.settings.Counters, Shards: s.settings.Shards}.ShardPattern()
 }
 
 // startFirestore starts the embedded Firestore, whose changes become events.

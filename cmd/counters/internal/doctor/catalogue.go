@@ -29,7 +29,6 @@ var catalogue = map[string]entry{
 	"trigger-event-type": {Error, "Rollup needs every write of a shard: creations, updates and deletions. With another type it misses some, or all, until Reconcile runs."},
 	"trigger-database":   {Error, "The events are those of another database than the one that Rollup writes to: it refuses them, and totals move only when Reconcile runs."},
 	"trigger-document":   {Error, "The events are not those of shards, or not of all: Rollup misses writes, or is called for documents that it can't read."},
-	"trigger-collection": {Error, "The events are those of another collection than the one that COLLECTION names: Rollup refuses them, and totals move only when Reconcile runs."},
 	"trigger-operator":   {Error, "Without match-path-pattern the braces are taken literally, and no document has such a name: Rollup is never called."},
 	"trigger-retry-off":  {Error, "An event that fails once is gone: its count is missing from the total until Reconcile runs."},
 	"trigger-region":     {Error, "Firestore hands its events out in the database's own location only: this trigger gets none."},

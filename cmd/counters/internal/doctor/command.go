@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // plain are the arguments that a shell leaves as they are.
@@ -83,7 +85,7 @@ func (d *Deployment) deploy() string {
 		}
 		return d.script(there[0].Env, region)
 	}
-	return d.script(map[string]string{"DATABASE": d.Target.Database, "COLLECTION": d.Target.Collection, "COUNT_FIELD": d.Target.CountField}, "")
+	return d.script(map[string]string{"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "SHARDS": d.Target.Shards, "COUNT_FIELD": d.Target.CountField}, "")
 }
 
 func (d *Deployment) script(env map[string]string, region string) string {
@@ -132,7 +134,8 @@ func (d *Deployment) counters(verb, id string, flags ...string) string {
 	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
 	for _, flag := range []struct{ name, value, byDefault string }{
 		{"database", d.Target.Database, defaultDatabase},
-		{"collection", d.Target.Collection, defaultCollection},
+		{"path", d.Target.Path, store.DefaultPath},
+		{"shards-name", d.Target.Shards, store.DefaultShards},
 		{"count-field", d.Target.CountField, defaultCountField},
 	} {
 		if flag.value != flag.byDefault {

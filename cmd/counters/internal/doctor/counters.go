@@ -119,7 +119,8 @@ func address(name string) string {
 }
 
 func (d *Deployment) layout() store.Layout {
-	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Collection: d.Target.Collection, CountField: d.Target.CountField}
+	path, _ := store.ParsePath(d.Target.Path) // whose counters have been read
+	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, CountField: d.Target.CountField}
 }
 
 // asYou lets curl act as the account that gcloud is logged in with.

@@ -19,7 +19,7 @@ type Target struct {
 	Prefix string
 
 	// Where the counters are; what the functions' settings say when empty.
-	Database, Collection, CountField string
+	Database, Path, Shards, CountField string
 
 	// Counters is how many counters are read at most, those with the first ids.
 	Counters int

@@ -67,8 +67,8 @@ var brokenDeployments = []broken{
 		d.env("counters-increment", "PROJECT_NUMBER", "")
 	}, "settings-invalid", "counters-increment", "--update-env-vars=\"PROJECT_NUMBER=$(gcloud projects describe my-project"},
 	{"Increment writes to another collection", func(t *testing.T, d *deployment) {
-		d.env("counters-increment", "COLLECTION", "likes")
-	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^COLLECTION=counters'"},
+		d.env("counters-increment", "COUNTERS", "likes/{like}")
+	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^COUNTERS=counters/{counter}'"},
 	{"Reconcile works on another database", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "DATABASE", "other")
 	}, "layout-differs", "counters-reconcile", "DATABASE=(default)"},
@@ -98,7 +98,7 @@ var brokenDeployments = []broken{
 	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
 	{"events of another collection", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "likes/{counter}/shards/{shard}"
-	}, "trigger-collection", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
 	{"a pattern that is taken literally", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Operator = ""
 	}, "trigger-operator", "counters-rollup", "--trigger-event-filters-path-pattern="},

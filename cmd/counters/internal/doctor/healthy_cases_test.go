@@ -38,7 +38,7 @@ func TestHealthy(t *testing.T) {
 			d.databases[0].Name = "projects/" + testProject + "/databases/likes"
 			for _, f := range d.functions[:3] {
 				f.ServiceConfig.EnvironmentVariables["DATABASE"] = "likes"
-				f.ServiceConfig.EnvironmentVariables["COLLECTION"] = "posts"
+				f.ServiceConfig.EnvironmentVariables["COUNTERS"] = "posts/{post}"
 			}
 			trigger := d.function("counters-rollup").EventTrigger
 			trigger.EventFilters[0].Value = "likes"
@@ -118,7 +118,7 @@ func TestHealthy(t *testing.T) {
 // The settings of an explicit target are held against the functions'.
 func TestTargetIsHeldAgainstTheFunctions(t *testing.T) {
 	t.Parallel()
-	_, found := newDeployment(t).read(t, Target{Collection: "likes"})
+	_, found := newDeployment(t).read(t, Target{Path: "likes/{like}"})
 	layout := 0
 	for _, f := range found {
 		if f.Name == "layout-differs" {
@@ -126,7 +126,7 @@ func TestTargetIsHeldAgainstTheFunctions(t *testing.T) {
 		}
 	}
 	if layout != 3 {
-		t.Errorf("of three functions with another collection %d were found: %v", layout, found)
+		t.Errorf("of three functions with another path %d were found: %v", layout, found)
 	}
 }
 

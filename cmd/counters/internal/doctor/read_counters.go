@@ -26,7 +26,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 		return &unread{part: "counters", service: firestoreAPI, permission: "datastore.entities.list", role: "roles/datastore.viewer", err: err}
 	}
 	db, err := store.Open(ctx, store.Config{
-		Project: d.Target.Project, Database: d.Target.Database, Collection: d.Target.Collection, CountField: d.Target.CountField,
+		Project: d.Target.Project, Database: d.Target.Database, Counters: d.Target.Path, Shards: d.Target.Shards, CountField: d.Target.CountField,
 	}, r.Firestore...)
 	if err != nil {
 		return denied(err)

@@ -10,7 +10,7 @@ import (
 type Report struct {
 	Project    string       `json:"project"`
 	Database   string       `json:"database"`
-	Collection string       `json:"collection"`
+	Path       string       `json:"path"`      // of the counters' documents
 	Functions  []string     `json:"functions"` // those that were checked
 	Counters   int          `json:"counters"`  // how many were checked
 	More       bool         `json:"more"`      // whether there are others
@@ -22,7 +22,7 @@ type Report struct {
 // NewReport is the report of a deployment and what [Check] found of it.
 func NewReport(d *Deployment, found []Finding) Report {
 	r := Report{
-		Project: d.Target.Project, Database: d.Target.Database, Collection: d.Target.Collection,
+		Project: d.Target.Project, Database: d.Target.Database, Path: d.Target.Path,
 		Functions: []string{}, Errors: Errors(found), Findings: append([]Finding{}, found...), NotChecked: append([]NotChecked{}, d.NotChecked...),
 	}
 	for _, f := range d.Functions.all() {
@@ -38,7 +38,7 @@ func NewReport(d *Deployment, found []Finding) Report {
 // command beneath each.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Project %s, database %s, collection %s\n", r.Project, r.Database, r.Collection)
+	fmt.Fprintf(&b, "Project %s, database %s, counters at %s\n", r.Project, r.Database, r.Path)
 	for _, severity := range severities {
 		r.section(&b, severity)
 	}

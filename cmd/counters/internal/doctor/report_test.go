@@ -27,7 +27,7 @@ func TestReport(t *testing.T) {
 	}
 	rest := text.String()
 	for _, want := range []string{ // in this order
-		"Project my-project, database (default), collection counters\n",
+		"Project my-project, database (default), counters at counters/{counter}\n",
 		"\nERROR  concurrency-one\n  An instance takes one request at a time",
 		"\n\n  counters-increment: an instance takes 1 requests at a time, and should take 500\n    $ gcloud functions deploy counters-increment ",
 		"\n\n  counters-rollup: an instance takes 1 requests at a time, and should take 1000\n    $ gcloud functions deploy counters-rollup ",

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // What the settings that say where the counters are hold when nobody sets them.
 const (
 	defaultDatabase   = "(default)"
-	defaultCollection = "counters"
 	defaultCountField = "count"
 )
 
@@ -56,7 +56,8 @@ func parse(env map[string]string) (settings.Settings, error) {
 var layoutSettings = map[string]func(Target) string{
 	"GOOGLE_CLOUD_PROJECT": func(t Target) string { return t.Project },
 	"DATABASE":             func(t Target) string { return t.Database },
-	"COLLECTION":           func(t Target) string { return t.Collection },
+	"COUNTERS":             func(t Target) string { return t.Path },
+	"SHARDS":               func(t Target) string { return t.Shards },
 	"COUNT_FIELD":          func(t Target) string { return t.CountField },
 }
 
@@ -69,14 +70,25 @@ func (t Target) resolve(f *Functions) Target {
 				continue
 			}
 			t.Database = cmp.Or(t.Database, function.Env["DATABASE"], defaultDatabase)
-			t.Collection = cmp.Or(t.Collection, function.Env["COLLECTION"], defaultCollection)
+			t.Path = cmp.Or(t.Path, function.Env["COUNTERS"], store.DefaultPath)
+			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], store.DefaultShards)
 			t.CountField = cmp.Or(t.CountField, function.Env["COUNT_FIELD"], defaultCountField)
 		}
 	}
 	t.Database = cmp.Or(t.Database, defaultDatabase)
-	t.Collection = cmp.Or(t.Collection, defaultCollection)
+	t.Path = cmp.Or(t.Path, store.DefaultPath)
+	t.Shards = cmp.Or(t.Shards, store.DefaultShards)
 	t.CountField = cmp.Or(t.CountField, defaultCountField)
 	return t
+}
+
+// collection is the collection group that the counters' documents are in.
+func (t Target) collection() string {
+	path, err := store.ParsePath(t.Path)
+	if err != nil {
+		return t.Path // which the functions don't start with either
+	}
+	return path.Collection()
 }
 
 func (f *findings) settings(d *Deployment) {

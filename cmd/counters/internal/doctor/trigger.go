@@ -3,9 +3,8 @@ package doctor
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
-
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // What the trigger of Rollup should say.
@@ -16,7 +15,7 @@ const (
 
 // pattern is the path of the documents that Rollup is called for.
 func (d *Deployment) pattern() string {
-	return d.Target.Collection + "/{counter}/" + store.Shards + "/{shard}"
+	return d.Target.Path + "/" + d.Target.Shards + "/{shard}"
 }
 
 // anyID matches what a pattern has in the place of one id.
@@ -44,13 +43,16 @@ func (f *findings) trigger(d *Deployment) {
 		f.add("trigger-retry-off", rollup.Name, "events are not delivered again", d.redeploy(rollup, "--retry"))
 	}
 	document := trigger.filter("document")
-	parts := strings.Split(document.Value, "/")
 	switch {
-	case len(parts) != 4 || anyID.MatchString(parts[0]) || !anyID.MatchString(parts[1]) || parts[2] != store.Shards || !anyID.MatchString(parts[3]):
+	case !samePattern(document.Value, d.pattern()):
 		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document.Value, d.pattern()), mend)
 	case document.Operator != matchPath:
 		f.add("trigger-operator", rollup.Name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)
-	case parts[0] != d.Target.Collection:
-		f.add("trigger-collection", rollup.Name, fmt.Sprintf("it is for collection %s, and COLLECTION is %s", parts[0], d.Target.Collection), mend)
 	}
+}
+
+// samePattern reports whether two path patterns match the same documents: what their wildcards are called doesn't matter.
+func samePattern(a, b string) bool {
+	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
+	return slices.EqualFunc(as, bs, func(a, b string) bool { return a == b || anyID.MatchString(a) && anyID.MatchString(b) })
 }

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Path is where a deployment's counters are: collections and wildcards in turn, such as counters/{counter} or
+// teams/{team}/posts/{post}. A counter's id is its wildcards' values joined by slashes: post-123, or red/post-1.
+type Path struct {
+	pattern     string
+	collections []string // one before each wildcard
+}
+
+// DefaultPath is that of Google's public "distributed counters" page.
+const DefaultPath = "counters/{counter}"
+
+// ParsePath reads a path. Its errors say what is allowed.
+func ParsePath(pattern string) (Path, error) {
+	parts := strings.Split(pattern, "/")
+	if len(parts)%2 != 0 {
+		return Path{}, fmt.Errorf("%q has %d parts, an odd number", pattern, len(parts))
+	}
+	p := Path{pattern: pattern}
+	seen := map[string]bool{}
+	for i, part := range parts {
+		if i%2 == 0 {
+			if err := ValidateID(part); err != nil {
+				return Path{}, fmt.Errorf("part %d of %q cannot be a collection: %w", i+1, pattern, err)
+			}
+			if strings.ContainsAny(part, "{}*") {
+				return Path{}, fmt.Errorf("part %d of %q is to be a collection, and holds a wildcard", i+1, pattern)
+			}
+			if strings.HasPrefix(part, OwnPrefix) {
+				return Path{}, fmt.Errorf("part %d of %q: collections that begin with %s are kept for what counters writes", i+1, pattern, OwnPrefix)
+			}
+			p.collections = append(p.collections, part)
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(part, "{"), "}")
+		if len(name) != len(part)-2 || !plain(name) {
+			return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}: letters, digits and _ in braces", i+1, pattern)
+		}
+		if seen[name] || name == "shard" {
+			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice, or is the shards' own", name, pattern)
+		}
+		seen[name] = true
+	}
+	return p, nil
+}
+
+// OwnPrefix begins the names of all collections that are not of the public layout, because TTL policies and index
+// exemptions hold for a collection group in the whole database.
+const OwnPrefix = "counter_"
+
+// UnmarshalText reads a path as [ParsePath] does.
+func (p *Path) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePath(string(text))
+	return err
+}
+
+// String is the path as it was written.
+func (p Path) String() string { return p.pattern }
+
+// Collection is the id of the collection that holds the counters' documents.
+func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
+
+// Nested reports whether counters have more than one wildcard: then they are not in one collection.
+func (p Path) Nested() bool { return len(p.collections) > 1 }
+
+// Document is the path of a counter's document, such as posts/post-123. The id is one that [Path.Validate] takes.
+func (p Path) Document(id string) string {
+	if !p.Nested() {
+		return p.collections[0] + "/" + id
+	}
+	var b strings.Builder
+	for i, value := range strings.Split(id, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(p.collections[i])
+		b.WriteByte('/')
+		b.WriteString(value)
+	}
+	return b.String()
+}
+
+// ID is the id of the counter whose document has that path, and false where none has.
+func (p Path) ID(document string) (string, bool) {
+	parts := strings.Split(document, "/")
+	if len(parts) != 2*len(p.collections) {
+		return "", false
+	}
+	values := make([]string, len(p.collections))
+	for i, collection := range p.collections {
+		if parts[2*i] != collection {
+			return "", false
+		}
+		values[i] = parts[2*i+1]
+	}
+	id := strings.Join(values, "/")
+	return id, p.Validate(id) == nil
+}
+
+// Validate says why an id is not one of a counter here.
+func (p Path) Validate(id string) error {
+	if !p.Nested() {
+		return ValidateID(id)
+	}
+	if id == "" {
+		return errors.New("it is empty")
+	}
+	values := strings.Split(id, "/")
+	if len(values) != len(p.collections) {
+		return fmt.Errorf("%q has %d parts, and a counter of %s has %d", id, len(values), p, len(p.collections))
+	}
+	for _, value := range values {
+		if err := ValidateID(value); err != nil {
+			return fmt.Errorf("%q: %w", id, err)
+		}
+	}
+	return nil
+}
