@@ -44,8 +44,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		}
 		was := docs[1].GetFields()
 		if docs[0] != nil {
-			// See Ledger.Of; a damaged one is looked at by whoever adopts.
-			if adopted = docs[0].GetFields()[ledger.FieldID].GetStringValue() == was[store.LedgerID].GetStringValue() || docs[1] == nil; adopted {
+			if adopted = ledger.Of(docs[0], docs[1]) || docs[1] == nil; adopted {
 				return nil // somebody was faster
 			}
 			stale = true

@@ -146,14 +146,12 @@ func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) 
 		if docs[0] != nil && docs[1] == nil {
 			return nil, nil // deleted by hand, which leaves the ledger behind
 		}
-		if docs[0] != nil {
+		if ledger.Of(docs[0], docs[1]) {
 			l, err := ledger.Decode(docs[0])
 			if err != nil {
 				return nil, err
 			}
-			if l.Of(docs[1]) {
-				return &ledgerCopy{Ledger: l}, nil
-			}
+			return &ledgerCopy{Ledger: l}, nil
 		}
 		if docs[1] == nil {
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a transaction, which would have

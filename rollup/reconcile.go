@@ -65,12 +65,12 @@ func (c *Client) reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		r.Gone = true // deleted by hand: what is left below it counts for nothing
 		return r, nil
 	}
+	if !ledger.Of(docs[0], docs[1]) {
+		return c.reconcileUnadopted(ctx, r, dryRun)
+	}
 	l, err := ledger.Decode(docs[0])
 	if err != nil {
 		return r, err
-	}
-	if !l.Of(docs[1]) {
-		return c.reconcileUnadopted(ctx, r, dryRun)
 	}
 	value, err := c.db.Sum(ctx, c.db.ShardsOf(counter), c.db.CountField, time.Time{})
 	if err != nil {
@@ -156,6 +156,9 @@ func (c *Client) applySnapshot(ctx context.Context, counter string, snap snapsho
 		r.Gone = true // deleted meanwhile
 		return r, nil
 	}
+	if !ledger.Of(docs[0], docs[1]) {
+		return r, nil
+	}
 	l, err := ledger.Decode(docs[0])
 	if err != nil {
 		return r, err
@@ -163,7 +166,7 @@ func (c *Client) applySnapshot(ctx context.Context, counter string, snap snapsho
 	value := docs[1].GetFields()[store.Total]
 	r.Before = value.GetIntegerValue()
 	r.After = r.Before
-	if !snap.at.After(l.Created) || !l.Of(docs[1]) {
+	if !snap.at.After(l.Created) {
 		return r, nil // a snapshot of an earlier counter says nothing about this one
 	}
 	changed, delta := l.Merge(time.Time{}, snap.statesFor(l))

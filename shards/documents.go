@@ -18,13 +18,10 @@ func (c Counter) documents(ctx context.Context) (*firestorepb.Document, *ledger.
 	if err != nil {
 		return nil, nil, fmt.Errorf("read counter and ledger: %w", err)
 	}
-	if docs[1] == nil {
-		return docs[0], nil, nil
+	if docs[1] == nil || docs[0] != nil && !ledger.Of(docs[1], docs[0]) {
+		return docs[0], nil, nil // none, or an earlier counter's
 	}
 	l, err := ledger.Decode(docs[1])
-	if err == nil && docs[0] != nil && !l.Of(docs[0]) {
-		l = nil // an earlier counter's
-	}
 	return docs[0], l, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up on the server at
@@ -40,7 +39,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		return s, fmt.Errorf("%w, or their sum is no int64", ErrNotInteger)
 	}
 	s.Total = sum.IntegerValue
-	if docs[1] != nil && docs[1].GetFields()[ledger.FieldID].GetStringValue() == docs[0].GetFields()[store.LedgerID].GetStringValue() { // see Ledger.Of
+	if ledger.Of(docs[1], docs[0]) {
 		s.Total += docs[1].GetFields()[ledger.FieldBase].GetIntegerValue()
 	}
 	return s, nil

@@ -33,11 +33,12 @@ const MaxOps = 32
 // ErrDamaged says that a ledger is not one of ours any more. Delete it, and the counter is adopted again.
 var ErrDamaged = errors.New("ledger is damaged")
 
-// Of reports whether this is the ledger of that counter, and not of an earlier one under the same id: Firestore leaves
-// everything below a document that was deleted by hand, and a snippet that makes the counter again knows of no ledger.
-// Create times would not tell: what was restored from a backup has others.
-func (l *Ledger) Of(counter *firestorepb.Document) bool {
-	return counter.GetFields()[store.LedgerID].GetStringValue() == l.ID
+// Of reports whether a ledger's document is that of a counter's document, and not of an earlier one under the same id:
+// Firestore leaves everything below a document that was deleted by hand, and a snippet that makes the counter again knows
+// of no ledger. Create times would not tell: what was restored from a backup has others. It is asked before the ledger is
+// decoded, so that a damaged one of an earlier counter is in no one's way. A missing document, nil, has and is none.
+func Of(ledger, counter *firestorepb.Document) bool {
+	return ledger != nil && counter != nil && counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
 }
 
 // Fields are all fields of the ledger, for creating it.

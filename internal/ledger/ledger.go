@@ -34,7 +34,7 @@ type Entry struct {
 
 // Ledger says what a counter's total is made of.
 type Ledger struct {
-	ID       string           // which the counter's document names too: see [Ledger.Of]
+	ID       string           // which the counter's document names too: see [Of]
 	Shards   map[string]Entry // :: shard id → the newest state counted
 	Base     int64            // what the total holds beyond the shards
 	Ops      []string         // ids of the last commands that were applied, oldest first
