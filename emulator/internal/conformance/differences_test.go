@@ -46,22 +46,9 @@ var differences = []difference{
 	{"large-lists", "documents on a page of 350", "300", "the server chooses; a client reads on by the token"},
 	{"large-lists", "documents on a page of 1000", "300", "the server chooses; a client reads on by the token"},
 
-	// Transactions take turns: see package engine. Later versions of the official emulator answer ABORTED to a transaction
-	// that has ended, and so does the embedded server, as the official client then runs a transaction again that lost its
-	// locks. Production, like the version that was recorded, answers INVALID_ARGUMENT.
-	{"lock-shared", "the other one waits", "yes", "two transactions that share a lock of what both write can't both commit; here they queue"},
-	{"transactions", "commit again", "Aborted", ended},
-	{"transactions", "read after the commit", "Aborted", ended},
-	{"transactions", "commit after the rollback", "Aborted", ended},
-	{"transactions", "read after the rollback", "Aborted", ended},
-	{"transactions", "ends it", "Aborted", ended},
-	{"transactions", "nothing again", "Aborted", ended},
-
 	// What isn't covered says so.
 	{"lists", "in order of a field", "Unimplemented", "not covered"},
 	{"lists", "in order of names, down", "Unimplemented", "not covered"},
 	{"lists", "missing ones in order", "Unimplemented", "not covered"},
 	{"filters", "name of another project", "[]", "another database's document equals none of this one's"},
 }
-
-const ended = "as later versions of the official emulator do"

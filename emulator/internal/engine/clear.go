@@ -38,7 +38,9 @@ func (db *database) clear(name string) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	for _, tx := range db.transactions.open {
-		db.end(tx)
+		db.abort(tx)
+		db.locks.refuse(&tx.owner, errTransactionAborted())
+		db.locks.release(&tx.owner)
 	}
 	s := staging{db: db, time: db.commitTime(), silent: true}
 	for _, n := range db.nodes {

@@ -73,7 +73,7 @@ func (db *database) apply(ctx context.Context, tx *transaction, ops []operation)
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if tx != nil && db.transactions.open[tx.id] != tx {
-		return nil, errTransactionEnded()
+		return nil, db.ended(tx.id)
 	}
 	if !db.locks.idle() && len(ops) > 0 {
 		release, err := db.lockWrites(ctx, tx, ops)
@@ -98,11 +98,11 @@ func (db *database) lockWrites(ctx context.Context, tx *transaction, ops []opera
 		names[i] = ops[i].name
 	}
 	if tx != nil {
-		return func() {}, db.lockFor(ctx, tx, db.documentWants(names))
+		return func() {}, db.lockFor(ctx, tx, db.writeWants(names))
 	}
 	db.transactions.arrivals++
 	o := &owner{age: db.transactions.arrivals}
-	if err := db.lock(ctx, o, db.documentWants(names)); err != nil {
+	if err := db.lock(ctx, o, db.writeWants(names)); err != nil {
 		return nil, err
 	}
 	return func() { db.locks.release(o) }, nil

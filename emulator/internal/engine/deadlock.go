@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// step is one owner's waiting in a circle: a request waits for the next owner, which holds what it wants, or is ahead of
+// step is one owner's waiting in a cycle: a request waits for the next owner, which holds what it wants, or is ahead of
 // it in a queue.
 type step struct {
 	req   *lockRequest
@@ -16,35 +16,36 @@ type step struct {
 	ahead *lockRequest // nil: next holds it
 }
 
-// maxOvertakes is how often places in queues are changed to open one circle, before a transaction is aborted instead.
+// maxOvertakes is how often places in queues are changed to open one cycle, before a transaction is aborted instead.
 const maxOvertakes = 100
 
-// openCircles opens all circles that a request has closed, which has just been queued.
-func (t *lockTable) openCircles(closing *lockRequest) {
+// openCycles opens all cycles that a request has closed, which has just been queued.
+func (t *lockTable) openCycles(closing *lockRequest) {
 	overtakes := 0
 	for suspects := []*lockRequest{closing}; len(suspects) > 0; {
 		req := suspects[len(suspects)-1]
-		circle := t.circle(req)
-		if circle == nil {
+		cycle := t.cycle(req)
+		if cycle == nil {
 			suspects = suspects[:len(suspects)-1]
 			continue
 		}
-		i := slices.IndexFunc(circle, func(s step) bool { return s.ahead != nil })
+		i := slices.IndexFunc(cycle, func(s step) bool { return s.ahead != nil })
 		if i >= 0 && overtakes < maxOvertakes {
 			overtakes++
-			t.overtake(circle[i].req, circle[i].ahead)
-			suspects = append(suspects, circle[i].ahead, circle[i].req) // they wait for others now
+			t.overtake(cycle[i].req, cycle[i].ahead)
+			suspects = append(suspects, cycle[i].ahead, cycle[i].req) // they wait for others now
 			continue
 		}
-		t.abortYoungest(circle)
+		t.abortYoungest(cycle)
 	}
 }
 
-// abortYoungest ends the youngest transaction of a circle. Who holds nothing is spared if possible: it is in nobody's
-// way but in a queue.
-func (t *lockTable) abortYoungest(circle []step) {
-	victim := slices.MaxFunc(circle, func(a, b step) int {
-		return cmp.Or(compareBool(len(a.next.held) > 0, len(b.next.held) > 0), cmp.Compare(a.next.age, b.next.age))
+// abortYoungest ends the youngest transaction of a cycle, but none that was aborted before if there is another. Who holds
+// nothing is spared if possible: it is in nobody's way but in a queue.
+func (t *lockTable) abortYoungest(cycle []step) {
+	victim := slices.MaxFunc(cycle, func(a, b step) int {
+		return cmp.Or(compareBool(len(a.next.held) > 0, len(b.next.held) > 0),
+			compareBool(!a.next.retried, !b.next.retried), cmp.Compare(a.next.age, b.next.age))
 	}).next
 	if victim.aborted != nil {
 		victim.aborted()
@@ -53,8 +54,8 @@ func (t *lockTable) abortYoungest(circle []step) {
 	t.release(victim)
 }
 
-// circle finds a circle of owners that wait for each other, through a request that waits; nil when there is none.
-func (t *lockTable) circle(req *lockRequest) []step {
+// cycle finds a cycle of owners that wait for each other, through a request that waits; nil when there is none.
+func (t *lockTable) cycle(req *lockRequest) []step {
 	if !slices.Contains(req.owner.waiting, req) {
 		return nil
 	}

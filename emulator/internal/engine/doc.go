@@ -12,7 +12,7 @@
 //
 // # Isolation
 //
-// Transactions are pessimistic. A read in a read-write transaction takes its place in a first-come-first-served queue
+// Transactions are pessimistic. A read in a read-write transaction takes shared locks, in a first-come-first-served queue
 // for the documents, or the collection, that it reads, and holds them until the transaction ends; see locks. Plain
 // reads never wait. A commit outside of a transaction waits while a transaction holds what it writes.
 //

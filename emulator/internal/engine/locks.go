@@ -10,24 +10,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Locks are first come, first served, in one queue per resource. There are two modes: exclusive, and intent, which a
-// write of a document takes on what encloses the document, so that it meets whoever has queried that:
+// Locks are first come, first served, in one queue per resource. What is locked, and how:
 //
-//	document            exclusive to read it in a transaction, or to write it
-//	collection          exclusive to query or list it in a transaction; intent for each of its documents
+//	document            shared to read it in a transaction; exclusive to write it
+//	collection          shared to query or list it in a transaction; intent to write one of its documents
 //	collection group    the same, for queries of all collections with one id
 //	whole database      the same, for queries of all descendants
 //
-// A transaction's read is exclusive because almost every transaction writes what it has read: two that share a lock
-// both wait for the other one when they come to write, and one has to fail. This way they go one after the other, and
-// none of fifty that increment one field fails.
+// Any number of transactions read the same. One that comes to write waits until the others that have read it have
+// ended, and of two that both write what both have read, one is aborted at once: its client runs it again.
+//
+// A transaction that is run again counts as old as the one that it repeats, and its reads lock for update: beside those
+// who only read, one at a time. So those who have met once go one after the other, and none of fifty that increment one
+// field is aborted twice.
 //
 // A request names all that it wants and gets it at once, when nobody else has any of it and nobody who came earlier
 // waits for any of it. A commit outside of a transaction therefore never holds one lock while it waits for the next.
-// Transactions do, from one read to the next, so they can wait in a circle. That is found when the circle closes: where
-// somebody in it waits only for a place in a queue, the one behind gets that place; otherwise the youngest transaction
-// of the circle is aborted at once. A transaction that is run again counts as old as the one it repeats: it gets its
-// turn.
+// Transactions do, so they can wait in a cycle. That is found when the cycle closes: where somebody in it waits only for
+// a place in a queue, the one behind gets that place; otherwise the youngest transaction of the cycle is aborted.
 
 type resourceKind uint8
 
@@ -43,14 +43,48 @@ type resource struct {
 	name string
 }
 
+// lockMode is a set of ways in which an owner holds a resource, or wants it.
 type lockMode uint8
 
 const (
-	intent lockMode = iota + 1
+	intent lockMode = 1 << iota
+	shared
+	update
 	exclusive
 )
 
-func conflict(a, b lockMode) bool { return a == exclusive || b == exclusive }
+// opposed are the modes of others that each mode can't be held beside.
+var opposed = map[lockMode]lockMode{
+	intent:    shared | update | exclusive,
+	shared:    intent | exclusive,
+	update:    intent | update | exclusive,
+	exclusive: intent | shared | update | exclusive,
+}
+
+// conflicts is opposed for every set of modes.
+var conflicts = func() (table [exclusive << 1]lockMode) {
+	for set := range table {
+		for mode, others := range opposed {
+			if lockMode(set)&mode != 0 {
+				table[set] |= others
+			}
+		}
+	}
+	return table
+}()
+
+func conflict(a, b lockMode) bool { return conflicts[a]&b != 0 }
+
+// covers tells whether who holds a mode needs no lock for another.
+func (m lockMode) covers(other lockMode) bool {
+	switch {
+	case m&exclusive != 0:
+		return true
+	case other == shared:
+		return m&(shared|update) != 0
+	}
+	return m&other == other
+}
 
 type want struct {
 	resource
@@ -60,9 +94,10 @@ type want struct {
 // owner is who holds locks: a transaction, or one commit outside of any.
 type owner struct {
 	age     uint64 // smaller is older
+	retried bool   // a transaction that repeats one which was aborted
 	held    map[resource]lockMode
 	waiting []*lockRequest
-	// aborted is called, with the database's lock held, when the owner is chosen to open a circle. It ends what the
+	// aborted is called, with the database's lock held, when the owner is chosen to open a cycle. It ends what the
 	// locks are for; they are released already.
 	aborted func()
 }
@@ -157,7 +192,7 @@ func (req *lockRequest) mode(r resource) lockMode {
 // acquire gets an owner all of what it wants. The caller holds mu, the database's lock, and has it again on return;
 // while acquire waits, it doesn't.
 func (t *lockTable) acquire(ctx context.Context, mu *sync.RWMutex, o *owner, wants []want, limit time.Duration, closed <-chan struct{}) error {
-	wants = slices.DeleteFunc(wants, func(w want) bool { return o.held[w.resource] >= w.mode })
+	wants = slices.DeleteFunc(wants, func(w want) bool { return o.held[w.resource].covers(w.mode) })
 	if len(wants) == 0 {
 		return nil
 	}
@@ -170,7 +205,7 @@ func (t *lockTable) acquire(ctx context.Context, mu *sync.RWMutex, o *owner, wan
 	req.done = make(chan error, 1)
 	t.enqueue(req)
 	if len(o.held) > 0 { // nobody waits for an owner that holds nothing
-		t.openCircles(req)
+		t.openCycles(req)
 	}
 	mu.Unlock()
 	settled, err := req.wait(ctx, limit, closed)
@@ -211,7 +246,7 @@ func (t *lockTable) grant(req *lockRequest) {
 		o.held = make(map[resource]lockMode, len(req.wants))
 	}
 	for _, w := range req.wants {
-		o.held[w.resource] = max(o.held[w.resource], w.mode)
+		o.held[w.resource] |= w.mode
 		t.at(w.resource).holders[o] = o.held[w.resource]
 	}
 }
@@ -272,7 +307,7 @@ func (t *lockTable) advance(changed []want) {
 				req.done <- nil
 				continue
 			}
-			if req.mode(w.resource) == exclusive {
+			if req.mode(w.resource)&exclusive != 0 {
 				break // nobody behind it gets past
 			}
 			i++

@@ -16,7 +16,7 @@ import (
 )
 
 // Transactions that read documents and collections in any order, and commits without a transaction beside them, all
-// come to an end though no wait ever times out: every circle is found, nobody is forgotten in a queue. Commits without
+// come to an end though no wait ever times out: every cycle is found, nobody is forgotten in a queue. Commits without
 // a transaction hold nothing while they wait, and are never aborted. All increments are counted.
 func TestEverybodyGetsThrough(t *testing.T) {
 	t.Parallel()
@@ -119,6 +119,17 @@ func (q queued) begin() []byte {
 	return r.Transaction
 }
 
+// again begins a transaction that repeats one which was aborted: it locks what it reads for update.
+func (q queued) again() []byte {
+	q.t.Helper()
+	r, err := q.e.Begin(&pb.BeginTransactionRequest{Database: testDatabase, Options: &pb.TransactionOptions{
+		Mode: &pb.TransactionOptions_ReadWrite_{ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: q.begin()}}}})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return r.Transaction
+}
+
 func (q queued) read(tx []byte, id string) error {
 	return q.e.BatchGet(context.Background(), &pb.BatchGetDocumentsRequest{Database: testDatabase, Documents: []string{testRoot + "/" + id},
 		ConsistencySelector: &pb.BatchGetDocumentsRequest_Transaction{Transaction: tx}},
@@ -172,7 +183,7 @@ func TestTransactionWaitsAheadOfWhoWaitsForIt(t *testing.T) {
 	t.Parallel()
 	q := newQueued(t)
 	ctx := context.Background()
-	one, other := q.begin(), q.begin()
+	one, other := q.again(), q.again()
 	if err := q.read(one, "a/1"); err != nil {
 		t.Fatal(err)
 	}
@@ -286,5 +297,94 @@ func TestNothingIsLeft(t *testing.T) {
 func wantOneOf(t *rapid.T, err error, want ...codes.Code) {
 	if !slices.Contains(want, status.Code(err)) {
 		t.Fatalf("got %v, want one of %v", err, want)
+	}
+}
+
+// Two transactions read one document at once. Of the two that then write it, the younger is aborted, and gets through
+// when it is run again, though another one reads the document meanwhile.
+func TestReadersShare(t *testing.T) {
+	t.Parallel()
+	q := newQueued(t)
+	ctx := context.Background()
+	one, other := q.begin(), q.begin()
+	for _, tx := range [][]byte{one, other} {
+		if err := q.read(tx, "a/1"); err != nil { // doesn't wait: nobody would end what it waits for
+			t.Fatal(err)
+		}
+	}
+	commit := q.later(func() error { return q.write(ctx, one, "a/1") }) // waits for the other reader
+	if err := q.write(ctx, other, "a/1"); status.Code(err) != codes.Aborted {
+		t.Errorf("the younger one's commit: %v", err)
+	}
+	if err := <-commit; err != nil {
+		t.Errorf("the older one's commit: %v", err)
+	}
+	if err := q.write(ctx, other, "a/1"); status.Code(err) != codes.Aborted {
+		t.Errorf("a second commit of the one that was aborted: %v", err)
+	}
+	if err := q.write(ctx, one, "a/1"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a second commit of the one that was applied: %v", err)
+	}
+	r, err := q.e.Begin(&pb.BeginTransactionRequest{Database: testDatabase, Options: &pb.TransactionOptions{
+		Mode: &pb.TransactionOptions_ReadWrite_{ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: other}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	newcomer := q.begin()
+	for _, tx := range [][]byte{newcomer, r.Transaction} {
+		if err := q.read(tx, "a/1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit = q.later(func() error { return q.write(ctx, newcomer, "a/1") })
+	if err := q.write(ctx, r.Transaction, "a/1"); err != nil {
+		t.Errorf("the one that is run again: %v", err)
+	}
+	if err := <-commit; status.Code(err) != codes.Aborted {
+		t.Errorf("the newcomer: %v", err)
+	}
+	if s := q.e.Stats(); s.OpenLocks != 0 || s.LockRefused != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Fifty transactions read one field, and all want to increment it: each is aborted once at most.
+func TestFiftyContendersAreAbortedOnce(t *testing.T) {
+	t.Parallel()
+	q := newQueued(t)
+	ctx := context.Background()
+	const contenders = 50
+	var reading, done sync.WaitGroup
+	reading.Add(contenders)
+	for range contenders {
+		done.Go(func() {
+			tx := q.begin()
+			if err := q.read(tx, "a/1"); err != nil {
+				t.Error(err)
+			}
+			reading.Done()
+			reading.Wait() // all of them have read it
+			err := q.write(ctx, tx, "a/1")
+			if status.Code(err) == codes.Aborted {
+				var r *pb.BeginTransactionResponse
+				r, err = q.e.Begin(&pb.BeginTransactionRequest{Database: testDatabase, Options: &pb.TransactionOptions{
+					Mode: &pb.TransactionOptions_ReadWrite_{ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: tx}}}})
+				if err == nil {
+					if err = q.read(r.Transaction, "a/1"); err == nil {
+						err = q.write(ctx, r.Transaction, "a/1")
+					}
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	if n := q.db.nodes[testRoot+"/a/1"].current().Fields["n"].GetIntegerValue(); n != contenders {
+		t.Errorf("%d of %d increments are counted", n, contenders)
+	}
+	if s := q.e.Stats(); s.LockRefused < contenders-1 || s.LockRefused > contenders || s.OpenLocks != 0 {
+		t.Errorf("%d of %d were aborted; %d locks are left", s.LockRefused, contenders, s.OpenLocks)
 	}
 }

@@ -234,12 +234,12 @@ func fieldOf(doc *pb.Document, path fieldPath) *pb.Value {
 }
 
 // wants are the locks of a query in a transaction: of all that could come to match, too.
-func (q *query) wants() []want {
+func (q *query) wants(mode lockMode) []want {
 	switch {
 	case q.collection == "" || q.missing:
-		return []want{{resource{kind: lockEverything}, exclusive}}
+		return []want{{resource{kind: lockEverything}, mode}}
 	case q.allDescendants:
-		return []want{{resource{lockGroup, q.collection}, exclusive}}
+		return []want{{resource{lockGroup, q.collection}, mode}}
 	}
-	return []want{{resource{lockCollection, q.parent + "/" + q.collection}, exclusive}}
+	return []want{{resource{lockCollection, q.parent + "/" + q.collection}, mode}}
 }

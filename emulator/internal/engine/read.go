@@ -24,7 +24,7 @@ type moment struct {
 }
 
 // moment finds the time that a read is of. In a read-write transaction it first gets the locks that the read wants.
-func (db *database) moment(ctx context.Context, c consistency, wants func() []want) (moment, error) {
+func (db *database) moment(ctx context.Context, c consistency, wants func(lockMode) []want) (moment, error) {
 	switch {
 	case c.readTime != nil:
 		at, err := db.pastTime(c.readTime)
@@ -51,7 +51,7 @@ func (db *database) moment(ctx context.Context, c consistency, wants func() []wa
 		m.at, m.pinned = tx.at, true
 		return m, db.checkKept(m.at)
 	}
-	if err := db.lockFor(ctx, tx, wants()); err != nil {
+	if err := db.lockFor(ctx, tx, wants(tx.readMode())); err != nil {
 		return m, err
 	}
 	m.at = db.readTime()
@@ -73,7 +73,7 @@ func (e *Engine) BatchGet(ctx context.Context, req *pb.BatchGetDocumentsRequest,
 		return err
 	}
 	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
-	m, err := db.moment(ctx, c, func() []want { return db.documentWants(names) })
+	m, err := db.moment(ctx, c, func(mode lockMode) []want { return readWants(names, mode) })
 	if err != nil {
 		return err
 	}

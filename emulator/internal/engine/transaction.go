@@ -31,10 +31,15 @@ type transactions struct {
 	first    uint64 // ids below are of an earlier life
 	next     uint64
 	arrivals uint64 // ages of owners of locks
+	aborted  map[uint64]bool
 }
+
+// maxAborted is how many aborted transactions are told from others that have ended.
+const maxAborted = 10_000
 
 func (t *transactions) init(started int64) {
 	t.open = make(map[uint64]*transaction)
+	t.aborted = make(map[uint64]bool)
 	t.first = uint64(started) // ids of an earlier life of the database were smaller
 	t.next = t.first
 }
@@ -55,8 +60,15 @@ func decodeTransaction(b []byte) (id, age uint64, err error) {
 	return binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:]), nil
 }
 
+// errTransactionEnded is what a client gets that commits twice, perhaps because its first answer was lost: no client runs
+// a transaction again for it, but for Node's.
 func errTransactionEnded() error {
-	return status.Error(codes.Aborted, "The referenced transaction has expired or is no longer valid.")
+	return invalid("The referenced transaction has expired or is no longer valid.")
+}
+
+// errTransactionAborted is what makes clients run a transaction again.
+func errTransactionAborted() error {
+	return status.Error(codes.Aborted, "The transaction was aborted. Please try again.")
 }
 
 // Begin starts a transaction.
@@ -92,7 +104,7 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 			if err != nil {
 				return nil, err
 			}
-			retryAge = age
+			retryAge, tx.retried = age, true
 		}
 	}
 	db.mu.Lock()
@@ -107,7 +119,7 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	if tx.readOnly && tx.at == 0 {
 		tx.at = db.readTime()
 	}
-	tx.aborted = func() { db.drop(tx) }
+	tx.aborted = func() { db.abort(tx) }
 	tx.begun = time.Now()
 	tx.used = tx.begun
 	idle := db.engine.opts.TransactionIdle
@@ -145,6 +157,16 @@ func (db *database) drop(tx *transaction) {
 	delete(db.transactions.open, tx.id)
 }
 
+// abort drops a transaction, and remembers that it is to be run again. The caller holds the lock.
+func (db *database) abort(tx *transaction) {
+	db.drop(tx)
+	aborted := db.transactions.aborted
+	if len(aborted) >= maxAborted {
+		clear(aborted)
+	}
+	aborted[tx.id] = true
+}
+
 // end forgets a transaction, refuses what still waits in it, and gives its locks back. The caller holds the lock.
 func (db *database) end(tx *transaction) {
 	if db.transactions.open[tx.id] != tx {
@@ -153,6 +175,14 @@ func (db *database) end(tx *transaction) {
 	db.drop(tx)
 	db.locks.refuse(&tx.owner, errTransactionEnded())
 	db.locks.release(&tx.owner)
+}
+
+// ended is the error of whoever uses a transaction that is no longer open. The caller holds the lock.
+func (db *database) ended(id uint64) error {
+	if db.transactions.aborted[id] {
+		return errTransactionAborted()
+	}
+	return errTransactionEnded()
 }
 
 // enter finds an open transaction for one request; leave is to be called when the request is done.
@@ -167,7 +197,7 @@ func (db *database) enter(b []byte) (*transaction, error) {
 		if id >= db.transactions.next {
 			return nil, invalid("Invalid transaction.")
 		}
-		return nil, errTransactionEnded()
+		return nil, db.ended(id)
 	}
 	tx.busy++
 	return tx, nil
@@ -204,10 +234,15 @@ func (e *Engine) Rollback(req *pb.RollbackRequest) error {
 func (db *database) lockFor(ctx context.Context, tx *transaction, wants []want) error {
 	err := db.lock(ctx, &tx.owner, wants)
 	if err == nil && db.transactions.open[tx.id] != tx {
-		err = errTransactionEnded() // another request of the same transaction has ended it
+		err = db.ended(tx.id) // another request of the same transaction has ended it
 		db.locks.release(&tx.owner)
 	}
 	if err != nil {
+		if status.Code(err) == codes.Aborted && db.transactions.open[tx.id] == tx {
+			db.abort(tx)
+			db.locks.refuse(&tx.owner, errTransactionAborted())
+			db.locks.release(&tx.owner)
+		}
 		db.end(tx)
 	}
 	return err
@@ -217,8 +252,8 @@ func (db *database) lock(ctx context.Context, o *owner, wants []want) error {
 	return db.locks.acquire(ctx, &db.mu, o, wants, db.engine.opts.LockWait, db.engine.done)
 }
 
-// documentWants are the locks of documents that are read in a transaction, or written.
-func (db *database) documentWants(names []string) []want {
+// writeWants are the locks of documents that are written.
+func (db *database) writeWants(names []string) []want {
 	wants := make([]want, 0, 4+len(names))
 	seen := make(map[resource]bool, 4+len(names))
 	add := func(r resource, mode lockMode) {
@@ -236,4 +271,21 @@ func (db *database) documentWants(names []string) []want {
 	}
 	add(resource{kind: lockEverything}, intent)
 	return wants
+}
+
+// readWants are the locks of documents that are read in a transaction; the names are distinct.
+func readWants(names []string, mode lockMode) []want {
+	wants := make([]want, len(names))
+	for i, name := range names {
+		wants[i] = want{resource{lockDocument, name}, mode}
+	}
+	return wants
+}
+
+// readMode is how a transaction locks what it reads.
+func (tx *transaction) readMode() lockMode {
+	if tx.retried {
+		return update
+	}
+	return shared
 }
