@@ -3,7 +3,6 @@ package shards
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -16,7 +15,9 @@ type CreateOptions struct {
 	Shards int   // 1 to [MaxShards]; 0 is the client's Config.NumShards
 	Total  int64 // to start from
 
-	keep bool // shards that were never rolled up: they are no leftovers, but a counter without a document of its own
+	// keep what is counted in shards and not in a total: they are no leftovers, but the shards of a counter that has no
+	// document of its own, or of one that was deleted by hand and is still being added to.
+	keep bool
 }
 
 // Create makes the counter, with all its shards and its ledger, in one commit. What an earlier counter of that id has
@@ -40,33 +41,39 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 
 func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string) (writes []*firestorepb.Write, final bool, err error) {
 	// Shards first: where there is no counter afterwards, they are an earlier one's. The other way round they might be
-	// of one that somebody made in between.
+	// of one that someone else made in between.
 	leftovers, err := c.shards(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	counter, ledger, err := c.documents(ctx)
+	docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("read counter and ledger: %w", err)
 	}
+	counter, earlier := docs[0], docs[1]
 	switch {
 	case counter == nil:
-	case counter.GetFields()[store.Deleting].GetBooleanValue():
+	case isDeleting(counter):
 		return nil, false, fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
-	case ledger != nil && slices.Contains(ledger.Ops, op):
+	case counter.GetFields()[store.LedgerID].GetStringValue() == op:
 		return nil, true, nil // made by a commit whose answer was lost
 	default:
 		return nil, false, ErrExists
 	}
-	if opts.keep && ledger == nil && len(leftovers) > 0 {
-		return c.beside(leftovers, opts.Shards), true, nil
+	if opts.keep && earlier == nil && len(leftovers) > 0 {
+		return c.beside(leftovers, opts.Shards, op), true, nil
 	}
-	// What is newer than what was read belongs to somebody who is making the counter at this moment.
+	if opts.keep && earlier != nil {
+		if l, err := ledger.Decode(earlier); err == nil {
+			return c.revival(l, leftovers, opts.Shards, op), true, nil
+		}
+	}
+	// What is newer than what was read belongs to a counter that is being made at this moment.
 	for _, s := range leftovers[:min(len(leftovers), maxWrites)] {
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
 	}
-	if ledger != nil {
-		writes = append(writes, deleteIf(c.client.db.LedgerOf(c.id), ledger.Updated))
+	if earlier != nil { // damaged or not: its counter is gone
+		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
 	}
 	if len(writes) > 0 {
 		return writes, false, nil
@@ -75,15 +82,58 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 }
 
 // beside is the commit that makes a counter's document beside shards of a public snippet, which may write no other. It
-// has n shards, or as many as are numbered. Total and ledger come with the roll-up's adoption, which reads the shards.
-func (c Counter) beside(there []shard, n int) []*firestorepb.Write {
+// has n shards, or as many as are numbered; the snippet may go on to make more. Total and ledger come with the roll-up's
+// adoption, which reads the shards.
+func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
+	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id), map[string]*firestorepb.Value{
+		store.NumShards:         store.Int(int64(numbered(there, n))),
+		store.NumShardsInferred: store.Bool(true),
+		store.LedgerID:          store.String(op), // of none: it tells this call's counter from another's
+	}, store.ServerTime(store.CreatedAt))}
+}
+
+// revival is the commit that makes a counter anew, at zero, over what a counter that was deleted by hand left behind. Its
+// shards stay: an instance that has not noticed yet may be adding to them at this moment, and what it has acknowledged must
+// not go. The ledger stays too, and what it has counted of the shards so far is taken off in its base. So increments that
+// were rolled up before the deletion are gone, and later ones count.
+func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*firestorepb.Write {
+	db := c.client.db
+	n = numbered(there, n)
+	l.Base = 0
+	writes := []*firestorepb.Write{
+		store.Create(db.Counter(c.id), map[string]*firestorepb.Value{
+			store.NumShards: store.Int(int64(n)),
+			store.Total:     store.Int(0),
+			store.LedgerID:  store.String(op),
+		}, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt)),
+		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), map[string]*firestorepb.Value{
+			ledger.FieldID:   store.String(op),
+			ledger.FieldBase: store.Int(subtract(0, l.Sum())),
+		}, []string{ledger.FieldID, ledger.FieldBase, ledger.FieldImported, ledger.FieldReplaced}),
+	}
+	missing := map[int]bool{}
+	for i := range n {
+		missing[i] = true
+	}
+	for _, s := range there {
+		if number, ok := shardNumber(s.id); ok {
+			delete(missing, number)
+		}
+	}
+	for i := range missing {
+		writes = append(writes, store.Create(c.shardName(shardID(i)), map[string]*firestorepb.Value{db.CountField: store.Int(0)}))
+	}
+	return writes
+}
+
+// numbered is how many shards a counter has that is to have n, and has these already.
+func numbered(there []shard, n int) int {
 	for _, s := range there {
 		if number, ok := shardNumber(s.id); ok && number < MaxShards {
 			n = max(n, number+1)
 		}
 	}
-	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id),
-		map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}, store.ServerTime(store.CreatedAt))}
+	return n
 }
 
 // creation is the commit that makes a counter.

@@ -1,6 +1,10 @@
 package shards
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/firestore-counters/counters/internal/ledger"
+)
 
 var (
 	// ErrNotFound says that there is no such counter, or that it is being deleted.
@@ -27,7 +31,10 @@ var (
 	// ErrNoLedger says that a counter has never been rolled up, so that a command has no total to work on: reconcile it
 	// first, which adopts it.
 	ErrNoLedger = errors.New("counter has no ledger yet")
-	// ErrNotInteger says that a shard holds something else than an integer.
+	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something else wrote it. Delete the
+	// document, and the counter is adopted again.
+	ErrDamagedLedger = ledger.ErrDamaged
+	// ErrNotInteger says that a shard holds something else than a whole number, or a double beyond ±2⁵³.
 	ErrNotInteger = errors.New("a shard's count is not an integer")
 	// ErrClosed says that the client is closed. Nothing was counted.
 	ErrClosed = errors.New("client is closed")

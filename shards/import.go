@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ type Import struct {
 
 // ImportExtension adds what the extension's counter has counted since it was last imported into this counter; the first
 // time, that is all of it. The extension's documents are left alone, and its clients may go on: import again once they
-// have moved, and the counter is exact. Resetting or rebasing the counter in between doesn't bring back what was
+// have moved, and the counter is exact. A sum beyond an int64 stays at the largest or smallest one. Resetting or rebasing the counter in between doesn't bring back what was
 // imported before. Errors: [ErrInvalidSource], [ErrNotInteger], and those of [Counter.Reset].
 func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (Import, error) {
 	var done Import
@@ -51,7 +52,7 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 			if err != nil {
 				return nil, err
 			}
-			done = Import{Value: value, Added: value - l.Imported[key]}
+			done = Import{Value: value, Added: subtract(value, l.Imported[key])}
 			if _, again := l.Imported[key]; again && done.Added == 0 {
 				return nil, nil
 			}
@@ -63,7 +64,7 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 			}
 			return &change{
 				ledger: map[string]*firestorepb.Value{
-					ledger.FieldBase:     store.Int(l.Base + done.Added),
+					ledger.FieldBase:     store.Int(ledger.Add(l.Base, done.Added)),
 					ledger.FieldImported: store.Map(imported),
 				},
 				add: done.Added,
@@ -142,7 +143,13 @@ func (s *extensionSum) add(fields map[string]*firestorepb.Value) {
 		s.err = fmt.Errorf("%w: %v", ErrNotInteger, value)
 		return
 	}
-	if s.total, ok = add(s.total, n); !ok {
-		s.err = fmt.Errorf("%w: the sum is beyond an int64", ErrNotInteger)
+	s.total = ledger.Add(s.total, n)
+}
+
+// subtract is a-b, which stays at the largest or smallest int64.
+func subtract(a, b int64) int64 {
+	if b == math.MinInt64 { // -b is none
+		return ledger.Add(ledger.Add(a, math.MaxInt64), 1)
 	}
+	return ledger.Add(a, -b)
 }

@@ -31,7 +31,7 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 		switch {
 		case err != nil:
 			return nil, false, err
-		case counter == nil || counter.GetFields()[store.Deleting].GetBooleanValue():
+		case counter == nil || isDeleting(counter):
 			return nil, false, ErrNotFound
 		case ledger == nil:
 			return nil, false, ErrNoLedger
@@ -77,7 +77,7 @@ func (c Counter) Reset(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		ch := &change{ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(0)}, add: -l.Base}
+		ch := &change{ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(0)}, add: subtract(0, l.Base)}
 		field := c.client.db.CountField
 		for _, s := range shards {
 			ch.shards = append(ch.shards, store.Update(c.shardName(s.id), store.Exists(true),
@@ -92,14 +92,16 @@ func (c Counter) Reset(ctx context.Context) error {
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the total holds beyond them
-// is changed. Increments that were not rolled up before it come on top, so reconcile first where that matters. Errors are
-// those of [Counter.Reset].
+// is changed. Increments that were not rolled up before it come on top, so reconcile first where that matters. A total that
+// would take a base beyond an int64 comes as close as one allows. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	err := c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*change, error) {
-		base := total - (l.Sum() - l.Base)
+		of := *l
+		of.Base = 0
+		of.Base = subtract(total, of.Sum())
 		return &change{
-			ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(base)},
-			total:  store.Int(total),
+			ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(of.Base)},
+			total:  store.Int(of.Sum()),
 		}, nil
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -100,4 +101,19 @@ func (w *world) markers(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(docs)
+}
+
+// rollUp brings a counter's total up to date, as the roll-up does.
+func (w *world) rollUp(t *testing.T, id string) rollup.Report {
+	t.Helper()
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r, err := client.Reconcile(t.Context(), id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -112,11 +112,11 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 		}
 		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
 		value := docs[0].GetFields()[db.CountField]
-		count, ok := value.GetValueType().(*firestorepb.Value_IntegerValue)
+		count, ok := store.Integer(value)
 		switch {
-		case value != nil && !ok:
+		case !ok:
 			return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, value)
-		case value == nil || count.IntegerValue == 0:
+		case count == 0:
 			return []*firestorepb.Write{remove}, true, nil
 		case docs[1] == nil:
 			_, gone, err := c.client.makeShards(ctx, picks{c.id: to})
@@ -127,7 +127,7 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 				return nil, false, err
 			}
 		}
-		add := store.Update(target, store.Exists(true), nil, nil, store.Increment(db.CountField, count.IntegerValue))
+		add := store.Update(target, store.Exists(true), nil, nil, store.Increment(db.CountField, count))
 		return []*firestorepb.Write{add, remove}, true, nil
 	})
 }
