@@ -133,40 +133,6 @@ func TestBuildpack(t *testing.T) {
 	})
 }
 
-// upload is a copy of what .gcloudignore leaves, whose patterns are git's.
-func upload(t *testing.T) string {
-	t.Helper()
-	scratch := t.TempDir()
-	repository := filepath.Join(scratch, "git")
-	if out, err := exec.Command("git", "init", "--quiet", repository).CombinedOutput(); err != nil {
-		t.Fatalf("git init: %v\n%s", err, out)
-	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("git", "--git-dir="+filepath.Join(repository, ".git"), "--work-tree="+here, "ls-files", "--others", "--exclude-from="+filepath.Join(here, ".gcloudignore"))
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	dir := filepath.Join(scratch, "upload")
-	for _, name := range strings.Fields(string(out)) {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // startFunction starts a process that serves a function, and returns its URL once it answers.
 func startFunction(t *testing.T, program, target, firestore string) string {
 	t.Helper()

@@ -12,7 +12,7 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --region R                   region of the functions (default: the location, or the region next to a multi-region)
   --trigger-location T         location of the Eventarc trigger (default: the database's location)
   --prefix NAME                begins the name of everything (default: counters)
-  --runtime RUNTIME            (default: go126)
+  --runtime RUNTIME            (default: the newest for Go that the platform supports there)
   --memory SIZE                of an instance (default: 512Mi)
 
   --create-database            create the Firestore database, protected against deletion
@@ -21,10 +21,12 @@ Usage: scripts/deploy.sh --project P --location L [options]
 
   --invoker MEMBER             let this member call Increment, such as user:you@example.com; may be repeated
   --public                     let the whole internet call Increment
+                               (who may call it already and isn't named is listed at the end, with the command that
+                               takes it back)
   --set NAME=VALUE             a setting of the functions, such as AUTO_CREATE=true; may be repeated
 
   --increment-concurrency N    requests an instance takes at a time (default: 500)
-  --increment-max-instances N  (default: 20)
+  --increment-max-instances N  (default: 10)
   --increment-min-instances N  (default: 0)
   --rollup-max-instances N     peak events a second x 1.1 / 1000, rounded up (default: 2)
   --rollup-min-instances N     (default: 0)
@@ -38,8 +40,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --dry-run                    print each command, run none
   --help
 
-Needs gcloud, logged in as somebody who may do all this (roles/owner, or the roles that the README lists). Rules are
-released with the Firebase CLI: firebase deploy --only firestore:rules.
+Needs gcloud, logged in with roles/owner, or with the roles that terraform/README.md lists. Rules are released with the
+Firebase CLI: firebase deploy --only firestore:rules. It asks nothing, and takes five to ten minutes in a new project.
 HELP
 }
 
@@ -97,9 +99,9 @@ setting() { # NAME
   done
 }
 
-project='' location='' region='' trigger_location='' prefix=counters runtime=go126 memory=512Mi
+project='' location='' region='' trigger_location='' prefix=counters runtime='' memory=512Mi
 create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invokers=()
-increment_concurrency=500 increment_max_instances=20 increment_min_instances=0
+increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
 alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
 dry_run=no
@@ -148,7 +150,8 @@ done
 if ! [[ $increment_concurrency =~ ^[0-9]{3,4}$ ]] || ((increment_concurrency > 1000)); then
   fail "--increment-concurrency $increment_concurrency: want 100 to 1000; less undoes group commit"
 fi
-if [[ $public == yes && $(setting AUTH) == none ]]; then
+auth=$(setting AUTH)
+if [[ $public == yes && (-z $auth || $auth == none) ]]; then
   echo "deploy.sh: warning: with --public and AUTH=none anybody on the internet can count" >&2
 fi
 
@@ -172,6 +175,35 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 database=$(setting DATABASE)
 counters=$(setting COUNTERS)
 collection=${counters%/*} collection=${collection##*/}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait where nobody sees it
+
+# What an error says that goes away by itself: something new is not known everywhere yet. Empty when it doesn't.
+passing() { # file with what gcloud said
+  case $(tr '\n' ' ' <"$1") in
+    *SERVICE_DISABLED* | *"has not been used in project"* | *"it is disabled. Enable it by visiting"*) echo "an API that was just turned on" ;;
+    *"Eventarc Service Agent"*) echo "the role of Eventarc's agent" ;;
+    *"missing permission on the build service account"*) echo "the roles of the build's account" ;;
+    *ervice\ account*does\ not\ exist*) echo "a new service account" ;;
+    *"concurrent policy changes"*) echo "another change of the same policy" ;;
+    *UNAVAILABLE* | *"Please try again in 30 seconds"*) echo "the platform, which is busy" ;;
+  esac
+}
+
+# Runs a command, for up to five minutes as long as what it says is passing.
+patiently() {
+  local try why
+  [[ $dry_run == no ]] || { run "$@" && return; }
+  for ((try = 1; ; try++)); do
+    if { "$@" 2>&1 >&3 3>&- | tee "$scratch/errors" >&2 3>&-; } 3>&1; then return; fi
+    why=$(passing "$scratch/errors")
+    [[ -n $why ]] && ((try < 30)) || return 1
+    echo "deploy.sh: waiting for $why; again in 10 s, for $((5 - try / 6)) minutes at most" >&2
+    sleep 10
+  done
+}
 
 run() {
   if [[ $dry_run == yes ]]; then
@@ -182,41 +214,47 @@ run() {
   fi
 }
 
-# A new account, API or grant is not known everywhere at once: try for a minute.
-patiently() {
-  local try
-  for try in 1 2 3 4 5; do
-    if run "$@"; then return; fi
-    echo "deploy.sh: that was try $try of 6; again in 12 s" >&2
-    sleep 12
-  done
-  run "$@"
-}
-
 # What a question answers; nothing in a dry run, which asks nothing.
 ask() {
-  [[ $dry_run == yes ]] || "$@" 2>/dev/null || true
+  [[ $dry_run == yes ]] || patiently "$@"
+}
+
+has() { # line, lines
+  [[ $'\n'$2$'\n' == *$'\n'"$1"$'\n'* ]]
 }
 
 account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
 
-grant() { # account role [condition]
-  patiently gcloud projects add-iam-policy-binding "$project" --member="serviceAccount:$1" --role="$2" \
-    --condition="${3:-None}" --format=none
+grant() { # account role [condition's expression]
+  local condition=None
+  ! has "$2|serviceAccount:$1|${3:-}" "$grants" || return 0
+  [[ -z ${3:-} ]] || condition="expression=$3,title=$prefix-database,description=The counters' database only"
+  patiently gcloud projects add-iam-policy-binding "$project" --member="serviceAccount:$1" --role="$2" --condition="$condition" --format=none
 }
 
-allow() { # member function
-  patiently gcloud run services add-iam-policy-binding "$2" --project="$project" --region="$region" \
-    --member="$1" --role=roles/run.invoker --format=none
+may_call() { # function: prints who may
+  ask gcloud run services get-iam-policy "$1" --project="$project" --region="$region" --flatten='bindings[].members' \
+    --format='value[separator="|"](bindings.role,bindings.members)' | sed -n 's/^roles\/run.invoker|//p'
 }
 
-deploy() { # name entry-point account flags...
-  local name=$1 entry_point=$2 runs_as=$3
+allow() { # function, who may call it, members…
+  local function=$1 callers=$2 member
+  shift 2
+  for member; do
+    has "$member" "$callers" || patiently gcloud run services add-iam-policy-binding "$function" --project="$project" --region="$region" \
+      --member="$member" --role=roles/run.invoker --format=none
+  done
+}
+
+deploy() { # name entry-point account flags…
+  local name=$1 entry_point=$2 runs_as=$3 new=()
   shift 3
+  # On a function that is there already this would take allUsers away, until it is given again at the end.
+  has "$name" "$functions" || new=(--no-allow-unauthenticated)
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
     --source="$root" --entry-point="$entry_point" --run-service-account="$runs_as" \
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \
-    --cpu=1 --memory="$memory" --set-env-vars="^|^$environment" --no-allow-unauthenticated --quiet --format=none "$@"
+    --cpu=1 --memory="$memory" --set-env-vars="^|^$environment" ${new[@]+"${new[@]}"} --format=none "$@"
 }
 
 ### The project
@@ -224,44 +262,59 @@ deploy() { # name entry-point account flags...
 run gcloud services enable --project="$project" artifactregistry.googleapis.com cloudbuild.googleapis.com \
   cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com \
   eventarc.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com \
-  monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com
+  monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com ||
+  fail "can't turn APIs on in project $project. Is the id right, and are you logged in (gcloud auth login)?"
 
-number=$(ask gcloud projects describe "$project" --format='value(projectNumber)')
-[[ -n $number || $dry_run == yes ]] || fail "can't read project $project. Is the id right, and are you logged in (gcloud auth login)?"
+number=$(ask gcloud projects describe "$project" --format='value(projectNumber)') ||
+  fail "can't read project $project. Is the id right, and are you logged in (gcloud auth login)?"
 number=${number:-PROJECT_NUMBER}
 printf -v environment '%s|' "${settings[@]}"
 environment="GOOGLE_CLOUD_PROJECT=$project|${environment}PROJECT_NUMBER=$number"
 
+### The accounts, and what they may do. They come first: what is new takes a while to be known everywhere.
+
 # Before the trigger, or that fails with "Permission denied while using the Eventarc Service Agent".
-run gcloud beta services identity create --project="$project" --service=eventarc.googleapis.com --quiet
-grant "service-$number@gcp-sa-eventarc.iam.gserviceaccount.com" roles/eventarc.serviceAgent
+grants=$(ask gcloud projects get-iam-policy "$project" --flatten='bindings[].members' \
+  --format='value[separator="|"](bindings.role,bindings.members,bindings.condition.expression)')
+agent=service-$number@gcp-sa-eventarc.iam.gserviceaccount.com
+if ! has "roles/eventarc.serviceAgent|serviceAccount:$agent|" "$grants"; then
+  patiently gcloud beta services identity create --project="$project" --service=eventarc.googleapis.com
+  grant "$agent" roles/eventarc.serviceAgent
+fi
+
+accounts=$(ask gcloud iam service-accounts list --project="$project" --format='value(email)')
+for name in increment rollup reconcile eventarc scheduler build; do
+  has "$(account $name)" "$accounts" ||
+    patiently gcloud iam service-accounts create "$prefix-$name" --project="$project" --display-name="$prefix-$name"
+done
 
 ### The database
 
-if [[ $create_database == yes && -z $(ask gcloud firestore databases describe --project="$project" --database="$database" --format='value(name)') ]]; then
-  run gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection
+databases=$(ask gcloud firestore databases list --project="$project" --format='value[separator="|"](name.basename(),locationId,type,databaseEdition)')
+there=$(grep -F "$database|" <<<"$databases" || true)
+if [[ -z $there && $create_database == yes ]]; then
+  patiently gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection --format=none
+elif [[ -n $there || $dry_run == no ]]; then
+  IFS='|' read -r _ lies type edition <<<"$there"
+  [[ -n $there ]] || fail "there is no database $database in $project. Add --create-database, or name another with --set DATABASE=ID"
+  [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
+  [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
+  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on shards.$(setting COUNT_FIELD), and expect other costs than the documented ones" >&2
 fi
 
-run gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --quiet
+patiently gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --format=none
+exempted=$(ask gcloud firestore indexes fields list --project="$project" --database="$database" --format='value[separator="."](name.segment(5),name.segment(7),indexConfig.indexes.len())')
 exempt() { # collection group, field
-  run gcloud firestore indexes fields update "$2" --project="$project" --database="$database" --collection-group="$1" --disable-indexes --quiet
+  has "$1.$2.0" "$exempted" || patiently gcloud firestore indexes fields update "$2" --project="$project" --database="$database" \
+    --collection-group="$1" --disable-indexes --format=none
 }
 exempt counter_requests expire_at
 exempt counter_rollup shards
 [[ $exempt_updated_at == no ]] || exempt "$collection" updated_at
 [[ $exempt_created_at == no ]] || exempt "$collection" created_at
 
-### The accounts, and what they may do
-
-for name in increment rollup reconcile eventarc scheduler build; do
-  if [[ -z $(ask gcloud iam service-accounts describe "$(account $name)" --project="$project" --format='value(email)') ]]; then
-    run gcloud iam service-accounts create "$prefix-$name" --project="$project" --display-name="$prefix-$name"
-  fi
-done
-
 for name in increment rollup reconcile; do
-  grant "$(account $name)" roles/datastore.user \
-    "expression=resource.name == \"projects/$project/databases/$database\",title=$prefix-database,description=The counters' database only"
+  grant "$(account $name)" roles/datastore.user "resource.name == \"projects/$project/databases/$database\""
 done
 for role in roles/artifactregistry.writer roles/logging.logWriter roles/storage.objectViewer; do
   grant "$(account build)" "$role"
@@ -270,46 +323,51 @@ grant "$(account eventarc)" roles/eventarc.eventReceiver
 
 ### The functions. Rollup comes last: its trigger needs the grants above, which spread while the others are built.
 
-deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s \
+if [[ -z $runtime ]]; then
+  runtime=$(ask gcloud functions runtimes list --region="$region" --project="$project" --filter=stage=GA --format='value(name)' | grep -E '^go1[0-9]{2}$' | sort | tail -1 || true)
+  [[ -n $runtime || $dry_run == yes ]] || fail "can't read which runtimes $region has. Name one with --runtime; see gcloud functions runtimes list --region $region"
+  runtime=${runtime:-RUNTIME}
+fi
+functions=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value(name.basename())')
+
+deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings=all \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
 
-deploy "$prefix-reconcile" Reconcile "$(account reconcile)" --trigger-http --timeout="${reconcile_timeout}s" \
+deploy "$prefix-reconcile" Reconcile "$(account reconcile)" --trigger-http --timeout="${reconcile_timeout}s" --ingress-settings=internal-only \
   --concurrency=100 --max-instances=1 --min-instances=0
 
-deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s \
+deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s --ingress-settings=internal-only \
   --concurrency=1000 --max-instances="$rollup_max_instances" --min-instances="$rollup_min_instances" \
   --trigger-location="$trigger_location" --trigger-service-account="$(account eventarc)" --retry \
   --trigger-event-filters=type=google.cloud.firestore.document.v1.written \
   --trigger-event-filters="database=$database" \
   --trigger-event-filters-path-pattern="document=$counters/$(setting SHARDS)/{shard}"
 
-allow "serviceAccount:$(account eventarc)" "$prefix-rollup"
-allow "serviceAccount:$(account scheduler)" "$prefix-reconcile"
-for member in ${invokers[@]+"${invokers[@]}"}; do
-  allow "$member" "$prefix-increment"
-done
-[[ $public == no ]] || allow allUsers "$prefix-increment"
+callers=$(may_call "$prefix-rollup")
+allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
+callers=$(may_call "$prefix-reconcile")
+allow "$prefix-reconcile" "$callers" "serviceAccount:$(account scheduler)"
+[[ $public == no ]] || invokers+=(allUsers)
+callers=$(may_call "$prefix-increment")
+allow "$prefix-increment" "$callers" ${invokers[@]+"${invokers[@]}"}
 
 ### Scheduler
 
-uri() { ask gcloud functions describe "$1" --gen2 --project="$project" --region="$region" --format='value(serviceConfig.uri)'; }
+uris=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator=" "](name.basename(),serviceConfig.uri)')
+uri() { sed -n "s/^$1 //p" <<<"$uris"; }
 reconcile_uri=$(uri "$prefix-reconcile")
 [[ -n $reconcile_uri || $dry_run == yes ]] || fail "can't read the address of $prefix-reconcile; run this again"
 reconcile_uri=${reconcile_uri:-RECONCILE_URI}
 
+jobs=$(ask gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())')
 verb=create
-if [[ -n $(ask gcloud scheduler jobs describe "$prefix-reconcile" --project="$project" --location="$region" --format='value(name)') ]]; then
-  verb=update
-fi
+! has "$prefix-reconcile" "$jobs" || verb=update
 patiently gcloud scheduler jobs $verb http "$prefix-reconcile" --project="$project" --location="$region" \
   --schedule="$reconcile_schedule" --time-zone=Etc/UTC --uri="$reconcile_uri" --http-method=POST \
   --oidc-service-account-email="$(account scheduler)" --oidc-token-audience="$reconcile_uri" \
   --attempt-deadline="${reconcile_timeout}s" --max-retry-attempts=1 --format=none
 
 ### Metrics, alerts, dashboard: from the same files as terraform's
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 render() { # file: prints where its rendered copy is
   local out=$scratch/${1##*/}
@@ -322,38 +380,58 @@ render() { # file: prints where its rendered copy is
 
 value() { sed -n 's/^  "'"$2"'": "\(.*\)",$/\1/p' "$1"; } # file, top-level key
 
+metrics=$(ask gcloud logging metrics list --project="$project" --format='value(name)')
 for file in "$root"/terraform/monitoring/metrics/*.json; do
   metric=$(render "$file")
   name=$(value "$metric" name)
   verb=create
-  if [[ -n $(ask gcloud logging metrics describe "$name" --project="$project" --format='value(name)') ]]; then verb=update; fi
-  run gcloud logging metrics $verb "$name" --project="$project" --config-from-file="$metric" --quiet --format=none
+  ! has "$name" "$metrics" || verb=update
+  patiently gcloud logging metrics $verb "$name" --project="$project" --config-from-file="$metric" --format=none
 done
 
+# The lists are searched here: with --filter and --limit gcloud applies the limit first.
+named() { # displayed name, lines of name|displayed name…: prints the lines' names
+  awk -F'|' -v want="$1" '$2 == want { print $1 }' <<<"$2"
+}
+
 if [[ $alerts == yes ]]; then
+  policies=$(ask gcloud alpha monitoring policies list --project="$project" --format='value[separator="|"](name,displayName)')
   channels=$(IFS=, && echo "${notification_channels[*]-}")
   for file in "$root"/terraform/monitoring/alerts/*.json; do
     policy=$(render "$file")
     name=$(value "$policy" displayName)
-    id=$(ask gcloud alpha monitoring policies list --project="$project" --filter="displayName=\"$name\"" --format='value(name)' --limit=1)
+    read -r id more < <(named "$name" "$policies" | xargs)
     if [[ -n $id ]]; then
-      run gcloud alpha monitoring policies update "$id" --project="$project" --policy-from-file="$policy" \
-        ${channels:+--set-notification-channels="$channels"} --quiet --format=none
+      patiently gcloud alpha monitoring policies update "$id" --project="$project" --policy-from-file="$policy" \
+        ${channels:+--set-notification-channels="$channels"} --format=none
     else
-      run gcloud alpha monitoring policies create --project="$project" --policy-from-file="$policy" \
-        ${channels:+--notification-channels="$channels"} --quiet --format=none
+      patiently gcloud alpha monitoring policies create --project="$project" --policy-from-file="$policy" \
+        ${channels:+--notification-channels="$channels"} --format=none
     fi
+    for id in $more; do # of a version that made them anew each time
+      patiently gcloud alpha monitoring policies delete "$id" --project="$project"
+    done
   done
 fi
 
 dashboard=$(render "$root/terraform/monitoring/dashboard.json")
-read -r id etag < <(ask gcloud monitoring dashboards list --project="$project" --filter="displayName=\"$prefix\"" --format='value(name,etag)' --limit=1) || true
-if [[ -n ${id:-} ]]; then
-  sed -i.bak '1s/{/{ "etag": "'"${etag:-}"'",/' "$dashboard" # an update is refused without it
-  run gcloud monitoring dashboards update "$id" --project="$project" --config-from-file="$dashboard" --quiet --format=none
+dashboards=$(ask gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName,etag)')
+id=$(named "$prefix" "$dashboards" | head -1)
+if [[ -n $id ]]; then
+  etag=$(awk -F'|' -v id="$id" '$1 == id { print $3 }' <<<"$dashboards")
+  sed -i.bak '1s/{/{ "etag": "'"$etag"'",/' "$dashboard" # an update is refused without it
+  patiently gcloud monitoring dashboards update "$id" --project="$project" --config-from-file="$dashboard" --format=none
 else
-  run gcloud monitoring dashboards create --project="$project" --config-from-file="$dashboard" --quiet --format=none
+  patiently gcloud monitoring dashboards create --project="$project" --config-from-file="$dashboard" --format=none
 fi
+
+wanted=$(printf '%s\n' ${invokers[@]+"${invokers[@]}"})
+while read -r member; do
+  [[ -z $member ]] || has "$member" "$wanted" || cat >&2 <<LEFT
+deploy.sh: $member may call $prefix-increment too, and was not named. To take that back:
+  gcloud run services remove-iam-policy-binding $prefix-increment --project=$project --region=$region --member=$member --role=roles/run.invoker
+LEFT
+done <<<"$callers"
 
 [[ $dry_run == yes ]] || cat <<DONE
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Removes what deploy.sh made, except for data: the database, its counters, its rules, its TTL policy and index exemptions
-# stay, and so do the APIs. Safe to run again.
+# Removes what deploy.sh made, except for data and what other deployments may need: the database, its counters, its rules,
+# its TTL policy and index exemptions stay, and so do the APIs and the role of Eventarc's agent. Safe to run again.
 set -euo pipefail
 
 usage() {
@@ -10,11 +10,11 @@ Usage: scripts/destroy.sh --project P --region R [options]
   --project P      project that was deployed to
   --region R       region of the functions
   --prefix NAME    what was given to deploy.sh (default: counters)
-  --database ID    (default: (default)); part of the roles' condition
   --yes            don't ask
   --dry-run        print each command, run none
   --help
 
+The database, its TTL policy and index exemptions, the APIs and the role of Eventarc's agent stay.
 Counters keep their totals and shards; nothing adds to totals any more. What a client still writes to shards is counted
 when the functions are deployed again, by the first roll-up or Reconcile.
 HELP
@@ -25,7 +25,7 @@ fail() {
   exit 1
 }
 
-project='' region='' prefix=counters database='(default)' yes=no dry_run=no
+project='' region='' prefix=counters yes=no dry_run=no
 while (($#)); do
   flag=$1
   shift
@@ -40,7 +40,6 @@ while (($#)); do
     --project) project=$1 ;;
     --region) region=$1 ;;
     --prefix) prefix=$1 ;;
-    --database) database=$1 ;;
     *) fail "$flag: unknown option. See --help" ;;
   esac
   shift
@@ -53,71 +52,96 @@ if [[ $yes == no && $dry_run == no ]]; then
   [[ ${answer:-} == [yY]* ]] || fail "nothing was removed"
 fi
 
+export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait where nobody sees it
 failed=no
 
-# Removes something, unless a question says that it isn't there. One failure doesn't keep the rest from going.
-remove() { # question -- command
-  local question=()
-  while [[ $1 != -- ]]; do
-    question+=("$1")
-    shift
-  done
-  shift
+account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
+
+# What there is. A dry run asks nothing, and shows what is removed where everything is there.
+list() { # what a dry run takes to be there -- question
+  local presumed=$1
+  shift 2
+  if [[ $dry_run == yes ]]; then
+    printf '%s\n' "$presumed"
+  elif ! "$@"; then
+    echo "destroy.sh: can't read what there is to remove" >&2
+    return 1
+  fi
+}
+
+has() { # line, lines
+  [[ $'\n'$2$'\n' == *$'\n'"$1"$'\n'* ]]
+}
+
+# One failure doesn't keep the rest from going.
+remove() {
   if [[ $dry_run == yes ]]; then
     printf '%q ' "$@"
     echo
-  elif ! "${question[@]}" >/dev/null 2>&1; then
-    echo "destroy.sh: not there, or not to be read: ${question[*]}" >&2
   elif ! "$@"; then
     failed=yes
   fi
 }
 
-account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
+functions=$(list "$(printf "$prefix-%s|$region\n" rollup reconcile increment)" -- \
+  gcloud functions list --v2 --project="$project" --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
+for name in rollup reconcile increment; do
+  elsewhere=$(sed -n "s/^$prefix-$name|//p" <<<"$functions")
+  [[ -z $elsewhere ]] || has "$region" "$elsewhere" || fail "$prefix-$name is in ${elsewhere//$'\n'/ and }, not in $region; nothing was removed"
+done
 
-remove gcloud scheduler jobs describe "$prefix-reconcile" --project="$project" --location="$region" -- \
-  gcloud scheduler jobs delete "$prefix-reconcile" --project="$project" --location="$region" --quiet
+jobs=$(list "$prefix-reconcile" -- gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
+! has "$prefix-reconcile" "$jobs" || remove gcloud scheduler jobs delete "$prefix-reconcile" --project="$project" --location="$region"
 
 # Rollup goes first, and its trigger with it: an event that finds no function is gone, which is as well.
 for name in rollup reconcile increment; do
-  remove gcloud functions describe "$prefix-$name" --gen2 --project="$project" --region="$region" -- \
-    gcloud functions delete "$prefix-$name" --gen2 --project="$project" --region="$region" --quiet
+  ! has "$prefix-$name|$region" "$functions" ||
+    remove gcloud functions delete "$prefix-$name" --gen2 --project="$project" --region="$region"
 done
 
 # Grants before accounts, or they stay behind as grants of deleted accounts.
-revoke() { # account role [condition]
-  remove gcloud iam service-accounts describe "$(account "$1")" --project="$project" -- \
-    gcloud projects remove-iam-policy-binding "$project" --member="serviceAccount:$(account "$1")" --role="$2" \
-    --condition="${3:-None}" --format=none
-}
-for name in increment rollup reconcile; do
-  revoke $name roles/datastore.user \
-    "expression=resource.name == \"projects/$project/databases/$database\",title=$prefix-database,description=The counters' database only"
-done
-for role in roles/artifactregistry.writer roles/logging.logWriter roles/storage.objectViewer; do
-  revoke build "$role"
-done
-revoke eventarc roles/eventarc.eventReceiver
+presumed=$(
+  for name in increment rollup reconcile; do echo "roles/datastore.user|serviceAccount:$(account $name)"; done
+  for role in artifactregistry.writer logging.logWriter storage.objectViewer; do echo "roles/$role|serviceAccount:$(account build)"; done
+  echo "roles/eventarc.eventReceiver|serviceAccount:$(account eventarc)"
+)
+grants=$(list "$presumed" -- gcloud projects get-iam-policy "$project" --flatten='bindings[].members' \
+  --format='value[separator="|"](bindings.role,bindings.members)') || failed=yes
+accounts=$(list "$(for name in increment rollup reconcile eventarc scheduler build; do account $name; done)" -- \
+  gcloud iam service-accounts list --project="$project" --format='value(email)') || failed=yes
 for name in increment rollup reconcile eventarc scheduler build; do
-  remove gcloud iam service-accounts describe "$(account $name)" --project="$project" -- \
-    gcloud iam service-accounts delete "$(account $name)" --project="$project" --quiet
+  while IFS='|' read -r role member; do
+    [[ $member != "serviceAccount:$(account $name)" ]] ||
+      remove gcloud projects remove-iam-policy-binding "$project" --member="$member" --role="$role" --all --format=none
+  done < <(sort -u <<<"$grants")
+  ! has "$(account $name)" "$accounts" || remove gcloud iam service-accounts delete "$(account $name)" --project="$project"
 done
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-for file in "$root"/terraform/monitoring/alerts/*.json; do
+displayed() { # file: prints what the policy made of it is called
   # shellcheck disable=SC2016 # the placeholder is the file's
-  name=$(sed -n 's/^  "displayName": "\(.*\)",$/\1/p' "$file" | sed 's/${prefix}/'"$prefix"'/')
-  id=ALERT_POLICY
-  [[ $dry_run == yes ]] || id=$(gcloud alpha monitoring policies list --project="$project" --filter="displayName=\"$name\"" --format='value(name)' --limit=1 2>/dev/null || true)
-  [[ -z $id ]] || remove true -- gcloud alpha monitoring policies delete "$id" --project="$project" --quiet
+  sed -n 's/^  "displayName": "\(.*\)",$/\1/p' "$1" | sed 's/${prefix}/'"$prefix"'/'
+}
+# The lists are searched here: with --filter and --limit gcloud applies the limit first.
+named() { # displayed name, lines of name|displayed name: prints the lines' names
+  awk -F'|' -v want="$1" '$2 == want { print $1 }' <<<"$2"
+}
+policies=$(list "$(for file in "$root"/terraform/monitoring/alerts/*.json; do echo "ALERT_POLICY|$(displayed "$file")"; done)" -- \
+  gcloud alpha monitoring policies list --project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
+for file in "$root"/terraform/monitoring/alerts/*.json; do
+  for id in $(named "$(displayed "$file")" "$policies"); do
+    remove gcloud alpha monitoring policies delete "$id" --project="$project"
+  done
 done
-id=DASHBOARD
-[[ $dry_run == yes ]] || id=$(gcloud monitoring dashboards list --project="$project" --filter="displayName=\"$prefix\"" --format='value(name)' --limit=1 2>/dev/null || true)
-[[ -z $id ]] || remove true -- gcloud monitoring dashboards delete "$id" --project="$project" --quiet
+dashboards=$(list "DASHBOARD|$prefix" -- gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
+for id in $(named "$prefix" "$dashboards"); do
+  remove gcloud monitoring dashboards delete "$id" --project="$project"
+done
+metrics=$(list "$(for file in "$root"/terraform/monitoring/metrics/*.json; do echo "${prefix}_$(basename "$file" .json)"; done)" -- \
+  gcloud logging metrics list --project="$project" --format='value(name)') || failed=yes
 for file in "$root"/terraform/monitoring/metrics/*.json; do
-  metric=$prefix'_'$(basename "$file" .json)
-  remove gcloud logging metrics describe "$metric" --project="$project" -- \
-    gcloud logging metrics delete "$metric" --project="$project" --quiet
+  metric=${prefix}_$(basename "$file" .json)
+  ! has "$metric" "$metrics" || remove gcloud logging metrics delete "$metric" --project="$project"
 done
 
-[[ $failed == no ]] || fail "some of it could not be removed; see above, and run this again"
+[[ $failed == no ]] || fail "some of it could not be read or removed; see above, and run this again"

@@ -35,25 +35,26 @@ func same(t *testing.T, what string, gcloud, terraform []string) {
 func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]struct {
-		vars map[string]cty.Value
-		args []string
+		vars     map[string]cty.Value
+		database string // that is there
+		args     []string
 	}{
-		"defaults": {vars(), nil},
+		"defaults": {vars(), aDatabase, nil},
 		"all else": {
 			vars("location", cty.StringVal("nam5"), "prefix", cty.StringVal("my-likes"), "database", cty.StringVal("social"),
 				"counters", cty.StringVal("teams/{team}/likes/{like}"), "create_database", cty.True, "public", cty.True, "auth", cty.StringVal("firebase"),
 				"invokers", cty.SetVal([]cty.Value{cty.StringVal("user:a@example.com")}), "exempt_updated_at", cty.False, "exempt_created_at", cty.False,
-				"memory", cty.StringVal("1Gi"), "runtime", cty.StringVal("go127"), "increment_concurrency", cty.NumberIntVal(1000),
+				"memory", cty.StringVal("1Gi"), "runtime", cty.StringVal("go126"), "increment_concurrency", cty.NumberIntVal(1000),
 				"increment_max_instances", cty.NumberIntVal(50), "increment_min_instances", cty.NumberIntVal(1),
 				"rollup_max_instances", cty.NumberIntVal(5), "rollup_min_instances", cty.NumberIntVal(2),
 				"reconcile_schedule", cty.StringVal("0 3 * * *"), "reconcile_deadline", cty.StringVal("20m"),
 				"reconcile_missing_after", cty.StringVal("23h"), "lag_alert_seconds", cty.NumberIntVal(60),
 				"allowed_origins", cty.ListVal([]cty.Value{cty.StringVal("https://a.example"), cty.StringVal("https://b.example")}),
-				"notification_channels", cty.ListVal([]cty.Value{cty.StringVal("projects/p/notificationChannels/1")})),
+				"notification_channels", cty.ListVal([]cty.Value{cty.StringVal("projects/p/notificationChannels/1")})), "",
 			[]string{
 				"--location", "nam5", "--prefix=my-likes", "--set", "DATABASE=social", "--set=COUNTERS=teams/{team}/likes/{like}", "--create-database",
 				"--public", "--set=AUTH=firebase", "--invoker=user:a@example.com", "--no-exempt-updated-at", "--no-exempt-created-at",
-				"--memory=1Gi", "--runtime=go127", "--increment-concurrency=1000", "--increment-max-instances=50",
+				"--memory=1Gi", "--runtime=go126", "--increment-concurrency=1000", "--increment-max-instances=50",
 				"--increment-min-instances=1", "--rollup-max-instances=5", "--rollup-min-instances=2", "--reconcile-schedule=0 3 * * *",
 				"--set=RECONCILE_DEADLINE=20m", "--reconcile-missing-after=82800", "--lag-alert-seconds=60",
 				"--set=ALLOWED_ORIGINS=https://a.example,https://b.example", "--notification-channel=projects/p/notificationChannels/1",
@@ -63,7 +64,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := load(t, ".", d.vars)
-			calls := deploy(t, d.args...)
+			calls := deploy(t, d.database, d.args...)
 			for _, c := range calls {
 				if project, _ := c.flag("project"); project != "a-project" && !slices.Contains(c.words, "a-project") {
 					t.Errorf("%s is of project %q", c.name(), project)
@@ -165,7 +166,7 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 			continue
 		}
 		add := func(what, value string) { gcloud = append(gcloud, fmt.Sprintf("%s %s %s", c.words[2], what, value)) }
-		for _, name := range []string{"region", "runtime", "entry-point", "run-service-account", "build-service-account", "cpu", "memory", "concurrency", "max-instances", "min-instances"} {
+		for _, name := range []string{"region", "runtime", "entry-point", "run-service-account", "build-service-account", "cpu", "memory", "concurrency", "max-instances", "min-instances", "ingress-settings"} {
 			value, _ := c.flag(name)
 			add(name, value)
 		}
@@ -205,6 +206,7 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 		} {
 			add(name, text(i.args, path))
 		}
+		add("ingress-settings", map[string]string{"ALLOW_ALL": "all", "ALLOW_INTERNAL_ONLY": "internal-only"}[text(i.args, "service_config.ingress_settings")])
 		for name, v := range i.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap() {
 			add("env", name+"="+v.AsString())
 		}

@@ -10,14 +10,26 @@ resource "google_firestore_database" "database" {
   delete_protection_state = "DELETE_PROTECTION_ENABLED"
   deletion_policy         = "ABANDON"
 
-  depends_on = [google_project_service.service]
+  depends_on = [time_sleep.until_apis_are_active]
+}
+
+# Who deploys again after a destroy would meet "Database already exists": it is said when it can still be heeded.
+resource "terraform_data" "database_stays" {
+  count = var.create_database ? 1 : 0
+
+  input = var.database
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "echo The database ${self.input} stays, and all counters in it. To deploy again, set create_database to false."
+  }
 }
 
 locals {
   # A field's configuration holds for its collection group in the whole database. So: names of our own, and of the
   # public layout only what its variable allows. shards.count keeps its index: sum() needs it.
   fields = merge(
-    {
+    !contains(var.owns, "database") ? {} : {
       # Deletes what is past its time, within a day or so. Its index is of no use, and as the values only ever grow
       # it would cap all increments together at 500 a second.
       "counter_requests.expire_at" = { collection = "counter_requests", field = "expire_at", ttl = true }
@@ -44,5 +56,5 @@ resource "google_firestore_field" "field" {
     content {}
   }
 
-  depends_on = [google_project_service.service, google_firestore_database.database]
+  depends_on = [time_sleep.until_apis_are_active, google_firestore_database.database]
 }

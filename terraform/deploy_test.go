@@ -17,14 +17,16 @@ func TestDeployAgainChangesInPlace(t *testing.T) {
 	}
 	updated := map[string]int{}
 	for _, c := range changes(calls) {
-		if strings.HasPrefix(c.name(), "beta services identity create") {
-			continue // answers with the identity that is there
-		}
-		if slices.Contains(c.words, "create") {
-			t.Errorf("made again: %s", c.name())
-		}
-		if slices.Contains(c.words, "update") {
+		switch {
+		case slices.Contains(c.words, "create"), slices.Contains(c.words, "add-iam-policy-binding"), strings.HasPrefix(c.name(), "firestore indexes"):
+			t.Errorf("made again: %s %v", c.name(), c.flags)
+		case slices.Contains(c.words, "delete"), slices.Contains(c.words, "remove-iam-policy-binding"):
+			t.Errorf("removed: %s", c.name())
+		case slices.Contains(c.words, "update"):
 			updated[strings.Join(c.words[:min(3, len(c.words))], " ")]++
+		}
+		if slices.Contains(c.words, "theirs") {
+			t.Errorf("changes what is somebody else's: %s", c.name())
 		}
 		if strings.HasPrefix(c.name(), "monitoring dashboards update") {
 			if decode(t, c.file)["etag"] != "etag-1" {
@@ -39,9 +41,109 @@ func TestDeployAgainChangesInPlace(t *testing.T) {
 	}
 }
 
+// A version before this one made the alert policies again with each deployment.
+func TestDeployRemovesPoliciesThatWereMadeTwice(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"deploy.sh":  {"--project=a-project", "--location=us-central1"},
+		"destroy.sh": {"--project=a-project", "--region=us-central1", "--yes"},
+	} {
+		calls, out, err := script(t, []string{"GCLOUD_STATE=deployed", "GCLOUD_TWICE=yes"}, name, args...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if !slices.ContainsFunc(calls, func(c call) bool { return c.name() == "alpha monitoring policies delete errors2" }) {
+			t.Errorf("%s leaves the second policy of a name", name)
+		}
+	}
+}
+
+// On a function that is there, gcloud takes allUsers away for --no-allow-unauthenticated, until it is given again.
+func TestDeployNeverClosesAPublicFunction(t *testing.T) {
+	t.Parallel()
+	for state, private := range map[string]bool{"": true, "deployed": false} {
+		calls, out, err := script(t, []string{"GCLOUD_STATE=" + state, "GCLOUD_CALLERS=allUsers"}, "deploy.sh", "--project=a-project", "--location=us-central1", "--public", "--set=AUTH=firebase")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, c := range changes(calls) {
+			if _, ok := c.flag("no-allow-unauthenticated"); strings.HasPrefix(c.name(), "functions deploy") && ok != private {
+				t.Errorf("where all is %q: %s --no-allow-unauthenticated: %v, want %v", state, c.name(), ok, private)
+			}
+		}
+	}
+}
+
+// Whoever was let in before and isn't named any more is named as left over, and stays.
+func TestDeployNamesCallersThatAreLeftOver(t *testing.T) {
+	t.Parallel()
+	calls, out, err := script(t, []string{"GCLOUD_STATE=deployed", "GCLOUD_CALLERS=allUsers user:a@example.com user:b@example.com"},
+		"deploy.sh", "--project=a-project", "--location=us-central1", "--invoker=user:b@example.com", "--invoker=user:c@example.com")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for member, left := range map[string]bool{"allUsers": true, "user:a@example.com": true, "user:b@example.com": false, "user:c@example.com": false} {
+		command := "gcloud run services remove-iam-policy-binding counters-increment --project=a-project --region=us-central1 --member=" + member + " --role=roles/run.invoker"
+		if strings.Contains(out, command) != left {
+			t.Errorf("%s is named as left over: %v, want %v\n%s", member, !left, left, out)
+		}
+	}
+	for _, c := range changes(calls) {
+		if member, _ := c.flag("member"); slices.Contains(c.words, "add-iam-policy-binding") && member != "user:c@example.com" {
+			t.Errorf("given again: %v", c.flags)
+		}
+	}
+}
+
+func TestDeployWarnsWhereAnybodyCanCount(t *testing.T) {
+	t.Parallel()
+	for auth, warns := range map[string]bool{"AUTH=none": true, "AUTH=": true, "AUTH=firebase": false} {
+		_, out, err := script(t, nil, "deploy.sh", "--project=a-project", "--location=us-central1", "--dry-run", "--public", "--set="+auth)
+		if err != nil || strings.Contains(out, "anybody on the internet can count") != warns {
+			t.Errorf("%s: %v: %s", auth, err, out)
+		}
+	}
+}
+
+func TestDeployLooksAtTheDatabase(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		database string
+		args     []string
+		says     string
+	}{
+		{"", nil, "Add --create-database"},
+		{"other|us-central1|FIRESTORE_NATIVE|STANDARD", nil, "no database (default)"},
+		{"(default)|nam5|FIRESTORE_NATIVE|STANDARD", nil, "say --location nam5"},
+		{"(default)|nam5|FIRESTORE_NATIVE|STANDARD", []string{"--create-database"}, "say --location nam5"},
+		{"(default)|us-central1|DATASTORE_MODE|STANDARD", nil, "Datastore mode"},
+	} {
+		calls, out, err := script(t, []string{"GCLOUD_DATABASE=" + c.database}, "deploy.sh", append([]string{"--project=a-project", "--location=us-central1"}, c.args...)...)
+		if err == nil || !strings.Contains(out, c.says) {
+			t.Errorf("%s %v: %v: %s", c.database, c.args, err, out)
+		}
+		if slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.name(), "functions deploy") }) {
+			t.Errorf("%s: deployed all the same", c.database)
+		}
+	}
+	_, out, err := script(t, []string{"GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|ENTERPRISE"}, "deploy.sh", "--project=a-project", "--location=us-central1")
+	if err != nil || !strings.Contains(out, "Enterprise edition") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestDeployTakesTheNewestRuntime(t *testing.T) {
+	t.Parallel()
+	for _, c := range deploy(t, aDatabase) {
+		if runtime, _ := c.flag("runtime"); strings.HasPrefix(c.name(), "functions deploy") && runtime != "go127" {
+			t.Errorf("%s has the runtime %s, and the platform has go127", c.name(), runtime)
+		}
+	}
+}
+
 func TestDeployOrder(t *testing.T) {
 	t.Parallel()
-	calls := deploy(t)
+	calls := deploy(t, aDatabase)
 	at := func(pattern string) int {
 		re := regexp.MustCompile(pattern)
 		i := slices.IndexFunc(calls, func(c call) bool { return re.MatchString(c.name() + " " + strings.Join(c.flags, " ")) })
@@ -62,23 +164,49 @@ func TestDeployOrder(t *testing.T) {
 	}
 }
 
-func TestDeployIsPatientWithNewGrants(t *testing.T) {
+// What goes away by itself is tried again, for as long as five minutes and with words on what is waited for; what
+// doesn't is not.
+func TestDeployIsPatientWithWhatPasses(t *testing.T) {
 	t.Parallel()
-	for failures, ok := range map[int]bool{5: true, 6: false} {
-		calls, out, err := script(t, []string{"GCLOUD_FAIL=functions deploy counters-rollup", fmt.Sprint("GCLOUD_FAILURES=", failures)}, "deploy.sh", "--project=a-project", "--location=eur3")
-		if (err == nil) != ok {
-			t.Errorf("the trigger is refused %d times: %v\n%s", failures, err, out)
+	const agent = "Permission denied while using the Eventarc Service Agent."
+	for _, c := range []struct {
+		fails, says string
+		failures    int
+		ok          bool
+		words       string
+	}{
+		{"functions deploy counters-rollup", agent, 29, true, "waiting for the role of Eventarc's agent"},
+		{"functions deploy counters-rollup", agent, 30, false, "waiting for the role of Eventarc's agent"},
+		{"functions deploy counters-rollup", "Build failed with status: FAILURE. undefined: x", 1, false, "undefined: x"},
+		{"functions deploy counters-increment", "Build failed with status: FAILURE. Could not build the function due to a missing permission on the build service account.", 2, true, "the roles of the build's account"},
+		{"projects add-iam-policy-binding", "INVALID_ARGUMENT: Service account counters-build@a-project.iam.gserviceaccount.com does not exist.", 3, true, "waiting for a new service account"},
+		{"iam service-accounts list", "PERMISSION_DENIED: iam.googleapis.com API has not been used in project 1 before or it is disabled.", 6, true, "waiting for an API"},
+		{"iam service-accounts list", "PERMISSION_DENIED: Permission iam.serviceAccounts.list is required.", 1, false, "iam.serviceAccounts.list is required"},
+		{"firestore databases list", "UNAVAILABLE: The service is currently unavailable.", 1, true, "waiting for the platform"},
+	} {
+		calls, out, err := script(t, []string{"GCLOUD_FAIL=" + c.fails, fmt.Sprint("GCLOUD_FAILURES=", c.failures), "GCLOUD_ERROR=" + c.says}, "deploy.sh", "--project=a-project", "--location=us-central1")
+		if (err == nil) != c.ok || !strings.Contains(out, c.words) {
+			t.Errorf("%s fails %d times, %q: %v\n%s", c.fails, c.failures, c.says, err, out)
+		}
+		tries := 0
+		for _, call := range calls {
+			if strings.HasPrefix(strings.Join(append(call.words, call.flags...), " "), c.fails) {
+				tries++
+			}
+		}
+		if !c.ok && tries != c.failures {
+			t.Errorf("%s fails with %q: tried %d times", c.fails, c.says, tries)
 		}
 		after := slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.name(), "scheduler jobs create") })
-		if after != ok {
-			t.Errorf("the trigger is refused %d times: went on: %v", failures, after)
+		if after != c.ok {
+			t.Errorf("%s fails %d times: went on: %v", c.fails, c.failures, after)
 		}
 	}
 }
 
 func TestDeployStopsWithoutTheProject(t *testing.T) {
 	t.Parallel()
-	calls, out, err := script(t, []string{"GCLOUD_FAIL=projects describe", "GCLOUD_FAILURES=9"}, "deploy.sh", "--project=a-project", "--location=eur3")
+	calls, out, err := script(t, []string{"GCLOUD_FAIL=projects describe", "GCLOUD_FAILURES=9"}, "deploy.sh", "--project=a-project", "--location=us-central1")
 	if err == nil || !strings.Contains(out, "gcloud auth login") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -147,22 +275,20 @@ func TestDestroyRemovesWhatDeployMade(t *testing.T) {
 		}
 		member, _ := c.flag("member")
 		role, _ := c.flag("role")
-		condition, _ := c.flag("condition")
 		if slices.Contains(c.words, "remove-iam-policy-binding") {
-			removed[fmt.Sprintf("grant %s %s %s", member, role, condition)]++
+			removed[fmt.Sprintf("grant %s %s", member, role)]++
 		} else {
 			name := strings.Split(c.words[len(c.words)-1], "@")[0]
 			removed[strings.Join(slices.DeleteFunc(slices.Clone(c.words[:len(c.words)-1]), func(w string) bool { return w == "delete" }), " ")+" "+name]++
 		}
 	}
 	made := map[string]int{}
-	for _, c := range deploy(t) {
+	for _, c := range deploy(t, aDatabase) {
 		member, _ := c.flag("member")
 		role, _ := c.flag("role")
-		condition, _ := c.flag("condition")
 		switch {
 		case strings.HasPrefix(c.name(), "projects add-iam-policy-binding") && role != "roles/eventarc.serviceAgent":
-			made[fmt.Sprintf("grant %s %s %s", member, role, condition)]++
+			made[fmt.Sprintf("grant %s %s", member, role)]++
 		case strings.HasPrefix(c.name(), "functions deploy"):
 			made["functions "+c.words[2]]++
 		case strings.HasPrefix(c.name(), "iam service-accounts create"), strings.HasPrefix(c.name(), "logging metrics create"):
@@ -170,9 +296,11 @@ func TestDestroyRemovesWhatDeployMade(t *testing.T) {
 		case strings.HasPrefix(c.name(), "scheduler jobs create"):
 			made["scheduler jobs "+c.words[4]]++
 		case strings.HasPrefix(c.name(), "alpha monitoring policies create"):
-			made["alpha monitoring policies there"]++
+			made["alpha monitoring policies "+strings.NewReplacer("counters: totals lag behind", "lag", "counters: a total had drifted", "drift",
+				"counters: an event can never succeed", "poison", "counters: Reconcile does not run", "reconcile", "counters: roll-ups fail", "errors").
+				Replace(fmt.Sprint(decode(t, c.file)["displayName"]))]++
 		case strings.HasPrefix(c.name(), "monitoring dashboards create"):
-			made["monitoring dashboards there"]++
+			made["monitoring dashboards ours"]++
 		}
 	}
 	if !maps.Equal(made, removed) {
@@ -188,6 +316,9 @@ func TestDestroyGoesOnAfterAFailure(t *testing.T) {
 	}
 	if !slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.name(), "logging metrics delete") }) {
 		t.Error("one failure keeps the rest from being removed")
+	}
+	if _, out, err := script(t, []string{"GCLOUD_STATE=deployed"}, "destroy.sh", "--project=a-project", "--region=europe-west1", "--yes"); err == nil || !strings.Contains(out, "counters-rollup is in us-central1") {
+		t.Errorf("where the functions are in another region: %v: %s", err, out)
 	}
 	if calls, out, err := script(t, nil, "destroy.sh", "--project=a-project", "--region=us-central1", "--yes"); err != nil || len(changes(calls)) > 0 {
 		t.Errorf("where nothing is deployed: %v, %v: %s", err, changes(calls), out)

@@ -119,7 +119,7 @@ func (m *module) evaluate() {
 	accounts := map[string]cty.Value{}
 	for name := range m.local("accounts").AsValueMap() {
 		email := fmt.Sprintf("%s-%s@%s.iam.gserviceaccount.com", prefix, name, project)
-		accounts[name] = object("email", cty.StringVal(email), "id", cty.StringVal("projects/"+project+"/serviceAccounts/"+email))
+		accounts[name] = object("email", cty.StringVal(email), "unique_id", cty.StringVal("1"), "id", cty.StringVal("projects/"+project+"/serviceAccounts/"+email))
 	}
 	m.ctx.Variables["google_service_account"] = object("account", cty.ObjectVal(accounts))
 	fn := func(local string) cty.Value {
@@ -219,7 +219,7 @@ func (m *module) args(body *hclsyntax.Body, with map[string]cty.Value) map[strin
 	blocks := map[string][]cty.Value{}
 	for _, b := range body.Blocks {
 		switch b.Type {
-		case "lifecycle":
+		case "lifecycle", "provisioner":
 		case "dynamic":
 			for it := m.value(b.Body.Attributes["for_each"].Expr).ElementIterator(); it.Next(); {
 				k, v := it.Element()
@@ -350,6 +350,9 @@ func fileset(root, pattern string) (cty.Value, error) {
 	if !deep {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))
 		for _, path := range matches {
+			if info, err := os.Stat(path); err != nil || info.IsDir() {
+				continue
+			}
 			rel, _ := filepath.Rel(root, path)
 			list = append(list, cty.StringVal(rel))
 		}
@@ -358,10 +361,10 @@ func fileset(root, pattern string) (cty.Value, error) {
 		}
 		return files, err
 	}
+	if info, err := os.Stat(filepath.Join(root, top)); err != nil || !info.IsDir() {
+		return files, nil
+	}
 	err := filepath.WalkDir(filepath.Join(root, top), func(path string, d os.DirEntry, err error) error {
-		if os.IsNotExist(err) {
-			return nil
-		}
 		if err == nil && !d.IsDir() {
 			rel, _ := filepath.Rel(root, path)
 			list = append(list, cty.StringVal(filepath.ToSlash(rel)))

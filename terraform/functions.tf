@@ -13,6 +13,7 @@ locals {
       concurrency   = var.increment_concurrency
       max_instances = var.increment_max_instances
       min_instances = var.increment_min_instances
+      ingress       = "ALLOW_ALL"
     }
     reconcile = {
       name          = local.reconcile
@@ -22,6 +23,7 @@ locals {
       concurrency   = 100                          # Scheduler's call, and those for counters by name beside it
       max_instances = 1
       min_instances = 0
+      ingress       = "ALLOW_INTERNAL_ONLY" # Scheduler's calls within the project are
     }
   }
 }
@@ -56,6 +58,7 @@ resource "google_cloudfunctions2_function" "http" {
     max_instance_count               = each.value.max_instances
     min_instance_count               = each.value.min_instances
     timeout_seconds                  = each.value.timeout
+    ingress_settings                 = each.value.ingress
     service_account_email            = google_service_account.account[each.key].email
     environment_variables            = local.environment
     all_traffic_on_latest_revision   = true
@@ -94,6 +97,7 @@ resource "google_cloudfunctions2_function" "rollup" {
     max_instance_count               = var.rollup_max_instances
     min_instance_count               = var.rollup_min_instances
     timeout_seconds                  = 60
+    ingress_settings                 = "ALLOW_INTERNAL_ONLY" # Eventarc's deliveries within the project are
     service_account_email            = google_service_account.account["rollup"].email
     environment_variables            = local.environment
     all_traffic_on_latest_revision   = true
@@ -122,9 +126,8 @@ resource "google_cloudfunctions2_function" "rollup" {
     google_project_iam_member.build,
     google_project_iam_member.documents,
     google_project_iam_member.eventarc_receiver,
-    google_project_iam_member.eventarc_agent,
-    # A grant takes minutes to reach every corner, and the trigger is refused until the agent's has. The first
-    # function's build takes minutes too.
+    time_sleep.until_the_agent_has_its_role,
+    # A grant may take longer than that to reach every corner, and the first function's build takes minutes too.
     google_cloudfunctions2_function.http,
   ]
 }

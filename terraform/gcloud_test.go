@@ -10,7 +10,8 @@ import (
 )
 
 // A stand-in for gcloud: it records its arguments, keeps a copy of every file that it is given, and answers questions
-// as a project would in which nothing is deployed yet (GCLOUD_STATE=new), or everything (GCLOUD_STATE=deployed).
+// as a project would in which there is nothing but a database (GCLOUD_DATABASE), or where all was deployed before
+// (GCLOUD_STATE=deployed, with the prefix counters).
 const gcloudStandIn = `#!/usr/bin/env bash
 printf '%s\n' "$@" >> "$GCLOUD_DIR/calls"
 for arg in "$@"; do
@@ -21,20 +22,47 @@ for arg in "$@"; do
   esac
 done
 echo '--END--' >> "$GCLOUD_DIR/calls"
+[[ "$1 $2" != "functions deploy" ]] || echo "$3" >> "$GCLOUD_DIR/functions"
 if [[ -n ${GCLOUD_FAIL:-} && "$*" == *$GCLOUD_FAIL* ]]; then
   tries=$(cat "$GCLOUD_DIR/failures" 2>/dev/null || echo 0)
   if ((tries < GCLOUD_FAILURES)); then
     echo $((tries + 1)) > "$GCLOUD_DIR/failures"
-    echo "ERROR: not now" >&2
+    echo "ERROR: ${GCLOUD_ERROR:-not now}" >&2
     exit 1
   fi
 fi
 case "$*" in
   "projects describe"*) echo 123456789 ;;
-  "functions describe"*serviceConfig.uri*) echo "https://$3.a.run.app" ;;
-  *" describe "* | *" list "*)
-    [[ $GCLOUD_STATE == deployed ]] || exit 1
-    case "$*" in *etag*) echo "there etag-1" ;; *) echo there ;; esac ;;
+  "firestore databases list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo "$GCLOUD_DATABASE" ;;
+  "functions runtimes list"*) printf '%s\n' go125 nodejs99 go127 go126 ;;
+  "functions list"*serviceConfig.uri*) sed 's/.*/& https:\/\/&.a.run.app/' "$GCLOUD_DIR/functions" ;;
+  *" list "* | *" get-iam-policy "*)
+    [[ ${GCLOUD_STATE:-} == deployed ]] || exit 0
+    at=a-project.iam.gserviceaccount.com
+    case "$*" in
+      "functions list"*segment*) printf 'counters-%s|us-central1\n' increment rollup reconcile ;;
+      "functions list"*) printf 'counters-%s\n' increment rollup reconcile ;;
+      "run services get-iam-policy counters-increment"*) printf 'roles/run.invoker|%s\n' ${GCLOUD_CALLERS:-} ;;
+      "run services get-iam-policy counters-rollup"*) echo "roles/run.invoker|serviceAccount:counters-eventarc@$at" ;;
+      "run services get-iam-policy"*) echo "roles/run.invoker|serviceAccount:counters-scheduler@$at" ;;
+      "scheduler jobs list"*) echo counters-reconcile ;;
+      "iam service-accounts list"*) printf "counters-%s@$at\n" increment rollup reconcile eventarc scheduler build ;;
+      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.shards counters.updated_at counters.created_at ;;
+      "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
+      "alpha monitoring policies list"*) printf '%s\n' \
+        'theirs|somebody else: totals lag behind' 'lag|counters: totals lag behind' 'drift|counters: a total had drifted' \
+        'poison|counters: an event can never succeed' 'reconcile|counters: Reconcile does not run' \
+        'errors|counters: roll-ups fail' ${GCLOUD_TWICE:+'errors2|counters: roll-ups fail'} ;;
+      "monitoring dashboards list"*) printf '%s\n' 'theirs|somebody else|etag-0' 'ours|counters|etag-1' ;;
+      "projects get-iam-policy"*)
+        condition='resource.name == "projects/a-project/databases/(default)"'
+        [[ "$*" == *expression* ]] || condition=
+        printf '%s\n' "roles/owner|user:me@example.com${condition:+|}" \
+          "roles/eventarc.serviceAgent|serviceAccount:service-123456789@gcp-sa-eventarc.iam.gserviceaccount.com${condition:+|}" \
+          "roles/eventarc.eventReceiver|serviceAccount:counters-eventarc@$at${condition:+|}"
+        for role in artifactregistry.writer logging.logWriter storage.objectViewer; do echo "roles/$role|serviceAccount:counters-build@$at${condition:+|}"; done
+        for name in increment rollup reconcile; do echo "roles/datastore.user|serviceAccount:counters-$name@$at${condition:+|$condition}"; done ;;
+    esac ;;
 esac
 `
 
@@ -70,7 +98,7 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 		}
 	}
 	cmd := exec.Command("bash", append([]string{filepath.Join("../scripts", name)}, args...)...)
-	cmd.Env = append(os.Environ(), append([]string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GCLOUD_DIR=" + dir, "GCLOUD_STATE=new"}, env...)...)
+	cmd.Env = append(os.Environ(), append([]string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GCLOUD_DIR=" + dir, "GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|STANDARD"}, env...)...)
 	out, err := cmd.CombinedOutput()
 
 	recorded, _ := os.ReadFile(filepath.Join(dir, "calls"))
@@ -100,15 +128,19 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 // changes leaves the questions out.
 func changes(calls []call) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool {
-		return slices.Contains(c.words, "describe") || slices.Contains(c.words, "list")
+		return slices.Contains(c.words, "describe") || slices.Contains(c.words, "list") || slices.Contains(c.words, "get-iam-policy")
 	})
 }
 
-func deploy(t *testing.T, args ...string) []call {
+// deploy deploys where there is nothing but a database, as described by deploy.sh's --location and DATABASE.
+func deploy(t *testing.T, database string, args ...string) []call {
 	t.Helper()
-	calls, out, err := script(t, nil, "deploy.sh", append([]string{"--project=a-project", "--location=us-central1"}, args...)...)
+	calls, out, err := script(t, []string{"GCLOUD_DATABASE=" + database}, "deploy.sh", append([]string{"--project=a-project", "--location=us-central1"}, args...)...)
 	if err != nil {
 		t.Fatalf("deploy.sh: %v\n%s", err, out)
 	}
 	return changes(calls)
 }
+
+// aDatabase is what gcloud lists of the database that deploy.sh looks for by default.
+const aDatabase = "(default)|us-central1|FIRESTORE_NATIVE|STANDARD"

@@ -20,7 +20,13 @@ resource "google_service_account" "account" {
   display_name = "${var.prefix}-${each.key}"
   description  = each.value
 
-  depends_on = [google_project_service.service]
+  depends_on = [time_sleep.until_apis_are_active]
+}
+
+# A new account is refused as unknown for some seconds where it is named: in policies, functions and jobs.
+resource "time_sleep" "until_accounts_are_known" {
+  create_duration = var.patience.accounts
+  triggers        = { for name, account in google_service_account.account : name => account.unique_id }
 }
 
 # The functions: documents of this one database. Roles on a database can be given on its project only.
@@ -36,6 +42,8 @@ resource "google_project_iam_member" "documents" {
     description = "The counters' database only"
     expression  = "resource.name == \"projects/${var.project_id}/databases/${var.database}\""
   }
+
+  depends_on = [time_sleep.until_accounts_are_known]
 }
 
 # The build: its logs, the image, and the source. The bucket and the repository are the platform's own, made with the
@@ -46,6 +54,8 @@ resource "google_project_iam_member" "build" {
   project = var.project_id
   role    = each.value
   member  = "serviceAccount:${google_service_account.account["build"].email}"
+
+  depends_on = [time_sleep.until_accounts_are_known]
 }
 
 # The caller of Rollup: take events, and call that one service.
@@ -53,6 +63,8 @@ resource "google_project_iam_member" "eventarc_receiver" {
   project = var.project_id
   role    = "roles/eventarc.eventReceiver"
   member  = "serviceAccount:${google_service_account.account["eventarc"].email}"
+
+  depends_on = [time_sleep.until_accounts_are_known]
 }
 
 resource "google_cloud_run_v2_service_iam_member" "rollup" {
@@ -98,11 +110,22 @@ resource "google_project_service_identity" "eventarc" {
   project = var.project_id
   service = "eventarc.googleapis.com"
 
-  depends_on = [google_project_service.service]
+  depends_on = [time_sleep.until_apis_are_active]
 }
 
+# All deployments of the project need it, and the first one to be destroyed must not take it from the others.
 resource "google_project_iam_member" "eventarc_agent" {
+  count = contains(var.owns, "project") ? 1 : 0
+
   project = var.project_id
   role    = "roles/eventarc.serviceAgent"
   member  = "serviceAccount:${google_project_service_identity.eventarc.email}"
+}
+
+# The trigger is refused until the role has reached every corner.
+resource "time_sleep" "until_the_agent_has_its_role" {
+  create_duration = var.patience.agent
+  triggers        = { member = google_project_service_identity.eventarc.email }
+
+  depends_on = [google_project_iam_member.eventarc_agent]
 }

@@ -56,7 +56,7 @@ resource "google_logging_metric" "metric" {
     }
   }
 
-  depends_on = [google_project_service.service]
+  depends_on = [time_sleep.until_apis_are_active]
 }
 
 resource "google_monitoring_alert_policy" "alert" {

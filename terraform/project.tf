@@ -33,9 +33,17 @@ resource "google_project_service" "service" {
   disable_on_destroy = false # others in the project may use it
 }
 
-# Only for the project's number. It waits for the one API that it is read from, so that a plan for a new project works.
+# An API answers "it is disabled" for up to a minute after it was turned on, and the provider doesn't try again.
+resource "time_sleep" "until_apis_are_active" {
+  create_duration = var.patience.apis
+  triggers        = { apis = join(" ", local.services) } # waits again when a version needs another one
+
+  depends_on = [google_project_service.service]
+}
+
+# Only for the project's number. It waits for the API that it is read from, so that a plan for a new project works.
 data "google_project" "project" {
   project_id = var.project_id
 
-  depends_on = [google_project_service.service["cloudresourcemanager.googleapis.com"]]
+  depends_on = [time_sleep.until_apis_are_active]
 }

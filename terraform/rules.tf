@@ -22,7 +22,7 @@ resource "google_firebaserules_ruleset" "rules" {
     create_before_destroy = true
   }
 
-  depends_on = [google_project_service.service, google_firestore_database.database]
+  depends_on = [time_sleep.until_apis_are_active, google_firestore_database.database]
 }
 
 resource "google_firebaserules_release" "rules" {

@@ -16,12 +16,13 @@ locals {
     } if length(trimspace(line)) > 0 && !startswith(line, "#")
   ]
 
-  # Listed is only what is allowed, and not a folder of which but some parts are: the rest of a checkout may be large.
+  # Listed is only what is allowed: the rest of a checkout may be large.
   lines   = split("\n", file("${local.root}/.gcloudignore"))
-  allowed = [for line in local.lines : trimprefix(line, "!/") if startswith(line, "!/") && !contains(local.lines, "${trimprefix(line, "!")}*")]
-  candidates = setunion([
-    for path in local.allowed : fileset(local.root, endswith(path, "/") ? "${path}**" : path)
-  ]...)
+  allowed = [for line in local.lines : trimprefix(line, "!/") if startswith(line, "!/") && line != "!/."]
+  candidates = setunion(concat(
+    [for path in local.allowed : fileset(local.root, path)],
+    [for path in local.allowed : fileset(local.root, "${path}/**")],
+  )...)
 
   files = sort([
     for f in local.candidates : f
@@ -53,7 +54,7 @@ resource "google_storage_bucket" "source" {
   public_access_prevention    = "enforced"
   force_destroy               = true # nothing but archives that can be made again
 
-  depends_on = [google_project_service.service]
+  depends_on = [time_sleep.until_apis_are_active]
 }
 
 resource "google_storage_bucket_object" "source" {

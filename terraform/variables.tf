@@ -66,10 +66,10 @@ variable "labels" {
 }
 
 variable "runtime" {
-  description = "Runtime of the functions."
+  description = "Runtime of the functions: go127 where the region has it (gcloud functions runtimes list --region R), go126 otherwise."
   type        = string
   nullable    = false
-  default     = "go126"
+  default     = "go127"
 
   validation {
     condition     = can(regex("^go1[0-9]{2}$", var.runtime)) && try(tonumber(substr(var.runtime, 2, 3)) >= 126, false)
@@ -77,10 +77,38 @@ variable "runtime" {
   }
 }
 
+variable "owns" {
+  description = "What this deployment keeps for all others too: project (the role of Eventarc's agent) and database (TTL policy and index exemptions of counter_requests and counter_rollup). Only the first deployment of a project, and of a database, should; the others take the word out, or a destroy takes it from those that stay."
+  type        = set(string)
+  nullable    = false
+  default     = ["project", "database"]
+
+  validation {
+    condition     = alltrue([for o in var.owns : contains(["project", "database"], o)])
+    error_message = "owns must hold project, database, both or neither."
+  }
+}
+
+variable "patience" {
+  description = "How long a first apply waits for what Google says is there and isn't yet: APIs that were turned on, accounts, and the role of Eventarc's agent."
+  type = object({
+    apis     = string
+    accounts = string
+    agent    = string
+  })
+  nullable = false
+  default  = { apis = "90s", accounts = "20s", agent = "120s" }
+
+  validation {
+    condition     = alltrue([for d in values(var.patience) : can(regex("^[0-9]+(s|m)$", d))])
+    error_message = "patience must be of durations such as 90s or 2m."
+  }
+}
+
 # The database.
 
 variable "create_database" {
-  description = "Create the Firestore database, protected against deletion, and left alone by `terraform destroy`. Off: it is there already."
+  description = "Create the Firestore database, protected against deletion, and left alone by `terraform destroy`. Off: it is there already, also after a destroy."
   type        = bool
   nullable    = false
   default     = false
@@ -168,10 +196,10 @@ variable "increment_concurrency" {
 }
 
 variable "increment_max_instances" {
-  description = "Instances of Increment at most."
+  description = "Instances of Increment at most. All instances of a small project together may have 20 CPUs in a region, one each."
   type        = number
   nullable    = false
-  default     = 20
+  default     = 10
 
   validation {
     condition     = var.increment_max_instances >= 1 && var.increment_max_instances <= 1000 && floor(var.increment_max_instances) == var.increment_max_instances

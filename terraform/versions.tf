@@ -7,16 +7,22 @@ terraform {
       source = "hashicorp/google"
       # 6.13 is the first with disable_metric_validation, without which the alert on a metric that no log line has fed
       # yet is refused, and the first apply with it.
-      version = ">= 6.13"
+      # The next major version may remove what is used here: raise the bound once the module was tried with it.
+      version = ">= 6.13, < 8"
     }
     # For one resource only, google_project_service_identity, which the google provider does not have.
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 6.13"
+      version = ">= 6.13, < 8"
     }
     archive = {
       source  = "hashicorp/archive"
       version = ">= 2.4"
+    }
+    # To wait for what Google says is there and isn't yet.
+    time = {
+      source  = "hashicorp/time"
+      version = ">= 0.9"
     }
   }
 }

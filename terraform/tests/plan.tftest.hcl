@@ -2,6 +2,7 @@
 
 mock_provider "google" {}
 mock_provider "google-beta" {}
+mock_provider "time" {}
 
 variables {
   project_id = "a-project"
@@ -22,7 +23,7 @@ run "concurrency" {
   assert {
     condition = alltrue([
       for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
-      f.service_config[0].available_cpu == "1" && f.build_config[0].runtime == "go126"
+      f.service_config[0].available_cpu == "1" && f.build_config[0].runtime == "go127"
     ])
     error_message = "Concurrency needs 1 vCPU."
   }
@@ -245,7 +246,7 @@ run "roles" {
     error_message = "Scheduler's account calls Reconcile, and only that."
   }
   assert {
-    condition     = google_project_iam_member.eventarc_agent.role == "roles/eventarc.serviceAgent" && google_project_iam_member.eventarc_agent.member == "serviceAccount:${google_project_service_identity.eventarc.email}"
+    condition     = google_project_iam_member.eventarc_agent[0].role == "roles/eventarc.serviceAgent" && google_project_iam_member.eventarc_agent[0].member == "serviceAccount:${google_project_service_identity.eventarc.email}"
     error_message = "Eventarc's agent needs its role."
   }
   assert {

@@ -1,0 +1,762 @@
+#!/usr/bin/env python3
+"""A Google Cloud project on this machine, for trying deployments: what gcloud and terraform's google providers ask of it
+is held against Google's own discovery documents (they come with the Go module google.golang.org/api), and refused where
+the platform refuses it.
+
+It knows what goes wrong in real projects: an API that is not active yet, a service account that is not known yet, an
+Eventarc agent without its role, a trigger in another place than its database, a policy written over a newer one, an
+archive without Go source. It runs nothing and builds nothing.
+
+    scripts/fakegcp/fakegcp.py [options] -- COMMAND…   run a command with gcloud and terraform pointed at the project
+    scripts/fakegcp/fakegcp.py [options]               print the address, and end with the standard input
+
+The project is a-project, number 123456789012. Requests are in DIR/requests.jsonl, uploads in DIR/*.zip, and what no
+discovery document allows is in DIR/violations.txt; GET /_state answers with everything there is.
+"""
+import argparse
+import base64
+import copy
+import datetime
+import hashlib
+import http.server
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import urllib.parse
+import zipfile
+
+PROJECT, NUMBER = "a-project", "123456789012"
+AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-eventarc.iam.gserviceaccount.com"
+APIS = {
+    "artifactregistry": ["v1"], "cloudbilling": ["v1"], "cloudbuild": ["v1"], "cloudfunctions": ["v1", "v2"],
+    "cloudresourcemanager": ["v1", "v3"], "cloudscheduler": ["v1"], "eventarc": ["v1"], "firebaserules": ["v1"],
+    "firestore": ["v1"], "iam": ["v1"], "logging": ["v2"], "monitoring": ["v1", "v3"], "run": ["v1", "v2"],
+    "serviceusage": ["v1", "v1beta1"], "storage": ["v1"],
+}
+# Active in every new project.
+ACTIVE = ["serviceusage", "cloudapis", "storage", "storage-api", "logging", "monitoring", "servicemanagement", "bigquery", "datastore"]
+# What the platform builds, with the days from which a runtime gets no support and can't be deployed.
+RUNTIMES = {
+    "go124": ("2026-10-31", "2027-04-30"), "go125": ("2026-08-31", "2027-02-28"),
+    "go126": ("2027-02-28", "2027-08-31"), "go127": ("2027-08-31", "2028-02-29"),
+}
+
+
+class Refused(Exception):
+    """An error as Google's APIs answer it."""
+
+    def __init__(self, code, status, message, details=()):
+        super().__init__(message)
+        self.code, self.status, self.message, self.details = code, status, message, list(details)
+
+
+def invalid(message):
+    return Refused(400, "INVALID_ARGUMENT", message)
+
+
+def missing(name):
+    return Refused(404, "NOT_FOUND", f"Resource {name} was not found")
+
+
+def there_already(name):
+    return Refused(409, "ALREADY_EXISTS", f"{name} already exists")
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def camel(name):
+    return re.sub(r"_([a-z])", lambda m: m.group(1).upper(), name)
+
+
+class Method:
+    """One method of a discovery document, for one of its paths."""
+
+    def __init__(self, api, version, doc, spec, path):
+        self.api, self.version, self.doc, self.spec, self.id, self.verb = api, version, doc, spec, spec["id"], spec["httpMethod"]
+        pattern, at = "", 0
+        for m in re.finditer(r"\{(\+?)([A-Za-z0-9_]+)\}", path):
+            pattern += re.escape(path[at:m.start()]) + ("(.+)" if m.group(1) else "([^/]+)")
+            at = m.end()
+        self.pattern = re.compile(f"^{pattern}{re.escape(path[at:])}$")
+
+    def check_query(self, query):
+        known = {**self.spec.get("parameters", {}), **self.doc.get("parameters", {}), "uploadType": {}}
+        for name in query:
+            if name not in known and camel(name) not in known:
+                raise invalid(f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.')
+
+    def check_body(self, body):
+        if "request" in self.spec:
+            self.check(self.spec["request"], body, self.spec["request"]["$ref"])
+        elif body:
+            raise invalid(f"{self.id} takes no body")
+
+    def check(self, schema, value, path):
+        if "$ref" in schema:
+            schema = self.doc["schemas"][schema["$ref"]]
+        kind = schema.get("type")
+        if value is None or kind == "any":
+            return
+        wrong = invalid(f"Invalid value at '{path}' ({kind}), {json.dumps(value)[:200]}")
+        if kind == "object":
+            if not isinstance(value, dict):
+                raise wrong
+            properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+            for name, inner in value.items():
+                if name in properties or camel(name) in properties:
+                    self.check(properties.get(name) or properties[camel(name)], inner, f"{path}.{name}")
+                elif others:
+                    self.check(others, inner, f"{path}.{name}")
+                elif name != "@type":
+                    raise invalid(f'Invalid JSON payload received. Unknown name "{name}" at \'{path}\': Cannot find field.')
+        elif kind == "array":
+            if not isinstance(value, list):
+                raise wrong
+            for i, inner in enumerate(value):
+                self.check(schema["items"], inner, f"{path}[{i}]")
+        elif kind == "string":
+            form = schema.get("format")
+            if form in ("int64", "uint64"):
+                if not re.match(r"^-?\d+$", str(value)):
+                    raise wrong
+            elif not isinstance(value, str) or "enum" in schema and value not in schema["enum"]:
+                raise wrong
+            elif form == "google-duration" and not re.match(r"^-?\d+(\.\d+)?s$", value):
+                raise wrong
+        elif kind == "integer" and not re.match(r"^-?\d+$", str(value)):
+            raise wrong
+        elif kind == "number" and not re.match(r"^-?[\d.eE+-]+$|^NaN$|^-?Infinity$", str(value)):
+            raise wrong
+        elif kind == "boolean" and not isinstance(value, bool):
+            raise wrong
+
+
+def discover():
+    """All methods, the most specific paths first."""
+    module = subprocess.check_output(["go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api"], text=True,
+                                     cwd=pathlib.Path(__file__).parent).strip()
+    methods = []
+
+    def walk(api, version, doc, node):
+        for spec in node.get("methods", {}).values():
+            paths = [doc.get("servicePath", "") + (spec.get("flatPath") or spec["path"])]
+            paths += [p["path"].lstrip("/") for p in spec.get("mediaUpload", {}).get("protocols", {}).values()]
+            methods.extend(Method(api, version, doc, spec, path) for path in paths)
+        for inner in node.get("resources", {}).values():
+            walk(api, version, doc, inner)
+
+    for api, versions in APIS.items():
+        for version in versions:
+            doc = json.loads(pathlib.Path(module, api, version, f"{api}-api.json").read_text())
+            walk(api, version, doc, doc)
+    return sorted(methods, key=lambda m: -len(m.pattern.pattern))
+
+
+class Call:
+    """A request that a discovery document knows."""
+
+    def __init__(self, method, path, captured, query, body, raw, headers):
+        self.method, self.captured, self.query, self.body, self.raw, self.headers = method, captured, query, body, raw, headers
+        self.name = re.sub(r":[A-Za-z]+$", "", path.partition("/")[2])  # the resource, without the version
+
+    def one(self, name, default=None):
+        return self.query.get(name, [default])[0]
+
+    def does(self, ending):
+        return self.method.id.endswith("." + ending)
+
+
+class Project:
+    """All that there is, and what the platform does with a call. delays: seconds."""
+
+    def __init__(self, folder, address, delays, location, active):
+        self.folder, self.address, self.delays = folder, address, delays
+        self.active = {f"{api}.googleapis.com": 0.0 for api in ACTIVE + active}  # :: API → since when
+        self.resources = {}                                             # :: (API, name) → resource
+        self.policies = {("project", PROJECT): {"version": 1, "etag": "BwAA", "bindings": [{"role": "roles/owner", "members": ["user:me@example.com"]}]}}
+        self.made = {}                                                  # :: account → when
+        self.granted = {}                                               # :: (member, role) → when
+        self.operations = {}
+        self.agent = False
+        if location:
+            self.put("firestore", f"projects/{PROJECT}/databases/(default)", self.database({"locationId": location, "type": "FIRESTORE_NATIVE"}))
+
+    def put(self, api, name, resource):
+        self.resources[api, name] = dict(resource, name=resource.get("name", name))
+        return self.resources[api, name]
+
+    def get(self, api, name):
+        if (api, name) not in self.resources:
+            raise missing(name)
+        return self.resources[api, name]
+
+    def remove(self, api, name):
+        self.get(api, name)
+        del self.resources[api, name]
+        return {}
+
+    def under(self, api, prefix):
+        return [r for (a, name), r in self.resources.items() if a == api and name.startswith(prefix)]
+
+    def done(self, parent, response=None, kind="protobuf.Empty"):
+        """An operation that has ended."""
+        name = f"{parent}/operations/op-{len(self.operations) + 1}"
+        response = dict(response or {})
+        response.setdefault("@type", f"type.googleapis.com/google.{kind}")
+        self.operations[name] = {"name": name, "done": True, "response": response}
+        if "/locations/" in parent:
+            self.operations[name]["metadata"] = {"@type": "type.googleapis.com/google.cloud.functions.v2.OperationMetadata", "createTime": now(), "endTime": now(),
+                                                 "stages": [{"name": "BUILD", "state": "COMPLETE", "message": "built"}]}
+        return self.operations[name]
+
+    def need(self, api):
+        host = f"{api}.googleapis.com"
+        since = self.active.get(host)
+        if since is None or since and time.time() - since < self.delays["api"]:
+            raise Refused(403, "PERMISSION_DENIED", f"{host} API has not been used in project {NUMBER} before or it is disabled. Enable it by visiting "
+                          f"https://console.developers.google.com/apis/api/{host}/overview?project={NUMBER} then retry. If you enabled this API recently, "
+                          "wait a few minutes for the action to propagate to our systems and retry.",
+                          [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com",
+                            "metadata": {"consumer": f"projects/{NUMBER}", "service": host}}])
+
+    def handle(self, call):
+        if call.method.api == "serviceusage":
+            return self.serviceusage(call)
+        self.need(call.method.api)
+        if ".operations.get" in call.method.id:
+            return self.operations[call.name]
+        answer = getattr(self, call.method.api, lambda _: None)(call)
+        if answer is None:
+            raise Refused(501, "UNIMPLEMENTED", f"{call.method.id} is not there; add it to fakegcp.py")
+        return answer
+
+    # APIs, and who may do what.
+
+    def serviceusage(self, call):
+        def service(name):
+            return {"name": f"projects/{NUMBER}/services/{name}", "config": {"name": name}, "parent": f"projects/{NUMBER}",
+                    "state": "ENABLED" if name in self.active else "DISABLED"}
+        last = call.name.split("/")[-1]
+        if call.does("services.batchEnable") or call.does("services.enable"):
+            for name in call.body["serviceIds"] if call.does("services.batchEnable") else [last]:
+                self.active.setdefault(name, time.time())
+            return self.done("", {"services": []}, "api.serviceusage.v1.BatchEnableServicesResponse")
+        if call.does("services.get"):
+            return service(last)
+        if call.does("services.list"):
+            return {"services": [service(name) for name in self.active]}
+        if call.does("services.batchGet"):
+            return {"services": [service(name.split("/")[-1]) for name in call.query.get("names", [])]}
+        if call.does("generateServiceIdentity"):
+            if last not in self.active:
+                self.need("eventarc")
+            self.agent = True
+            return self.done("", {"email": AGENT.partition(":")[2], "uniqueId": "1"}, "api.serviceusage.v1beta1.ServiceIdentity")
+        if ".operations.get" in call.method.id:
+            return self.operations.get(call.name) or self.operations["/" + call.name]
+        return None
+
+    def known(self, email):
+        return ("iam", f"projects/{PROJECT}/serviceAccounts/{email}") in self.resources and time.time() - self.made[email] >= self.delays["account"]
+
+    def has(self, key, member, role):
+        return any(b["role"] == role and member in b["members"] for b in self.policies[key]["bindings"])
+
+    def set_policy(self, key, policy):
+        if policy.get("etag") and policy["etag"] != self.policies[key]["etag"]:
+            raise Refused(409, "ABORTED", "There were concurrent policy changes. Please retry the whole read-modify-write with exponential backoff.")
+        bindings = [b for b in policy.get("bindings", []) if b.get("members")]
+        if any(b.get("condition") for b in bindings) and policy.get("version") != 3:
+            raise invalid("A policy with conditions must be of version 3")
+        for member in {m for b in bindings for m in b["members"]}:
+            kind, _, who = member.partition(":")
+            ours = kind == "serviceAccount" and who.endswith(f"@{PROJECT}.iam.gserviceaccount.com")
+            if ours and not self.known(who) or member == AGENT and not self.agent:
+                raise invalid(f"Service account {who} does not exist.")
+        for b in bindings:
+            for member in b["members"]:
+                self.granted.setdefault((member, b["role"]), time.time())
+        self.policies[key] = {"version": policy.get("version", 1), "bindings": bindings,
+                              "etag": hashlib.sha1(json.dumps([bindings, time.time()]).encode()).hexdigest()[:12].upper()}
+        return self.policies[key]
+
+    def cloudresourcemanager(self, call):
+        if call.does("projects.get"):
+            if call.method.version == "v1":
+                return {"projectId": PROJECT, "projectNumber": NUMBER, "lifecycleState": "ACTIVE", "name": PROJECT, "createTime": now()}
+            return {"name": f"projects/{NUMBER}", "projectId": PROJECT, "state": "ACTIVE", "displayName": PROJECT}
+        if call.does("projects.getIamPolicy"):
+            policy = copy.deepcopy(self.policies["project", PROJECT])
+            if (call.body or {}).get("options", {}).get("requestedPolicyVersion") != 3 and any(b.get("condition") for b in policy["bindings"]):
+                raise invalid("A policy with conditions was asked for without version 3")
+            return policy
+        if call.does("projects.setIamPolicy"):
+            return self.set_policy(("project", PROJECT), call.body["policy"])
+        return None
+
+    def iam(self, call):
+        name = re.sub("^projects/-/", f"projects/{PROJECT}/", call.name)
+        if call.does("serviceAccounts.create"):
+            id = call.body["accountId"]
+            if not re.match(r"^[a-z]([-a-z0-9]{4,28}[a-z0-9])$", id):
+                raise invalid(f"account id {id}: 6 to 30 characters")
+            email = f"{id}@{PROJECT}.iam.gserviceaccount.com"
+            name = f"projects/{PROJECT}/serviceAccounts/{email}"
+            if ("iam", name) in self.resources:
+                raise there_already(f"Service account {id}")
+            self.made[email] = time.time()
+            return self.put("iam", name, dict(call.body.get("serviceAccount", {}), projectId=PROJECT, email=email, uniqueId=str(len(self.made)), etag="eA==", oauth2ClientId="1"))
+        if call.does("serviceAccounts.get"):
+            return self.get("iam", name)
+        if call.does("serviceAccounts.delete"):
+            return self.remove("iam", name)
+        if call.does("serviceAccounts.list"):
+            return {"accounts": self.under("iam", "")}
+        return None
+
+    # The functions and their source.
+
+    def storage(self, call):
+        names = [urllib.parse.unquote(c) for c in call.captured]
+        bucket = f"b/{names[0]}" if names else ""
+        if call.does("buckets.insert"):
+            name = "b/" + call.body["name"]
+            if ("storage", name) in self.resources:
+                raise Refused(409, "conflict", "Your previous request to create the named bucket succeeded and you already own it.")
+            retention = {"retentionDurationSeconds": "604800", "effectiveTime": now()}
+            return self.put("storage", name, dict(call.body, id=call.body["name"], kind="storage#bucket", selfLink="http://x/" + name, projectNumber=NUMBER,
+                            location=call.body.get("location", "US").upper(), storageClass="STANDARD", timeCreated=now(), updated=now(), softDeletePolicy=retention))
+        if call.does("buckets.list"):
+            return {"items": []}
+        if call.does("buckets.get"):
+            return self.get("storage", bucket)
+        if call.does("buckets.patch") or call.does("buckets.update"):
+            self.get("storage", bucket).update(call.body)
+            return self.get("storage", bucket)
+        if call.does("buckets.delete"):
+            return self.remove("storage", bucket)
+        if call.does("objects.insert"):
+            meta, content = call.body or {}, call.raw
+            if call.one("uploadType") == "multipart":
+                boundary = re.search(r'boundary="?([^";]+)"?', call.headers["Content-Type"]).group(1).encode()
+                _, head, rest, *_ = call.raw.split(b"--" + boundary)
+                meta = json.loads(head.split(b"\r\n\r\n", 1)[1])
+                content = rest.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n")
+            return self.upload(names[0], call.one("name") or meta["name"], content, meta)
+        if call.does("objects.list"):
+            return {"items": self.under("storage", bucket + "/o/")}
+        if call.does("objects.get"):
+            return self.get("storage", f"{bucket}/o/{names[1]}")
+        if call.does("objects.delete"):
+            return self.remove("storage", f"{bucket}/o/{names[1]}")
+        return None
+
+    def upload(self, bucket, name, content, meta=()):
+        path = pathlib.Path(self.folder, re.sub(r"[^\w.-]", "_", f"{bucket}-{name}"))
+        path.write_bytes(content)
+        link = f"http://x/b/{bucket}/o/{name}"
+        return self.put("storage", f"b/{bucket}/o/{name}", dict(meta, name=name, bucket=bucket, id=name, size=str(len(content)), file=str(path), generation="1",
+                        metageneration="1", md5Hash=base64.b64encode(hashlib.md5(content).digest()).decode(), crc32c="AAAAAA==", timeCreated=now(), updated=now(),
+                        selfLink=link, mediaLink=link, storageClass="STANDARD"))
+
+    def cloudbuild(self, call):
+        if call.does("getDefaultServiceAccount"):
+            return {"name": call.name, "serviceAccountEmail": f"projects/{PROJECT}/serviceAccounts/{NUMBER}-compute@developer.gserviceaccount.com"}
+        return None
+
+    def cloudfunctions(self, call):
+        region = "/".join(call.name.split("/")[:4])
+        kind = "cloud.functions.v2.Function"
+        if call.does("runtimes.list"):
+            def date(day):
+                return dict(zip(("year", "month", "day"), map(int, day.split("-"))))
+            return {"runtimes": [{"name": name, "displayName": name, "stage": "GA", "environment": "GEN_2", "deprecationDate": date(a), "decommissionDate": date(b)}
+                                 for name, (a, b) in RUNTIMES.items()]}
+        if call.does("generateUploadUrl"):
+            name = f"upload-{len(self.resources)}-{time.time_ns()}.zip"
+            return {"uploadUrl": f"{self.address}/_upload/{name}", "storageSource": {"bucket": "gcf-v2-uploads", "object": name}}
+        if call.does("functions.create"):
+            name = f"{call.name}/{call.one('functionId')}"
+            if ("cloudfunctions", name) in self.resources:
+                raise there_already(name)
+            function = self.deploy(dict(copy.deepcopy(call.body), name=name, createTime=now()))
+            return self.done(region, self.put("cloudfunctions", name, function), kind)
+        if call.does("functions.get"):
+            return self.get("cloudfunctions", call.name)
+        if call.does("functions.list"):
+            return {"functions": [f for f in self.under("cloudfunctions", "") if "/-" in call.name or f["name"].startswith(call.name)]}
+        if call.does("functions.patch"):
+            function = copy.deepcopy(self.get("cloudfunctions", call.name))
+            merge(function, call.body, call.one("updateMask"))
+            return self.done(region, self.put("cloudfunctions", call.name, self.deploy(function)), kind)
+        if call.does("functions.delete"):
+            service = self.get("cloudfunctions", call.name)["serviceConfig"]["service"]
+            self.resources.pop(("run", service), None)
+            self.policies.pop(("run", service), None)
+            self.remove("cloudfunctions", call.name)
+            return self.done(region)
+        return None
+
+    def deploy(self, function):
+        build, service, trigger = function["buildConfig"], function.setdefault("serviceConfig", {}), function.get("eventTrigger")
+        if build.get("runtime") not in RUNTIMES:
+            raise invalid(f"Runtime {build.get('runtime')} is not supported on GCF Gen2")
+        builder = (build.get("serviceAccount") or "").split("/")[-1]
+        for email in filter(None, [builder, service.get("serviceAccountEmail"), (trigger or {}).get("serviceAccountEmail")]):
+            if not self.known(email):
+                raise invalid(f"Service account {email} does not exist.")
+        for role in ["roles/logging.logWriter", "roles/artifactregistry.writer", "roles/storage.objectViewer"]:
+            if builder and not self.has(("project", PROJECT), f"serviceAccount:{builder}", role):
+                raise Refused(403, "PERMISSION_DENIED", "Build failed with status: FAILURE. Could not build the function due to a missing permission on the "
+                              f"build service account. ({builder} does not have {role}.)")
+        if service.get("maxInstanceRequestConcurrency", 1) > 1 and float(service.get("availableCpu") or 0) < 1:
+            raise invalid("Concurrency needs 1 CPU")
+        self.build(build["source"]["storageSource"])
+        if trigger:
+            self.trigger(trigger)
+        region, short = function["name"].split("/")[3], function["name"].split("/")[-1]
+        name = f"projects/{PROJECT}/locations/{region}/services/{short}"
+        function.update(state="ACTIVE", environment="GEN_2", updateTime=now(), url=f"https://{region}-{PROJECT}.cloudfunctions.net/{short}")
+        service.update(service=name, uri=f"https://{short}-abcdef-uc.a.run.app", revision=f"{short}-00001")
+        for key, value in {"ingressSettings": "ALLOW_ALL", "allTrafficOnLatestRevision": True, "maxInstanceRequestConcurrency": 1}.items():
+            service.setdefault(key, value)
+        service["environmentVariables"] = dict(service.get("environmentVariables", {}), LOG_EXECUTION_ID="true")
+        build.update(build=f"projects/{NUMBER}/locations/{region}/builds/1")
+        for key, value in {"dockerRepository": f"projects/{PROJECT}/locations/{region}/repositories/gcf-artifacts", "dockerRegistry": "ARTIFACT_REGISTRY",
+                           "automaticUpdatePolicy": {}}.items():
+            build.setdefault(key, value)
+        if trigger:
+            trigger.update(trigger=f"projects/{PROJECT}/locations/{trigger['triggerRegion']}/triggers/{short}-123456", pubsubTopic=f"projects/{PROJECT}/topics/eventarc-x")
+        self.put("run", name, {"uri": service["uri"]})
+        self.policies.setdefault(("run", name), {"version": 1, "etag": "BwA0AAAA", "bindings": []})
+        return function
+
+    def build(self, source):
+        """What the buildpack says first: without Go source beside go.mod there is nothing to build."""
+        archive = self.get("storage", f"b/{source['bucket']}/o/{source['object']}")["file"]
+        try:
+            files = zipfile.ZipFile(io.BytesIO(pathlib.Path(archive).read_bytes())).namelist()
+        except zipfile.BadZipFile as e:
+            raise invalid(f"Build failed: the source is no zip file: {e}") from e
+        if "go.mod" not in files or not any(re.match(r"^[^/]+\.go$", f) for f in files):
+            raise invalid(f"Build failed: unable to find Go package: {len(files)} files, and not go.mod with Go source beside it")
+
+    def trigger(self, trigger):
+        filters = {f["attribute"]: f for f in trigger.get("eventFilters", [])}
+        if "database" not in filters or set(filters) - {"database", "namespace", "document"}:
+            raise invalid(f"Event filters {sorted(filters)} are not those of Firestore")
+        database = self.get("firestore", f"projects/{PROJECT}/databases/{filters['database']['value']}")
+        if trigger.get("triggerRegion") != database["locationId"]:
+            raise invalid(f"The trigger's location {trigger.get('triggerRegion')} is not the database's, {database['locationId']}")
+        document = filters.get("document", {})
+        if "{" in document.get("value", "") and document.get("operator") != "match-path-pattern":
+            raise invalid("A pattern of documents takes match-path-pattern")
+        role = "roles/eventarc.serviceAgent"
+        if not self.has(("project", PROJECT), AGENT, role) or time.time() - self.granted[AGENT, role] < self.delays["agent"]:
+            raise Refused(400, "FAILED_PRECONDITION", 'Validation failed for trigger: Invalid resource state for "": Permission denied while using the Eventarc Service '
+                          "Agent. If you recently started to use Eventarc, it may take a few minutes before all necessary permissions are propagated to the Service Agent.")
+
+    def run(self, call):
+        if call.does("services.get") and call.method.version == "v2":
+            return self.get("run", call.name)
+        if call.does("getIamPolicy"):
+            self.get("run", call.name)
+            return self.policies["run", call.name]
+        if call.does("setIamPolicy"):
+            self.get("run", call.name)
+            return self.set_policy(("run", call.name), call.body["policy"])
+        return None
+
+    # The database and its rules.
+
+    def database(self, body):
+        return dict(body, uid="u", etag="ZQ==", createTime=now(), updateTime=now(), concurrencyMode=body.get("concurrencyMode", "PESSIMISTIC"),
+                    appEngineIntegrationMode="DISABLED", pointInTimeRecoveryEnablement="POINT_IN_TIME_RECOVERY_DISABLED", databaseEdition="STANDARD",
+                    versionRetentionPeriod="3600s", earliestVersionTime=now(), keyPrefix="")
+
+    def firestore(self, call):
+        if call.does("databases.create"):
+            name = f"{call.name}/{call.one('databaseId')}"
+            if ("firestore", name) in self.resources:
+                raise Refused(409, "ALREADY_EXISTS", "Database already exists. Please use another database_id")
+            return self.done(name, self.put("firestore", name, self.database(call.body)), "firestore.admin.v1.Database")
+        if call.does("databases.get"):
+            return self.get("firestore", call.name)
+        if call.does("databases.list"):
+            return {"databases": [d for d in self.under("firestore", "") if "/collectionGroups/" not in d["name"]]}
+        database = call.name.partition("/collectionGroups/")[0]
+        if call.does("fields.list"):
+            fields = self.under("firestore", database + "/collectionGroups/")
+            if "ttlConfig" in call.one("filter", ""):
+                return {"fields": [f for f in fields if "ttlConfig" in f]}
+            return {"fields": [f for f in fields if "usesAncestorConfig" not in f["indexConfig"]]}
+        self.get("firestore", database)
+        index = {"queryScope": "COLLECTION", "fields": [{"fieldPath": call.name.split("/")[-1], "order": "ASCENDING"}], "state": "READY"}
+        default = {"usesAncestorConfig": True, "ancestorField": f"{database}/collectionGroups/__default__/fields/*", "indexes": [index]}
+        field = self.resources.get(("firestore", call.name), {"name": call.name, "indexConfig": default})
+        if call.does("fields.get"):
+            return field
+        if call.does("fields.patch"):
+            for key in map(camel, (call.one("updateMask") or "indexConfig,ttlConfig").split(",")):
+                wanted = (call.body or {}).get(key)
+                field.pop(key, None)
+                if key == "indexConfig":
+                    field[key] = default if wanted is None else {"indexes": wanted.get("indexes", [])}
+                elif wanted is not None:
+                    field[key] = {"state": "ACTIVE"}
+            return self.done(database, self.put("firestore", call.name, field), "firestore.admin.v1.Field")
+        return None
+
+    def firebaserules(self, call):
+        if call.does("rulesets.create"):
+            return self.put("firebaserules", f"{call.name}/rs-{len(self.resources)}", dict(call.body, createTime=now()))
+        if call.does("releases.create"):
+            if ("firebaserules", call.body["name"]) in self.resources:
+                raise there_already(call.body["name"])
+            return self.put("firebaserules", call.body["name"], dict(call.body, createTime=now(), updateTime=now()))
+        if call.does("releases.patch"):
+            self.get("firebaserules", call.name).update(call.body.get("release", call.body))
+            return self.get("firebaserules", call.name)
+        if call.does("get"):
+            return self.get("firebaserules", call.name)
+        if call.does("delete"):
+            return self.remove("firebaserules", call.name)
+        return None
+
+    # What runs on a schedule, and what is watched.
+
+    def cloudscheduler(self, call):
+        if call.does("jobs.create"):
+            if ("cloudscheduler", call.body["name"]) in self.resources:
+                raise there_already(call.body["name"])
+            if not self.known(call.body["httpTarget"]["oidcToken"]["serviceAccountEmail"]):
+                raise missing("service account")
+            return self.put("cloudscheduler", call.body["name"], dict(call.body, state="ENABLED", userUpdateTime=now(), scheduleTime=now()))
+        if call.does("jobs.get"):
+            return self.get("cloudscheduler", call.name)
+        if call.does("jobs.list"):
+            return {"jobs": self.under("cloudscheduler", call.name)}
+        if call.does("jobs.patch"):
+            self.get("cloudscheduler", call.name).update(call.body)
+            return self.get("cloudscheduler", call.name)
+        if call.does("jobs.resume") or call.does("jobs.pause"):
+            self.get("cloudscheduler", call.name)["state"] = "ENABLED" if call.does("jobs.resume") else "PAUSED"
+            return self.get("cloudscheduler", call.name)
+        if call.does("jobs.delete"):
+            return self.remove("cloudscheduler", call.name)
+        return None
+
+    def logging(self, call):
+        name = urllib.parse.unquote(call.name)
+        if call.does("metrics.create"):
+            name = f"{name}/{call.body['name']}"
+            if ("logging", name) in self.resources:
+                raise there_already(name)
+            return self.put("logging", name, call.body)
+        if call.does("metrics.get"):
+            return self.get("logging", name)
+        if call.does("metrics.list"):
+            return {"metrics": self.under("logging", "")}
+        if call.does("metrics.update"):
+            return self.put("logging", name, call.body)
+        if call.does("metrics.delete"):
+            return self.remove("logging", name)
+        return None
+
+    def monitoring(self, call):
+        kind = "alertPolicies" if call.method.version == "v3" else "dashboards"
+        name = call.name.replace(f"projects/{PROJECT}/dashboards", f"projects/{NUMBER}/dashboards")
+        if call.does(kind + ".create"):
+            name = f"projects/{PROJECT if kind == 'alertPolicies' else NUMBER}/{kind}/{1000 + len(self.resources)}"
+            resource = dict(call.body, name=name)
+            if kind == "dashboards":
+                resource["etag"] = f"etag{len(self.resources)}"
+            else:
+                resource["creationRecord"] = {"mutateTime": now(), "mutatedBy": "x"}
+                for i, condition in enumerate(resource.get("conditions", [])):
+                    condition["name"] = f"{name}/conditions/{i}"
+            return self.put("monitoring", name, resource)
+        if call.does(kind + ".get"):
+            return self.get("monitoring", name)
+        if call.does(kind + ".list"):
+            return {kind: [r for r in self.under("monitoring", "") if f"/{kind}/" in r["name"]]}
+        if call.does(kind + ".patch"):
+            resource = self.get("monitoring", name)
+            if kind == "dashboards" and call.body.get("etag") != resource["etag"]:
+                raise Refused(409, "ABORTED", f"etag {call.body.get('etag')} is not {resource['etag']}")
+            merge(resource, call.body, call.one("updateMask") or ",".join(k for k in call.body if k != "name"))
+            return resource
+        if call.does(kind + ".delete"):
+            return self.remove("monitoring", name)
+        return None
+
+
+def merge(resource, changes, mask):
+    """Applies an update with a field mask."""
+    for path in mask.split(","):
+        to, of = resource, changes
+        *way, last = map(camel, path.split("."))
+        for step in way:
+            to, of = to.setdefault(step, {}), (of or {}).get(step, {})
+        if last in (of or {}):
+            to[last] = of[last]
+        else:
+            to.pop(last, None)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    project = methods = lock = requests = violations = None
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, code, body):
+        content = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def payload(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        raw = b""
+        while size := int(self.rfile.readline(), 16):
+            raw += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return raw
+
+    def answer(self):
+        raw, url = self.payload(), urllib.parse.urlsplit(self.path)
+        path = url.path.lstrip("/")
+        with self.lock:
+            if path == "_state":
+                p = self.project
+                return self.reply(200, {"resources": {" ".join(k): r for k, r in p.resources.items()}, "policies": {" ".join(k): r for k, r in p.policies.items()}, "active": sorted(p.active)})
+            if path.startswith("_upload/"):
+                self.project.upload("gcf-v2-uploads", path.removeprefix("_upload/"), raw)
+                return self.reply(200, {})
+            return self.call(path, url.query, raw)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+
+    def call(self, path, query, raw):
+        entry = {"method": self.command, "path": path, "query": query, "body": None}
+        try:
+            call = self.find(path, urllib.parse.parse_qs(query, keep_blank_values=True), raw)
+            entry["id"], entry["body"] = call.method.id, call.body
+            answer = self.project.handle(call)
+            entry["status"] = 200
+            self.reply(200, answer)
+        except Refused as e:
+            entry["status"], entry["error"] = e.code, e.message
+            reason = "accessNotConfigured" if e.details else {403: "forbidden", 404: "notFound", 409: "alreadyExists"}.get(e.code, "invalid")
+            self.reply(e.code, {"error": {"code": e.code, "message": e.message, "status": e.status, "details": e.details,
+                                          "errors": [{"message": e.message, "reason": reason, "domain": "global"}]}})
+        except Exception as e:  # ours, not the caller's
+            entry["status"], entry["error"] = 500, traceback.format_exc()
+            self.violate(f"{self.command} {path}: fakegcp.py failed: {e!r}")
+            self.reply(500, {"error": {"code": 500, "message": repr(e), "status": "INTERNAL"}})
+        finally:
+            entry["time"] = time.time()
+            print(json.dumps(entry), file=self.requests, flush=True)
+
+    def find(self, path, query, raw):
+        path = path.replace("upload/storage/", "storage/upload/storage/") if path.startswith("upload/") else path
+        if "generateServiceIdentity" in path:
+            path = path.replace("serviceusage/v1/", "serviceusage/v1beta1/")
+        api, _, rest = path.partition("/")
+        api = re.sub(r"^.*-(run)$", r"\1", api)  # gcloud puts the region before the name
+        rest = rest.lstrip("/") if api in ("logging", "storage") else urllib.parse.unquote(rest.lstrip("/"))
+        for method in self.methods:
+            match = method.api == api and method.verb == self.command and method.pattern.match(rest)
+            if match:
+                break
+        else:
+            self.violate(f"{self.command} {path}: no discovery document has such a method")
+            raise missing(path)
+        upload = "uploadType" in query
+        call = Call(method, rest, match.groups(), query, json.loads(raw) if raw and not upload else None, raw, self.headers)
+        try:
+            method.check_query(query)
+            if not upload:
+                method.check_body(call.body)
+        except Refused as e:
+            self.violate(f"{method.id}: {e.message}")
+            raise
+        return call
+
+    def violate(self, what):
+        print(what, file=self.violations, flush=True)
+
+
+def environment(address, folder):
+    """What points gcloud and terraform's providers at an address."""
+    token = pathlib.Path(folder, "token")
+    token.write_text("fake")
+    env = {
+        "CLOUDSDK_CONFIG": str(pathlib.Path(folder, "gcloud")), "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(token),
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true", "CLOUDSDK_CORE_DISABLE_FILE_LOGGING": "true",
+        "CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS": "true", "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "GOOGLE_OAUTH_ACCESS_TOKEN": "fake",
+    }
+    for api in APIS:
+        env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"
+    env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] = f"{address}/storage/storage/v1/"
+    for name, path in {
+        "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1",
+        "FIREBASERULES": "firebaserules/v1", "FIRESTORE": "firestore/v1", "IAM": "iam/v1", "IAM_BETA": "iam/v1", "LOGGING": "logging/v2",
+        "MONITORING": "monitoring", "RESOURCE_MANAGER": "cloudresourcemanager/v1", "RESOURCE_MANAGER_V3": "cloudresourcemanager/v3",
+        "SERVICE_USAGE": "serviceusage/v1", "STORAGE": "storage/storage/v1",
+    }.items():
+        env[f"GOOGLE_{name}_CUSTOM_ENDPOINT"] = f"{address}/{path}/"
+    return env
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir", default="", help="where requests and uploads are kept (default: a new folder)")
+    parser.add_argument("--api-delay", type=float, default=0, metavar="S", help="seconds until an API that was turned on answers")
+    parser.add_argument("--account-delay", type=float, default=0, metavar="S", help="seconds until a new service account is known")
+    parser.add_argument("--agent-delay", type=float, default=0, metavar="S", help="seconds until the role of Eventarc's agent counts")
+    parser.add_argument("--active", action="append", default=[], metavar="API", help="an API that was turned on long ago, such as cloudresourcemanager")
+    parser.add_argument("--database", default="", metavar="LOCATION", help="a (default) database is there already")
+    parser.add_argument("command", nargs="*", metavar="COMMAND")
+    args = parser.parse_args()
+    folder = pathlib.Path(args.dir or tempfile.mkdtemp(prefix="fakegcp-"))
+    folder.mkdir(parents=True, exist_ok=True)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    address = f"http://127.0.0.1:{server.server_port}"
+    Handler.project = Project(folder, address, {"api": args.api_delay, "account": args.account_delay, "agent": args.agent_delay}, args.database, args.active)
+    Handler.methods, Handler.lock = discover(), threading.RLock()
+    Handler.requests, Handler.violations = open(folder / "requests.jsonl", "a"), open(folder / "violations.txt", "a")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    env = environment(address, folder)
+    if not args.command:
+        print(json.dumps({"address": address, "environment": env}), flush=True)
+        sys.stdin.read()
+        return 0
+    print(f"fakegcp.py: project {PROJECT} at {address}, kept in {folder}", file=sys.stderr)
+    code = subprocess.call(args.command, env={**os.environ, **env})
+    if violations := (folder / "violations.txt").read_text():
+        print(f"fakegcp.py: requests that no discovery document allows:\n{violations}", file=sys.stderr)
+        code = code or 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
