@@ -1,0 +1,243 @@
+package scripts
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A project is one that fakegcp.py plays, with what points gcloud at it.
+type project struct {
+	dir, address string
+	env          []string
+}
+
+// startProject starts a project, or skips the test where it or gcloud can't run.
+func startProject(t *testing.T, args ...string) project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs gcloud some hundred times: not with -short")
+	}
+	for tool, source := range map[string]string{"gcloud": "google-cloud-cli", "python3": "python3"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not on the PATH (Debian package %s): deployments are not tried with the real gcloud", tool, source)
+		}
+	}
+	p := project{dir: t.TempDir()}
+	cmd := exec.CommandContext(t.Context(), "python3", append([]string{"fakegcp/fakegcp.py", "--dir", p.dir}, args...)...)
+	cmd.Stderr = t.Output()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("fakegcp.py does not start: %v", err)
+	}
+	var ready struct {
+		Address     string
+		Environment map[string]string
+	}
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatalf("fakegcp.py says %s: %v", line, err)
+	}
+	p.address = ready.Address
+	for name, value := range ready.Environment {
+		p.env = append(p.env, name+"="+value)
+	}
+	return p
+}
+
+// run runs one of the scripts. Its pauses are a second.
+func (p project) run(t *testing.T, script string, args ...string) string {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\nexec /bin/sleep 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	cmd := exec.CommandContext(t.Context(), "bash", append([]string{script, "--project", "a-project"}, args...)...)
+	cmd.Env = append(append(os.Environ(), p.env...), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s %s took %s, %s of a CPU", script, strings.Join(args, " "), time.Since(start).Round(time.Second), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Round(time.Second))
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", script, args, err, out)
+	}
+	if bytes.Contains(out, []byte("(y/N)")) || bytes.Contains(out, []byte("(Y/n)")) {
+		t.Errorf("%s %q asks something where nobody may see it:\n%s", script, args, out)
+	}
+	return string(out)
+}
+
+// post makes something that is not ours.
+func (p project) post(t *testing.T, path, body string) {
+	t.Helper()
+	resp, err := http.Post(p.address+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", path, resp.Status)
+	}
+}
+
+// A policy says who has which role.
+type policy struct {
+	Bindings []struct {
+		Role    string
+		Members []string
+	}
+}
+
+func (p policy) has(role, member string) bool {
+	for _, b := range p.Bindings {
+		if b.Role == role && slices.Contains(b.Members, member) {
+			return true
+		}
+	}
+	return false
+}
+
+type state struct {
+	Resources map[string]struct{ Name, DisplayName string }
+	Policies  map[string]policy
+}
+
+func (p project) state(t *testing.T) (s state) {
+	t.Helper()
+	resp, err := http.Get(p.address + "/_state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// count counts what there is by API, and policies and dashboards by their displayed names.
+func (s state) count() map[string]int {
+	n := map[string]int{}
+	for key, r := range s.Resources {
+		api, _, _ := strings.Cut(key, " ")
+		if api == "monitoring" {
+			api = r.DisplayName
+		}
+		n[api]++
+	}
+	delete(n, "storage") // uploads, which the platform keeps
+	return n
+}
+
+// The real gcloud, and a project as the platform would have it: new, with APIs, accounts and roles that are not there
+// at once, and with policies and dashboards of others. Deployed, deployed again, changed, and removed.
+func TestDeployAgainAndDestroy(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--api-delay=3", "--account-delay=1", "--agent-delay=8")
+	// Others' policies, one of which would come first in a list.
+	for _, name := range []string{"a policy of others", "others: totals lag behind"} {
+		p.post(t, "/monitoring/v3/projects/a-project/alertPolicies", `{"displayName":"`+name+`","combiner":"OR"}`)
+	}
+	p.post(t, "/monitoring/v1/projects/a-project/dashboards", `{"displayName":"a dashboard of others","gridLayout":{}}`)
+	others := p.state(t).count()
+
+	args := []string{"--location", "us-central1", "--public", "--set", "AUTH=firebase"}
+	out := p.run(t, "deploy.sh", append(args, "--create-database")...)
+	if !strings.Contains(out, "waiting for an API that was just turned on") {
+		t.Errorf("doesn't say what it waits for:\n%s", out)
+	}
+	made := p.state(t).count()
+	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "logging": 7, "firestore": 5, "counters": 1, "counters: roll-ups fail": 1} {
+		if made[name] != n {
+			t.Errorf("%d × %s, want %d", made[name], name, n)
+		}
+	}
+	p.run(t, "deploy.sh", append(args, "--create-database")...)
+	if again := p.state(t).count(); !maps.Equal(again, made) {
+		t.Errorf("deployed again: %v\nbefore %v", again, made)
+	}
+	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--invoker", "user:me@example.com", "--no-alerts")...)
+	if changed := p.state(t).count(); !maps.Equal(changed, made) {
+		t.Errorf("deployed with other settings: %v\nbefore %v", changed, made)
+	}
+	if strings.Contains(out, "was not named") {
+		t.Errorf("names a caller as left over:\n%s", out)
+	}
+	service := p.state(t).Policies["run projects/a-project/locations/us-central1/services/counters-increment"]
+	for _, member := range []string{"allUsers", "user:me@example.com"} {
+		if !service.has("roles/run.invoker", member) {
+			t.Errorf("%s may not call Increment", member)
+		}
+	}
+
+	p.run(t, "destroy.sh", "--region", "us-central1", "--yes")
+	left := p.state(t)
+	others["firestore"] = 5 // data stays: the database, TTL policy and exemptions
+	if got := left.count(); !maps.Equal(got, others) {
+		t.Errorf("left are %v\nwant %v", got, others)
+	}
+	access := left.Policies["project a-project"]
+	for _, b := range access.Bindings {
+		for _, member := range b.Members {
+			if strings.Contains(member, "counters-") {
+				t.Errorf("%s still has %s", member, b.Role)
+			}
+		}
+	}
+	if !access.has("roles/eventarc.serviceAgent", "serviceAccount:service-123456789012@gcp-sa-eventarc.iam.gserviceaccount.com") {
+		t.Error("the role of Eventarc's agent is gone, which others need")
+	}
+
+	violations, err := os.ReadFile(filepath.Join(p.dir, "violations.txt"))
+	if err != nil || len(violations) > 0 {
+		t.Errorf("requests that no discovery document allows: %v\n%s", err, violations)
+	}
+	p.checkOpen(t)
+}
+
+// checkOpen looks through all that was asked: once everybody may call Increment, no request takes that away.
+func (p project) checkOpen(t *testing.T) {
+	t.Helper()
+	requests, err := os.ReadFile(filepath.Join(p.dir, "requests.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, written := false, 0
+	for line := range bytes.Lines(requests) {
+		var r struct {
+			Path string
+			Body struct{ Policy policy }
+		}
+		if err := json.Unmarshal(line, &r); err != nil || !strings.HasSuffix(r.Path, "counters-increment:setIamPolicy") {
+			continue
+		}
+		written++
+		public := r.Body.Policy.has("roles/run.invoker", "allUsers")
+		if open && !public {
+			t.Errorf("allUsers is taken away from Increment: %s", line)
+		}
+		open = open || public
+	}
+	if !open || written != 2 { // allUsers, and user:me
+		t.Errorf("Increment's policy was written %d times, public: %v", written, open)
+	}
+}
