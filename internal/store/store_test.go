@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -99,5 +102,59 @@ func TestOpenFindsTheEmulator(t *testing.T) {
 	}
 	if _, err := db.Commit(t.Context(), []*firestorepb.Write{store.Create(db.Database+"/documents/a/b", nil)}); err != nil {
 		t.Errorf("the generated client: %v", err)
+	}
+}
+
+// With FIRESTORE_EMULATOR_HOST set, client options don't split the two clients: what is read, watched and committed is in one
+// place. Left to themselves, with any option at all, one would go to the emulator and the other to production.
+func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
+	here, there := emulatortest.Start(t, emulator.Options{}), emulatortest.Start(t, emulator.Options{})
+	t.Setenv("FIRESTORE_EMULATOR_HOST", here.Addr)
+	for name, tt := range map[string]struct {
+		opts       []option.ClientOption
+		used, left *emulatortest.Instance
+	}{
+		"an endpoint":             {[]option.ClientOption{option.WithEndpoint(there.Addr)}, here, there},
+		"a user agent":            {[]option.ClientOption{option.WithUserAgent("test")}, here, there},
+		"no authentication":       {[]option.ClientOption{option.WithoutAuthentication()}, here, there},
+		"a dial option":           {[]option.ClientOption{option.WithGRPCDialOption(grpc.WithUserAgent("test"))}, here, there},
+		"a connection of its own": {[]option.ClientOption{option.WithGRPCConn(there.Conn(t))}, there, here},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := store.Open(t.Context(), store.Config{Project: "p"}, tt.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			doc := db.Document("places/" + strings.ReplaceAll(name, " ", "-"))
+			if _, err := db.Commit(ctx, []*firestorepb.Write{store.Create(doc, nil)}); err != nil {
+				t.Fatalf("commit: %v", err)
+			}
+			if err := db.Transact(ctx, func(tx *store.Tx) error {
+				tx.Write(store.Update(doc, store.Exists(true), map[string]*firestorepb.Value{"n": store.Int(1)}, []string{"n"}))
+				return nil
+			}); err != nil {
+				t.Fatalf("transact: %v", err)
+			}
+			docs, _, err := db.Get(ctx, doc)
+			if err != nil || docs[0].GetFields()["n"].GetIntegerValue() != 1 {
+				t.Errorf("read %v, %v; want what was committed", docs[0], err)
+			}
+			for doc, err := range db.Watch(ctx, doc) {
+				if err != nil || doc.GetFields()["n"].GetIntegerValue() != 1 {
+					t.Errorf("watched %v, %v; want what was committed", doc, err)
+				}
+				break
+			}
+			path := strings.TrimPrefix(doc, db.Database+"/documents/")
+			if _, err := tt.used.Client(t, "p").Doc(path).Get(ctx); err != nil {
+				t.Errorf("it isn't where it belongs: %v", err)
+			}
+			if _, err := tt.left.Client(t, "p").Doc(path).Get(ctx); status.Code(err) != codes.NotFound {
+				t.Errorf("it is elsewhere too: %v", err)
+			}
+		})
 	}
 }
