@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caarlos0/env/v11"
 
@@ -34,9 +35,9 @@ type Settings struct {
 	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
 
 	// Increments.
-	MaxIncrement   int64         `env:"MAX_INCREMENT" envDefault:"1000000000" desc:"Largest increment, up or down, that a request may ask for."`
+	MaxIncrement   int64         `env:"MAX_INCREMENT" envDefault:"1000000000" desc:"Largest increment of a counter, up or down, that a request may ask for."`
 	ExactWrites    bool          `env:"EXACT_WRITES" envDefault:"true" desc:"Write a marker with every commit, so that one whose answer was lost can be told from one that was not applied. Without it, such an increment is answered 504."`
-	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" desc:"How long an Idempotency-Key is remembered, 1m to 720h."`
+	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" desc:"How long an Idempotency-Key is remembered at least, 1m to 720h."`
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" desc:"How long a request may take, commits and their retries included, 1s to 60s."`
 	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" desc:"Increments that share one commit at most, 1 to 500."`
 	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" desc:"Increments that may wait on one instance; beyond it they are answered 503."`
@@ -45,8 +46,8 @@ type Settings struct {
 	Auth           string   `env:"AUTH" envDefault:"none" desc:"Who may call Increment: none (leave it to Cloud Run's IAM), firebase (ID token in Authorization), appcheck (App Check token in X-Firebase-AppCheck)."`
 	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, that App Check tokens are issued for; needed for AUTH=appcheck."`
 	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says."`
-	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins that may call Increment from a browser, comma-separated; * allows any."`
-	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" desc:"Requests a second that one caller may send to one instance; 0 sets no limit."`
+	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
+	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."`
 
 	// The roll-up.
 	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" desc:"Least time between two roll-ups of one counter by one instance, 10ms to 5s."`
@@ -69,7 +70,13 @@ func Parse(environ []string) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", unparsed(err, values))
 	}
-	if err := s.validate(); err != nil {
+	err = s.validate()
+	// The library takes an empty value for one that isn't set. Whoever sets this one, with a variable that turns out to be
+	// empty, say, does not mean that anybody may call.
+	if auth, set := values["AUTH"]; set && auth == "" {
+		err = errors.Join(err, fmt.Errorf("AUTH=: want none, firebase or appcheck"))
+	}
+	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
 	return s, nil
@@ -110,6 +117,9 @@ func allowed(t reflect.Type) string {
 	return "a whole number"
 }
 
+// maxFieldBytes is Firestore's own limit on the name of a field.
+const maxFieldBytes = 1500
+
 func (s Settings) validate() error {
 	var errs []error
 	bad := func(name string, value any, allowed string) {
@@ -121,15 +131,27 @@ func (s Settings) validate() error {
 	if store.ValidateID(s.Shards) != nil || strings.HasPrefix(s.Shards, store.OwnPrefix) || strings.ContainsAny(s.Shards, "{}*") {
 		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
 	}
-	if s.CountField == "" || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
-		bad("COUNT_FIELD", s.CountField, "a field name without dots and backticks, and not of the form __x__")
+	if s.Collection == store.Requests || s.Collection == store.Rollup {
+		bad("COLLECTION", s.Collection, "another name: that one's documents are kept beside the counters, and deleted when they expire")
+	}
+	if s.CountField == "" || len(s.CountField) > maxFieldBytes || !utf8.ValidString(s.CountField) || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
+		bad("COUNT_FIELD", s.CountField, fmt.Sprintf("a field name of up to %d bytes, without dots and backticks, and not of the form __x__", maxFieldBytes))
 	}
 	within(bad, "NUM_SHARDS", s.NumShards, 1, 1000)
 	within(bad, "MAX_SHARDS", s.MaxShards, 0, 1000)
+	if s.MaxShards > 0 && s.NumShards > s.MaxShards {
+		bad("NUM_SHARDS", s.NumShards, fmt.Sprintf("at most MAX_SHARDS=%d", s.MaxShards))
+	}
 	within(bad, "CACHE_TTL", s.CacheTTL, time.Second, time.Hour)
 	within(bad, "MAX_INCREMENT", s.MaxIncrement, 1, 1<<62)
 	within(bad, "REQUEST_TTL", s.RequestTTL, time.Minute, 720*time.Hour)
 	within(bad, "REQUEST_TIMEOUT", s.RequestTimeout, time.Second, time.Minute)
+	if s.RequestTTL <= s.RequestTimeout {
+		bad("REQUEST_TTL", s.RequestTTL, fmt.Sprintf("more than REQUEST_TIMEOUT=%v: a key has to outlive the request that it came with", s.RequestTimeout))
+	}
+	if s.RequestTimeout < s.RollupInterval {
+		bad("REQUEST_TIMEOUT", s.RequestTimeout, fmt.Sprintf("at least ROLLUP_INTERVAL=%v: events wait for it to be counted", s.RollupInterval))
+	}
 	within(bad, "MAX_BATCH", s.MaxBatch, 1, 500)
 	within(bad, "MAX_QUEUE", s.MaxQueue, 1, 1_000_000)
 	if !slices.Contains([]string{"none", "firebase", "appcheck"}, s.Auth) {

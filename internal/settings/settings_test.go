@@ -1,0 +1,62 @@
+package settings_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// What Firestore or the issuer of tokens would refuse with every request is refused at the start.
+func TestBadSettings(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"COLLECTION=a/b", "COLLECTION=..", "COLLECTION=__likes__", "COUNT_FIELD=a.b", "COUNT_FIELD=__count__", "DATABASE=a/b",
+		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
+		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
+	} {
+		_, err := settings.Parse([]string{"AUTH=appcheck", "PROJECT_NUMBER=1", bad})
+		name, value, _ := strings.Cut(bad, "=")
+		if err == nil || !strings.Contains(err.Error(), name+"=") || !strings.Contains(err.Error(), value) || !strings.Contains(err.Error(), ": want ") {
+			t.Errorf("%s: %v; want an error that names the variable, its value and what is allowed", bad, err)
+		}
+	}
+	if s, err := settings.Parse([]string{"COLLECTION=_likes", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
+		t.Errorf("%+v: %v", s, err)
+	}
+}
+
+// Settings that every part of the deployment would take, and then do harm.
+func TestHarmfulSettings(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		environ []string
+		want    string // in the error
+	}{
+		{[]string{"COLLECTION=counter_requests"}, "COLLECTION=counter_requests: want another name"}, // TTL would delete the counters
+		{[]string{"COLLECTION=counter_rollup"}, "COLLECTION=counter_rollup: want another name"},
+		{[]string{"COUNT_FIELD=" + strings.Repeat("x", 1501)}, "want a field name of up to 1500 bytes"},
+		{[]string{"COUNT_FIELD=\xff"}, "want a field name"},
+		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},
+		{[]string{"REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=2s"}, "REQUEST_TIMEOUT=1s: want at least ROLLUP_INTERVAL=2s"}, // no event would ever be acknowledged
+		{[]string{"REQUEST_TIMEOUT=60s", "REQUEST_TTL=1m"}, "REQUEST_TTL=1m0s: want more than REQUEST_TIMEOUT=1m0s"},
+		{[]string{"AUTH="}, "AUTH=: want none, firebase or appcheck"}, // a variable that turned out to be empty would open it to all
+	} {
+		if _, err := settings.Parse(tt.environ); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%.60q: %v; want %q", tt.environ, err, tt.want)
+		}
+	}
+	for _, environ := range [][]string{
+		nil,
+		{"COUNT_FIELD=" + strings.Repeat("x", 1500)},
+		{"NUM_SHARDS=20", "MAX_SHARDS=20"},
+		{"NUM_SHARDS=20", "MAX_SHARDS=0"},
+		{"REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=2s"},
+		{"REQUEST_TIMEOUT=59s", "REQUEST_TTL=1m"},
+		{"AUTH=none"},
+	} {
+		if _, err := settings.Parse(environ); err != nil {
+			t.Errorf("%.60q: %v", environ, err)
+		}
+	}
+}
