@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -20,25 +21,76 @@ const (
 	appCheckKeys = "https://firebaseappcheck.googleapis.com/v1/jwks"
 )
 
-// keysTimeout bounds a fetch of keys. All requests that need them wait for the same one: if it hung, so would they.
-const keysTimeout = 5 * time.Second
+// How keys are fetched. All requests that need them wait for the same fetch: if it hung, so would they.
+const (
+	keysTimeout = 5 * time.Second
+	// keysEvery is the least time between two fetches. Whoever sends a token that names an unknown key causes one; Google
+	// publishes a key long before it signs with it.
+	keysEvery = 30 * time.Second
+	// keysRetry is the least time after a fetch that failed while no keys are there, and so nobody gets in.
+	keysRetry = time.Second
+)
 
-func remoteKeys(ctx context.Context, url string, timeout time.Duration) oidc.KeySet {
-	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, &http.Client{Timeout: timeout}), url)
+// remoteKeys are keys of a URL, fetched when a token names one that isn't known, and no more often than every so long.
+func remoteKeys(ctx context.Context, url string, timeout, every time.Duration) oidc.KeySet {
+	client := &http.Client{Timeout: timeout, Transport: &seldom{every: every, retry: min(keysRetry, every), next: http.DefaultTransport}}
+	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, client), url)
+}
+
+// errFetchedLately says that keys are not fetched, because they were a moment ago.
+var errFetchedLately = errors.New("the keys have just been fetched")
+
+// seldom lets requests through that are far enough apart. In between it returns what the last one came to: its error, or
+// else [errFetchedLately].
+type seldom struct {
+	next         http.RoundTripper
+	every, retry time.Duration
+
+	mu      sync.Mutex
+	allowed time.Time // when the next request is
+	any     bool      // one has succeeded
+	err     error     // of the last one
+}
+
+func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock() // the key set has one fetch at a time
+	if time.Now().Before(s.allowed) {
+		if s.err != nil && !s.any {
+			return nil, s.err
+		}
+		return nil, errFetchedLately
+	}
+	resp, err := s.next.RoundTrip(r)
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		_ = resp.Body.Close()
+		resp, err = nil, fmt.Errorf("%s answers %s", r.URL.Host, resp.Status)
+	}
+	s.err, s.any = err, s.any || err == nil
+	pause := s.every
+	if !s.any {
+		pause = s.retry
+	}
+	s.allowed = time.Now().Add(pause)
+	return resp, err
 }
 
 // tokens says which tokens are asked for, and how they are checked.
 type tokens struct {
-	verifier *oidc.IDTokenVerifier
-	of       func(*http.Request) string // the request's token, "" where it has none
-	kind     string                     // of callers: user or app
-	scheme   string                     // for WWW-Authenticate
+	issuer, audience string
+	keys             oidc.KeySet
+	of               func(*http.Request) string // the request's token, "" where it has none
+	kind             string                     // of callers: user or app
+	shared           bool                       // a caller is many people, and not limited as one
+	scheme           string                     // for WWW-Authenticate
 }
 
 // firebaseTokens are Firebase Authentication's ID tokens of a project.
 func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 	return &tokens{
-		verifier: oidc.NewVerifier("https://securetoken.google.com/"+project, keys, &oidc.Config{ClientID: project}),
+		issuer:   "https://securetoken.google.com/" + project,
+		audience: project,
+		keys:     keys,
 		of: func(r *http.Request) string {
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			if !strings.EqualFold(scheme, "Bearer") {
@@ -51,14 +103,17 @@ func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 	}
 }
 
-// appCheckTokens are Firebase App Check's tokens of a project, which is named by its number.
+// appCheckTokens are Firebase App Check's tokens of a project, which is named by its number. They name the app, and no
+// user of it.
 func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 	return &tokens{
-		verifier: oidc.NewVerifier("https://firebaseappcheck.googleapis.com/"+projectNumber, keys,
-			&oidc.Config{ClientID: "projects/" + projectNumber}),
-		of:     func(r *http.Request) string { return r.Header.Get("X-Firebase-AppCheck") },
-		kind:   "app",
-		scheme: "AppCheck",
+		issuer:   "https://firebaseappcheck.googleapis.com/" + projectNumber,
+		audience: "projects/" + projectNumber,
+		keys:     keys,
+		of:       func(r *http.Request) string { return r.Header.Get("X-Firebase-AppCheck") },
+		kind:     "app",
+		shared:   true,
+		scheme:   "AppCheck",
 	}
 }
 
@@ -66,56 +121,68 @@ func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 func tokensFor(ctx context.Context, s settings.Settings, project string) *tokens {
 	switch s.Auth {
 	case "firebase":
-		return firebaseTokens(project, remoteKeys(ctx, firebaseKeys, keysTimeout))
+		return firebaseTokens(project, remoteKeys(ctx, firebaseKeys, keysTimeout, keysEvery))
 	case "appcheck":
-		return appCheckTokens(s.ProjectNumber, remoteKeys(ctx, appCheckKeys, keysTimeout))
+		return appCheckTokens(s.ProjectNumber, remoteKeys(ctx, appCheckKeys, keysTimeout, keysEvery))
 	}
 	return nil
 }
 
-// errNoKeys says that a token could not be checked. That is no fault of the caller's.
-var errNoKeys = errors.New("the keys that sign tokens can't be fetched")
+// signature is a key set that remembers its error: the verifier makes text of it.
+type signature struct {
+	oidc.KeySet
+	err error
+}
 
-// verify returns who a request comes from, such as "user:" and the user's id.
+func (s *signature) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
+	payload, s.err = s.KeySet.VerifySignature(ctx, jwt)
+	return payload, s.err
+}
+
+// unchecked reports whether a signature could not be checked, for want of keys. The key set wraps an error where it can't
+// fetch them, and nowhere else.
+func (s *signature) unchecked() bool {
+	return errors.Unwrap(s.err) != nil && !errors.Is(s.err, errFetchedLately)
+}
+
+// verify returns who a request comes from, such as "user:" and the user's id. Errors: [*unauthorized] and errNoKeys.
 func (t *tokens) verify(r *http.Request) (string, error) {
 	raw := t.of(r)
 	if raw == "" {
-		return "", errors.New("the request has no token")
+		return "", &unauthorized{t.scheme + ` realm="counters"`, "the request has no token"}
 	}
-	token, err := t.verifier.Verify(r.Context(), raw)
+	keys := &signature{KeySet: t.keys}
+	token, err := oidc.NewVerifier(t.issuer, keys, &oidc.Config{ClientID: t.audience}).Verify(r.Context(), raw)
 	switch {
-	case err != nil && strings.Contains(err.Error(), "fetching keys"): // go-oidc has no better way to tell
-		return "", fmt.Errorf("%w: %w", errNoKeys, err)
-	case err != nil:
-		return "", err
-	case token.Subject == "":
-		return "", errors.New("the token names nobody")
+	case keys.unchecked():
+		return "", fmt.Errorf("%w: %w", errNoKeys, keys.err)
+	case err != nil, token.Subject == "":
+		return "", &unauthorized{t.scheme + ` realm="counters", error="invalid_token"`, "the token is not valid here, or no longer"}
 	}
 	return t.kind + ":" + token.Subject, nil
 }
 
-// require lets requests with a valid token through, and with publicReads every GET.
-func (t *tokens) require(publicReads bool, log *slog.Logger, next http.Handler) http.Handler {
+// require lets requests with a valid token through, and with publicReads every GET. An address that sends others is
+// limited before they are looked at.
+func (t *tokens) require(publicReads bool, limit *limiter, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if publicReads && r.Method == http.MethodGet {
 			next.ServeHTTP(w, r)
 			return
 		}
-		caller, err := t.verify(r)
-		switch {
-		case errors.Is(err, errNoKeys):
-			log.WarnContext(r.Context(), "request failed", "error", err)
-			problem{Status: http.StatusServiceUnavailable, Detail: "the token can't be checked now", retryAfter: time.Second}.write(w)
-		case err != nil:
-			challenge := t.scheme + ` realm="counters"`
-			if t.of(r) != "" {
-				challenge += `, error="invalid_token"`
+		refused := "refused:" + addressOf(r) // a count of its own: valid tokens behind the same address go on
+		err := limit.spent(refused)
+		var caller string
+		if err == nil {
+			if caller, err = t.verify(r); err != nil {
+				limit.charge(refused, 1)
 			}
-			w.Header().Set("WWW-Authenticate", challenge)
-			problem{Status: http.StatusUnauthorized, Detail: err.Error()}.write(w)
-		default:
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 		}
+		if err != nil {
+			fail(w, r, log, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
 }
 

@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,8 +32,10 @@ import (
 // issuer signs tokens, and serves the keys to check them by.
 type issuer struct {
 	key     *rsa.PrivateKey
+	id      string // of the key
 	server  *httptest.Server
 	fetched atomic.Int64
+	serves  atomic.Pointer[[]jose.JSONWebKey]
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -40,17 +44,24 @@ func newIssuer(t *testing.T) *issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &issuer{key: key}
+	i := &issuer{key: key, id: "1"}
+	i.serves.Store(&[]jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256", Use: "sig"}})
 	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		i.fetched.Add(1)
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256", Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: *i.serves.Load()})
 	}))
 	t.Cleanup(i.server.Close)
 	return i
 }
 
+// alsoServes has the issuer serve another one's key besides.
+func (i *issuer) alsoServes(other *issuer) {
+	keys := append(*i.serves.Load(), jose.JSONWebKey{Key: &other.key.PublicKey, KeyID: other.id, Algorithm: "RS256", Use: "sig"})
+	i.serves.Store(&keys)
+}
+
 func (i *issuer) keys() oidc.KeySet {
-	return remoteKeys(context.Background(), i.server.URL, keysTimeout)
+	return remoteKeys(context.Background(), i.server.URL, keysTimeout, keysEvery)
 }
 
 // claims of a token, which tests change.
@@ -67,7 +78,7 @@ func (c claims) with(name string, value any) claims {
 
 func (i *issuer) sign(t *testing.T, c claims) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.key, KeyID: i.id}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +143,11 @@ type guarded struct {
 
 func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
 	t.Helper()
+	return startGuardedWithLog(t, tokens, change, slog.New(slog.DiscardHandler))
+}
+
+func startGuardedWithLog(t *testing.T, tokens *tokens, change func(*settings.Settings), log *slog.Logger) *guarded {
+	t.Helper()
 	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true"})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +155,6 @@ func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings))
 	if change != nil {
 		change(&s)
 	}
-	log := slog.New(slog.DiscardHandler)
 	i := emulator.Start(t)
 	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(i.Conn(t)))
 	if err != nil {
@@ -155,6 +170,19 @@ func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings))
 
 func (g *guarded) do(t *testing.T, method, path string, header ...string) *http.Response {
 	t.Helper()
+	resp, _ := g.send(t, method, path, header...)
+	return resp
+}
+
+// read is do that returns the answer's body.
+func (g *guarded) read(t *testing.T, method, path string, header ...string) (int, string) {
+	t.Helper()
+	resp, body := g.send(t, method, path, header...)
+	return resp.StatusCode, body
+}
+
+func (g *guarded) send(t *testing.T, method, path string, header ...string) (*http.Response, string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, g.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +194,12 @@ func (g *guarded) do(t *testing.T, method, path string, header ...string) *http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
-	return resp
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
 }
 
 func TestTokens(t *testing.T) {
@@ -282,7 +314,7 @@ func TestKeysThatDoNotCome(t *testing.T) {
 		http.Redirect(w, r, i.server.URL, http.StatusFound)
 	}))
 	t.Cleanup(slow.Close)
-	g := startGuarded(t, firebaseTokens("p", remoteKeys(context.Background(), slow.URL, 50*time.Millisecond)), nil)
+	g := startGuarded(t, firebaseTokens("p", remoteKeys(context.Background(), slow.URL, 50*time.Millisecond, 0)), nil)
 	alice := "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))
 	for _, want := range []int{503, 200} {
 		if resp := g.do(t, "POST", "/a", "Authorization", alice); resp.StatusCode != want {
@@ -308,12 +340,15 @@ func TestCORS(t *testing.T) {
 		{"preflight", g, "OPTIONS", ours, true, 204, ours},
 		{"foreign preflight", g, "OPTIONS", theirs, true, 403, ""},
 		{"request", g, "POST", ours, false, 200, ours},
-		{"foreign request", g, "POST", theirs, false, 200, ""}, // a browser keeps the answer from the page
+		{"foreign request", g, "POST", theirs, false, 403, ""}, // a browser would send it all the same
+		{"foreign read", g, "GET", theirs, false, 403, ""},
+		{"a page without an origin of its own", g, "POST", "null", false, 403, ""},
 		{"no origin", g, "POST", "", false, 200, ""},
 		{"any preflight", anyone, "OPTIONS", theirs, true, 204, "*"},
 		{"any request", anyone, "GET", theirs, false, 200, "*"},
-		{"no origins preflight", nobody, "OPTIONS", ours, true, 405, ""},
-		{"no origins", nobody, "POST", ours, false, 200, ""},
+		{"no origins preflight", nobody, "OPTIONS", ours, true, 403, ""},
+		{"no origins", nobody, "POST", ours, false, 403, ""},
+		{"no origins, no origin", nobody, "POST", "", false, 200, ""},
 		{"OPTIONS", g, "OPTIONS", ours, false, 405, ours},
 	} {
 		if c.method == "GET" {
@@ -332,6 +367,9 @@ func TestCORS(t *testing.T) {
 		}
 		if c.status == 204 && !strings.Contains(resp.Header.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
 			t.Errorf("%s: a page may not send an Idempotency-Key", c.name)
+		}
+		if docs, err := c.g.fs.Collection("counters").Documents(t.Context()).GetAll(); c.status == 403 && c.g == nobody && (err != nil || len(docs) > 0) {
+			t.Errorf("%s: it was counted: %d counters, %v", c.name, len(docs), err)
 		}
 		if c.g == g && resp.Header.Get("Vary") != "Origin" {
 			t.Errorf("%s: Vary is %q; a cache would give one origin's answer to another", c.name, resp.Header.Get("Vary"))
@@ -370,5 +408,136 @@ func TestRateLimit(t *testing.T) {
 		if resp.StatusCode != c.status || (resp.Header.Get("Retry-After") != "") != (c.status == 429) {
 			t.Errorf("%s: %d, Retry-After %q; want %d", c.name, resp.StatusCode, resp.Header.Get("Retry-After"), c.status)
 		}
+	}
+}
+
+// A caller of AUTH=appcheck is an app, which all of its users share: one of them must not use up the others' rate.
+func TestRateLimitOfAppCheckIsTheAddress(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := startGuarded(t, appCheckTokens("123", i.keys()), func(s *settings.Settings) { s.RateLimit = 0.001 })
+	token := i.sign(t, valid("https://firebaseappcheck.googleapis.com/123", "projects/123", "1:123:web:abc"))
+	for _, c := range []struct {
+		address string
+		status  int
+	}{{"1.1.1.1", 200}, {"1.1.1.1", 429}, {"2.2.2.2", 200}, {"2.2.2.2", 429}} {
+		if resp := g.do(t, "POST", "/a", "X-Firebase-AppCheck", token, "X-Forwarded-For", c.address); resp.StatusCode != c.status {
+			t.Errorf("from %s: %d, want %d", c.address, resp.StatusCode, c.status)
+		}
+	}
+}
+
+// Tokens that name a key which isn't known cause one fetch of the keys, and not one each; those that are valid go on.
+func TestJunkTokensFetchKeysSeldom(t *testing.T) {
+	t.Parallel()
+	i, other := newIssuer(t), newIssuer(t)
+	other.id = "unknown"
+	g := startGuarded(t, firebaseTokens("p", i.keys()), nil)
+	alice := valid("https://securetoken.google.com/p", "p", "alice")
+	for n := range 50 {
+		if resp := g.do(t, "POST", "/a", "Authorization", "Bearer "+other.sign(t, alice)); resp.StatusCode != 401 {
+			t.Fatalf("junk: %d, want 401", resp.StatusCode)
+		}
+		if resp := g.do(t, "POST", "/a", "Authorization", "Bearer "+i.sign(t, alice)); n%10 == 0 && resp.StatusCode != 200 {
+			t.Fatalf("a valid token beside junk: %d, want 200", resp.StatusCode)
+		}
+	}
+	if n := i.fetched.Load(); n != 1 {
+		t.Errorf("the keys were fetched %d times, want once", n)
+	}
+}
+
+// A key that is new is fetched once the last fetch is long enough ago.
+func TestNewKeysAreFetched(t *testing.T) {
+	t.Parallel()
+	i, next := newIssuer(t), newIssuer(t)
+	next.id = "2"
+	g := startGuarded(t, firebaseTokens("p", remoteKeys(context.Background(), i.server.URL, keysTimeout, 20*time.Millisecond)), nil)
+	alice := valid("https://securetoken.google.com/p", "p", "alice")
+	if resp := g.do(t, "POST", "/a", "Authorization", "Bearer "+i.sign(t, alice)); resp.StatusCode != 200 {
+		t.Fatalf("the first key: %d", resp.StatusCode)
+	}
+	i.alsoServes(next)
+	time.Sleep(20 * time.Millisecond)
+	if resp := g.do(t, "POST", "/a", "Authorization", "Bearer "+next.sign(t, alice)); resp.StatusCode != 200 {
+		t.Errorf("the next key: %d, want 200", resp.StatusCode)
+	}
+}
+
+// Who sends tokens that are not valid is limited before they are looked at, and who shares the address is not.
+func TestJunkTokensAreLimitedByAddress(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) { s.RateLimit = 2.001 })
+	alice := "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))
+	refused := map[int]int{}
+	for range 20 {
+		refused[g.do(t, "POST", "/a", "Authorization", "Bearer junk", "X-Forwarded-For", "1.1.1.1").StatusCode]++
+	}
+	if refused[401] < 3 || refused[429] < 10 || refused[401]+refused[429] != 20 {
+		t.Errorf("junk of one address: %v, want a few 401, then 429", refused)
+	}
+	if resp := g.do(t, "POST", "/a", "Authorization", alice, "X-Forwarded-For", "2.2.2.2"); resp.StatusCode != 200 {
+		t.Errorf("another address: %d, want 200", resp.StatusCode)
+	}
+	few := g.do(t, "POST", "/a", "Authorization", "Bearer junk", "X-Forwarded-For", "3.3.3.3").StatusCode
+	if resp := g.do(t, "POST", "/a", "Authorization", alice, "X-Forwarded-For", "3.3.3.3"); few != 401 || resp.StatusCode != 200 {
+		t.Errorf("a valid token behind an address that sent junk once: %d, %d, want 401, 200", few, resp.StatusCode)
+	}
+}
+
+// What is in a token decides nothing but whether it is valid, and is neither answered nor logged.
+func TestTokenErrorsAreToldApartByType(t *testing.T) {
+	t.Parallel()
+	i, foreign := newIssuer(t), newIssuer(t)
+	const text = "fetching keys attacker"
+	foreign.id = text
+	var logged syncBuffer
+	g := startGuardedWithLog(t, firebaseTokens(text, i.keys()), nil, slog.New(newLogHandler(&logged, slog.LevelDebug)))
+	claims := valid("https://securetoken.google.com/"+text, text, text)
+	for name, token := range map[string]string{
+		"a key's name": foreign.sign(t, claims),
+		"the issuer":   i.sign(t, claims.with("iss", text)),
+		"the audience": i.sign(t, claims.with("aud", text+"!")),
+		"garbage":      text,
+	} {
+		status, body := g.read(t, "POST", "/a", "Authorization", "Bearer "+token)
+		if status != 401 || strings.Contains(body, "attacker") || strings.Contains(body, "oidc") || strings.Contains(body, "expected") {
+			t.Errorf("%s: %d %s; want 401, without a word of the token's or the library's", name, status, body)
+		}
+	}
+	if strings.Contains(logged.String(), "attacker") {
+		t.Errorf("logged: %s", logged.String())
+	}
+}
+
+// A request with many increments counts for that many.
+func TestRateLimitCountsIncrements(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, nil, func(s *settings.Settings) { s.RateLimit = 5 })
+	many := `{"increments":[` + strings.TrimSuffix(strings.Repeat(`{"counter":"a"},`, 500), ",") + `]}`
+	post := func(address string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, strings.NewReader(many))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", address)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	if resp := post("1.1.1.1"); resp.StatusCode != 200 {
+		t.Fatalf("500 increments: %d", resp.StatusCode)
+	}
+	// 495 of them are owed, for 99 seconds.
+	resp := post("1.1.1.1")
+	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); resp.StatusCode != 429 || err != nil || after < 90 || after > 100 {
+		t.Errorf("500 more: %d, Retry-After %d; want 429, and to wait for all of the first", resp.StatusCode, after)
+	}
+	if resp := post("2.2.2.2"); resp.StatusCode != 200 {
+		t.Errorf("another caller: %d", resp.StatusCode)
 	}
 }

@@ -3,6 +3,7 @@ package functions
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -24,8 +25,10 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
 		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
-		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
+		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
+		// A batch ends before the request that began it, which so hears what became of it.
+		Timeout: s.RequestTimeout * 9 / 10,
 	}
 }
 
@@ -39,28 +42,18 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 // An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and counts once. With
 // tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
-	var h http.Handler = &incrementHandler{client: client, most: s.MaxIncrement, timeout: s.RequestTimeout, log: log}
-	h = limitRate(s.RateLimit, h)
+	limit := newLimiter(s.RateLimit)
+	var h http.Handler = &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, timeout: s.RequestTimeout, log: log}
 	if t != nil {
-		h = t.require(s.PublicReads, log, h)
+		h = t.require(s.PublicReads, limit, log, h)
 	}
-	return allowOrigins(s.AllowedOrigins, allowMethods(h))
-}
-
-// allowMethods refuses what the function does not know, before anybody is asked for a token.
-func allowMethods(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodPost {
-			w.Header().Set("Allow", "GET, POST")
-			problem{Status: http.StatusMethodNotAllowed, Detail: "want GET or POST"}.write(w)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	return allowOrigins(s.AllowedOrigins, log, allowMethods(log, h, http.MethodGet, http.MethodPost))
 }
 
 type incrementHandler struct {
 	client  *shards.Client
+	tokens  *tokens // nil for none
+	limit   *limiter
 	most    int64 // largest increment of a request
 	timeout time.Duration
 	log     *slog.Logger
@@ -80,6 +73,10 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, error) {
+	limited := h.limitedAs(r)
+	if err := h.limit.take(limited); err != nil {
+		return nil, err
+	}
 	counter, err := counterOf(r.URL)
 	if err != nil {
 		return nil, err
@@ -88,9 +85,17 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	case r.Method == http.MethodGet:
 		return h.read(r, counter)
 	case r.URL.Path == "/" || r.URL.Path == "":
-		return h.addMany(w, r)
+		return h.addMany(w, r, limited)
 	}
 	return h.addOne(w, r, counter)
+}
+
+// limitedAs is whose rate a request counts against: the user's that its token names, else the address's.
+func (h *incrementHandler) limitedAs(r *http.Request) string {
+	if caller := callerOf(r.Context()); caller != "" && !h.tokens.shared {
+		return caller
+	}
+	return "address:" + addressOf(r)
 }
 
 // added answers POST /{counter}.
@@ -130,7 +135,7 @@ type addedMany struct {
 	Replayed   bool               `json:"replayed,omitempty"`
 }
 
-func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request) (any, error) {
+func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limited string) (any, error) {
 	key, err := keyOf(r)
 	if err != nil {
 		return nil, err
@@ -143,6 +148,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
+	h.limit.charge(limited, len(increments)-1) // each of them counts, and one has
 	replayed, err := h.client.AddAll(r.Context(), increments, key)
 	if err != nil {
 		return nil, err
@@ -163,10 +169,15 @@ func (h *incrementHandler) read(r *http.Request, id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	read := counter.Get
 	if exact {
-		return counter.Sum(r.Context())
+		read = counter.Sum
 	}
-	return counter.Get(r.Context())
+	snapshot, err := read(r.Context())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRead, err)
+	}
+	return snapshot, nil
 }
 
 // keyOf is the request's idempotency key.

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -39,32 +37,21 @@ func counterOf(u *url.URL) (string, error) {
 	return id, nil
 }
 
-func bad(format string, args ...any) error {
-	return &badRequest{status: http.StatusBadRequest, detail: fmt.Sprintf(format, args...)}
-}
-
-// readBody reads a body of at most limit bytes.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return nil, nil
+// notUTF8 refuses what encoding/json would replace, and so count for another counter.
+func notUTF8(body []byte) error {
+	if !utf8.Valid(body) {
+		return bad("the body is not UTF-8")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, &badRequest{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body has more than %d bytes", limit)}
-	case err != nil:
-		return nil, bad("the body can't be read")
-	case !utf8.Valid(body): // encoding/json would replace what it can't read, and so count for another counter
-		return nil, bad("the body is not UTF-8")
-	}
-	return body, nil
+	return nil
 }
 
 // decodeBy reads the body of POST /{counter}: empty, or {"by": 5}.
 func decodeBy(body []byte, most int64) (int64, error) {
 	if len(body) == 0 {
 		return 1, nil
+	}
+	if err := notUTF8(body); err != nil {
+		return 0, err
 	}
 	d := newDecoder(body)
 	by := int64(1)
@@ -85,6 +72,9 @@ func decodeBy(body []byte, most int64) (int64, error) {
 // decodeIncrements reads the body of POST /: {"increments": [{"counter": "a", "by": 1}, …]}.
 func decodeIncrements(body []byte, most int64) ([]shards.Increment, error) {
 	const want = `want {"increments": [{"counter": "a", "by": 1}]}`
+	if err := notUTF8(body); err != nil {
+		return nil, err
+	}
 	d := newDecoder(body)
 	var increments []shards.Increment
 	one := func() error {
@@ -126,10 +116,27 @@ func decodeIncrements(body []byte, most int64) ([]shards.Increment, error) {
 	if err == nil {
 		err = d.end()
 	}
-	if err == nil && len(increments) == 0 {
+	switch {
+	case err != nil:
+	case len(increments) == 0:
 		err = bad("no increments; %s", want)
+	default:
+		err = notBeyond(most, increments)
 	}
 	return increments, err
+}
+
+// notBeyond makes sure that no counter gets more than most, up or down, by several increments.
+func notBeyond(most int64, increments []shards.Increment) error {
+	sums := make(map[string]int64, len(increments))
+	for _, i := range increments {
+		sum := sums[i.Counter]
+		if sum > 0 && i.By > most-sum || sum < 0 && i.By < -most-sum { // without overflow: sum is within most already
+			return bad("the increments of %q add up to more than %d, up or down", i.Counter, most)
+		}
+		sums[i.Counter] = sum + i.By
+	}
+	return nil
 }
 
 // decoder reads JSON token by token. Into structs, encoding/json would overlook the case of names, names that come

@@ -15,38 +15,74 @@ import (
 // are forgotten, and start afresh.
 const limitedCallers = 20_000
 
-// limitRate lets each caller through perSecond times a second, with bursts of one second's worth. A caller is who its
-// token says, else its address. Each instance counts for itself.
-func limitRate(perSecond float64, next http.Handler) http.Handler {
+// limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of one second's worth. Each
+// instance counts for itself. A nil limiter limits nothing.
+type limiter struct {
+	perSecond float64
+	callers   *lru.Cache[string, *rate.Limiter]
+}
+
+// newLimiter returns nil for a rate of 0.
+func newLimiter(perSecond float64) *limiter {
 	if perSecond == 0 {
-		return next
+		return nil
 	}
-	burst := int(math.Ceil(perSecond))
 	callers, err := lru.New[string, *rate.Limiter](limitedCallers)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller := callerOf(r.Context())
-		if caller == "" {
-			caller = "address:" + addressOf(r)
+	return &limiter{perSecond: perSecond, callers: callers}
+}
+
+// of is a caller's bucket, which begins full.
+func (l *limiter) of(caller string) *rate.Limiter {
+	bucket, ok := l.callers.Get(caller)
+	if !ok {
+		bucket = rate.NewLimiter(rate.Limit(l.perSecond), int(math.Ceil(l.perSecond)))
+		if earlier, there, _ := l.callers.PeekOrAdd(caller, bucket); there {
+			bucket = earlier
 		}
-		limiter, ok := callers.Get(caller)
-		if !ok {
-			limiter = rate.NewLimiter(rate.Limit(perSecond), burst)
-			if earlier, there, _ := callers.PeekOrAdd(caller, limiter); there {
-				limiter = earlier
-			}
-		}
-		now := time.Now()
-		if reservation := limiter.ReserveN(now, 1); reservation.DelayFrom(now) > 0 {
-			delay := reservation.DelayFrom(now)
-			reservation.CancelAt(now)
-			problem{Status: http.StatusTooManyRequests, Detail: "too many requests of one caller", retryAfter: delay}.write(w)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	}
+	return bucket
+}
+
+// take counts one against a caller. When the caller has none left it counts nothing, and returns a [*rateLimited].
+func (l *limiter) take(caller string) error {
+	if l == nil {
+		return nil
+	}
+	now := time.Now()
+	reservation := l.of(caller).ReserveN(now, 1)
+	if delay := reservation.DelayFrom(now); delay > 0 {
+		reservation.CancelAt(now)
+		return &rateLimited{delay}
+	}
+	return nil
+}
+
+// spent reports, as a [*rateLimited], that a caller has none left. It counts nothing.
+func (l *limiter) spent(caller string) error {
+	if l == nil {
+		return nil
+	}
+	if missing := 1 - l.of(caller).Tokens(); missing > 0 {
+		return &rateLimited{time.Duration(missing / l.perSecond * float64(time.Second))}
+	}
+	return nil
+}
+
+// charge counts n more against a caller, who may come to owe them: a request with many increments is let through once,
+// however many they are, and paid for by the pause after it.
+func (l *limiter) charge(caller string, n int) {
+	if l == nil {
+		return
+	}
+	now, bucket := time.Now(), l.of(caller)
+	for n > 0 {
+		some := min(n, bucket.Burst()) // more at once would not be counted at all
+		bucket.ReserveN(now, some)
+		n -= some
+	}
 }
 
 // addressOf is where a request comes from. Cloud Run appends the address that it sees to X-Forwarded-For; what stands

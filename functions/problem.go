@@ -4,13 +4,61 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
+
+// Errors of requests on which nothing was done. [problemOf] says how each is answered.
+var (
+	// errNoKeys: a token could not be checked. That is not the caller's fault.
+	errNoKeys = errors.New("the keys that sign tokens can't be fetched")
+	// errOrigin: a web page of a site that may not call.
+	errOrigin = errors.New("pages of this origin may not call; see ALLOWED_ORIGINS")
+	// errSlowBody: the body did not arrive within REQUEST_TIMEOUT.
+	errSlowBody = errors.New("the body took too long to arrive")
+	// errEnding: the process has got SIGTERM, and takes no further requests.
+	errEnding = errors.New("this instance is ending")
+	// errStart: the function's clients could not be made.
+	errStart = errors.New("the function could not start")
+	// errNotCounted: an event is to be delivered again.
+	errNotCounted = errors.New("not counted yet")
+)
+
+// badRequest is a request that can't be read.
+type badRequest struct{ detail string }
+
+func (e *badRequest) Error() string { return e.detail }
+
+func bad(format string, args ...any) error { return &badRequest{fmt.Sprintf(format, args...)} }
+
+// tooLarge is a body of more than limit bytes.
+type tooLarge struct{ limit int64 }
+
+func (e *tooLarge) Error() string { return fmt.Sprintf("the body has more than %d bytes", e.limit) }
+
+// wrongMethod is a request by a method other than those allowed, such as "GET, POST".
+type wrongMethod struct{ allow string }
+
+func (e *wrongMethod) Error() string { return "want " + e.allow }
+
+// unauthorized is a request without a token, or with one that is not valid. What is wrong with it, its owner can find out
+// and others are not told.
+type unauthorized struct{ challenge, detail string }
+
+func (e *unauthorized) Error() string { return e.detail }
+
+// rateLimited is a request beyond the caller's rate; after that long there is room again.
+type rateLimited struct{ after time.Duration }
+
+func (e *rateLimited) Error() string { return "too many requests of one caller" }
 
 // problem is an answer that is an error, as of RFC 9457.
 type problem struct {
@@ -19,58 +67,101 @@ type problem struct {
 	Detail string `json:"detail,omitempty"`
 
 	retryAfter time.Duration // 0 where repeating the request as it is would not help, or not be safe
+	header     [2]string     // one more header: name and value
+	close      bool          // the connection: the rest of the body is not waited for, or no further request is taken
 }
-
-// badRequest is a request that can't be read.
-type badRequest struct {
-	status int
-	detail string
-}
-
-func (e *badRequest) Error() string { return e.detail }
 
 // problemOf is the one place that says which error is answered how. Errors that the caller can do nothing about keep
 // their details for the log.
 func problemOf(err error) problem {
-	var bad *badRequest
+	var (
+		malformed *badRequest
+		large     *tooLarge
+		method    *wrongMethod
+		token     *unauthorized
+		limited   *rateLimited
+	)
 	switch {
-	case errors.As(err, &bad):
-		return problem{Status: bad.status, Detail: bad.detail}
+	case errors.Is(err, errNotCounted): // whatever else it is
+		return problem{Status: http.StatusServiceUnavailable, Detail: errNotCounted.Error() + ": deliver it again", retryAfter: time.Second,
+			close: errors.Is(err, errSlowBody) || errors.Is(err, errEnding)}
+	case errors.As(err, &malformed):
+		return problem{Status: http.StatusBadRequest, Detail: malformed.detail}
+	case errors.As(err, &large):
+		return problem{Status: http.StatusRequestEntityTooLarge, Detail: large.Error(), close: true}
+	case errors.As(err, &method):
+		return problem{Status: http.StatusMethodNotAllowed, Detail: method.Error(), header: [2]string{"Allow", method.allow}}
+	case errors.As(err, &token):
+		return problem{Status: http.StatusUnauthorized, Detail: token.detail, header: [2]string{"WWW-Authenticate", token.challenge}}
+	case errors.As(err, &limited):
+		return problem{Status: http.StatusTooManyRequests, Detail: limited.Error(), retryAfter: limited.after}
+	case errors.Is(err, errOrigin):
+		return problem{Status: http.StatusForbidden, Detail: errOrigin.Error()}
+	case errors.Is(err, errSlowBody):
+		return problem{Status: http.StatusRequestTimeout, Detail: errSlowBody.Error() + "; nothing was counted", close: true}
+	case errors.Is(err, errEnding):
+		return problem{Status: http.StatusServiceUnavailable, Detail: errEnding.Error() + "; nothing was counted", retryAfter: time.Second, close: true}
+	case errors.Is(err, errNoKeys):
+		return problem{Status: http.StatusServiceUnavailable, Detail: "the token can't be checked now; nothing was counted", retryAfter: time.Second}
+	case errors.Is(err, errStart):
+		return problem{Status: http.StatusServiceUnavailable, Detail: errStart.Error() + "; its log says why"}
 	case errors.Is(err, shards.ErrInvalidID), errors.Is(err, shards.ErrInvalidIncrement), errors.Is(err, shards.ErrInvalidKey):
 		return problem{Status: http.StatusBadRequest, Detail: err.Error()}
 	case errors.Is(err, shards.ErrKeyReused):
 		return problem{Status: http.StatusUnprocessableEntity, Detail: "this Idempotency-Key came with another request before"}
 	case errors.Is(err, shards.ErrUnknown): // before ErrBusy and ErrNotFound: doubt outweighs them
-		return problem{Status: http.StatusGatewayTimeout, Detail: "nobody knows whether this was counted; with an Idempotency-Key it is safe to try again"}
+		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
 	case errors.Is(err, shards.ErrNotFound):
 		return problem{Status: http.StatusNotFound, Detail: err.Error()}
 	case errors.Is(err, shards.ErrBusy), errors.Is(err, shards.ErrClosed):
 		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was counted", retryAfter: time.Second}
+	case errors.Is(err, errRead) && passes(err):
+		return problem{Status: http.StatusServiceUnavailable, Detail: "Firestore does not answer; try again", retryAfter: time.Second}
 	}
 	return problem{Status: http.StatusInternalServerError}
+}
+
+// errRead marks what failed while a counter was read. Reading again is always safe.
+var errRead = errors.New("read")
+
+// passes reports whether an error of Firestore's may be gone when the same is asked again.
+func passes(err error) bool {
+	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.DeadlineExceeded) {
+		return false // not of Firestore's
+	}
+	kind := store.KindOf(err)
+	return kind == store.Doubtful || kind == store.Contention
 }
 
 // write answers with the problem.
 func (p problem) write(w http.ResponseWriter) {
 	p.Title = http.StatusText(p.Status)
+	header := w.Header()
 	if p.retryAfter > 0 {
 		seconds := int64((p.retryAfter + time.Second - 1) / time.Second)
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
+	if p.header[0] != "" {
+		header.Set(p.header[0], p.header[1])
+	}
+	if p.close {
+		header.Set("Connection", "close")
+	}
+	header.Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
 
-// fail answers with err, and logs it when it is no fault of the caller's.
-func fail(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+// fail answers with err, and logs it with attrs when it is not the caller's fault.
+func fail(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error, attrs ...any) {
 	p := problemOf(err)
-	switch {
-	case errors.Is(r.Context().Err(), context.Canceled): // the client is gone
-	case p.Status == http.StatusInternalServerError:
-		log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-	case p.Status > http.StatusInternalServerError:
-		log.WarnContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	level := slog.LevelWarn
+	if p.Status == http.StatusInternalServerError || errors.Is(err, errStart) {
+		level = slog.LevelError
+	}
+	gone := errors.Is(r.Context().Err(), context.Canceled) // the client is
+	if p.Status >= http.StatusInternalServerError && !gone && !errors.Is(err, errEnding) {
+		log.Log(r.Context(), level, "request failed", append([]any{"method", r.Method, "path", r.URL.Path, "error", err}, attrs...)...)
 	}
 	p.write(w)
 }

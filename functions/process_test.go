@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 // process is a function in a process of its own, over an embedded Firestore.
 type process struct {
 	url       string
+	cmd       *exec.Cmd
 	firestore *emulator.Instance
 	fs        *firestore.Client
 }
@@ -57,6 +58,7 @@ func startProcess(t *testing.T, target string, settings ...string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	p.cmd = cmd
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -100,14 +102,21 @@ func (p *process) dump(t *testing.T) string {
 	return b.String()
 }
 
-// send writes a request as it is, for what net/http's client would not send, and returns the answer's status.
-func (p *process) send(t *testing.T, request string) int {
+// dial opens a connection of its own to the function.
+func (p *process) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// send writes a request as it is, for what net/http's client would not send, and returns the answer's status.
+func (p *process) send(t *testing.T, request string) int {
+	t.Helper()
+	conn := p.dial(t)
 	if _, err := conn.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 package functions
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -44,24 +44,11 @@ type reconcileAnswer struct {
 // ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
 // on a schedule sees it.
 func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.Duration, parallel int, log *slog.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "want POST", http.StatusMethodNotAllowed)
+	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		req, err := decodeReconcile(w, r, path)
+		if err != nil {
+			fail(w, r, log, err)
 			return
-		}
-		var req reconcileRequest
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReconcileBody))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
-			http.Error(w, `want {"counters": ["id", …], "dry_run": false}, or nothing: `+err.Error(), http.StatusBadRequest)
-			return
-		}
-		for _, id := range req.Counters {
-			if err := path.Validate(id); err != nil {
-				http.Error(w, "invalid counter id: "+err.Error(), http.StatusBadRequest)
-				return
-			}
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), deadline)
 		defer cancel()
@@ -75,7 +62,6 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 				answer.Counters = append(answer.Counters, report)
 			}
 		}}
-		var err error
 		if len(req.Counters) > 0 {
 			answer.Summary = client.ReconcileSome(ctx, req.Counters, walk)
 		} else {
@@ -97,5 +83,29 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(answer)
-	})
+	}), http.MethodPost)
+}
+
+// decodeReconcile reads the body of a call.
+func decodeReconcile(w http.ResponseWriter, r *http.Request, path store.Path) (reconcileRequest, error) {
+	const want = `want {"counters": ["id", …], "dry_run": false}, or nothing`
+	var req reconcileRequest
+	body, err := readBody(w, r, maxReconcileBody)
+	if err != nil || len(body) == 0 {
+		return req, err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&req); err != nil {
+		return req, bad("%s: %v", want, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return req, bad("%s: the body goes on after its end", want)
+	}
+	for _, id := range req.Counters {
+		if err := path.Validate(id); err != nil {
+			return req, bad("invalid counter id: %v", err)
+		}
+	}
+	return req, nil
 }

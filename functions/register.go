@@ -39,7 +39,7 @@ const grace = 9 * time.Second
 // register makes a function known to the framework. Bad settings stop the start of the process that is to serve it, with
 // a message for whoever deployed it.
 func register(name string, build builder) {
-	f := &function{build: build}
+	f := newFunction(build)
 	if os.Getenv("FUNCTION_TARGET") == name {
 		if _, err := settings.Parse(os.Environ()); err != nil {
 			fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
@@ -54,20 +54,23 @@ func register(name string, build builder) {
 type function struct {
 	build builder
 
-	mu       sync.Mutex
-	handler  http.Handler
-	inFlight sync.WaitGroup
+	mu      sync.Mutex
+	handler http.Handler
+	life    *life
 }
+
+func newFunction(build builder) *function { return &function{build: build, life: newLife()} }
 
 func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, err := f.ready()
+	if err == nil && !f.life.begin() {
+		err = errEnding
+	}
 	if err != nil {
-		slog.New(newLogHandler(os.Stdout, slog.LevelInfo)).Error("start", "error", err)
-		http.Error(w, "the function could not start; its log says why", http.StatusServiceUnavailable)
+		fail(w, r, slog.New(newLogHandler(os.Stdout, slog.LevelInfo)), err)
 		return
 	}
-	f.inFlight.Add(1)
-	defer f.inFlight.Done()
+	defer f.life.done()
 	handler.ServeHTTP(w, r)
 }
 
@@ -79,15 +82,15 @@ func (f *function) ready() (http.Handler, error) {
 	}
 	settings, err := settings.Parse(os.Environ())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
 	handler, drain, err := f.build(context.Background(), settings, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	f.handler = handler
+	f.handler = boundBodies(settings.RequestTimeout, f.life.ending, handler)
 	go f.endOnSignal(drain)
-	return handler, nil
+	return f.handler, nil
 }
 
 // endOnSignal ends the process on SIGTERM, once its requests are answered.
@@ -101,12 +104,13 @@ func (f *function) endOnSignal(drain drain) {
 		<-ctx.Done()
 		os.Exit(1)
 	}()
+	answered := f.life.end() // first: what comes from here on is refused, so that there is an end
 	if drain != nil {
 		if err := drain(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "shutdown:", err)
 		}
 	}
-	f.inFlight.Wait()
+	<-answered
 	// A handler that has returned has not been flushed to its connection yet.
 	time.Sleep(100 * time.Millisecond)
 	os.Exit(0)

@@ -1,9 +1,11 @@
 package functions
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -40,12 +42,7 @@ func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (ht
 // It decodes the CloudEvent itself, instead of being registered as a CloudEvent function: the receiver that the
 // framework would put in front strands requests when more than one is in flight (cloudevents/sdk-go#1224).
 func newRollupHandler(client *rollup.Client, roller *rollup.Roller, timeout time.Duration, log *slog.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "want a CloudEvent by POST", http.StatusMethodNotAllowed)
-			return
-		}
+	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		event, change, err := decodeEvent(client, w, r)
@@ -53,39 +50,39 @@ func newRollupHandler(client *rollup.Client, roller *rollup.Roller, timeout time
 			err = roller.Add(ctx, change)
 		}
 		switch {
-		case err == nil:
-			w.WriteHeader(http.StatusNoContent)
 		case errors.Is(err, rollup.ErrPoison):
 			// Delivering it again for a day helps nobody; reconcile covers what it carried.
-			log.ErrorContext(ctx, "poison event", "event_id", event.id, "subject", event.subject, "error", err)
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			log.WarnContext(ctx, "event not counted yet", "event_id", event.id, "counter", change.Counter, "shard", change.Shard, "error", err)
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "not counted yet: deliver again", http.StatusServiceUnavailable)
+			log.ErrorContext(ctx, LogPoison, "event_id", event.id, "subject", event.subject, "counter", change.Counter, "shard", change.Shard, "error", err)
+		case err != nil:
+			fail(w, r, log, fmt.Errorf("%w: %w", errNotCounted, err), "event_id", event.id, "counter", change.Counter, "shard", change.Shard)
+			return
 		}
-	})
+		w.WriteHeader(http.StatusNoContent)
+	}), http.MethodPost)
 }
 
 // eventName is what tells one event from others in a log.
 type eventName struct{ id, subject string }
 
-// decodeEvent reads a shard's change from a request. Its errors are [rollup.ErrPoison], or the connection's.
+// decodeEvent reads a shard's change from a request. Its errors are [rollup.ErrPoison], and those of a body that did not
+// arrive, whose event is to come again.
 func decodeEvent(client *rollup.Client, w http.ResponseWriter, r *http.Request) (eventName, rollup.Change, error) {
 	// From the headers, so that there is something to look for even when the rest can't be read.
 	name := eventName{id: r.Header.Get("Ce-Id"), subject: r.Header.Get("Ce-Subject")}
-	r.Body = http.MaxBytesReader(w, r.Body, maxEvent)
+	body, err := readBody(w, r, maxEvent)
+	var large *tooLarge
+	switch {
+	case errors.As(err, &large):
+		return name, rollup.Change{}, fmt.Errorf("%w: %w", rollup.ErrPoison, err)
+	case err != nil:
+		return name, rollup.Change{}, err // cut off half-way
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	// In binary mode the content type is HTTP's own header. The official emulator sends it as an attribute besides,
 	// which the CloudEvents library refuses.
 	r.Header.Del("Ce-Datacontenttype")
 	event, err := cloudevents.NewEventFromHTTPRequest(r)
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return name, rollup.Change{}, fmt.Errorf("%w: over %d bytes", rollup.ErrPoison, maxEvent)
-	case err != nil && r.Context().Err() != nil:
-		return name, rollup.Change{}, err // cut off half-way
-	case err != nil:
+	if err != nil {
 		return name, rollup.Change{}, fmt.Errorf("%w: not a CloudEvent: %w", rollup.ErrPoison, err)
 	}
 	name = eventName{id: event.ID(), subject: event.Subject()}

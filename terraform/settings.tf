@@ -131,7 +131,7 @@ variable "cache_ttl" {
 }
 
 variable "max_increment" {
-  description = "Largest increment, up or down, that a request may ask for."
+  description = "Largest increment of a counter, up or down, that a request may ask for."
   type        = number
   nullable    = false
   default     = 1000000000
@@ -155,7 +155,7 @@ variable "exact_writes" {
 }
 
 variable "request_ttl" {
-  description = "How long an Idempotency-Key is remembered, 1m to 720h."
+  description = "How long an Idempotency-Key is remembered at least, 1m to 720h."
   type        = string
   nullable    = false
   default     = "24h"
@@ -227,7 +227,7 @@ variable "public_reads" {
 }
 
 variable "allowed_origins" {
-  description = "Web origins that may call Increment from a browser, comma-separated; * allows any."
+  description = "Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."
   type        = list(string)
   nullable    = false
   default     = []
@@ -239,7 +239,7 @@ variable "allowed_origins" {
 }
 
 variable "rate_limit" {
-  description = "Requests a second that one caller may send to one instance; 0 sets no limit."
+  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."
   type        = number
   nullable    = false
   default     = 0

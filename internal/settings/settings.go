@@ -74,7 +74,11 @@ func Parse(environ []string) (Settings, error) {
 	// The library takes an empty value for one that isn't set. Whoever sets this one, with a variable that turns out to be
 	// empty, say, does not mean that anybody may call.
 	if auth, set := values["AUTH"]; set && auth == "" {
-		err = errors.Join(err, fmt.Errorf("AUTH=: want none, firebase or appcheck"))
+		err = errors.Join(err, errors.New("AUTH=: want none, firebase or appcheck"))
+	}
+	// Taken for nothing, it would have the functions count in another collection than the one that is meant.
+	if collection := values["COLLECTION"]; collection != "" {
+		err = errors.Join(err, fmt.Errorf("COLLECTION=%s: want COUNTERS=%[1]s/{counter} instead", collection))
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
@@ -130,9 +134,6 @@ func (s Settings) validate() error {
 	}
 	if store.ValidateID(s.Shards) != nil || strings.HasPrefix(s.Shards, store.OwnPrefix) || strings.ContainsAny(s.Shards, "{}*") {
 		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
-	}
-	if s.Collection == store.Requests || s.Collection == store.Rollup {
-		bad("COLLECTION", s.Collection, "another name: that one's documents are kept beside the counters, and deleted when they expire")
 	}
 	if s.CountField == "" || len(s.CountField) > maxFieldBytes || !utf8.ValidString(s.CountField) || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
 		bad("COUNT_FIELD", s.CountField, fmt.Sprintf("a field name of up to %d bytes, without dots and backticks, and not of the form __x__", maxFieldBytes))

@@ -11,7 +11,7 @@ import (
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
-		"COLLECTION=a/b", "COLLECTION=..", "COLLECTION=__likes__", "COUNT_FIELD=a.b", "COUNT_FIELD=__count__", "DATABASE=a/b",
+		"COUNTERS=a/b", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "COUNT_FIELD=a.b", "COUNT_FIELD=__count__", "DATABASE=a/b",
 		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
 		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
 	} {
@@ -21,7 +21,7 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%s: %v; want an error that names the variable, its value and what is allowed", bad, err)
 		}
 	}
-	if s, err := settings.Parse([]string{"COLLECTION=_likes", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
+	if s, err := settings.Parse([]string{"COUNTERS=_likes/{like}", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
 		t.Errorf("%+v: %v", s, err)
 	}
 }
@@ -33,8 +33,9 @@ func TestHarmfulSettings(t *testing.T) {
 		environ []string
 		want    string // in the error
 	}{
-		{[]string{"COLLECTION=counter_requests"}, "COLLECTION=counter_requests: want another name"}, // TTL would delete the counters
-		{[]string{"COLLECTION=counter_rollup"}, "COLLECTION=counter_rollup: want another name"},
+		{[]string{"COUNTERS=counter_requests/{counter}"}, "COUNTERS=counter_requests/{counter}: want "}, // TTL would delete the counters
+		{[]string{"COUNTERS=counter_rollup/{counter}"}, "COUNTERS=counter_rollup/{counter}: want "},
+		{[]string{"COLLECTION=likes"}, "COLLECTION=likes: want COUNTERS=likes/{counter} instead"}, // of an earlier version
 		{[]string{"COUNT_FIELD=" + strings.Repeat("x", 1501)}, "want a field name of up to 1500 bytes"},
 		{[]string{"COUNT_FIELD=\xff"}, "want a field name"},
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},

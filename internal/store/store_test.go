@@ -108,11 +108,11 @@ func TestOpenFindsTheEmulator(t *testing.T) {
 // With FIRESTORE_EMULATOR_HOST set, client options don't split the two clients: what is read, watched and committed is in one
 // place. Left to themselves, with any option at all, one would go to the emulator and the other to production.
 func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
-	here, there := emulatortest.Start(t, emulator.Options{}), emulatortest.Start(t, emulator.Options{})
+	here, there := emulator.Start(t), emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", here.Addr)
 	for name, tt := range map[string]struct {
 		opts       []option.ClientOption
-		used, left *emulatortest.Instance
+		used, left *emulator.Instance
 	}{
 		"an endpoint":             {[]option.ClientOption{option.WithEndpoint(there.Addr)}, here, there},
 		"a user agent":            {[]option.ClientOption{option.WithUserAgent("test")}, here, there},
