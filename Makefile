@@ -1,0 +1,39 @@
+# What a contributor runs by hand. `go test ./...` and `go run ./cmd/counters dev` need none of it.
+
+.DEFAULT_GOAL := help
+
+help: ## Print this.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+dev: ## Run the whole system on this machine.
+	go run ./cmd/counters dev
+
+test: ## Run the tests.
+	go test ./...
+
+race: ## Run the tests with the race detector.
+	go test -race ./...
+
+fuzz: ## Run every fuzz target for FUZZTIME (10s each unless set).
+	@go list ./... | while read -r pkg; do \
+	  go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r target; do \
+	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime "$${FUZZTIME:-10s}" "$$pkg" || exit 1; \
+	  done || exit 1; \
+	done
+
+lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
+	go vet ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: its checks are skipped"; fi
+
+bench: ## Compare with what people build today; about a minute.
+	go run ./cmd/counters bench --quick
+
+generate: ## Write again what is made from the code: settings tables, tables in docs.
+	go generate ./...
+
+ci: ## Everything that has to hold before a change lands.
+	.ci/run
+
+.PHONY: help dev test race fuzz lint bench generate ci
