@@ -1,0 +1,27 @@
+package functions
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// The handlers, for a caller that makes and closes the clients itself, and serves several instances in one process.
+
+// IncrementHandler is the function Increment over a client. It asks nobody for a token.
+func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
+	return newIncrementHandler(client, s, nil, log)
+}
+
+// RollupHandler is the function Rollup over a roller of the client.
+func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
+	return newRollupHandler(client, roller, s.RequestTimeout, log)
+}
+
+// ReconcileHandler is the function Reconcile over a client.
+func ReconcileHandler(client *rollup.Client, s settings.Settings, log *slog.Logger) http.Handler {
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, s.ReconcileParallel, log)
+}

@@ -1,0 +1,496 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Violation is a promise that a history breaks.
+type Violation struct {
+	Entry   int // index in the history
+	Message string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("entry %d: %s", v.Entry, v.Message) }
+
+// Named reports whether the increments of a counter name themselves: each adds a power of two that no other call adds to
+// that counter, ever. Of other counters only sums can be checked.
+func Named(counter string) bool { return strings.HasPrefix(counter, "named-") }
+
+// Check says what in a history breaks a promise, at most a handful. It is pure.
+func Check(h History) []Violation {
+	c := checker{counters: map[string]*counter{}, calls: map[int]*call{}, intents: map[int]*intent{}}
+	for i, e := range h {
+		c.at, c.now = i, e.At
+		c.entry(e.What)
+		if len(c.violations) >= 10 {
+			break
+		}
+	}
+	return c.violations
+}
+
+// checker reads a history from its begin to its end.
+type checker struct {
+	at         int
+	now        time.Time
+	violations []Violation
+	counters   map[string]*counter
+	calls      map[int]*call
+	intents    map[int]*intent
+	foreign    bool // something else wrote a total
+}
+
+// counter is what is known of the documents of an id.
+type counter struct {
+	doc, ledger *Document
+	shards      map[string]*Document
+	versions    map[string]map[int64]int64 // :: shard → update time → count; of this life of the counter
+	deleted     map[string]bool            // shards that were deleted in this life
+	ops         map[string]bool            // ids of commands that were applied
+	names       map[int64]*intent          // of a named counter :: bit → what it stands for
+	series      []point
+	writers     int  // of its total, that are about to write it and are not the system
+	foreign     bool // one of them wrote it since it was last right
+	drift       bool // one of them wrote it
+	dropped     bool // an event was lost since the last reconcile
+	shrinks     bool // a command took something away, or may have: it doesn't only grow
+	acked       int64
+	attempted   int64
+	byHand      int // deletions of it, shard by shard, that are under way
+	creations   int // commits that made it, and whose caller has not been told yet
+}
+
+// point is a counter as of a commit.
+type point struct {
+	at           time.Time
+	there        bool
+	exact, total int64
+}
+
+type call struct {
+	Begin
+	at    time.Time
+	from  int   // index in the counter's series as of the begin
+	acked int64 // of the counter, as of the begin
+}
+
+// intent is what one or more calls want to be applied once.
+type intent struct {
+	adds    []Add
+	begun   int
+	refused int
+	acked   bool
+	applied bool
+}
+
+func (c *checker) fail(format string, args ...any) {
+	c.violations = append(c.violations, Violation{Entry: c.at, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) counter(id string) *counter {
+	k := c.counters[id]
+	if k == nil {
+		k = &counter{
+			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{},
+			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}},
+		}
+		c.counters[id] = k
+	}
+	return k
+}
+
+func (c *checker) entry(what any) {
+	switch e := what.(type) {
+	case Begin:
+		c.begin(e)
+	case End:
+		c.end(e)
+	case Commit:
+		c.commit(e)
+	case Dropped:
+		c.counter(e.Counter).dropped = true
+	case Foreign:
+		c.counter(e.Counter).writers++
+	case Stuck:
+		c.fail("%s", e.What)
+	case Reconciled:
+		c.reconciled(e)
+	case Calm:
+		c.quiet(false)
+	case Settled:
+		c.quiet(true)
+	}
+}
+
+func (c *checker) begin(b Begin) {
+	k := &call{Begin: b, at: c.now}
+	c.calls[b.Call] = k
+	switch b.Kind {
+	case Increment:
+		i := c.intents[b.Intent]
+		if i == nil {
+			i = &intent{adds: b.Adds}
+			c.intents[b.Intent] = i
+			for _, a := range b.Adds {
+				n := c.counter(a.Counter)
+				n.attempted += a.By
+				n.shrinks = n.shrinks || a.By < 0
+				if Named(a.Counter) {
+					n.names[a.By] = i
+				}
+			}
+		}
+		i.begun++
+	case ExactRead, Read:
+		n := c.counter(b.Counter)
+		k.from, k.acked = len(n.series)-1, n.acked
+	case Delete, Reset, Rebase:
+		c.counter(b.Counter).shrinks = true
+	case DeleteByHand:
+		c.counter(b.Counter).shrinks = true
+		c.counter(b.Counter).byHand++
+	}
+}
+
+func (c *checker) end(e End) {
+	k := c.calls[e.Call]
+	delete(c.calls, e.Call)
+	switch k.Kind {
+	case Increment:
+		c.endIncrement(k, e)
+	case ExactRead:
+		c.endRead(k, e, func(p point) int64 { return p.exact }, 0)
+	case Read:
+		c.endRead(k, e, func(p point) int64 { return p.total }, 2*time.Second) // it may be answered from memory
+	case DeleteByHand:
+		c.counter(k.Counter).byHand--
+	case Create:
+		n := c.counter(k.Counter)
+		if e.Outcome == OK {
+			if n.creations == 0 {
+				c.fail("create of %q was acknowledged, and no commit made it", k.Counter)
+			}
+			n.creations = max(0, n.creations-1)
+		}
+	}
+}
+
+func (c *checker) endIncrement(k *call, e End) {
+	i := c.intents[k.Intent]
+	named := Named(i.adds[0].Counter)
+	switch e.Outcome {
+	case OK, Replayed:
+		if named && !i.applied {
+			c.fail("increment %v (intent %d) was answered %q and is in no commit", i.adds, k.Intent, e.Outcome)
+		}
+		if !i.acked {
+			i.acked = true
+			for _, a := range i.adds {
+				c.counter(a.Counter).acked += a.By
+			}
+		}
+	case Refused:
+		i.refused++
+		if i.refused < i.begun {
+			return
+		}
+		if named && i.applied {
+			c.fail("increment %v (intent %d) was refused (%s), and is in a commit", i.adds, k.Intent, e.Detail)
+		}
+	}
+}
+
+func (c *checker) endRead(k *call, e End, value func(point) int64, memory time.Duration) {
+	if e.Outcome != OK {
+		return
+	}
+	n := c.counter(k.Counter)
+	from := k.from
+	for memory > 0 && from > 0 && k.at.Sub(n.series[from].at) < memory {
+		from--
+	}
+	window := n.series[from:]
+	if !slices.ContainsFunc(window, func(p point) bool { return p.there != e.Missing && (e.Missing || value(p) == e.Total) }) {
+		c.fail("%s of %q returned %d (missing: %v), which it was at no moment from %s on: %s", k.Kind, k.Counter, e.Total, e.Missing, k.at.Format(time.TimeOnly), describe(window))
+	}
+	if k.Kind == ExactRead && !e.Missing && !n.shrinks && (e.Total < k.acked || e.Total > n.attempted) {
+		c.fail("exact read of %q returned %d: %d were acknowledged before it began, %d attempted before it ended", k.Counter, e.Total, k.acked, n.attempted)
+	}
+}
+
+func describe(window []point) string {
+	var b strings.Builder
+	for _, p := range window[max(0, len(window)-8):] {
+		fmt.Fprintf(&b, " %s: exact %d, total %d, there %v;", p.at.Format("15:04:05.000"), p.exact, p.total, p.there)
+	}
+	return b.String()
+}
+
+// commit takes a commit into what is known, and checks what it did.
+func (c *checker) commit(e Commit) {
+	touched := map[string][]Change{}
+	for _, ch := range e.Changes {
+		touched[ch.Doc.Counter] = append(touched[ch.Doc.Counter], ch)
+	}
+	found := map[*intent]int{} // :: intent → how many of its adds this commit applied
+	for _, id := range slices.Sorted(maps.Keys(touched)) {
+		c.commitTo(id, touched[id], e, found)
+	}
+	for i, n := range found {
+		if n != len(i.adds) {
+			c.fail("of the increments %v a commit applies %d", i.adds, n)
+		}
+		i.applied = true
+	}
+}
+
+// deed is what a commit did to a counter.
+type deed struct {
+	made, gone bool  // its document
+	deletes    bool  // shards
+	command    bool  // has an op id that the ledger had not
+	total      bool  // is changed, and the ledger isn't
+	delta      int64 // of the sum of the shards
+	updates    int64 // the part of it that is updates
+	shardsMade []string
+}
+
+func (c *checker) commitTo(id string, changes []Change, e Commit, found map[*intent]int) {
+	k := c.counter(id)
+	before, ledgerBefore := k.doc, k.ledger
+	var d deed
+	for _, ch := range changes {
+		switch ch.Doc.Kind {
+		case "counter":
+			d.made, d.gone = ch.Before == nil, ch.After == nil
+			d.total = !d.made && !d.gone && ch.Before.Total != ch.After.Total
+			k.doc = ch.After
+		case "ledger":
+			k.ledger = ch.After
+		}
+	}
+	// An increment revives a counter that was deleted by hand: its shards and its ledger stay, and what was counted of them
+	// is taken off.
+	revived := d.made && ledgerBefore != nil && k.own() != nil
+	if d.made && !revived {
+		k.live()
+	}
+	if d.total && k.ledger == ledgerBefore && !k.right() {
+		if k.writers == 0 {
+			c.fail("a commit changes the total of %q, and not its ledger", id)
+		}
+		k.writers, k.foreign, k.drift, c.foreign = max(0, k.writers-1), true, true, true
+	}
+	for _, ch := range changes {
+		if ch.Doc.Kind != "shard" {
+			continue
+		}
+		was, is := k.shards[ch.Doc.Shard], ch.After
+		if was != nil {
+			d.delta -= was.Count
+		}
+		if is == nil {
+			d.deletes, k.deleted[ch.Doc.Shard] = true, true
+			delete(k.shards, ch.Doc.Shard)
+			continue
+		}
+		d.delta += is.Count
+		if was == nil {
+			d.shardsMade = append(d.shardsMade, ch.Doc.Shard)
+		} else {
+			d.updates += is.Count - was.Count
+		}
+		k.shards[ch.Doc.Shard] = is
+		if k.versions[ch.Doc.Shard] == nil {
+			k.versions[ch.Doc.Shard] = map[int64]int64{}
+		}
+		k.versions[ch.Doc.Shard][is.Updated] = is.Count
+	}
+	if l := k.ledger; l != nil {
+		for _, op := range l.Ops {
+			if !k.ops[op] {
+				k.ops[op], d.command = true, true
+			} else if ledgerBefore != nil && !slices.Contains(ledgerBefore.Ops, op) {
+				c.fail("command %s of %q is applied twice", op, id)
+			}
+		}
+	}
+	c.counted(id, k, d, before, revived, found)
+	c.summed(id, k)
+	c.stated(id, k, ledgerBefore, revived)
+	if d.made {
+		k.creations++
+	}
+	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: k.exact(), total: k.total()})
+}
+
+// live begins a new life: what an earlier counter of that id had is no version of this one's, but for what is there.
+func (k *counter) live() {
+	k.versions, k.deleted = map[string]map[int64]int64{}, map[string]bool{}
+	for id, s := range k.shards {
+		k.versions[id] = map[int64]int64{s.Updated: s.Count}
+	}
+}
+
+// own is the counter's own ledger.
+func (k *counter) own() *Document {
+	if k.doc == nil || k.ledger == nil || k.doc.LedgerID != k.ledger.LedgerID {
+		return nil
+	}
+	return k.ledger
+}
+
+// exact is what the counter holds: its shards, and what its ledger has beyond them.
+func (k *counter) exact() int64 {
+	var sum int64
+	for _, s := range k.shards {
+		sum += s.Count
+	}
+	if l := k.own(); l != nil {
+		sum += l.Base
+	}
+	return sum
+}
+
+func (k *counter) total() int64 {
+	if k.doc == nil {
+		return 0
+	}
+	return k.doc.Total
+}
+
+// counted checks what a commit added to shards.
+func (c *checker) counted(id string, k *counter, d deed, before *Document, revived bool, found map[*intent]int) {
+	if len(d.shardsMade) > 0 && (k.doc == nil || k.doc.Deleting) {
+		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)
+	}
+	switch {
+	case d.made, d.gone, before == nil, before.Deleting, k.doc == nil:
+		if d.made && !revived && k.own() != nil && k.exact() != k.own().Base {
+			c.fail("%q is made, and holds %d of an earlier counter", id, k.exact()-k.own().Base)
+		}
+		if !d.made && !d.deletes && d.updates > 0 && Named(id) { // an increment of what is left of an earlier counter
+			c.names(id, k, d.updates, found)
+		}
+		return
+	case d.command:
+		return
+	case d.deletes:
+		if d.delta != 0 && k.byHand == 0 {
+			c.fail("a commit deletes shards of %q, and its sum changes by %d", id, d.delta)
+		}
+		return
+	}
+	if Named(id) {
+		c.names(id, k, d.delta, found)
+	}
+}
+
+// names reads the names of the increments that a commit holds.
+func (c *checker) names(id string, k *counter, delta int64, found map[*intent]int) {
+	for rest := uint64(delta); rest != 0; rest &= rest - 1 {
+		bit := int64(1) << bits.TrailingZeros64(rest)
+		i := k.names[bit]
+		switch {
+		case i == nil:
+			c.fail("a commit adds %d to %q; no call ever asked for %d of it", delta, id, bit)
+			return
+		case i.applied:
+			c.fail("increment %v is applied twice", i.adds)
+		case i.refused == i.begun:
+			c.fail("increment %v was refused, and is applied", i.adds)
+		}
+		found[i]++
+	}
+}
+
+// summed checks the total.
+func (c *checker) summed(id string, k *counter) {
+	if k.right() {
+		k.foreign = false
+	} else if !k.foreign {
+		c.fail("after a commit the total of %q is %d; its ledger has %d (base %d)", id, k.doc.Total, k.own().sum(), k.own().Base)
+		k.foreign = true // said once
+	}
+}
+
+// right reports whether the total is what the counter's own ledger has, if there is one.
+func (k *counter) right() bool { return k.own() == nil || k.own().sum() == k.doc.Total }
+
+// sum is what a ledger makes of the total.
+func (d *Document) sum() int64 {
+	sum := d.Base
+	for _, s := range d.Shards {
+		sum += s.Count
+	}
+	return sum
+}
+
+// stated checks what a commit wrote into the ledger.
+func (c *checker) stated(id string, k *counter, before *Document, revived bool) {
+	l := k.own()
+	if l == nil || l == before {
+		return
+	}
+	for shard, s := range l.Shards {
+		var was State
+		had := false
+		if before != nil && (revived || before.LedgerID == l.LedgerID) {
+			was, had = before.Shards[shard]
+		}
+		if had && was == s {
+			continue
+		}
+		if had && s.AsOf <= was.AsOf {
+			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
+		}
+		count, real := k.versions[shard][s.AsOf]
+		switch {
+		case real && count != s.Count:
+			c.fail("the ledger of %q has %d for shard %s as of %d; it held %d", id, s.Count, shard, s.AsOf, count)
+		case !real && s.Count != 0:
+			c.fail("the ledger of %q has %d for shard %s as of %d; it never held that in this life", id, s.Count, shard, s.AsOf)
+		case !real && !k.deleted[shard]:
+			c.fail("the ledger of %q has shard %s for deleted as of %d; it never was", id, shard, s.AsOf)
+		}
+	}
+}
+
+func (c *checker) reconciled(r Reconciled) {
+	if r.Counter == "" {
+		if r.Drift != 0 && !c.foreign {
+			c.fail("a reconcile found a drift of %d, and nothing else wrote a total", r.Drift)
+		}
+		return
+	}
+	if r.Drift != 0 && !c.counter(r.Counter).drift {
+		c.fail("a reconcile found a drift of %d in %q, and nothing else wrote its total", r.Drift, r.Counter)
+	}
+}
+
+// quiet checks that totals have followed: everywhere after a reconcile, and before it where no event was lost.
+func (c *checker) quiet(reconciled bool) {
+	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
+		k := c.counters[id]
+		if k.doc == nil || k.doc.Deleting {
+			continue
+		}
+		if !reconciled && (k.dropped || k.foreign) {
+			continue
+		}
+		if reconciled {
+			k.dropped = false
+		}
+		if k.total() != k.exact() {
+			c.fail("long after everything, reconciled: %v, the total of %q is %d, and it holds %d", reconciled, id, k.total(), k.exact())
+		}
+		if !k.shrinks && (k.exact() < k.acked || k.exact() > k.attempted) {
+			c.fail("%q holds %d; %d were acknowledged, %d attempted", id, k.exact(), k.acked, k.attempted)
+		}
+	}
+}

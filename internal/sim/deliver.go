@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+)
+
+// EventFaults are what may become of an event, each with its probability.
+type EventFaults struct {
+	Drop      float64 // it never comes
+	Late      float64 // it comes up to a day late
+	Duplicate float64 // it comes twice
+	Reorder   float64 // it comes up to a minute late
+}
+
+const (
+	eventsLast  = 24 * time.Hour // Eventarc tries for so long
+	longestPost = time.Minute
+	// A message is tried again after 10 to 600 s.
+	shortestBackoff = 10 * time.Second
+	longestBackoff  = 10 * time.Minute
+	// lateAfter is when an event counts as lost for those who look at totals: [Calm] waits longer.
+	lateAfter = 10 * time.Minute
+)
+
+// deliver delivers the event of a change to instances of Rollup, as Eventarc does.
+func (w *world) deliver(c emulator.Change, counter string) {
+	n := w.events.Add(1)
+	r := dice(w.plan.Seed, "event", n)
+	f := w.eventFaults()
+	drop, late, twice, reorder := r.Float64(), r.Float64(), r.Float64(), r.Float64()
+	delay, lateBy, reorderBy := between(r, time.Millisecond, time.Second), between(r, lateAfter, eventsLast), between(r, time.Second, time.Minute)
+	if drop < f.Drop || late < f.Late {
+		w.rec.add(Dropped{Counter: counter})
+	}
+	switch {
+	case drop < f.Drop:
+		return
+	case late < f.Late:
+		delay = lateBy
+	case reorder < f.Reorder:
+		delay = reorderBy
+	}
+	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10), eventarc.Change{
+		Name: c.Name, Old: c.Old, New: c.New, UpdateMask: c.UpdateMask, CommitTime: c.CommitTime,
+	})
+	if err != nil {
+		w.rec.add(Stuck{What: "an event can't be encoded: " + err.Error()})
+		return
+	}
+	copies := 1
+	if twice < f.Duplicate {
+		copies = 2
+	}
+	for range copies {
+		r, wait := rand.New(rand.NewPCG(r.Uint64(), 0)), delay
+		w.deliveries.Go(func() {
+			until := time.Now().Add(wait + eventsLast)
+			for attempt := 0; w.sleep(wait); attempt++ {
+				if w.post(r, header, body) {
+					return
+				}
+				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {
+					w.rec.add(Dropped{Counter: counter})
+					return
+				}
+			}
+		})
+		delay = between(r, time.Millisecond, 10*time.Second) // of the copy
+	}
+}
+
+// post sends an event to one of the instances, and reports whether it was acknowledged.
+func (w *world) post(r *rand.Rand, header http.Header, body []byte) bool {
+	to := w.rollups.pick(r)
+	if to == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), longestPost)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://rollup/", bytes.NewReader(body))
+	if err != nil {
+		return false
+	}
+	req.Header = header.Clone()
+	resp, err := to.RoundTrip(req)
+	if err != nil || resp.StatusCode/100 != 2 {
+		return false
+	}
+	return !chance(r, w.eventFaults().Duplicate/2) // the acknowledgement is lost: it comes again
+}

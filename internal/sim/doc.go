@@ -1,0 +1,27 @@
+// Package sim runs the real system in virtual time, breaks everything around it, and reads the whole history for
+// anything that must not happen.
+//
+// A world is an embedded Firestore and several instances of each function, with their real clients and handlers, inside
+// of a bubble of testing/synctest: an hour of waiting costs nothing, and a virtual day of traffic takes seconds. There are
+// no sockets. Each instance has a link, a client connection whose interceptors carry every message to the server or
+// don't: it comes late, or twice in the server's view because its answer was lost, or after its caller gave up. What
+// becomes of a message is drawn from (seed, instance, method, its number), so that one message more doesn't shift the fate
+// of all others. A crash is a dead link: what was under way still arrives, and nobody hears of it.
+//
+// Nothing in a world decides whether it went well. Calls, commits, lost events and drift are recorded as a [History], and
+// [Check], which is pure, says what in it breaks a promise:
+//
+//   - Increments name themselves, each by a bit of its own, so that every commit tells which calls it holds: none is
+//     applied twice, none that was acknowledged is missing, none that was refused is there, and of a request to several
+//     counters all is applied at once.
+//   - After every commit a total is its ledger's base plus the ledger's shards, and every state in a ledger is one that
+//     its shard really held in this counter's life.
+//   - Every read returns what was true at some moment between its begin and its end; and what Jepsen asks of counters
+//     that only grow: an exact read lies between what was acknowledged before it began and what was attempted before it
+//     ended.
+//   - Once faults are over, a total follows within minutes where no event was lost for good, and after a reconcile
+//     everywhere. A reconcile finds drift only where something else wrote totals.
+//
+// Sparse traffic finds more than heavy traffic does, because every later state of a shard covers for one that was missed:
+// the plans drawn from seeds are mostly short, with 0.1 to 5 operations a second.
+package sim

@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// History is what happened, in the order in which it did.
+type History []Entry
+
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Calm] or [Settled].
+type Entry struct {
+	At   time.Time
+	What any
+}
+
+// Kind is a kind of call.
+type Kind string
+
+// Kinds of calls.
+const (
+	Increment Kind = "increment" // of one counter or several, by a function or a snippet
+	ExactRead Kind = "exact read"
+	Read      Kind = "read"
+	Create    Kind = "create"
+	Delete    Kind = "delete"
+	Reset     Kind = "reset"
+	Rebase    Kind = "rebase"
+	Resize    Kind = "resize"
+
+	DeleteByHand Kind = "delete by hand" // in a console, or by a tool that knows nothing of counters
+)
+
+// Begin is the begin of a call.
+type Begin struct {
+	Call    int
+	Kind    Kind
+	Counter string // of all but increments
+	Intent  int    // of increments: calls that repeat one another under a key have the same
+	Adds    []Add
+}
+
+// Add is one counter's part of an increment.
+type Add struct {
+	Counter string
+	By      int64
+}
+
+// Outcome is what a caller was told.
+type Outcome string
+
+// Outcomes.
+const (
+	OK       Outcome = "ok"
+	Replayed Outcome = "replayed" // counted by an earlier call of the same intent
+	Refused  Outcome = "refused"  // certainly nothing was done
+	Unknown  Outcome = "unknown"  // or no answer at all
+)
+
+// End is the end of a call.
+type End struct {
+	Call    int
+	Outcome Outcome
+	Total   int64 // of reads
+	Missing bool  // of reads: there is no such counter
+	Detail  string
+}
+
+// Commit is a commit that changed something.
+type Commit struct {
+	At      time.Time // the commit's own time, which its documents have too
+	Changes []Change
+}
+
+// Change is one document's change.
+type Change struct {
+	Doc           Doc
+	Before, After *Document // nil: it isn't there
+}
+
+// Doc names a document of a counter's.
+type Doc struct {
+	Kind    string // "counter", "ledger" or "shard"
+	Counter string
+	Shard   string
+}
+
+// Document is what a document held, of what matters here.
+type Document struct {
+	Updated  int64  // update time, in microseconds
+	Total    int64  // of a counter
+	LedgerID string // of a counter, and of a ledger its own
+	Deleting bool   // of a counter
+	Count    int64  // of a shard
+	Base     int64  // of a ledger
+	Ops      []string
+	Shards   map[string]State
+}
+
+// State is a ledger's entry.
+type State struct {
+	Count int64
+	AsOf  int64 // microseconds
+}
+
+// Dropped is an event that will never be delivered.
+type Dropped struct{ Counter string }
+
+// Foreign is something else than the system writing a total.
+type Foreign struct{ Counter string }
+
+// Reconciled is the answer of a reconcile.
+type Reconciled struct {
+	Counter string // "" is all of them
+	Drift   int64
+}
+
+// Calm says that since a while nothing has been asked for and nothing went wrong: every event that was not lost for good
+// has been delivered.
+type Calm struct{}
+
+// Settled says that after a calm a reconcile has ended well.
+type Settled struct{}
+
+// recorder writes a history.
+type recorder struct {
+	mu      sync.Mutex
+	history History
+}
+
+func (r *recorder) add(what any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = append(r.history, Entry{At: time.Now(), What: what})
+}
+
+// commit records what the server tells of a commit.
+func (r *recorder) commit(changes []emulator.Change) {
+	c := Commit{At: changes[0].CommitTime}
+	for _, change := range changes {
+		if doc, ok := docOf(change.Name); ok {
+			c.Changes = append(c.Changes, Change{Doc: doc, Before: documentOf(change.Old), After: documentOf(change.New)})
+		}
+	}
+	if len(c.Changes) > 0 {
+		r.add(c)
+	}
+}
+
+// docOf reads the name of a document in the public layout. That is done here again, and not by the system's own code, so
+// that a mistake there is no mistake here.
+func docOf(name string) (Doc, bool) {
+	_, name, _ = strings.Cut(name, "/documents/")
+	p := strings.Split(name, "/")
+	switch {
+	case p[0] != "counters":
+		return Doc{}, false
+	case len(p) == 2:
+		return Doc{Kind: "counter", Counter: p[1]}, true
+	case len(p) == 4 && p[2] == "shards":
+		return Doc{Kind: "shard", Counter: p[1], Shard: p[3]}, true
+	case len(p) == 4 && p[2] == "counter_rollup" && p[3] == "ledger":
+		return Doc{Kind: "ledger", Counter: p[1]}, true
+	}
+	return Doc{}, false
+}
+
+func documentOf(doc *firestorepb.Document) *Document {
+	if doc == nil {
+		return nil
+	}
+	f := doc.GetFields()
+	d := &Document{
+		Updated:  doc.GetUpdateTime().AsTime().UnixMicro(),
+		Total:    f["total"].GetIntegerValue(),
+		LedgerID: f["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
+		Deleting: f["deleting"].GetBooleanValue(),
+		Count:    f["count"].GetIntegerValue(),
+		Base:     f["base"].GetIntegerValue(),
+	}
+	for _, op := range f["ops"].GetArrayValue().GetValues() {
+		d.Ops = append(d.Ops, op.GetStringValue())
+	}
+	if shards := f["shards"].GetMapValue().GetFields(); len(shards) > 0 {
+		d.Shards = make(map[string]State, len(shards))
+		for id, v := range shards {
+			e := v.GetMapValue().GetFields()
+			d.Shards[id] = State{Count: e["count"].GetIntegerValue(), AsOf: e["as_of"].GetTimestampValue().AsTime().UnixMicro()}
+		}
+	}
+	return d
+}
+
+// String is the entry as a line or two.
+func (e Entry) String() string {
+	at := e.At.Format("15:04:05.000000 ")
+	c, ok := e.What.(Commit)
+	if !ok {
+		return at + fmt.Sprintf("%T %+v", e.What, e.What)
+	}
+	var b strings.Builder
+	b.WriteString(at + "commit")
+	for _, ch := range c.Changes {
+		fmt.Fprintf(&b, "\n    %s: %s → %s", ch.Doc, ch.Before, ch.After)
+	}
+	return b.String()
+}
+
+func (d *Document) String() string {
+	if d == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", *d)
+}
+
+func (d Doc) String() string {
+	s := d.Kind + " " + strconv.Quote(d.Counter)
+	if d.Shard != "" {
+		s += "/" + d.Shard
+	}
+	return s
+}

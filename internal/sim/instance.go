@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+const project = "simulated"
+
+// instance is a process of a function, as Cloud Run runs it, or of the command line. It is reached as a RoundTripper.
+type instance struct {
+	link    *link
+	handler http.Handler   // nil of a command line
+	client  *shards.Client // of a command line
+	closing func()         // ends its clients, once
+
+	busy sync.WaitGroup // requests
+}
+
+var errCrashed = errors.New("simulated: the instance crashed")
+
+// RoundTrip serves a request on a goroutine of its own, as a server does: it goes on when its caller has gone.
+func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
+	answered := make(chan *http.Response, 1)
+	i.busy.Go(func() {
+		w := httptest.NewRecorder()
+		i.handler.ServeHTTP(w, r)
+		answered <- w.Result()
+	})
+	select {
+	case resp := <-answered:
+		return resp, nil
+	case <-i.link.dead:
+		return nil, errCrashed
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// crash ends the process at once. Its clients are closed in the background, which no real process does: nothing that they
+// try reaches the server any more.
+func (i *instance) crash() {
+	i.link.kill()
+	i.end()
+}
+
+// end waits for requests, and closes the clients.
+func (i *instance) end() {
+	i.busy.Wait()
+	i.closing()
+}
+
+func newIncrement(server *emulator.Server, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(server)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(conn))
+	if err != nil {
+		return nil, err
+	}
+	return &instance{
+		link: l, client: client, handler: functions.IncrementHandler(client, s, log),
+		closing: func() { _ = client.Close() },
+	}, nil
+}
+
+func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
+	return shards.Config{
+		Project: project, AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
+		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
+		Logger: log,
+	}
+}
+
+func newRollup(server *emulator.Server, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(server)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
+	if err != nil {
+		return nil, err
+	}
+	roller := rollup.NewRoller(client, rollup.Pace{Interval: s.RollupInterval, Pending: s.RollupPending, Flushes: s.RollupFlushes}, log)
+	return &instance{
+		link: l, handler: functions.RollupHandler(client, roller, s, log),
+		closing: func() {
+			_ = roller.Close(context.Background())
+			_ = client.Close()
+		},
+	}, nil
+}
+
+func newReconcile(server *emulator.Server, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(server)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Logger: log}, option.WithGRPCConn(conn))
+	if err != nil {
+		return nil, err
+	}
+	return &instance{link: l, handler: functions.ReconcileHandler(client, s, log), closing: func() { _ = client.Close() }}, nil
+}

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Plan is what a world is like. It is drawn from a seed, and a seed and a length make the same plan always.
+type Plan struct {
+	Seed   uint64
+	Storm  time.Duration // of an epoch: what goes on and goes wrong before the next calm
+	Epochs int
+	Rate   float64 // operations a second
+
+	Increments, Rollups int // instances
+	Environ             []string
+
+	Messages MessageFaults
+	Events   EventFaults
+	// How often, on average; 0 is never.
+	Crashes, Cuts, Silences, Replacements, Foreign time.Duration
+	Sweep                                          time.Duration // between two sweeps of expired markers
+	DocWriteRate                                   float64       // of a hot document; 0 is no limit
+	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
+
+	Mix Mix
+}
+
+// Mix is how often an operation is of a kind, relative to each other.
+type Mix struct {
+	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival float64
+}
+
+// calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last of a row of events comes.
+const calmFor = 40 * time.Minute
+
+// PlanOf draws a plan. Each kind of fault is on in about half of all plans, so that no fault hides another.
+func PlanOf(seed uint64) Plan {
+	r := dice(seed, "plan", 0)
+	some := func(p float64) float64 { // p at most, or not at all
+		on, x := r.IntN(2) == 0, r.Float64()
+		if !on {
+			return 0
+		}
+		return p * x
+	}
+	now := func(short, long time.Duration) time.Duration {
+		on, d := r.IntN(2) == 0, between(r, short, long)
+		if !on {
+			return 0
+		}
+		return d
+	}
+	p := Plan{
+		Seed:       seed,
+		Storm:      between(r, 10*time.Minute, 3*time.Hour),
+		Epochs:     1 + r.IntN(3),
+		Increments: 1 + r.IntN(3),
+		Rollups:    1 + r.IntN(3),
+		Messages: MessageFaults{
+			Slow: some(0.1), Late: some(0.1), NeverSent: some(0.1), LostAnswer: some(0.2), LostSilence: some(0.02),
+			Contention: some(0.2), Quota: some(0.05), TornStream: some(0.1),
+		},
+		Events:   EventFaults{Drop: some(0.2), Late: some(0.1), Duplicate: some(0.5), Reorder: some(0.5)},
+		Crashes:  now(2*time.Minute, time.Hour),
+		Cuts:     now(5*time.Minute, time.Hour),
+		Silences: now(5*time.Minute, time.Hour), Replacements: now(5*time.Minute, time.Hour), Foreign: now(10*time.Minute, time.Hour),
+		Sweep: between(r, time.Minute, 24*time.Hour),
+		Named: r.IntN(4) > 0,
+		Mix: Mix{
+			Add: 50, Key: 10 * r.Float64(), Bulk: some(20), Snippet: some(20), Exact: 10, Read: 5,
+			Resize: some(4), Reset: some(2), Rebase: some(2), Delete: some(2), ByHand: some(2), Rival: some(1),
+		},
+	}
+	if r.IntN(4) == 0 {
+		p.DocWriteRate = 1 + 4*r.Float64()
+	}
+	p.Rate = between(r, 0.1, 5)
+	p.Environ = []string{
+		"GOOGLE_CLOUD_PROJECT=" + project,
+		fmt.Sprintf("AUTO_CREATE=%v", r.IntN(2) == 0),
+		fmt.Sprintf("NUM_SHARDS=%d", 1+r.IntN(6)),
+		fmt.Sprintf("MAX_SHARDS=%d", []int{0, 8, 16}[r.IntN(3)]),
+		fmt.Sprintf("CACHE_TTL=%s", between(r, time.Second, 10*time.Minute).Round(time.Second)),
+		fmt.Sprintf("ROLLUP_LEDGERS=%d", []int{1, 2, 1000}[r.IntN(3)]),
+		fmt.Sprintf("ROLLUP_INTERVAL=%s", []string{"10ms", "1s", "5s"}[r.IntN(3)]),
+		fmt.Sprintf("EXACT_WRITES=%v", r.IntN(4) > 0),
+	}
+	return p
+}
+
+// Shortened is the plan with storms of so many operations at most.
+func (p Plan) Shortened(operations int) Plan {
+	p.Storm = min(p.Storm, time.Duration(float64(operations)/p.Rate*float64(time.Second)))
+	return p
+}
+
+// Faultless is the plan without anything that goes wrong.
+func (p Plan) Faultless() Plan {
+	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
+	p.Crashes, p.Cuts, p.Silences, p.Foreign = 0, 0, 0, 0
+	return p
+}
+
+// Hours is how much virtual time a run takes, more or less.
+func (p Plan) Hours() float64 { return (time.Duration(p.Epochs) * (p.Storm + calmFor)).Hours() }

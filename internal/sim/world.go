@@ -1,0 +1,311 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// Stuck is something that should have ended well, with no fault on, and didn't.
+type Stuck struct{ What string }
+
+// world is a running system and what goes wrong with it.
+type world struct {
+	plan     Plan
+	settings settings.Settings
+	server   *emulator.Server
+	rec      recorder
+	ctx      context.Context // ends with the world
+
+	events     atomic.Uint64 // number of the last event
+	serial     atomic.Uint64 // of instances
+	calls      atomic.Int64
+	deliveries sync.WaitGroup
+	endings    sync.WaitGroup // of instances that are gone
+
+	increments, rollups fleet
+
+	mu     sync.Mutex
+	stormy bool
+	links  []*link
+
+	load load
+}
+
+// fleet is the instances of a function.
+type fleet struct {
+	mu        sync.Mutex
+	instances []*instance
+}
+
+func (f *fleet) pick(r *rand.Rand) *instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.instances) == 0 {
+		return nil
+	}
+	return f.instances[r.IntN(len(f.instances))]
+}
+
+// replace puts an instance in the place of another, which it returns.
+func (f *fleet) replace(at int, by *instance) *instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.instances[at]
+	f.instances[at] = by
+	return was
+}
+
+// Run runs a plan, inside of a bubble of testing/synctest, and returns what happened.
+func Run(plan Plan) (History, error) {
+	s, err := settings.Parse(plan.Environ)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	w := &world{
+		plan: plan, settings: s, ctx: ctx,
+		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep}),
+	}
+	defer w.server.Close()
+	defer end()
+	w.server.OnCommit(w.committed)
+	if err := w.run(); err != nil {
+		return nil, err
+	}
+	end()
+	w.deliveries.Wait()
+	for _, i := range slices.Concat(w.increments.instances, w.rollups.instances) {
+		i.end()
+	}
+	w.endings.Wait()
+	return w.rec.history, nil
+}
+
+func (w *world) committed(changes []emulator.Change) {
+	w.rec.commit(changes)
+	for _, c := range changes {
+		if doc, ok := docOf(c.Name); ok && doc.Kind == "shard" {
+			w.deliver(c, doc.Counter)
+		}
+	}
+}
+
+func (w *world) run() error {
+	for range w.plan.Increments {
+		i, err := newIncrement(w.server, w.newLink("increment"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.increments.instances = append(w.increments.instances, i)
+	}
+	for range w.plan.Rollups {
+		i, err := newRollup(w.server, w.newLink("rollup"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.rollups.instances = append(w.rollups.instances, i)
+	}
+	for epoch := range w.plan.Epochs {
+		w.setStormy(true)
+		w.storm(uint64(epoch))
+		w.setStormy(false)
+		if !w.sleep(calmFor) {
+			return w.ctx.Err()
+		}
+		w.rec.add(Calm{})
+		if w.reconcile(nil) && w.sleep(time.Second) {
+			w.rec.add(Settled{})
+		} else {
+			w.rec.add(Stuck{What: "reconcile fails although nothing goes wrong"})
+		}
+	}
+	return nil
+}
+
+// storm runs everything that goes on at the same time.
+func (w *world) storm(epoch uint64) {
+	ctx, cancel := context.WithTimeout(w.ctx, w.plan.Storm)
+	defer cancel()
+	var all sync.WaitGroup
+	every := func(what string, mean time.Duration, do func(*rand.Rand)) {
+		if mean == 0 {
+			return
+		}
+		r := dice(w.plan.Seed, what, epoch)
+		all.Go(func() {
+			for sleep(ctx, time.Duration(r.ExpFloat64()*float64(mean))) {
+				do(r)
+			}
+		})
+	}
+	every("crash", w.plan.Crashes, func(r *rand.Rand) { w.renew(r, true) })
+	every("replacement", w.plan.Replacements, func(r *rand.Rand) { w.renew(r, false) })
+	every("cut", w.plan.Cuts, func(r *rand.Rand) {
+		l := w.anyLink(r)
+		l.setCut(true)
+		sleep(ctx, between(r, time.Second, 5*time.Minute))
+		l.setCut(false)
+	})
+	every("silence", w.plan.Silences, func(r *rand.Rand) { w.anyLink(r).silence() })
+	every("reconcile", time.Hour, func(*rand.Rand) { w.reconcile(nil) })
+	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r)) })
+	every("foreign", w.plan.Foreign, w.writeTotal)
+	every("operation", time.Duration(float64(time.Second)/w.plan.Rate), func(r *rand.Rand) { w.operate(&all, r.Uint64()) })
+	all.Wait()
+}
+
+// renew replaces an instance: at once, by a crash, or beside it, as a new revision does.
+func (w *world) renew(r *rand.Rand, crash bool) {
+	fleet, make, name := &w.increments, newIncrement, "increment"
+	if r.IntN(2) == 0 {
+		fleet, make, name = &w.rollups, newRollup, "rollup"
+	}
+	by, err := make(w.server, w.newLink(name), w.settings)
+	if err != nil {
+		w.rec.add(Stuck{What: err.Error()})
+		return
+	}
+	was := fleet.replace(r.IntN(len(fleet.instances)), by)
+	w.endings.Go(func() {
+		if crash {
+			was.crash()
+		} else {
+			was.end()
+		}
+		w.forget(was.link)
+	})
+}
+
+func (w *world) newLink(function string) *link {
+	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.serial.Add(1), 10), MessageFaults{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stormy {
+		l.faults = w.plan.Messages
+	}
+	w.links = append(w.links, l)
+	return l
+}
+
+func (w *world) forget(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.links = slices.DeleteFunc(w.links, func(x *link) bool { return x == l })
+}
+
+func (w *world) anyLink(r *rand.Rand) *link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.links[r.IntN(len(w.links))]
+}
+
+func (w *world) setStormy(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stormy = on
+	var faults MessageFaults
+	rate := 0.0
+	if on {
+		faults, rate = w.plan.Messages, w.plan.DocWriteRate
+	}
+	for _, l := range w.links {
+		l.setFaults(faults)
+		if !on {
+			l.setCut(false)
+		}
+	}
+	w.server.SetFaults(emulator.Faults{DocWriteRate: rate})
+}
+
+func (w *world) eventFaults() EventFaults {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stormy {
+		return EventFaults{}
+	}
+	return w.plan.Events
+}
+
+func (w *world) sleep(d time.Duration) bool { return sleep(w.ctx, d) }
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it did all it was to.
+func (w *world) reconcile(counters []string) bool {
+	l := w.newLink("reconcile")
+	i, err := newReconcile(w.server, l, w.settings)
+	if err != nil {
+		w.rec.add(Stuck{What: err.Error()})
+		return false
+	}
+	defer w.endings.Go(func() { i.end(); w.forget(l) })
+	for range 20 { // a walk that runs out of time goes on with the next call
+		var answer struct {
+			Drift    int64
+			Done     bool
+			Counters []struct {
+				Counter string
+				Drift   int64
+			}
+		}
+		body := map[string]any{}
+		if counters != nil {
+			body["counters"] = counters
+		}
+		code, err := w.request(i, http.MethodPost, "/", "", body, 5*time.Minute, &answer)
+		if err != nil {
+			return false
+		}
+		if counters == nil {
+			w.rec.add(Reconciled{Drift: answer.Drift})
+		}
+		for _, c := range answer.Counters {
+			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift})
+		}
+		if code != http.StatusOK || answer.Done {
+			return code == http.StatusOK
+		}
+	}
+	return false
+}
+
+// request sends a request to an instance, and reads its answer into into.
+func (w *world) request(to *instance, method, path, key string, body any, timeout time.Duration, into any) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	req, err := newRequest(ctx, method, path, body)
+	if err != nil {
+		return 0, err
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := to.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return resp.StatusCode, fmt.Errorf("%s %s answered %s: %w", method, path, resp.Status, err)
+	}
+	return resp.StatusCode, nil
+}
