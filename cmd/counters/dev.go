@@ -85,10 +85,18 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 		return err
 	}
 	defer s.Close()
-	page.Handle("/", demo.Handler(demo.Config{
-		Project: s.Project, Database: settings.Database, Collection: settings.Counters.Collection(), CountField: settings.CountField,
-		Firestore: s.Firestore, NodeModules: "node_modules",
-	}))
+	shown, err := demo.New(demo.Config{
+		Project: s.Project, Database: settings.Database, Counters: settings.Counters, Shards: settings.Shards, CountField: settings.CountField,
+		Firestore: s.Firestore, NodeModules: "node_modules", Logger: s.Logger(),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.Close() // So that no request uses what is closed next.
+		_ = shown.Close()
+	}()
+	page.Handle("/", shown)
 	describe(cmd.OutOrStdout(), s, c)
 	return s.Wait(ctx)
 }

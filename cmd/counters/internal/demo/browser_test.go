@@ -145,7 +145,7 @@ func (b *browser) total(total int64) {
 // shows waits until the page displays a number.
 func (b *browser) shows(value int64) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`document.getElementById("value").textContent === new Intl.NumberFormat().format(%d)`, value))
+	b.until(fmt.Sprintf(`document.getElementById("value").textContent === new Intl.NumberFormat("en").format(%d).replace("-", "−")`, value))
 }
 
 // quiet fails the test if the console has said anything since it was last asked, other than what is expected.

@@ -1,105 +1,138 @@
-// Package demo is the page that the local system shows: a counter that a browser watches with the Firebase SDK, as any
-// frontend would, with its shards, and what the roll-up makes of a load.
+// Package demo is the page that the local system shows: a counter that a browser watches, as any frontend would, with its
+// shards, and what the roll-up makes of a load.
 //
-// The page is as it is served, without a build step. Its modules import the SDK by the names that bundlers know
-// (firebase/app, firebase/firestore), and an import map says where these are: on Google's CDN, or in a local
-// node_modules, whose package firebase holds the same bundles. The bundle of Firestore imports the one of the app by its
-// URL on the CDN, which the map leads to the local one as well, so that such a page needs no internet.
+// The page is as it is served, without a build step, and uses the modules of package web. Where it can have the Firebase
+// SDK, it watches Firestore with that, through the port that serves the page; its import map says where the modules
+// firebase/app and firebase/firestore are. Where it can't, for want of an internet, the page is fed from here, with
+// Server-Sent Events.
 package demo
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"embed"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"html/template"
+	"io/fs"
+	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
+	"path"
 	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/api/iterator"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/web"
 )
 
 //go:embed page
 var page embed.FS
 
-//go:embed package.json
-var packageJSON []byte
-
 var index = template.Must(template.ParseFS(page, "page/index.html"))
-
-// Where the CDN keeps the SDK's bundles, below their version.
-const cdn = "https://www.gstatic.com/firebasejs/"
-
-// bundles are the files of the SDK that the page needs, by the names of their modules.
-var bundles = map[string]string{"firebase/app": "firebase-app.js", "firebase/firestore": "firebase-firestore.js"}
 
 // Config says what the page shows, and where it finds it.
 type Config struct {
 	Project    string
-	Database   string // "(default)" when empty.
-	Collection string // Of the counters; "counters" when empty.
-	CountField string // Of a shard; "count" when empty.
+	Database   string     // "(default)" when empty.
+	Counters   store.Path // Of the counters' documents.
+	Shards     string     // Collection below each.
+	CountField string     // Of a shard.
 
-	// Firestore is the host:port at which a browser reaches a Firestore that is not the one in the cloud.
+	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it at the address of the
+	// page itself, which passes its web protocols on.
 	Firestore string
 
 	// NodeModules is a node_modules directory, absolute or from the current directory. The SDK comes from its package
 	// firebase if there is one, and from the CDN otherwise.
 	NodeModules string
+	CDN         string // URL of the SDK's versions, with a slash at its end; Google's when empty.
+
+	Logger *slog.Logger // Nothing is logged when nil.
 }
 
-// Handler serves the page on / and what belongs to it.
-func Handler(c Config) http.Handler {
-	local := sdkVersion(c.NodeModules)
-	html := c.html(cmp.Or(local, pinnedVersion()), local != "")
+// Page serves the page on / and what belongs to it. Close it.
+type Page struct {
+	config Config
+	conn   *grpc.ClientConn
+	client *firestore.Client
+	layout store.Layout
+	mux    *http.ServeMux
+	sdk    *sdk
+}
 
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+// New returns a page. It connects to nothing yet.
+func New(c Config) (*Page, error) {
+	c.Database = cmp.Or(c.Database, firestore.DefaultDatabaseID)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+c.Firestore, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
+	}
+	client, err := firestore.NewClientWithDatabase(context.Background(), c.Project, c.Database, option.WithGRPCConn(conn))
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
+	}
+	layout := store.Layout{
+		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Shards: c.Shards, CountField: c.CountField,
+	}
+	p := &Page{config: c, conn: conn, client: client, layout: layout, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN)}
+	html := p.html()
+	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write(html)
 	})
-	for _, name := range []string{"style.css", "counter.js", "load.js", "page.js", "plot.js", "shards.js"} {
-		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
-			http.ServeFileFS(w, r, page, "page/"+name)
-		})
+	own, err := fs.Sub(page, "page")
+	if err != nil {
+		return nil, err // Not possible: it is embedded.
 	}
-	if local != "" {
-		for _, name := range bundles {
-			mux.HandleFunc("GET /sdk/"+name, func(w http.ResponseWriter, r *http.Request) {
-				http.ServeFile(w, r, filepath.Join(c.NodeModules, "firebase", name))
-			})
+	for _, files := range []fs.FS{own, web.Modules()} {
+		names, err := fs.Glob(files, "*")
+		if err != nil {
+			return nil, err // Not possible: the pattern is right.
+		}
+		for _, name := range names {
+			if path.Ext(name) != ".html" {
+				p.mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, name) })
+			}
 		}
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache") // Another version of the program may serve the same address next.
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		mux.ServeHTTP(w, r)
-	})
+	p.mux.HandleFunc("GET /-/sdk", p.sdk.serveStatus)
+	p.mux.HandleFunc("GET /sdk/{name}", p.sdk.serveBundle)
+	p.mux.HandleFunc("GET /-/counters", p.serveCounters)
+	p.mux.HandleFunc("GET /-/events", p.serveEvents)
+	return p, nil
 }
 
-// html is the page itself, which says where the SDK and Firestore are.
-func (c Config) html(version string, local bool) []byte {
-	imports := make(map[string]string)
-	for module, file := range bundles {
-		imports[module] = cdn + version + "/" + file
-		if local {
-			imports[module] = "/sdk/" + file
-			imports[cdn+version+"/"+file] = "/sdk/" + file
-		}
-	}
-	// The SDK makes a URL of the host, in which an IPv6 address has its brackets.
-	colon := strings.LastIndexByte(c.Firestore, ':')
-	port, _ := strconv.Atoi(c.Firestore[colon+1:])
+// Close ends the page's connection. Requests should have ended before.
+func (p *Page) Close() error { return p.client.Close() }
+
+// ServeHTTP implements [http.Handler].
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache") // Another version of the program may serve the same address next.
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	p.mux.ServeHTTP(w, r)
+}
+
+// html is the page itself, which says where the SDK and the counters are.
+func (p *Page) html() []byte {
 	config := map[string]any{
-		"project":    c.Project,
-		"database":   cmp.Or(c.Database, "(default)"),
-		"collection": cmp.Or(c.Collection, "counters"),
-		"countField": cmp.Or(c.CountField, "count"),
-		"firestore":  map[string]any{"host": c.Firestore[:max(colon, 0)], "port": port},
+		"project": p.config.Project, "database": p.config.Database,
+		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.config.CountField,
 	}
 	var html bytes.Buffer
-	if err := index.Execute(&html, map[string]any{"ImportMap": script(map[string]any{"imports": imports}), "Config": config}); err != nil {
+	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}
+	if err := index.Execute(&html, data); err != nil {
 		panic(err) // Not possible: the template and what it is given are ours.
 	}
 	return html.Bytes()
@@ -114,25 +147,50 @@ func script(v any) template.HTML {
 	return template.HTML(data)
 }
 
-// sdkVersion returns the version of the SDK that a node_modules directory holds, or "" if it holds none.
-func sdkVersion(nodeModules string) string {
-	if nodeModules == "" {
-		return ""
+const (
+	// listed is how many counters the page offers. Of more, it says that there are more.
+	listed      = 50
+	listTimeout = 5 * time.Second
+)
+
+// serveCounters answers with the counters that there are, in the order of their ids.
+func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
+	type counter struct {
+		ID    string `json:"id"`
+		Total int64  `json:"total"`
 	}
-	data, err := os.ReadFile(filepath.Join(nodeModules, "firebase", "package.json"))
-	if err != nil {
-		return ""
+	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+	defer cancel()
+	counters, more := []counter{}, false
+	all := p.client.Collection(p.config.Counters.Collection()).Query
+	if p.config.Counters.Nested() {
+		all = p.client.CollectionGroup(p.config.Counters.Collection()).Query
 	}
-	var p struct{ Version string }
-	_ = json.Unmarshal(data, &p) // Without a version it is not the SDK's.
-	return p.Version
+	docs := all.Select(store.Total).Limit(listed + 1).Documents(ctx)
+	defer docs.Stop()
+	for {
+		doc, err := docs.Next()
+		if errors.Is(err, iterator.Done) {
+			break
+		}
+		if err != nil {
+			p.config.Logger.Warn("the counters can't be listed for the page", "error", err)
+			http.Error(w, "the counters can't be listed", http.StatusServiceUnavailable)
+			return
+		}
+		if more = len(counters) == listed; more {
+			break
+		}
+		_, path, _ := strings.Cut(doc.Ref.Path, "/documents/")
+		if id, ok := p.config.Counters.ID(path); ok { // Other collections of that name may be elsewhere.
+			total, _ := doc.Data()[store.Total].(int64) // 0 where it was never rolled up
+			counters = append(counters, counter{id, total})
+		}
+	}
+	writeJSON(w, map[string]any{"counters": counters, "more": more})
 }
 
-// pinnedVersion is the version that the page is tested with.
-func pinnedVersion() string {
-	var p struct{ Dependencies map[string]string }
-	if err := json.Unmarshal(packageJSON, &p); err != nil {
-		panic(err) // Not possible: it is ours.
-	}
-	return p.Dependencies["firebase"]
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // The client may be gone.
 }

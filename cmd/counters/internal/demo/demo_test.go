@@ -2,20 +2,47 @@ package demo
 
 import (
 	"encoding/json"
+	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/web"
 )
 
-func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+func request(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w
+}
+
+// nowhere is a URL at which nothing listens, in place of the CDN's.
+const nowhere = "http://127.0.0.1:1/"
+
+func newPage(t *testing.T, c Config) *Page {
+	t.Helper()
+	if c.Firestore == "" {
+		c.Firestore = "127.0.0.1:1"
+	}
+	s, err := settings.Parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Counters, c.Shards, c.CountField = s.Counters, s.Shards, s.CountField
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
 }
 
 // block returns what the page has in a script element, decoded.
@@ -30,20 +57,48 @@ func block(t *testing.T, html, attributes string, v any) {
 	}
 }
 
+// The server gets the SDK from the CDN, for browsers that may have no internet, and says when it can't.
 func TestSDKFromCDN(t *testing.T) {
 	t.Parallel()
-	for _, nodeModules := range []string{"", filepath.Join(t.TempDir(), "node_modules")} {
-		h := Handler(Config{Project: "p", Firestore: "127.0.0.1:8080", NodeModules: nodeModules})
-		var m struct{ Imports map[string]string }
-		block(t, get(t, h, "/").Body.String(), `type="importmap"`, &m)
-		for module, file := range bundles {
-			if want := cdn + pinnedVersion() + "/" + file; m.Imports[module] != want {
-				t.Errorf("%s comes from %q, want %q", module, m.Imports[module], want)
+	var asked atomic.Int64
+	cdn := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, r.URL.Path)
+	}))
+	defer cdn.Close()
+	missing := httptest.NewServer(http.NotFoundHandler())
+	defer missing.Close()
+	for _, test := range []struct {
+		cdn  string
+		want bool
+	}{{cdn.URL + "/", true}, {nowhere, false}, {missing.URL + "/", false}} {
+		for _, nodeModules := range []string{"", filepath.Join(t.TempDir(), "node_modules")} {
+			h := newPage(t, Config{Project: "p", CDN: test.cdn, NodeModules: nodeModules})
+			var got struct {
+				Available bool
+				Version   string
 			}
-			if w := get(t, h, "/sdk/"+file); w.Code != http.StatusNotFound {
-				t.Errorf("/sdk/%s: %d", file, w.Code)
+			for range 3 {
+				if err := json.Unmarshal(request(t, h, "/-/sdk").Body.Bytes(), &got); err != nil {
+					t.Fatal(err)
+				}
+				if got.Available != test.want || got.Version != web.FirebaseVersion() {
+					t.Errorf("%s: got %+v", test.cdn, got)
+				}
+			}
+			for _, file := range bundles {
+				w := request(t, h, "/sdk/"+file)
+				if test.want != (w.Code == http.StatusOK) || test.want && w.Body.String() != "/"+web.FirebaseVersion()+"/"+file {
+					t.Errorf("%s: /sdk/%s: %d %q", test.cdn, file, w.Code, w.Body)
+				}
+				if test.want && !strings.HasPrefix(w.Header().Get("Content-Type"), "text/javascript") {
+					t.Errorf("/sdk/%s is %s", file, w.Header().Get("Content-Type"))
+				}
 			}
 		}
+	}
+	if got, want := asked.Load(), int64(2*len(bundles)); got != want {
+		t.Errorf("the CDN was asked %d times by two pages, want %d", got, want)
 	}
 }
 
@@ -60,79 +115,67 @@ func TestSDKFromNodeModules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := Handler(Config{Project: "p", Firestore: "127.0.0.1:8080", NodeModules: dir})
+	h := newPage(t, Config{Project: "p", NodeModules: dir, CDN: nowhere})
 	var m struct{ Imports map[string]string }
-	block(t, get(t, h, "/").Body.String(), `type="importmap"`, &m)
+	block(t, request(t, h, "/").Body.String(), `type="importmap"`, &m)
 	for _, name := range []string{"firebase/app", "https://www.gstatic.com/firebasejs/9.8.7/firebase-app.js"} {
-		w := get(t, h, m.Imports[name])
+		w := request(t, h, m.Imports[name])
 		if w.Body.String() != "app" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/javascript") {
 			t.Errorf("%s leads to %q (%s)", name, w.Body, w.Header().Get("Content-Type"))
 		}
 	}
-	if w := get(t, h, "/sdk/firebase-auth.js"); w.Code != http.StatusNotFound {
+	if w := request(t, h, "/sdk/firebase-auth.js"); w.Code != http.StatusNotFound {
 		t.Errorf("a bundle that the page doesn't need: %d", w.Code)
 	}
 }
 
 func TestPage(t *testing.T) {
 	t.Parallel()
-	h := Handler(Config{Project: "</script><b>", Collection: "votes", Firestore: "[::1]:8080"})
-	w := get(t, h, "/")
+	h := newPage(t, Config{Project: "</script><b>", CDN: nowhere})
+	w := request(t, h, "/")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Fatalf("/: %d %v", w.Code, w.Header())
 	}
 	html := w.Body.String()
 	var config struct {
-		Project, Database, Collection, CountField string
-		Firestore                                 struct {
-			Host string
-			Port int
-		}
+		Project, Database, Counters, Shards, CountField string
 	}
 	block(t, html, `type="application/json" id="config"`, &config)
-	if config.Project != "</script><b>" || config.Database != "(default)" || config.Collection != "votes" ||
-		config.CountField != "count" || config.Firestore.Host != "[::1]" || config.Firestore.Port != 8080 {
+	if config.Project != "</script><b>" || config.Database != "(default)" || config.Counters != "counters/{counter}" || config.Shards != "shards" ||
+		config.CountField != "count" {
 		t.Errorf("config: %+v", config)
 	}
-	// Whatever the page and its modules refer to is there.
-	served, err := page.ReadDir("page")
-	if err != nil {
-		t.Fatal(err)
-	}
+	// Whatever the page and its modules refer to is there, and nothing else.
 	references := regexp.MustCompile(`(?:href|src|from)[= ]"(?:\./)?([a-z]+\.(?:js|css))"`)
-	referred := map[string]bool{"index.html": true}
-	for _, file := range served {
-		content, err := page.ReadFile("page/" + file.Name())
+	referred := map[string]bool{}
+	files := map[string][]byte{"index.html": w.Body.Bytes()}
+	for _, dir := range []fs.FS{page, web.Modules()} {
+		err := fs.WalkDir(dir, ".", func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && d.Name() != "index.html" {
+				files[d.Name()], err = fs.ReadFile(dir, path)
+			}
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	for name, content := range files {
 		for _, m := range references.FindAllSubmatch(content, -1) {
 			referred[string(m[1])] = true
-			if w := get(t, h, "/"+string(m[1])); w.Code != http.StatusOK {
-				t.Errorf("%s refers to %s: %d", file.Name(), m[1], w.Code)
+			if w := request(t, h, "/"+string(m[1])); w.Code != http.StatusOK {
+				t.Errorf("%s refers to %s: %d", name, m[1], w.Code)
 			}
 		}
 	}
-	for _, file := range served {
-		if !referred[file.Name()] {
-			t.Errorf("nothing refers to %s", file.Name())
+	for name := range files {
+		if !referred[name] && name != "index.html" {
+			t.Errorf("nothing refers to %s", name)
 		}
 	}
-	for _, path := range []string{"/favicon.ico", "/page/index.html", "/demo.go", "/sdk/"} {
-		if w := get(t, h, path); w.Code != http.StatusNotFound {
+	for _, path := range []string{"/favicon.ico", "/page/index.html", "/index.html", "/demo.go", "/sdk/"} {
+		if w := request(t, h, path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d, want 404", path, w.Code)
 		}
-	}
-}
-
-// TestModuleIsSmall holds what is promised of the module that frontends copy.
-func TestModuleIsSmall(t *testing.T) {
-	t.Parallel()
-	module, err := page.ReadFile("page/counter.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(module), "\n"); lines >= 100 {
-		t.Errorf("counter.js has %d lines", lines)
 	}
 }

@@ -1,16 +1,21 @@
 package demo
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/web"
 )
 
 func TestMain(m *testing.M) {
 	dev.ServeIfChild()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // need skips the test where a program is missing, except in CI, and returns the program's path.
@@ -28,24 +33,42 @@ func need(t *testing.T, programs ...string) string {
 	return ""
 }
 
-// nodeModules returns a directory with the Firebase SDK, which it installs where that was not done yet.
+// modules is the directory of the web modules, with what their tests need.
+const modules = "../../../../web"
+
+// installed installs what the web modules' tests need, once, where that was not done yet.
+var installed = sync.OnceValue(func() error {
+	if sdkVersion(modules+"/node_modules") == web.FirebaseVersion() {
+		return nil
+	}
+	npm := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	npm.Dir = modules
+	if out, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm ci: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// nodeModules returns a directory with the Firebase SDK.
 func nodeModules(t *testing.T) string {
 	t.Helper()
-	if sdkVersion("node_modules") != pinnedVersion() {
-		npm := exec.Command(need(t, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-		if out, err := npm.CombinedOutput(); err != nil {
-			t.Fatalf("install the Firebase SDK: %v\n%s", err, out)
-		}
+	need(t, "npm")
+	if err := installed(); err != nil {
+		t.Fatal(err)
 	}
-	return "node_modules"
+	return modules + "/node_modules"
 }
 
-// TestModule runs the tests of counter.js, which are in its own language.
-func TestModule(t *testing.T) {
-	node := need(t, "node")
+// TestWebModules runs the tests of the web modules, which are in their own language, over a whole local system.
+func TestWebModules(t *testing.T) {
+	t.Parallel()
+	npm, chromium := need(t, "npm"), need(t, "chromium", "chromium-browser", "google-chrome")
 	nodeModules(t)
-	out, err := exec.Command(node, "--test", "counter.test.js").CombinedOutput()
-	if err != nil {
-		t.Errorf("node --test: %v\n%s", err, out)
+	s := startSystem(t, withoutSDK)
+	cmd := exec.CommandContext(t.Context(), npm, "test")
+	cmd.Dir = modules
+	cmd.Env = append(os.Environ(), "COUNTERS_GATEWAY="+s.Gateway, "CHROMIUM="+chromium)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("npm test: %v\n%s", err, out)
 	}
 }

@@ -1,10 +1,13 @@
 package demo
 
 import (
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -14,31 +17,69 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
 
-// system is the whole local system with the page, and a connection between browser and Firestore that can be cut.
+// system is the whole local system with the page, and a connection between browser and gateway that can be cut.
 type system struct {
 	*dev.System
 	line *proxy
+	url  string // of the page, through that connection
 }
 
-func startSystem(t *testing.T, settings ...string) *system {
+// feed is where a page gets its data from.
+type feed bool
+
+const (
+	withSDK    feed = true
+	withoutSDK feed = false // as on a machine without an internet, from a fresh clone
+)
+
+func startSystem(t *testing.T, from feed, variables ...string) *system {
 	t.Helper()
 	line := startProxy(t)
+	s := &system{startDev(t, from, variables...), line, "http://" + line.Addr().String()}
+	line.setTo(s.Gateway)
+	return s
+}
+
+// startDev starts a system, which ends with the test.
+func startDev(t *testing.T, from feed, variables ...string) *dev.System {
+	t.Helper()
+	environ := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LOG_LEVEL=WARN"}, variables...)
+	served := http.NewServeMux()
 	s, err := dev.Start(t.Context(), dev.Config{
 		Instances: 1,
-		Environ:   append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LOG_LEVEL=WARN"}, settings...),
-		Page:      Handler(Config{Project: dev.DefaultProject, Firestore: line.Addr().String(), NodeModules: nodeModules(t)}),
+		Environ:   environ,
+		Page:      served,
 		Output:    t.Output(),
 		Logger:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
-	line.setTo(s.Firestore)
-	return &system{s, line}
+	set, err := settings.Parse(environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{
+		Project: dev.DefaultProject, Counters: set.Counters, Shards: set.Shards, CountField: set.CountField,
+		Firestore: s.Firestore, CDN: nowhere, Logger: s.Logger(),
+	}
+	if from == withSDK {
+		c.NodeModules = nodeModules(t)
+	}
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		_ = p.Close()
+	})
+	served.Handle("/", p)
+	return s
 }
 
 // counter is a counter as another program sees it.
@@ -78,57 +119,187 @@ const (
 
 func TestClicksAndOthersAndCut(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
-	s := startSystem(t)
-	elsewhere := s.counter(t, "clicks & more")
+	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBrowser(t)
+			s := startSystem(t, from)
+			elsewhere := s.counter(t, "clicks & more")
 
-	// A counter that doesn't exist is offered, and its first increment makes it.
-	b.do(chromedp.Navigate(s.Gateway + "/?counter=clicks+%26+more"))
-	b.until(live)
-	b.until(`!document.getElementById("missing").hidden`)
-	b.do(chromedp.Click(plusOne))
-	b.shows(1)
-	b.total(1)
-	b.until(`document.getElementById("missing").hidden`)
-	b.do(chromedp.Click(plusOne), chromedp.Click(plusOne), chromedp.Click(minusOne))
-	b.shows(2)
-	b.total(2)
+			// A counter that doesn't exist is offered, and its first increment makes it.
+			b.do(chromedp.Navigate(s.url + "/?counter=clicks+%26+more"))
+			b.until(live)
+			b.until(fmt.Sprintf(`document.getElementById("connection").textContent.includes(%q)`, "from "+map[feed]string{withSDK: "Firestore", withoutSDK: "the gateway"}[from]))
+			b.until(`!document.getElementById("missing").hidden && !document.getElementById("no-shards").hidden`)
+			b.do(chromedp.Click(plusOne))
+			b.shows(1)
+			b.total(1)
+			b.until(`document.getElementById("missing").hidden && document.getElementById("no-shards").hidden`)
+			b.do(chromedp.Click(plusOne), chromedp.Click(plusOne), chromedp.Click(minusOne))
+			b.shows(2)
+			b.total(2)
 
-	// What others add appears, without a reload.
-	b.do(chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
-	add(t, elsewhere, 40)
-	b.total(42)
-	b.shows(42)
-	b.until(`document.querySelectorAll("#shards li").length === 10`)
-	b.until(`[...document.querySelectorAll("#shards .count")].reduce((sum, count) => sum + Number(count.textContent), 0) === 42`)
-	b.quiet(nil)
+			// What others add appears, without a reload, and the counter in the list.
+			b.do(chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
+			add(t, elsewhere, 40)
+			b.total(42)
+			b.shows(42)
+			b.until(`document.querySelectorAll("#shards li").length === 10`)
+			b.until(`[...document.querySelectorAll("#shards .count")].reduce((sum, count) => sum + Number(count.textContent.replace("−", "-")), 0) === 42`)
+			b.until(`document.querySelector("#counters a[aria-current]")?.textContent === "clicks & more 42"`)
+			b.quiet(nil)
 
-	// Cut off, it goes on with what it knows and what it adds by itself; then it catches up.
-	s.line.setCut(true)
-	b.offline(true)
-	b.until(cutOff)
-	b.do(chromedp.Click(plusOne))
-	b.shows(43)
-	add(t, elsewhere, 100)
-	if err := s.WaitForEvents(t.Context()); err != nil {
-		t.Fatal(err)
+			// Cut off, it goes on with what it knows and what it adds by itself, and says so in words; then it catches up,
+			// and the words go.
+			s.line.setCut(true)
+			b.offline(true)
+			b.until(cutOff)
+			b.do(chromedp.Click(plusOne))
+			b.shows(43)
+			b.until(`document.getElementById("trouble").textContent.startsWith("The server can't be reached. 1 increment waits")`)
+			add(t, elsewhere, 100)
+			if err := s.WaitForEvents(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.shows(43)
+			b.total(42)
+			s.line.setCut(false)
+			b.offline(false)
+			b.until(live)
+			b.total(143)
+			b.shows(143)
+			b.until(`document.getElementById("trouble").hidden && document.getElementById("problem").hidden`)
+			b.quiet(regexp.MustCompile(`Firestore|ERR_|/google\.firestore\.v1\.|/cleardot\.gif`)) // The SDK says so, asks whether there is an internet, and Chromium says so, too.
+
+			add(t, elsewhere, -3)
+			b.total(140)
+			b.shows(140)
+			if !eval[bool](b, `window.sameDocument`) {
+				t.Error("the page was loaded again")
+			}
+			b.quiet(nil)
+		})
 	}
-	b.shows(43)
-	b.total(42)
+}
+
+// TestHealsAfterARestart holds that once the connection is back, the page shows nothing that isn't there. It showed what
+// it had added to a database in memory that was started again, on top of the total, for ten seconds.
+func TestHealsAfterARestart(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBrowser(t)
+			s := startSystem(t, from)
+			b.do(chromedp.Navigate(s.url + "/?counter=heals"))
+			b.until(live)
+			b.do(chromedp.SendKeys(chromedp.CSS("#rate"), strings.Repeat(kb.ArrowRight, 8)))
+			b.until(`Number(document.getElementById("counter").dataset.total) > 40`)
+
+			s.line.setCut(true)
+			b.offline(true)
+			b.until(cutOff)
+			b.do(chromedp.SendKeys(chromedp.CSS("#rate"), kb.Home))
+			s.Close()
+			s.System = startDev(t, from)
+			add(t, s.counter(t, "heals"), 7)
+			if err := s.WaitForEvents(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// What waits is sent to the new one, and nothing else is shown: what is gone is gone.
+			waits := eval[int64](b, `Number(document.getElementById("counter").dataset.pending)`)
+			b.do(chromedp.Evaluate[chromedp.Void](`
+				window.seen = [];
+				const counter = document.getElementById("counter");
+				new MutationObserver(() => counter.dataset.state === "live" && seen.push(Number(counter.dataset.value))).observe(counter, {attributes: true});`))
+			s.line.setTo(s.Gateway)
+			s.line.setCut(false)
+			b.offline(false)
+			b.until(live)
+			b.total(7 + waits)
+			b.shows(7 + waits)
+			for _, value := range eval[[]int64](b, `seen`) {
+				if value > 7+waits {
+					t.Fatalf("live again, it shows %d; %d are true", value, 7+waits)
+				}
+			}
+			b.until(`document.getElementById("trouble").hidden && document.getElementById("problem").hidden`)
+		})
+	}
+}
+
+// TestOfflineClicksOutliveAReload holds that what is clicked without a connection is counted once there is one, once.
+func TestOfflineClicksOutliveAReload(t *testing.T) {
+	t.Parallel()
+	b := startBrowser(t)
+	s := startSystem(t, withoutSDK)
+	b.do(chromedp.Navigate(s.url + "/?counter=offline"))
+	b.until(live)
+	b.offline(true)
+	s.line.setCut(true)
+	for range 20 {
+		b.do(chromedp.Click(plusOne))
+	}
+	b.shows(20)
+	b.until(`document.getElementById("counter").dataset.pending === "20"`)
+	b.do(chromedp.Navigate("about:blank")) // Nothing is left of the page but what it has stored.
 	s.line.setCut(false)
 	b.offline(false)
+	b.do(chromedp.Navigate(s.url + "/?counter=offline"))
 	b.until(live)
-	b.total(143)
-	b.shows(143)
-	b.quiet(regexp.MustCompile(`Firestore|/google\.firestore\.v1\.|/cleardot\.gif`)) // The SDK says so, and asks whether there is an internet.
-
-	add(t, elsewhere, -3)
-	b.total(140)
-	b.shows(140)
-	if !eval[bool](b, `window.sameDocument`) {
-		t.Error("the page was loaded again")
+	b.total(20)
+	b.shows(20)
+	sum, err := s.counter(t, "offline").Sum(t.Context())
+	if err != nil || sum.Total != 20 {
+		t.Errorf("%d are counted, %v; want 20", sum.Total, err)
 	}
-	b.quiet(nil)
+}
+
+// TestLook has axe look at the page, and keeps pictures for people to look at.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	b := startBrowser(t)
+	s := startSystem(t, withoutSDK)
+	nodeModules(t)
+	axe, err := os.ReadFile(modules + "/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, counter := range []string{"post-123", "down", strings.Repeat("long name ", 12)} {
+		c := s.counter(t, counter)
+		for _, by := range []int64{10, -20, 5, -25, 8, -8, 3, -3} {
+			add(t, c, by)
+		}
+	}
+	for _, width := range []int64{1280, 390} {
+		b.resize(width, 844)
+		for _, scheme := range []string{"light", "dark"} {
+			b.prefer(scheme)
+			for name, counter := range map[string]string{"empty": "none", "negative": "down"} {
+				b.do(chromedp.Navigate(s.url + "/?counter=" + counter))
+				b.until(live)
+				b.until(`!document.getElementById("choose-counters").hidden`)
+				if counter == "down" {
+					b.shows(-30)
+					b.until(`document.querySelector("#shards .held.down") !== null`)
+				}
+				b.do(chromedp.Evaluate[chromedp.Void](string(axe) + ";undefined"))
+				type violation struct {
+					ID    string
+					Nodes []struct{ Target []string }
+				}
+				found := run(b, chromedp.Evaluate[[]violation](`axe.run().then(({violations}) => violations.map(({id, nodes}) => ({id, nodes: nodes.map(({target}) => ({target}))})))`, chromedp.EvalAwaitPromise))
+				if len(found) > 0 {
+					t.Errorf("%s, %s, %d px: axe finds %+v", name, scheme, width, found)
+				}
+				if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+					t.Errorf("%s, %s: the page is %d px wide in a window of %d", name, scheme, got, width)
+				}
+				b.keep(fmt.Sprintf("page-%s-%s-%d.png", name, scheme, width))
+				b.quiet(nil)
+			}
+		}
+	}
 }
 
 // TestLoad holds that under a load of its own, every number that the page ever displayed is what it had added, whatever
@@ -136,11 +307,11 @@ func TestClicksAndOthersAndCut(t *testing.T) {
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
-	s := startSystem(t)
+	s := startSystem(t, withoutSDK)
 	counter := s.counter(t, "load")
 	add(t, counter, 1_000)
 
-	b.do(chromedp.Navigate(s.Gateway + "/?counter=load"))
+	b.do(chromedp.Navigate(s.url + "/?counter=load"))
 	b.total(1_000)
 	b.do(chromedp.Evaluate[chromedp.Void](`
 		window.seen = {totals: new Set(), values: new Set(), wrong: []};
@@ -202,8 +373,8 @@ func TestLoad(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
-	s := startSystem(t, "MAX_INCREMENT=5")
-	b.do(chromedp.Navigate(s.Gateway + "/?counter=refused"))
+	s := startSystem(t, withoutSDK, "MAX_INCREMENT=5")
+	b.do(chromedp.Navigate(s.url + "/?counter=refused"))
 	b.until(live)
 	b.do(chromedp.Evaluate[chromedp.Void](`
 		window.seen = [];
@@ -213,7 +384,7 @@ func TestRefused(t *testing.T) {
 	b.until(`seen.includes("10") || seen.includes("11")`)
 	b.total(1)
 	b.shows(1)
-	b.until(`document.getElementById("problem").textContent.includes("taken back: 400")`)
+	b.until(`document.getElementById("problem").textContent.includes("taken back. The server refuses it: ")`)
 	b.quiet(regexp.MustCompile(`status of 400`))
 }
 
@@ -221,10 +392,32 @@ func TestRefused(t *testing.T) {
 func TestNoSuchID(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
-	s := startSystem(t)
+	s := startSystem(t, withoutSDK)
 	for _, id := range []string{"a%2Fb", "..", "__x__"} {
-		b.do(chromedp.Navigate(s.Gateway + "/?counter=" + id))
+		b.do(chromedp.Navigate(s.url + "/?counter=" + id))
 		b.until(`!document.getElementById("problem").hidden`)
 	}
 	b.quiet(nil)
+}
+
+// TestNestedCounters holds that counters at any path are watched and listed by their ids.
+func TestNestedCounters(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBrowser(t)
+			s := startSystem(t, from, "COUNTERS=teams/{team}/posts/{post}", "SHARDS=parts", "NUM_SHARDS=3")
+			b.do(chromedp.Navigate(s.url + "/?counter=red%2Fpost-1"))
+			b.until(live)
+			b.do(chromedp.Click(plusOne), chromedp.Click(plusTen))
+			b.total(11)
+			b.shows(11)
+			b.until(`document.querySelectorAll("#shards li").length === 3`)
+			b.until(`document.querySelector("#counters a[aria-current]")?.textContent === "red/post-1 11"`)
+			b.quiet(nil)
+			b.do(chromedp.Navigate(s.url + "/?counter=post-1"))
+			b.until(`document.getElementById("problem").textContent.includes("An id of teams/{team}/posts/{post} has 2 parts with a slash between")`)
+		})
+	}
 }

@@ -3,6 +3,7 @@ package demo
 import (
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -42,10 +43,11 @@ func startProxy(t *testing.T) *proxy {
 	return p
 }
 
-func (p *proxy) setTo(addr string) {
+// setTo sets where connections lead from now on, by a URL without a path.
+func (p *proxy) setTo(url string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.to = addr
+	p.to = strings.TrimPrefix(url, "http://")
 }
 
 // setCut closes all connections and every new one, or lets new ones through again.

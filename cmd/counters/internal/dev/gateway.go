@@ -24,6 +24,7 @@ type gateway struct {
 	increment, reconcile, firestore http.Handler
 	page                            http.Handler // Whatever has no path of its own.
 	ready                           func() bool
+	closing                         context.Context
 }
 
 // gatewayConfig says what stands behind a gateway. All of it is required, but for the page: without one, the gateway
@@ -36,6 +37,7 @@ type gatewayConfig struct {
 	ready                func() bool
 	origin               string // What functions and Firestore take every page's origin for.
 	logger               *slog.Logger
+	closing              context.Context // Its end ends what the page and Firestore stream, which would go on for ever.
 }
 
 func newGateway(c gatewayConfig) *gateway {
@@ -49,6 +51,7 @@ func newGateway(c gatewayConfig) *gateway {
 		firestore: newProxy("", c.firestore, c.origin, c.logger),
 		page:      c.page,
 		ready:     c.ready,
+		closing:   c.closing,
 	}
 }
 
@@ -62,7 +65,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	switch {
 	case below(path, "/v1"), below(path, "/google.firestore.v1.Firestore"):
-		g.firestore.ServeHTTP(w, r)
+		g.stream(g.firestore, w, r)
 	case below(path, "/increment"):
 		g.increment.ServeHTTP(w, r)
 	case below(path, "/reconcile"):
@@ -74,8 +77,16 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintln(w, "ready")
 	default:
-		g.page.ServeHTTP(w, r)
+		g.stream(g.page, w, r)
 	}
+}
+
+// stream serves a request whose answer may have no end, until the gateway closes.
+func (g *gateway) stream(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(g.closing, cancel)()
+	h.ServeHTTP(w, r.WithContext(ctx))
 }
 
 func below(path, prefix string) bool {

@@ -25,7 +25,7 @@ func newTestGateway(t testing.TB, increment []string, page http.Handler) *httpte
 	g := httptest.NewServer(newGateway(gatewayConfig{
 		access:    access{hosts: []string{"counters.test", ".forwarded.test"}, origins: []string{"https://shop.test"}},
 		increment: b, reconcile: newBackends(), firestore: b, page: page,
-		ready: func() bool { return len(increment) > 0 }, origin: "http://127.0.0.1:8081", logger: testLogger(t),
+		ready: func() bool { return len(increment) > 0 }, origin: "http://127.0.0.1:8081", logger: testLogger(t), closing: context.Background(),
 	}))
 	t.Cleanup(func() {
 		g.Close()

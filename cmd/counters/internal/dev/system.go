@@ -126,11 +126,13 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 			return nil, err
 		}
 	}
+	closing, closeStreams := context.WithCancel(context.Background())
+	s.onClose(closeStreams) // In case that it never serves.
 	s.serve(ports.gateway, newGateway(gatewayConfig{
 		access:    access{hosts: append([]string{c.Host}, c.AllowHosts...), origins: settings.AllowedOrigins},
 		increment: s.increment, reconcile: s.reconcile, firestore: s.firestore,
-		page: c.Page, ready: s.supervisor.ready, origin: s.Gateway, logger: c.Logger,
-	}))
+		page: c.Page, ready: s.supervisor.ready, origin: s.Gateway, logger: c.Logger, closing: closing,
+	}), closeStreams)
 	s.supervisor.setKill(c.Faults.KillEvery, c.Faults.Seed)
 	return s, nil
 }
@@ -154,6 +156,9 @@ func (s *System) Close() {
 		}
 	})
 }
+
+// Logger is what the system logs to.
+func (s *System) Logger() *slog.Logger { return s.logger }
 
 // SetFaults replaces all faults, from now on.
 func (s *System) SetFaults(f Faults) error {
@@ -277,12 +282,15 @@ func (s *System) route(function string, addrs []string) {
 	}
 }
 
-// serve serves HTTP until the system is closed.
-func (s *System) serve(l net.Listener, h http.Handler) {
+// serve serves HTTP until the system is closed, which calls onClose first.
+func (s *System) serve(l net.Listener, h http.Handler, onClose ...func()) {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+	}
+	for _, f := range onClose {
+		server.RegisterOnShutdown(f)
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {

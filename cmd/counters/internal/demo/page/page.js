@@ -1,49 +1,61 @@
 // The demo page: what counter.js does, made visible.
-import { connect, Counter } from "./counter.js";
+import { CounterError, Counters } from "./counter.js";
+import { chooseFeed } from "./feeds.js";
 import { Load } from "./load.js";
 import { Plot } from "./plot.js";
 import { Shards } from "./shards.js";
 
 const SAMPLES = 4; // a second
-const number = new Intl.NumberFormat();
+const LIST_EVERY = 5_000; // ms
+const number = new Intl.NumberFormat("en");
+const format = (value) => number.format(value).replace("-", "−");
+const plural = (n, one, many) => `${format(n)} ${n === 1 ? one : many}`;
 const $ = (id) => document.getElementById(id);
 const text = (id, value) => { if ($(id).textContent !== value) $(id).textContent = value; };
 
 const config = JSON.parse($("config").textContent);
+const parts = config.counters.split("/").length / 2; // of an id, one for each wildcard
+const notAnID = `An id of ${config.counters} has ${parts === 1 ? "no slash" : `${parts} parts with a slash between`}, none of them ., .. or of the form __x__.`;
 const id = new URLSearchParams(location.search).get("counter") || "demo";
 $("id").value = id;
 text("name", id);
 $("id").addEventListener("input", () => {
-  $("id").setCustomValidity(valid($("id").value) ? "" : "An id has no slash, is not . or .., nor of the form __id__.");
+  $("id").setCustomValidity(valid($("id").value) ? "" : notAnID);
 });
 
 const tally = { answered: 0, flying: 0, failed: 0, commits: 0 };
-let counter, shards, lag, updatedAt;
-if (valid(id)) start();
+const shards = new Shards();
+let counters, counter, feed, lag, updatedAt;
+if (valid(id)) start().catch((error) => problem(`The page can't start: ${error.message}`));
 else {
+  $("counter").dataset.state = "stopped";
   text("connection", "Not connected.");
-  problem(`“${id}” can't be the id of a counter: it is too long, has a slash in it, or is ., .. or of the form __id__.`);
+  problem(`“${id}” can't be the id of a counter. ${notAnID}`);
 }
+list();
+setInterval(() => document.hidden || list(), LIST_EVERY);
 
 function valid(id) {
-  return !/\/|^\.\.?$|^__.*__$/.test(id) && new TextEncoder().encode(id).length <= 1_500;
+  const values = id.split("/");
+  return values.length === parts && values.every((value) => value && !/^\.\.?$|^__.*__$/.test(value) && new TextEncoder().encode(value).length <= 1_500);
 }
 
-function start() {
-  const path = `${config.collection}/${id}`;
-  const db = connect({ projectId: config.project }, { database: config.database, emulator: config.firestore });
-  const failed = (error) => problem(`Firestore refuses to be listened to: ${error.message} Reload the page to try again.`);
-
-  counter = new Counter(db, path, "/increment", changed, failed);
-  shards = new Shards(db, path, {
-    countField: config.countField,
-    changed: draw,
-    // The ledger and the total are written together, and their listeners are called one right after the other.
-    rolledUp: (oldest) => setTimeout(() => { lag = Math.max(0, counter.updatedAt - oldest); }),
-    failed,
+async function start() {
+  feed = await chooseFeed(config, (counts, ledger) => {
+    const oldest = shards.set(counts, ledger);
+    // The ledger and the total are written together, and what watches them is told one right after the other.
+    if (oldest !== undefined) setTimeout(() => { lag = Math.max(0, counter.updatedAt - oldest); });
+    draw();
   });
+  counters = new Counters({
+    url: "/increment", source: feed.source,
+    failed: (error) => problem(`An increment of an earlier visit failed. ${error.message}`),
+  });
+  counter = counters.counter(id);
+  counter.subscribe(changed);
 
   for (const button of document.querySelectorAll("[data-by]")) {
+    button.disabled = false;
     button.addEventListener("click", () => {
       problem("");
       add(Number(button.dataset.by));
@@ -56,11 +68,13 @@ function start() {
     text("rate-text", load.rate ? `${load.rate} a second` : "none");
     $("rate").setAttribute("aria-valuetext", load.rate ? `${load.rate} increments a second` : "none");
   };
+  $("rate").disabled = false;
   $("rate").addEventListener("input", rate);
   rate(); // A browser may bring back what was set before a reload.
 
   setInterval(sample, 1_000 / SAMPLES);
   setInterval(speak, 5_000);
+  draw();
 }
 
 async function add(by) {
@@ -71,7 +85,8 @@ async function add(by) {
     tally.answered++;
   } catch (error) {
     tally.failed++;
-    problem(`An increment failed, and was taken back: ${error.message}`);
+    problem(`An increment failed, and was taken back. ${error instanceof CounterError ? error.message : "This page has an error in it; its console says which."}`);
+    if (!(error instanceof CounterError)) console.error(error);
   }
   tally.flying--;
   draw();
@@ -82,11 +97,41 @@ function problem(message) {
   $("problem").hidden = !message;
 }
 
+/** Lists the counters that there are, so that each is one click away. */
+async function list() {
+  let found;
+  try {
+    const answer = await fetch("-/counters");
+    if (!answer.ok) return;
+    found = await answer.json();
+  } catch {
+    return; // The connection is lost, which the page says elsewhere.
+  }
+  const others = $("counters");
+  $("choose-counters").hidden = !found.counters.some((one) => one.id !== id);
+  $("more").hidden = !found.more;
+  while (others.children.length > found.counters.length) others.lastChild.remove();
+  while (others.children.length < found.counters.length) {
+    const li = others.appendChild(document.createElement("li"));
+    li.append(document.createElement("a"));
+    li.firstChild.append(document.createElement("span"), " ", document.createElement("b"));
+  }
+  found.counters.forEach((one, i) => {
+    const a = others.children[i].firstChild;
+    a.href = `?counter=${encodeURIComponent(one.id)}`;
+    if (one.id === id) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+    a.children[0].textContent = one.id;
+    a.children[1].textContent = format(one.total);
+  });
+}
+
 function changed() {
   if (counter.updatedAt !== updatedAt) {
     if (updatedAt !== undefined) tally.commits++;
     updatedAt = counter.updatedAt;
   }
+  if (counter.error) problem(`The counter can't be watched: ${counter.error.message} Reload the page to try again.`);
   draw();
 }
 
@@ -94,23 +139,32 @@ let drawing;
 function draw() {
   drawing ??= requestAnimationFrame(() => {
     drawing = undefined;
+    if (!counter) return;
     const known = counter.exists !== undefined;
     const { dataset } = $("counter");
     dataset.state = counter.live ? "live" : known ? "cut off" : "connecting";
     if (known) {
       dataset.total = counter.exists ? counter.total : ""; // from the last snapshot of the roll-up document
       dataset.value = counter.value;
+      document.title = `${format(counter.value)} · ${id}`;
     }
-    text("value", known ? number.format(counter.value) : "–");
-    text("connection", counter.live ? "Live." : known
-      ? "The connection to Firestore is lost; this page comes back to it by itself." : "Connecting to Firestore.");
+    dataset.pending = counter.pending;
+    text("value", known ? format(counter.value) : "–");
+    text("connection", counter.live ? `Live, from ${feed.name}.` : known
+      ? "The connection is lost. This page comes back to it by itself." : `Connecting to ${feed.name}.`);
     $("source").hidden = !counter.exists;
-    text("total", number.format(counter.total ?? 0));
+    text("total", format(counter.total ?? 0));
     $("missing").hidden = counter.exists !== false;
+    $("trouble").hidden = !counters.trouble;
+    if (counters.trouble) {
+      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better, also after a reload.`);
+    }
     age();
+    $("no-shards").hidden = !known || shards.size > 0;
+    $("shards").hidden = shards.size === 0;
     shards.draw($("shards"));
-    text("waiting", shards.waiting ? `(${number.format(shards.waiting)})` : "");
-    for (const [name, count] of Object.entries(tally)) text(name, number.format(count));
+    text("waiting", shards.waiting ? `(${format(shards.waiting)})` : "");
+    for (const [name, count] of Object.entries(tally)) text(name, format(count));
   });
 }
 
@@ -125,10 +179,10 @@ function age() {
 }
 
 const plots = {
-  answered: new Plot($("plot-answered")),
-  total: new Plot($("plot-total"), { lines: 2, floating: true }),
-  commits: new Plot($("plot-commits")),
-  lag: new Plot($("plot-lag")),
+  answered: new Plot($("plot-answered"), { samples: SAMPLES }),
+  total: new Plot($("plot-total"), { samples: SAMPLES, lines: 2, floating: true }),
+  commits: new Plot($("plot-commits"), { samples: SAMPLES }),
+  lag: new Plot($("plot-lag"), { samples: SAMPLES }),
 };
 const past = []; // the tallies of the last second, oldest first
 function sample() {
@@ -147,5 +201,5 @@ function speak() {
   for (const plot of Object.values(plots)) plot.describe();
   if (counter.exists === undefined || spoken === counter.value) return;
   spoken = counter.value;
-  text("spoken", `${id} is at ${number.format(spoken)}.`);
+  text("spoken", `${id} is at ${format(spoken)}.`);
 }

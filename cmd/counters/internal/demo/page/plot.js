@@ -1,53 +1,63 @@
 // A small line plot of the last minute, as SVG.
 
 const SVG = "http://www.w3.org/2000/svg";
-const [WIDTH, HEIGHT] = [240, 100]; // of the plot's own coordinates; WIDTH is how many samples it shows
-const number = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+const SECONDS = 60, HEIGHT = 100; // of the plot's own coordinates
+const TICKS = [[60, "1 min ago"], [45], [30, "30 s"], [15], [0, "now"]]; // seconds ago, and what the axis says there
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const format = (value) => number.format(value).replace("-", "−");
 
 /** A plot within a figure, with one or two lines. Its scale begins at zero, or, if it floats, at the least value. */
 export class Plot {
   #rows = []; // samples, oldest first: an array of as many values as there are lines; a gap is undefined
 
-  constructor(figure, { lines = 1, floating = false } = {}) {
+  constructor(figure, { samples, lines = 1, floating = false }) {
+    this.samples = samples; // a second
     this.floating = floating;
     this.current = figure.querySelector("b");
     this.svg = figure.querySelector("svg");
     this.name = this.svg.getAttribute("aria-label");
     const plot = element(this.svg, "svg", {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", width: "100%", height: "100%",
+      viewBox: `0 0 ${SECONDS} ${HEIGHT}`, preserveAspectRatio: "none", width: "100%", height: "100%",
     });
-    element(plot, "path", { class: "top", d: `M0 0H${WIDTH}` });
+    element(plot, "path", { class: "grid", d: `M0 0H${SECONDS}` + TICKS.map(([ago]) => `M${SECONDS - ago} 0V${HEIGHT}`).join("") });
     this.paths = Array.from({ length: lines }, (_, i) => element(plot, "path", i === lines - 1 ? {} : { class: "second" }));
     this.paths.reverse(); // The first line is drawn last, and so on top.
-    this.label = element(this.svg, "text", { y: "-0.35em" });
+    this.most = element(this.svg, "text", { y: "-0.35em" });
+    this.least = floating ? element(this.svg, "text", { x: "100%", y: "-0.35em", "text-anchor": "end" }) : undefined;
+    for (const [ago, label] of TICKS) {
+      if (!label) continue;
+      const x = 100 * (1 - ago / SECONDS);
+      element(this.svg, "text", { x: `${x}%`, y: "100%", dy: "1.2em", "text-anchor": x === 0 ? "start" : x === 100 ? "end" : "middle" }).textContent = label;
+    }
   }
 
   /** Adds a sample, and draws. Where the sample is a gap, the current value to show may be an older one. */
   add(values, current = values[0]) {
     this.#rows.push(values);
-    if (this.#rows.length > WIDTH) this.#rows.shift();
+    if (this.#rows.length > SECONDS * this.samples + 1) this.#rows.shift();
     const all = this.#rows.flat().filter((value) => value !== undefined);
     const least = this.floating && all.length ? Math.min(...all) : 0;
     const most = Math.max(least + 1, ...all);
-    const from = WIDTH - this.#rows.length;
     this.paths.forEach((path, line) => {
       let d = "";
       this.#rows.forEach((row, i) => {
         if (row[line] === undefined) return;
-        const [x, y] = [from + i + 1, HEIGHT * (1 - (row[line] - least) / (most - least))];
+        const x = SECONDS - (this.#rows.length - 1 - i) / this.samples;
+        const y = HEIGHT * (1 - (row[line] - least) / (most - least));
         d += `${d && this.#rows[i - 1][line] !== undefined ? "L" : "M"}${x} ${y.toFixed(1)}`;
       });
       path.setAttribute("d", d);
     });
-    this.label.textContent = all.length ? number.format(most) : "";
-    this.current.textContent = current === undefined ? "–" : number.format(current);
+    this.most.textContent = all.length ? format(most) : "";
+    if (this.least) this.least.textContent = all.length ? `from ${format(least)}` : "";
+    this.current.textContent = current === undefined ? "–" : format(current);
   }
 
   /** Says in words what the plot shows, for who doesn't see it. */
   describe() {
     const values = this.#rows.map((row) => row[0]).filter((value) => value !== undefined);
     if (values.length === 0) return;
-    const [least, most] = [Math.min(...values), Math.max(...values)].map((value) => number.format(value));
+    const [least, most] = [Math.min(...values), Math.max(...values)].map(format);
     this.svg.setAttribute("aria-label", `${this.name}: between ${least} and ${most}, now ${this.current.textContent}.`);
   }
 }

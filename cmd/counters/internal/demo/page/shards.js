@@ -1,28 +1,24 @@
 // The shards of a counter as bars, and how long what they hold had waited for the roll-up.
-import { collection, doc, onSnapshot } from "firebase/firestore";
 
 const MANY = 24; // From here on, bars have no room for numbers.
-const number = new Intl.NumberFormat();
-const short = new Intl.NumberFormat(undefined, { notation: "compact" });
+const number = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact" });
 
-/** Watches a counter's shards and its ledger, which says per shard what the total holds. */
+/** What a counter's shards hold, and what its ledger says that the total holds of each. */
 export class Shards {
   #counts = new Map(); // shard id → count
   #ledger = new Map(); // shard id → {count, asOf: ms}
 
-  constructor(db, path, { countField, changed, rolledUp, failed }) {
-    onSnapshot(collection(db, path, "shards"), (shards) => {
-      this.#counts = new Map(shards.docs.map((shard) => [shard.id, shard.get(countField) ?? 0]));
-      changed();
-    }, failed);
-    onSnapshot(doc(db, path, "counter_rollup", "ledger"), (ledger) => {
-      const before = this.#ledger;
-      this.#ledger = new Map(Object.entries(ledger.get("shards") ?? {}).map(
-        ([id, { count, as_of }]) => [id, { count, asOf: as_of.toMillis() }]));
-      const counted = [...this.#ledger].filter(([id, { asOf }]) => before.has(id) && before.get(id).asOf !== asOf);
-      if (counted.length) rolledUp(Math.min(...counted.map(([, { asOf }]) => asOf)));
-      changed();
-    }, failed);
+  /** Takes what is known now. Returns when the oldest change was made that the total holds since the last time, if any. */
+  set(counts, ledger) {
+    const before = this.#ledger;
+    [this.#counts, this.#ledger] = [counts, ledger];
+    const counted = [...ledger].filter(([id, { asOf }]) => before.has(id) && before.get(id).asOf !== asOf);
+    return counted.length ? Math.min(...counted.map(([, { asOf }]) => asOf)) : undefined;
+  }
+
+  get size() {
+    return this.#counts.size;
   }
 
   /** What the shards hold and the total doesn't yet. */
@@ -30,23 +26,34 @@ export class Shards {
     return [...this.#counts].reduce((sum, [id, count]) => sum + count - (this.#ledger.get(id)?.count ?? 0), 0);
   }
 
-  /** Draws the bars into a list, one item a shard. */
+  /** Draws the bars into a list, one item a shard: upwards from the line at zero, and downwards what is negative. */
   draw(list) {
     const shards = [...this.#counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-    const most = Math.max(1, ...shards.map(([, count]) => Math.abs(count)));
+    const values = shards.flatMap(([id, count]) => [count, this.#ledger.get(id)?.count ?? 0]);
+    const [least, most] = [Math.min(0, ...values), Math.max(0, ...values)];
+    const range = Math.max(1, most - least);
     list.classList.toggle("many", shards.length > MANY);
+    list.style.setProperty("--zero", -least / range);
     while (list.children.length > shards.length) list.lastChild.remove();
     while (list.children.length < shards.length) list.append(item());
     shards.forEach(([id, count], i) => {
       const counted = this.#ledger.get(id)?.count ?? 0;
       const [bar, name, text] = list.children[i].children;
-      bar.style.setProperty("--height", Math.abs(count) / most);
-      bar.style.setProperty("--counted", Math.min(Math.abs(count), Math.abs(counted)) / most);
+      place(bar.children[0], 0, count, range);
+      // What the total holds of it, as far as that is the same way.
+      place(bar.children[1], 0, counted * count > 0 ? Math.sign(count) * Math.min(Math.abs(count), Math.abs(counted)) : 0, range);
       list.children[i].title = `Shard ${id}: ${number.format(count)}, of which the total holds ${number.format(counted)}`;
       name.textContent = `Shard ${id}: `;
-      text.textContent = short.format(count);
+      text.textContent = short.format(count).replace("-", "−");
     });
   }
+}
+
+/** Makes a bar reach from one value to another, as parts of the height, counted from the line at zero. */
+function place(bar, from, to, range) {
+  bar.style.setProperty("--from", Math.min(from, to) / range);
+  bar.style.setProperty("--height", Math.abs(to - from) / range);
+  bar.classList.toggle("down", to < from);
 }
 
 function item() {
@@ -54,5 +61,6 @@ function item() {
   for (const [tag, className] of [["div", "bar"], ["span", "unseen"], ["span", "count"]]) {
     li.append(Object.assign(document.createElement(tag), { className }));
   }
+  li.firstChild.append(Object.assign(document.createElement("i"), { className: "held" }), Object.assign(document.createElement("i"), { className: "counted" }));
   return li;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Shown } from "./page/counter.js";
+import { Shown } from "./shown.js";
 
 /** Returns a function that returns random integers below n; the same ones for the same seed. */
 function dice(seed) {
@@ -184,4 +184,43 @@ test("what was added before the first snapshot doesn't show twice", () => {
   assert.equal(shown.value, 1);
   shown.fail(shown.add(1));
   assert.equal(shown.value, 1);
+});
+
+test("after a lost connection, nothing shows that isn't there", () => {
+  // Some of what was answered is gone, as with a database in memory that was started again, and the rest goes on. What was
+  // gone showed on top of the total for as long as there were other increments to use up in its place.
+  const shown = new Shown();
+  shown.snapshot(500, 0);
+  for (let i = 0; i < 78; i++) shown.add(1).answered = 100;
+  assert.equal(shown.value, 578);
+  shown.reconnected(0);
+  assert.equal(shown.value, 0);
+  let now = 2_000;
+  for (let total = 0; total < 249; total++, now += 40) {
+    shown.add(1).answered = now;
+    shown.snapshot(total + 1, now + 20);
+    assert.equal(shown.value, total + 1);
+  }
+});
+
+test("after a lost connection, what waits to be sent still shows", () => {
+  const shown = new Shown();
+  shown.snapshot(10, 0);
+  const waiting = [shown.add(1), shown.add(1)];
+  assert.equal(shown.value, 12);
+  shown.reconnected(10);
+  assert.equal(shown.value, 12);
+  shown.snapshot(12, 1_000);
+  for (const own of waiting) own.answered = 1_100;
+  assert.equal(shown.value, 12);
+});
+
+test("after a lost connection, what was counted meanwhile doesn't show twice", () => {
+  const shown = new Shown();
+  shown.snapshot(10, 0);
+  const lost = shown.add(1); // It was counted, and its answer lost.
+  shown.reconnected(11);
+  assert.equal(shown.value, 11);
+  lost.answered = 5_000;
+  assert.equal(shown.value, 11);
 });

@@ -1,0 +1,148 @@
+import { CounterError, Queue } from "./queue.js";
+export { CounterError };
+export type Snapshot = {
+    exists: boolean;
+    /**
+     * 0 where it doesn't exist
+     */
+    total: number;
+    /**
+     * when it was last rolled up, in ms since 1970
+     */
+    updatedAt?: number;
+    /**
+     * whether the server has it like this now; false for what a cache has
+     */
+    live: boolean;
+};
+export type Source = (id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void) => () => void;
+/**
+ * What is known of a counter.
+ * @typedef {object} Snapshot
+ * @property {boolean} exists
+ * @property {number} total 0 where it doesn't exist
+ * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
+ * @property {boolean} live whether the server has it like this now; false for what a cache has
+ */
+/**
+ * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
+ * when the connection is lost, and `failed` when it gives up. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void) => () => void} Source
+ */
+/** The counters behind one Increment function. */
+export declare class Counters {
+    #private;
+    url: string;
+    source: Source;
+    queue: Queue;
+    /**
+     * @param {object} options
+     * @param {string} options.url of the Increment function
+     * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
+     * @param {Storage | null} [options.storage] where increments are kept until they are answered; localStorage unless given, and
+     *   null for nowhere
+     * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
+     *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
+     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each increment, such as Authorization
+     * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments of an earlier page that are
+     *   given up
+     */
+    constructor({ url, source, storage, keep, headers, failed }: {
+        url: string;
+        source?: Source;
+        storage?: Storage | null;
+        keep?: number;
+        headers?: () => HeadersInit | Promise<HeadersInit>;
+        failed?: (error: CounterError, counter: Counter) => void;
+    });
+    /**
+     * A counter; the same object for the same id.
+     * @param {string} id
+     */
+    counter(id: string): Counter;
+    /** Why increments don't get through, in words; undefined while they do. They are sent again by themselves. */
+    get trouble(): string | undefined;
+    /** Ends everything. Increments that aren't answered are sent by the next page. */
+    close(): void;
+}
+/** A counter. It is watched while there are subscribers. */
+export declare class Counter {
+    #private;
+    id: string;
+    /** Whether what is known is what the server has now. */
+    live: boolean;
+    /** @type {boolean | undefined} Whether there is such a counter; undefined until that is known. */
+    exists: boolean | undefined;
+    /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
+    updatedAt: number | undefined;
+    /** @type {Error | undefined} Why it can't be watched. */
+    error: Error | undefined;
+    /**
+     * Use `Counters.counter`.
+     * @param {Counters} counters
+     * @param {string} id
+     */
+    constructor(counters: Counters, id: string);
+    /** What the counter's document says; undefined until that is known. */
+    get total(): number | undefined;
+    /** The number to show: the total, and what was added here that it doesn't hold yet. Undefined until that is known. */
+    get value(): number | undefined;
+    /** How many increments wait for their answer, those of earlier pages included. */
+    get pending(): number;
+    /**
+     * Adds to the counter. It shows at once, is sent until it is answered, and outlives a reload.
+     * @param {number} [by] a whole number, not 0
+     * @returns {Promise<void>} once it is counted; rejects with a CounterError when it was given up, and shows no more
+     */
+    add(by?: number): Promise<void>;
+    /**
+     * Adds to the counter once, however often this is called with the same key, here or anywhere, for as long as the function
+     * remembers keys (REQUEST_TTL, a day unless set). The same key with another number is an error.
+     * @param {string} key up to 255 printable ASCII characters
+     * @param {number} [by] a whole number, not 0
+     * @returns {Promise<boolean>} as of `add`; false if it had been counted before
+     */
+    incrementOnce(key: string, by?: number): Promise<boolean>;
+    /**
+     * Calls `changed` whenever anything of the counter has changed, and watches it as long as there are subscribers. Made for
+     * React's useSyncExternalStore, too.
+     * @param {() => void} changed
+     * @returns {() => void} ends it
+     */
+    subscribe: (changed: () => void) => () => void;
+    /** Tells the subscribers. */
+    changed(): void;
+    /** Ends watching, with all subscriptions. */
+    close(): void;
+}
+/**
+ * Totals from the Firebase SDK for the web (modular, version 9 or later), as they change.
+ * @param {object} db what `getFirestore` returned
+ * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
+ * @param {(db: any, path: string) => any} firestore.doc
+ * @param {(...args: any[]) => () => void} firestore.onSnapshot
+ * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
+ * @returns {Source}
+ */
+export declare function fromFirestore(db: object, { doc, onSnapshot }: {
+    doc: (db: any, path: string) => any;
+    onSnapshot: (...args: any[]) => () => void;
+}, counters?: string): Source;
+/**
+ * The path of a counter's document: an id is the values of the path's wildcards, joined by slashes.
+ * @param {string} counters as of COUNTERS, such as teams/{team}/posts/{post}
+ * @param {string} id such as red/post-1
+ */
+export declare function documentOf(counters: string, id: string): string;
+/**
+ * Totals from the Increment function, asked for every so often while the page is visible.
+ * @param {string} url of the Increment function
+ * @param {object} [options]
+ * @param {number} [options.every] ms from one answer to the next request
+ * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
+ * @returns {Source}
+ */
+export declare function fromFunction(url: string, { every, headers }?: {
+    every?: number;
+    headers?: () => HeadersInit | Promise<HeadersInit>;
+}): Source;

@@ -1,0 +1,285 @@
+// A distributed counter in a web page: watch its total, add to it, and show at once what was added. It depends on nothing;
+// totals come from the Firebase SDK where the page has it, else from the Increment function.
+import { CounterError, Queue } from "./queue.js";
+import { EXPIRES, Shown } from "./shown.js";
+
+export { CounterError };
+
+/**
+ * What is known of a counter.
+ * @typedef {object} Snapshot
+ * @property {boolean} exists
+ * @property {number} total 0 where it doesn't exist
+ * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
+ * @property {boolean} live whether the server has it like this now; false for what a cache has
+ */
+
+/**
+ * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
+ * when the connection is lost, and `failed` when it gives up. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void) => () => void} Source
+ */
+
+/** The counters behind one Increment function. */
+export class Counters {
+  /** @type {Map<string, Counter>} */
+  #counters = new Map();
+
+  /**
+   * @param {object} options
+   * @param {string} options.url of the Increment function
+   * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
+   * @param {Storage | null} [options.storage] where increments are kept until they are answered; localStorage unless given, and
+   *   null for nowhere
+   * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
+   *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
+   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each increment, such as Authorization
+   * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments of an earlier page that are
+   *   given up
+   */
+  constructor({ url, source, storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {} }) {
+    this.url = url.replace(/\/$/, "");
+    this.source = source ?? fromFunction(this.url);
+    this.queue = new Queue({
+      url: this.url, storage: storage ?? undefined, keep, headers,
+      changed: () => this.#counters.forEach((counter) => counter.changed()),
+      failed: (error, { counter }) => failed(error, this.counter(counter)),
+    });
+  }
+
+  /**
+   * A counter; the same object for the same id.
+   * @param {string} id
+   */
+  counter(id) {
+    let counter = this.#counters.get(id);
+    if (!counter) this.#counters.set(id, (counter = new Counter(this, id)));
+    return counter;
+  }
+
+  /** Why increments don't get through, in words; undefined while they do. They are sent again by themselves. */
+  get trouble() {
+    return this.queue.trouble;
+  }
+
+  /** Ends everything. Increments that aren't answered are sent by the next page. */
+  close() {
+    this.#counters.forEach((counter) => counter.close());
+    this.queue.close();
+  }
+}
+
+/** A counter. It is watched while there are subscribers. */
+export class Counter {
+  #shown = new Shown();
+  #counters;
+  /** @type {Set<() => void>} */
+  #subscribers = new Set();
+  /** @type {(() => void) | undefined} */
+  #stop;
+
+  /**
+   * Use `Counters.counter`.
+   * @param {Counters} counters
+   * @param {string} id
+   */
+  constructor(counters, id) {
+    this.#counters = counters;
+    this.id = id;
+    /** Whether what is known is what the server has now. */
+    this.live = false;
+    /** @type {boolean | undefined} Whether there is such a counter; undefined until that is known. */
+    this.exists = undefined;
+    /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
+    this.updatedAt = undefined;
+    /** @type {Error | undefined} Why it can't be watched. */
+    this.error = undefined;
+  }
+
+  /** What the counter's document says; undefined until that is known. */
+  get total() {
+    return this.#shown.total;
+  }
+
+  /** The number to show: the total, and what was added here that it doesn't hold yet. Undefined until that is known. */
+  get value() {
+    return this.#shown.total === undefined ? undefined : this.#shown.value;
+  }
+
+  /** How many increments wait for their answer, those of earlier pages included. */
+  get pending() {
+    let n = 0;
+    for (const { counter } of this.#counters.queue.waiting) if (counter === this.id) n++;
+    return n;
+  }
+
+  /**
+   * Adds to the counter. It shows at once, is sent until it is answered, and outlives a reload.
+   * @param {number} [by] a whole number, not 0
+   * @returns {Promise<void>} once it is counted; rejects with a CounterError when it was given up, and shows no more
+   */
+  async add(by = 1) {
+    await this.#add(by);
+  }
+
+  /**
+   * Adds to the counter once, however often this is called with the same key, here or anywhere, for as long as the function
+   * remembers keys (REQUEST_TTL, a day unless set). The same key with another number is an error.
+   * @param {string} key up to 255 printable ASCII characters
+   * @param {number} [by] a whole number, not 0
+   * @returns {Promise<boolean>} as of `add`; false if it had been counted before
+   */
+  incrementOnce(key, by = 1) {
+    return this.#add(by, key);
+  }
+
+  /** @param {number} by @param {string} [key] */
+  async #add(by, key) {
+    if (!Number.isSafeInteger(by) || by === 0) throw new TypeError(`want a whole number other than 0, not ${by}`);
+    const { done, added } = this.#counters.queue.add(this.id, by, key);
+    if (!added) return done; // It shows already.
+    const own = this.#shown.add(by);
+    this.changed();
+    try {
+      if (!(await done)) {
+        this.#shown.fail(own); // The total holds it already.
+        return false;
+      }
+      own.answered = performance.now();
+      setTimeout(() => {
+        this.#shown.expire(own, performance.now());
+        this.changed();
+      }, EXPIRES);
+      return true;
+    } catch (error) {
+      this.#shown.fail(own);
+      throw error;
+    } finally {
+      this.changed();
+    }
+  }
+
+  /**
+   * Calls `changed` whenever anything of the counter has changed, and watches it as long as there are subscribers. Made for
+   * React's useSyncExternalStore, too.
+   * @param {() => void} changed
+   * @returns {() => void} ends it
+   */
+  subscribe = (changed) => {
+    const subscriber = () => changed();
+    this.#subscribers.add(subscriber);
+    this.#stop ??= this.#counters.source(this.id, (snapshot) => this.#next(snapshot), (error) => {
+      this.error = error;
+      this.live = false;
+      this.changed();
+    });
+    return () => {
+      this.#subscribers.delete(subscriber);
+      if (this.#subscribers.size === 0) this.close();
+    };
+  };
+
+  /** Tells the subscribers. */
+  changed() {
+    for (const subscriber of this.#subscribers) subscriber();
+  }
+
+  /** Ends watching, with all subscriptions. */
+  close() {
+    this.#subscribers.clear();
+    this.#stop?.();
+    this.#stop = undefined;
+    this.live = false;
+  }
+
+  /** @param {Snapshot | null} snapshot */
+  #next(snapshot) {
+    const cut = !this.live && this.total !== undefined;
+    this.error = undefined;
+    if (snapshot?.live && !this.live) this.#counters.queue.go(); // What can be heard can be spoken to.
+    this.live = snapshot?.live ?? false;
+    if (snapshot && (snapshot.live || snapshot.exists)) { // A cache that holds nothing says nothing.
+      this.exists = snapshot.exists;
+      this.updatedAt = snapshot.updatedAt;
+      if (cut && snapshot.live) this.#shown.reconnected(snapshot.total);
+      else this.#shown.snapshot(snapshot.total, performance.now());
+    }
+    this.changed();
+  }
+}
+
+/**
+ * Totals from the Firebase SDK for the web (modular, version 9 or later), as they change.
+ * @param {object} db what `getFirestore` returned
+ * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
+ * @param {(db: any, path: string) => any} firestore.doc
+ * @param {(...args: any[]) => () => void} firestore.onSnapshot
+ * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
+ * @returns {Source}
+ */
+export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
+  return (id, next, failed) =>
+    onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => next({
+      exists: snapshot.exists(),
+      total: snapshot.get("total") ?? 0,
+      updatedAt: snapshot.get("updated_at")?.toMillis(),
+      live: !snapshot.metadata.fromCache,
+    }), failed);
+}
+
+/**
+ * The path of a counter's document: an id is the values of the path's wildcards, joined by slashes.
+ * @param {string} counters as of COUNTERS, such as teams/{team}/posts/{post}
+ * @param {string} id such as red/post-1
+ */
+export function documentOf(counters, id) {
+  const values = id.split("/");
+  return counters.replace(/{[^}]*}/g, () => values.shift() ?? "");
+}
+
+/**
+ * Totals from the Increment function, asked for every so often while the page is visible.
+ * @param {string} url of the Increment function
+ * @param {object} [options]
+ * @param {number} [options.every] ms from one answer to the next request
+ * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
+ * @returns {Source}
+ */
+export function fromFunction(url, { every = 2_000, headers } = {}) {
+  return (id, next, failed) => {
+    const ended = new AbortController();
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    const ask = async () => {
+      clearTimeout(timer);
+      const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(every + 20_000)]);
+      try {
+        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: await headers?.(), signal });
+        const body = await answer.json();
+        if (answer.ok) next({ exists: true, total: body.total, updatedAt: Date.parse(body.updated_at), live: true });
+        else if (answer.status === 404) next({ exists: false, total: 0, live: true });
+        else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));
+        else next(null);
+      } catch {
+        if (!ended.signal.aborted) next(null);
+      }
+      if (!ended.signal.aborted && !globalThis.document?.hidden) timer = setTimeout(ask, every);
+    };
+    globalThis.document?.addEventListener("visibilitychange", () => document.hidden || ask(), { signal: ended.signal });
+    globalThis.addEventListener?.("online", ask, { signal: ended.signal });
+    void ask();
+    return () => {
+      clearTimeout(timer);
+      ended.abort();
+    };
+  };
+}
+
+/** @returns {Storage | null} the page's localStorage, unless the browser forbids it or there is none */
+function localStorageOrNone() {
+  try {
+    return globalThis.localStorage ?? null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import test from "node:test";
+import { CounterError, Counters } from "./counter.js";
+
+/** Keeps what is stored, as localStorage does, for one page after another. */
+class MemoryStorage extends Map {
+  get length() { return this.size; }
+  key(i) { return [...this.keys()][i] ?? null; }
+  getItem(name) { return this.get(name) ?? null; }
+  setItem(name, value) { this.set(name, value); }
+  removeItem(name) { this.delete(name); }
+}
+
+/**
+ * A function that counts by key, as Increment does, and whose answers go as `fate` says: it is called with the number of the
+ * request, from 0, and returns nothing, or {status, headers, body} to answer instead, "lost" for an answer that gets lost,
+ * "refused" for a connection that breaks before anything is counted.
+ */
+async function startFunction(t, fate = () => undefined) {
+  const counted = new Map(); // key → {counter, by}
+  const requests = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (data) => { body += data; });
+    request.on("end", () => {
+      const key = request.headers["idempotency-key"];
+      const counter = decodeURIComponent(request.url.slice(1));
+      const what = fate(requests.push({ key, counter, body, headers: request.headers }) - 1, key);
+      if (what === "refused") return request.socket.destroy();
+      if (typeof what === "object") {
+        response.writeHead(what.status, { "Content-Type": "application/problem+json", ...what.headers });
+        return response.end(what.body ?? JSON.stringify({ status: what.status, detail: "as told" }));
+      }
+      const { by } = JSON.parse(body);
+      const replayed = counted.has(key);
+      if (!replayed) counted.set(key, { counter, by });
+      if (what === "lost") return request.socket.destroy();
+      response.writeHead(200, { "Content-Type": "application/json" });
+      response.end(JSON.stringify({ counter, by, ...(replayed && { replayed }) }));
+    });
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    requests,
+    sum: () => [...counted.values()].reduce((sum, { by }) => sum + by, 0),
+  };
+}
+
+const never = () => () => {}; // A source that tells nothing: these tests are about what is sent.
+const known = (total) => (id, next) => { next({ exists: true, total, live: true }); return () => {}; };
+
+function open(t, url, options = {}) {
+  const counters = new Counters({ url, source: never, storage: new MemoryStorage(), ...options });
+  t.after(() => counters.close());
+  return counters;
+}
+
+const until = async (holds) => {
+  for (const deadline = Date.now() + 20_000; !holds(); await new Promise((later) => setTimeout(later, 5))) {
+    assert.ok(Date.now() < deadline, `waited too long until ${holds}`);
+  }
+};
+
+test("an increment is counted once, whatever becomes of its answers", async (t) => {
+  const fates = [["refused"], ["lost"], ["lost", "refused", "lost"], [{ status: 503, headers: { "Retry-After": "0" } }], [{ status: 504 }],
+    [{ status: 502, body: "<html>" }], [{ status: 408 }, { status: 425 }]];
+  await Promise.all(fates.map(async (fates) => {
+    const f = await startFunction(t, (n) => fates[n]);
+    const counters = open(t, f.url);
+    await counters.counter("a b/…").add(5);
+    assert.equal(f.sum(), 5);
+    assert.equal(f.requests.length, fates.length + 1);
+    assert.equal(new Set(f.requests.map(({ key }) => key)).size, 1, "it came under more than one key");
+    assert.deepEqual([f.requests[0].counter, f.requests[0].body], ["a b/…", `{"by":5}`]);
+    assert.equal(counters.trouble, undefined);
+  }));
+});
+
+test("many increments are each counted once while every other answer is lost", async (t) => {
+  const f = await startFunction(t, (n) => (n % 2 ? "lost" : undefined));
+  const counter = open(t, f.url).counter("a");
+  const all = Array.from({ length: 50 }, () => counter.add(2));
+  assert.equal(counter.pending, 50);
+  await Promise.all(all);
+  assert.equal(f.sum(), 100);
+  assert.equal(counter.pending, 0);
+});
+
+test("what waits outlives the page, and is counted once by the next one", async (t) => {
+  let online = false;
+  const f = await startFunction(t, (n) => (online ? undefined : n % 2 ? "lost" : "refused")); // Some are counted all the same.
+  const storage = new MemoryStorage();
+  const first = open(t, f.url, { storage });
+  for (let i = 0; i < 20; i++) first.counter(i % 2 ? "a" : "b").add(1).catch(() => assert.fail("it was given up"));
+  await until(() => f.requests.length >= 3 && first.trouble);
+  assert.equal(first.trouble, "The server can't be reached.");
+  first.close();
+  assert.equal(storage.size, 20);
+
+  online = true;
+  const second = open(t, f.url, { storage });
+  assert.equal(second.counter("a").pending, 10);
+  await until(() => storage.size === 0 && second.counter("a").pending === 0 && second.counter("b").pending === 0);
+  assert.equal(f.sum(), 20);
+});
+
+test("two pages that send the same increments count them once", async (t) => {
+  let online = false;
+  const f = await startFunction(t, () => (online ? undefined : "lost"));
+  const storage = new MemoryStorage();
+  const pages = [open(t, f.url, { storage })];
+  for (let i = 0; i < 10; i++) pages[0].counter("a").add(1);
+  pages.push(open(t, f.url, { storage }), open(t, f.url, { storage }));
+  online = true;
+  for (const page of pages) page.queue.go();
+  await until(() => pages.every((page) => page.counter("a").pending === 0));
+  assert.equal(f.sum(), 10);
+  assert.equal(storage.size, 0);
+});
+
+test("what is older than the function remembers keys is not sent again", async (t) => {
+  const f = await startFunction(t, () => "lost");
+  const storage = new MemoryStorage();
+  const first = open(t, f.url, { storage });
+  first.counter("a").add(1);
+  await until(() => f.requests.length === 1);
+  first.close();
+
+  for (const shift of [-24 * 3_600_000, 3_600_000]) { // A day later, and with a clock that has been set back.
+    const [[name, entry]] = storage;
+    const aged = new MemoryStorage([[name, JSON.stringify({ ...JSON.parse(entry), at: JSON.parse(entry).at + shift })]]);
+    const failures = [];
+    open(t, f.url, { storage: aged, failed: (error, counter) => failures.push([error, counter.id]) });
+    await until(() => failures.length === 1);
+    assert.ok(failures[0][0] instanceof CounterError && failures[0][0].unknown);
+    assert.equal(failures[0][1], "a");
+    assert.equal(aged.size, 0);
+  }
+  assert.equal(f.requests.length, 1);
+  assert.equal(f.sum(), 1);
+});
+
+test("what is refused is given up at once, in words, and is shown no more", async (t) => {
+  const f = await startFunction(t, (n) => [{ status: 400, body: JSON.stringify({ detail: "want at most 5" }) }, { status: 403, body: "no" }][n]);
+  const counters = open(t, f.url, { source: known(7) });
+  const counter = counters.counter("a");
+  counter.subscribe(() => {});
+  const refused = counter.add(100);
+  assert.equal(counter.value, 107);
+  await assert.rejects(refused, (error) => error instanceof CounterError && error.status === 400 && !error.unknown && /want at most 5 \(400\)/.test(error.message));
+  assert.equal(counter.value, 7);
+  await assert.rejects(counter.add(), { status: 403, message: /Forbidden/ });
+  assert.equal(counters.queue.storage.size, 0);
+  await counter.add();
+  assert.equal(f.sum(), 1);
+});
+
+test("incrementOnce counts once per key, and says whether it did", async (t) => {
+  let online = true;
+  const f = await startFunction(t, () => (online ? undefined : "lost"));
+  const counters = open(t, f.url, { source: known(0) });
+  const counter = counters.counter("orders");
+  counter.subscribe(() => {});
+  assert.equal(await counter.incrementOnce("order-1", 3), true);
+  assert.equal(await counter.incrementOnce("order-1", 3), false);
+  assert.equal(counter.value, 3, "what had been counted before shows twice");
+  online = false;
+  const both = [counter.incrementOnce("order-2"), counter.incrementOnce("order-2")];
+  assert.equal(counter.value, 4);
+  await until(() => f.requests.length >= 3);
+  online = true;
+  assert.deepEqual(await Promise.all(both), [true, true]); // The answer was lost: this page's own request counted it.
+  assert.equal(f.sum(), 4);
+  const elsewhere = open(t, f.url).counter("orders");
+  assert.equal(await elsewhere.incrementOnce("order-2"), false);
+});
+
+test("Retry-After is waited for, and what comes meanwhile, too", async (t) => {
+  const f = await startFunction(t, (n) => (n === 0 ? { status: 429, headers: { "Retry-After": "1" } } : undefined));
+  const counters = open(t, f.url);
+  const began = performance.now();
+  const first = counters.counter("a").add();
+  await until(() => counters.trouble);
+  assert.equal(counters.trouble, "There were too many requests.");
+  await Promise.all([first, counters.counter("b").add()]);
+  assert.ok(performance.now() - began >= 990, "it was sent again before");
+  assert.equal(f.sum(), 2);
+});
+
+test("headers are asked for before every attempt", async (t) => {
+  const f = await startFunction(t, (n) => (n === 0 ? "lost" : undefined));
+  let token = 0;
+  await open(t, f.url, { headers: async () => ({ Authorization: `Bearer ${++token}` }) }).counter("a").add();
+  assert.deepEqual(f.requests.map(({ headers }) => headers.authorization), ["Bearer 1", "Bearer 2"]);
+});
+
+test("a storage that is full, foreign or missing stops nothing", async (t) => {
+  const f = await startFunction(t);
+  const full = new MemoryStorage([["other", "1"], [`counters-queue ${f.url} x`, "{broken"], [`counters-queue ${f.url} y`, `{"key":"z"}`]]);
+  full.setItem = () => { throw new DOMException("full", "QuotaExceededError"); };
+  for (const storage of [full, null, undefined]) await open(t, f.url, { storage }).counter("a").add();
+  assert.equal(f.sum(), 3);
+});
+
+test("what can't be an increment is refused before it is sent", async (t) => {
+  const f = await startFunction(t);
+  const counter = open(t, f.url).counter("a");
+  for (const by of [0, 1.5, NaN, "1", null, 2 ** 53]) await assert.rejects(counter.add(by), TypeError);
+  assert.equal(f.requests.length, 0);
+});
+
+test("a subscriber is told of changes until it ends, and the last one ends the watching", (t) => {
+  let next, stopped = 0, told = 0;
+  const counters = open(t, "http://127.0.0.1:1", { source: (id, n) => { next = n; return () => stopped++; } });
+  const counter = counters.counter("a");
+  assert.equal(counters.counter("a"), counter);
+  const same = () => told++;
+  const stops = [counter.subscribe(same), counter.subscribe(same)];
+  assert.equal(counter.value, undefined);
+  next({ exists: true, total: 3, updatedAt: 5, live: true });
+  assert.deepEqual([told, counter.value, counter.total, counter.exists, counter.updatedAt, counter.live], [2, 3, 3, true, 5, true]);
+  next(null);
+  assert.deepEqual([told, counter.value, counter.live], [4, 3, false]);
+  stops[0]();
+  next({ exists: false, total: 0, live: true });
+  assert.deepEqual([told, counter.value, counter.exists, stopped], [5, 0, false, 0]);
+  stops[1]();
+  assert.equal(stopped, 1);
+});

@@ -1,0 +1,114 @@
+const ROLLED_UP = 3_000; // ms after its answer, an increment is in every roll-up: events take less.
+/** ms after its answer, there was a roll-up with it, or the roll-up is broken: its interval is up to 5 s. */
+export const EXPIRES = 10_000;
+
+/**
+ * An increment of ours that a roll-up to come may bring.
+ * @typedef {object} Own
+ * @property {number} by
+ * @property {number} answered when, in ms; Infinity until then
+ */
+
+/**
+ * The number to display: the total, and what we added that it doesn't hold. Nothing says which that is, so this goes by
+ * moves of the total: one uses up what we added in its direction. While we alone add to a counter, this is exact. While
+ * it only grows, nothing shows twice or steps back, but one of ours that fails; what others add may hide behind ours
+ * until the total holds both. Where others move it against us, this may be off by what we added in the last 3 seconds,
+ * at most 10. Once all is counted, it is the total.
+ */
+export class Shown {
+  /** @type {number | undefined} The total of the last snapshot; undefined before the first. */
+  total;
+  /** @type {Own[]} */
+  #own = [];
+  /** How much of it moves have used up, by direction. */
+  #used = { [1]: 0, [-1]: 0 };
+
+  /** The number to display; NaN before the first snapshot. */
+  get value() {
+    return (this.total ?? NaN) + this.#left(1) - this.#left(-1);
+  }
+
+  /**
+   * Shows an increment of ours from now on.
+   * @param {number} by
+   * @returns {Own} set its `answered` once it is
+   */
+  add(by) {
+    const own = { by, answered: Infinity };
+    this.#own.push(own);
+    return own;
+  }
+
+  /**
+   * Gives up waiting for what was answered long ago.
+   * @param {Own} own
+   * @param {number} now
+   */
+  expire(own, now) {
+    if (this.#own.includes(own)) this.#forget(now - ROLLED_UP);
+  }
+
+  /**
+   * Takes an increment back. Moves that used it up were not its own: they use up another of ours, if there is one.
+   * @param {Own} own
+   */
+  fail(own) {
+    this.#own = this.#own.filter((other) => other !== own);
+    for (const way of ways) this.#used[way] += Math.min(0, this.#left(way));
+  }
+
+  /**
+   * Takes a new total.
+   * @param {number} total
+   * @param {number} now
+   */
+  snapshot(total, now) {
+    if (this.total === undefined) [this.total, this.#own] = [total, []]; // There is no move to go by.
+    const before = this.value;
+    this.#forget(now - ROLLED_UP);
+    this.#move(total, total - this.total - (before - this.value));
+  }
+
+  /**
+   * Takes the first total after the connection was lost. What was answered is in it, or comes with the next one, or is
+   * gone: it is shown no more, so that nothing shows that isn't there. What is still under way stays, as far as the total
+   * hasn't moved so much.
+   * @param {number} total
+   */
+  reconnected(total) {
+    this.#own = this.#own.filter((own) => own.answered === Infinity);
+    this.#used = { [1]: 0, [-1]: 0 };
+    this.#move(total, total - (this.total ?? total));
+  }
+
+  /** @param {number} total @param {number} move */
+  #move(total, move) {
+    const way = move < 0 ? -1 : 1;
+    const used = Math.min(Math.abs(move), this.#left(way));
+    this.#used[way] += used;
+    // Beyond that, others moved it. What of ours cancelled out in moves before this one is not to come any more.
+    if (Math.abs(move) > used) this.#used[opposite(way)] += Math.min(used, this.#left(opposite(way)));
+    this.total = total;
+  }
+
+  /** @param {Way} way */
+  #left(way) {
+    return added(this.#own, way) - this.#used[way];
+  }
+
+  /** @param {number} until forgets what was answered until then */
+  #forget(until) {
+    const old = this.#own.filter((own) => own.answered <= until);
+    this.#own = this.#own.filter((own) => own.answered > until);
+    for (const way of ways) this.#used[way] = Math.max(0, this.#used[way] - added(old, way));
+  }
+}
+
+/** @typedef {1 | -1} Way */
+/** @type {Way[]} */
+const ways = [1, -1];
+/** @param {Way} way @returns {Way} */
+const opposite = (way) => (way === 1 ? -1 : 1);
+/** @param {Own[]} own @param {Way} way */
+const added = (own, way) => own.reduce((sum, { by }) => sum + Math.max(0, by * way), 0);
