@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,11 +27,16 @@ func newBenchCommand() *cobra.Command {
 the blind trigger that tutorials have, of functions that do nothing, and of a sum() per read. All of it runs here, on
 the embedded Firestore. It ends within fifteen minutes, with --quick within one; Ctrl-C ends it with what it has.
 
+--against runs the functions of another build of this program, of another commit say, in rounds that alternate with
+this build's, and prints how many times as much this one does. Firestore and the load are this build's for both.
+
 Scenarios:
 ` + scenarioList(),
 		Example: `  counters bench --quick
   counters bench --plots docs/bench --json > bench.json
-  counters bench --scenario hot,lag`,
+  counters bench --scenario hot,lag
+  counters bench --quick --scenario hot,zipf,events --against ./counters-before
+  counters bench --quick --scenario zipf --profiles /tmp/profiles && go tool pprof -top /tmp/profiles/zipf-ours-Increment.pprof`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := dev.UntilOrphaned(cmd.Context())
@@ -40,7 +46,7 @@ Scenarios:
 			report, err := bench.Run(ctx, o)
 			done()
 			if err != nil {
-				return fmt.Errorf("--scenario: %w", err)
+				return benchError(err)
 			}
 			if plots != "" {
 				if err := report.WritePlots(plots); err != nil {
@@ -59,9 +65,22 @@ Scenarios:
 	flags.SortFlags = false
 	flags.BoolVar(&o.Quick, "quick", false, "everything shorter, and rougher")
 	flags.StringSliceVar(&o.Scenarios, "scenario", nil, "only these, separated by commas")
+	flags.StringVar(&o.Against, "against", "", "compare with this build of the program instead")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.StringVar(&o.Profiles, "profiles", "", "write CPU profiles of our functions, of each scenario's last round, into this directory")
 	flags.StringVar(&plots, "plots", "", "write SVG plots into this directory")
 	return cmd
+}
+
+// benchError names the flag that an error comes from.
+func benchError(err error) error {
+	switch {
+	case errors.Is(err, bench.ErrScenario):
+		return fmt.Errorf("--scenario: %w", err)
+	case errors.Is(err, bench.ErrAgainst):
+		return fmt.Errorf("--against: %w", err)
+	}
+	return fmt.Errorf("--profiles: %w", err)
 }
 
 func scenarioList() string {

@@ -62,6 +62,9 @@ func TestBenchRefuses(t *testing.T) {
 	if code := run(t.Context(), []string{"bench", "--scenario", "hot,warm"}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `"warm"`) || !strings.Contains(stderr.String(), "zipf") {
 		t.Errorf("exit code %d: %q", code, stderr.String())
 	}
+	if code := run(t.Context(), []string{"bench", "--quick", "--against", "no-such-build"}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "--against") || !strings.Contains(stderr.String(), "no-such-build") {
+		t.Errorf("exit code %d: %q", code, stderr.String())
+	}
 	if code := run(t.Context(), []string{"bench", "--quick", "--scenario", "cold", "--plots", os.DevNull}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "--plots") {
 		t.Errorf("exit code %d: %q", code, stderr.String())
 	}

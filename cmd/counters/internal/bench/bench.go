@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +17,11 @@ import (
 type Options struct {
 	Scenarios []string // names; empty for all that belong to the run
 	Quick     bool     // everything shorter: within a minute, and rougher
+	Against   string   // path of another build of this program, to compare with instead; "" for none
+	Profiles  string   // directory to write CPU profiles of our functions into; "" for none
 	Step      func(scenario, what string)
+
+	sockets string // directory of the processes' sockets for profiles
 }
 
 // Scenario is something that is measured.
@@ -36,9 +42,10 @@ func Scenarios() []Scenario {
 		{Name: "drift", Title: "Drift under duplicates and lost answers", run: (*session).drift},
 		{Name: "cost", Title: "Cost of a million increments at 1,000 a second", run: (*session).price},
 		{Name: "cold", Title: "Cold start", run: (*session).cold},
-		{Name: "latency", Title: "Latency of an increment at fixed rates", run: (*session).latency},
-		{Name: "zipf", Title: "Increments a second over 1,000 counters", run: (*session).zipf},
-		{Name: "memory", Title: "Memory at 1,000 requests in flight", run: (*session).memory},
+		{Name: "latency", Title: "Latency of an increment at fixed rates", run: (*session).latency, long: true},
+		{Name: "zipf", Title: "Increments a second over 1,000 counters, by Zipf's law", run: (*session).zipf},
+		{Name: "even", Title: "Increments a second over 1,000 counters, evenly", run: (*session).even},
+		{Name: "memory", Title: "Memory at 10,000 requests in flight", run: (*session).memory},
 		{Name: "reads", Title: "Reads of the total", run: (*session).reads},
 		{Name: "scale", Title: "Growth with shards, instances and counters", run: (*session).scale, long: true},
 	}
@@ -50,15 +57,36 @@ const (
 	fullLimit  = 14*time.Minute + 30*time.Second
 )
 
-// ErrScenario says that a scenario's name is none.
-var ErrScenario = errors.New("no such scenario")
+// Errors of options.
+var (
+	ErrScenario = errors.New("no such scenario")
+	ErrAgainst  = errors.New("no such build of this program")
+)
 
 // Run runs scenarios, one after the other. When the context ends, it returns what has been found out so far, as an
-// interrupted report. Errors: [ErrScenario]. A scenario that fails says so in its result.
+// interrupted report. Errors: [ErrScenario], [ErrAgainst], and those of the directory for profiles. A scenario that fails
+// says so in its result.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	chosen, err := choose(o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Against != "" {
+		if _, err := os.Stat(o.Against); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrAgainst, err)
+		}
+		if o.Against, err = filepath.Abs(o.Against); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrAgainst, err)
+		}
+	}
+	if o.Profiles != "" {
+		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {
+			return nil, fmt.Errorf("write profiles: %w", err)
+		}
+		if o.sockets, err = os.MkdirTemp("", "bench"); err != nil { // a socket's path has to be short
+			return nil, fmt.Errorf("write profiles: %w", err)
+		}
+		defer os.RemoveAll(o.sockets)
 	}
 	limit := fullLimit
 	if o.Quick {
@@ -66,19 +94,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r := &Report{Date: time.Now(), Machine: machine(), Quick: o.Quick, PricesAsOf: cost.AsOf}
+	r := &Report{Date: time.Now(), Machine: machine(), Quick: o.Quick, Against: o.Against, PricesAsOf: cost.AsOf}
 	for _, scenario := range chosen {
 		if ctx.Err() != nil {
 			r.Interrupted = true
 			break
 		}
-		s := &session{quick: o.Quick, step: func(what string) {
-			if o.Step != nil {
-				o.Step(scenario.Name, what)
-			}
-		}}
 		began := time.Now()
-		result, err := scenario.run(s, ctx)
+		result, err := scenario.run(&session{Options: o, scenario: scenario.Name}, ctx)
 		result.Scenario, result.Title = scenario.Name, scenario.Title
 		result.Seconds = time.Since(began).Seconds()
 		switch {
@@ -87,6 +110,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			result.Error = "ended before it was through"
 		case err != nil:
 			result.Error = err.Error()
+		case !result.measured():
+			result.Error = "nothing was measured, and no error says why"
 		}
 		r.Results = append(r.Results, result)
 	}

@@ -1,6 +1,10 @@
 package bench
 
-import "github.com/GoogleCloudPlatform/functions-framework-go/functions"
+import (
+	"os"
+
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+)
 
 // Names of this package's functions, values of FUNCTION_TARGET.
 const (
@@ -11,7 +15,8 @@ const (
 	sumFunction            = "BenchSum"
 )
 
-// Register makes the benchmark's functions known to the functions framework, in the processes of the contestants.
+// Register makes the benchmark's functions known to the functions framework, in the processes of the contestants, and
+// serves profiles there when they are asked for.
 func Register() {
 	b := newBlindFunctions()
 	functions.HTTP(noopFunction, noop)
@@ -19,32 +24,44 @@ func Register() {
 	functions.HTTP(blindIncrementFunction, b.increment)
 	functions.HTTP(blindRollupFunction, b.rollup)
 	functions.HTTP(sumFunction, b.sum)
+	serveProfiles(os.Getenv(profilesVariable))
 }
 
 // contestant is one way to build a counter.
 type contestant struct {
 	name    string
+	program string   // that serves its functions; "" for this one
 	http    string   // function that takes increments, and reads
 	trigger string   // function that takes the shards' events; "" for none
 	environ []string // settings that it has and others don't
 }
 
-func ours() contestant { return contestant{name: "ours", http: "Increment", trigger: "Rollup"} }
+// Names of the contestants.
+const (
+	nameOurs    = "ours"
+	nameOther   = "other" // ours of another build
+	nameThrifty = "ours, no marker"
+	nameBlind   = "blind"
+	nameNoop    = "no-op"
+	nameSum     = "sum"
+)
+
+func ours() contestant { return contestant{name: nameOurs, http: "Increment", trigger: "Rollup"} }
 
 // thrifty is ours without the marker that tells whether a commit was applied when its answer is lost.
 func thrifty() contestant {
 	c := ours()
-	c.name, c.environ = "ours, no marker", []string{"EXACT_WRITES=false"}
+	c.name, c.environ = nameThrifty, []string{"EXACT_WRITES=false"}
 	return c
 }
 
 func blind() contestant {
-	return contestant{name: "blind", http: blindIncrementFunction, trigger: blindRollupFunction}
+	return contestant{name: nameBlind, http: blindIncrementFunction, trigger: blindRollupFunction}
 }
 
 // nothing writes nothing, so that no event ever comes to it but those that a scenario posts.
 func nothing() contestant {
-	return contestant{name: "no-op", http: noopFunction, trigger: noopEventFunction}
+	return contestant{name: nameNoop, http: noopFunction, trigger: noopEventFunction}
 }
 
-func sumOnRead() contestant { return contestant{name: "sum", http: sumFunction} }
+func sumOnRead() contestant { return contestant{name: nameSum, http: sumFunction} }

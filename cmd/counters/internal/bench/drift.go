@@ -15,25 +15,15 @@ import (
 func (s *session) drift(ctx context.Context) (Result, error) {
 	increments := pick(s, 5_000, 100_000)
 	r := Result{Settings: fmt.Sprintf("%d increments of one counter, %d shards; 10 %% of events come twice, the answers of 1 %% of commits are lost; both at the same time", increments, hotShards)}
-	s.step("start")
-	all, err := open(ctx, []contestant{ours(), blind()}, func(contestant) setup {
-		return setup{shards: hotShards, faults: emulator.Faults{LoseAnswers: 0.01, Seed: 1}, events: eventarc.Faults{Duplicate: 0.1, Seed: 1}}
-	})
+	s.say("start")
+	all, err := open(ctx, s.field(ours(), blind()), setup{
+		shards: hotShards, faults: emulator.Faults{LoseAnswers: 0.01, Seed: 1}, events: eventarc.Faults{Duplicate: 0.1, Seed: 1},
+	}, "hot")
 	if err != nil {
 		return r, err
 	}
 	defer all.close()
-	// Without faults: an answer that is lost here would be a drift of the benchmark's own.
-	for _, st := range all {
-		st.server.SetFaults(emulator.Faults{})
-	}
-	if err := all.create(ctx, "hot"); err != nil {
-		return r, err
-	}
-	for _, st := range all {
-		st.server.SetFaults(st.faults)
-	}
-	s.step(fmt.Sprintf("%d increments each", increments))
+	s.say("%d increments each", increments)
 	rows := make([]Row, len(all))
 	g, both := errgroup.WithContext(ctx)
 	for i, st := range all {
@@ -51,18 +41,8 @@ func (s *session) drift(ctx context.Context) (Result, error) {
 
 // drift sends increments, waits for their events, and compares what is there with what was answered.
 func (st *stage) drift(ctx context.Context, increments int) (Row, error) {
-	clients, err := st.connections(ctx, 100, st.https)
-	if err != nil {
-		return Row{}, err
-	}
-	request := post("/hot")
 	st.begin()
-	l := closedLoop(ctx, clients, 5*time.Minute, func(n int) []byte {
-		if n >= increments {
-			return nil
-		}
-		return request
-	})
+	l := closedLoop(ctx, clients(100, st.https), 5*time.Minute, post("/hot").upTo(increments))
 	st.settle(ctx, 5*time.Minute)
 	if ctx.Err() != nil {
 		return Row{}, ctx.Err()
@@ -83,16 +63,14 @@ func (st *stage) drift(ctx context.Context, increments int) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	answered := int64(l.answered())
+	answered, sent := int64(l.answered()), int64(len(l.samples))
 	var t turns
-	t.take(l, 0, st.usage(l))
-	row := row(st.name, fmt.Sprintf("%d increments", increments), &t,
-		metric("drift", "", []float64{float64(beyond(rolled.Total, answered, int64(len(l.samples))))}),
-		metric("of it, shards", "", []float64{float64(beyond(sum.Total, answered, int64(len(l.samples))))}),
-		metric("of it, roll-up", "", []float64{float64(rolled.Total - sum.Total)}),
-		metric("answered", "", []float64{float64(answered)}))
-	row.PerMillion = bills(t.usage, l.answered())
-	return row, nil
+	t.add(l, turn{usage: st.usage(l)})
+	return t.row(st.name, short(float64(increments))+" increments",
+		one("drift", "", float64(beyond(rolled.Total, answered, sent))),
+		one("of it, shards", "", float64(beyond(sum.Total, answered, sent))),
+		one("of it, roll-up", "", float64(rolled.Total-sum.Total)),
+		one("answered", "", float64(answered))), nil
 }
 
 // beyond is how far a total is off: every increment that was answered with success counts, and one that failed may.

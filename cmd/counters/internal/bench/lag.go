@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // Loads of the lag's scenario.
@@ -18,33 +16,24 @@ const (
 
 // lag is how far the total is behind the shards, on documents that take one write a second each.
 func (s *session) lag(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, commits take %v (a document takes one at a time), one instance. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, commitLatency)}
-	s.step("start")
-	all, err := open(ctx, []contestant{ours(), blind()}, func(contestant) setup {
-		return setup{shards: lagShards, faults: emulator.Faults{CommitLatency: commitLatency, DocWriteRate: 1}}
-	})
+	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, %s, one instance. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, slowly)}
+	s.say("start")
+	all, err := open(ctx, s.field(ours(), blind()), setup{shards: lagShards, faults: hotDocuments()}, "warm", "hot")
 	if err != nil {
 		return r, err
 	}
 	defer all.close()
-	if err := all.create(ctx, "warm", "hot"); err != nil {
-		return r, err
-	}
 	window := pick(s, 2500*time.Millisecond, 30*time.Second)
-	warm, hot := post("/warm"), post("/hot")
 	for _, st := range all {
-		s.step(fmt.Sprintf("%s, for %v", st.name, window))
-		clients, err := st.connections(ctx, clientsFor(lagRate), st.https)
-		if err != nil {
-			return r, err
-		}
+		s.say("%s, for %v", st.name, window)
+		clients := clients(clientsFor(lagRate), st.https)
 		if err := st.resume(); err != nil {
 			return r, err
 		}
-		openLoop(ctx, clients, pick(s, 300*time.Millisecond, 2*time.Second), lagRate, func(int) []byte { return warm })
-		st.meter.follow("projects/" + project + "/databases/(default)/documents/counters/hot")
+		openLoop(ctx, clients, pick(s, 300*time.Millisecond, 2*time.Second), lagRate, post("/warm"))
+		st.meter.follow(resourceName("hot"))
 		st.begin()
-		l := openLoop(ctx, clients, window, lagRate, func(int) []byte { return hot })
+		l := openLoop(ctx, clients, window, lagRate, post("/hot"))
 		st.settle(ctx, lagPatience) // what takes longer than that has no end here
 		end := time.Now()
 		st.pause()
@@ -54,6 +43,9 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 		if err := st.alive(); err != nil {
 			return r, err
 		}
+		if err := l.failed(); err != nil {
+			return r, fmt.Errorf("%s: %w", st.name, err)
+		}
 		r.addLag(st, l, end)
 	}
 	return r, ctx.Err()
@@ -62,18 +54,16 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 func (r *Result) addLag(st *stage, l *load, end time.Time) {
 	m := st.meter.followed()
 	lags, open := m.lags(end)
+	h := newHistogram()
+	for _, lag := range lags {
+		record(h, lag)
+	}
+	p50, p99 := one("lag p50", "s", quantile(h, 0.5)), one("lag p99", "s", quantile(h, 0.99))
+	p50.AtLeast, p99.AtLeast = open > len(lags)/2, open > len(lags)/100
 	var t turns
-	t.take(l, 0, st.usage(l))
-	p99 := metric("lag p99", "s", []float64{quantile(lags, 0.99)})
-	p99.AtLeast = open > len(lags)/100
-	p50 := metric("lag p50", "s", []float64{quantile(lags, 0.5)})
-	p50.AtLeast = open > len(lags)/2
-	row := row(st.name, perSecond(lagRate), &t, p50, p99,
-		metric("not in total", "", []float64{float64(open)}),
-		metric("total writes/s", "/s", []float64{m.writes()}),
-		metric("p99", "ms", t.quantiles(0.99)))
-	row.PerMillion = bills(t.usage, t.answered)
-	r.Rows = append(r.Rows, row)
+	t.add(l, turn{usage: st.usage(l)})
+	r.Rows = append(r.Rows, t.row(st.name, short(lagRate)+"/s", p99, p50,
+		one("not in total", "", float64(open)), one("total writes/s", "/s", m.writes()), t.latency("p99", 0.99)))
 
 	line := Line{Name: st.name}
 	for at := time.Duration(0); at <= l.elapsed; at += 100 * time.Millisecond {

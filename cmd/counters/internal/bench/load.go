@@ -2,21 +2,119 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/valyala/fasthttp"
+
 	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
 )
 
+// caller sends requests to an instance of a function. fasthttp's client takes half of what net/http's takes for a request,
+// which is as much as the functions that are measured.
+type caller struct {
+	fasthttp.HostClient
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+func newCaller(addr string) *caller {
+	c := &caller{conns: map[net.Conn]bool{}}
+	c.Addr = addr
+	c.MaxConns, c.MaxIdleConnDuration = 1<<16, time.Minute // it is a while until a contestant's next turn
+	c.MaxIdemponentCallAttempts = 1                        // A request that is sent again behind our back is no longer one.
+	c.NoDefaultUserAgentHeader, c.DisableHeaderNamesNormalizing, c.DisablePathNormalizing = true, true, true
+	c.Dial = func(addr string) (net.Conn, error) {
+		conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+		if err == nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.conns[conn] = true
+			conn = &calling{conn, c}
+		}
+		return conn, err
+	}
+	return c
+}
+
+// calling is a connection that its caller knows of.
+type calling struct {
+	net.Conn
+	of *caller
+}
+
+func (c *calling) Close() error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	delete(c.of.conns, c.Conn)
+	return c.Conn.Close()
+}
+
+// interrupt makes all requests under way fail. It may be called at any time.
+func (c *caller) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+// connected is how many connections there are.
+func (c *caller) connected() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.conns)
+}
+
+func (c *caller) close() {
+	c.interrupt()
+	c.CloseIdleConnections()
+}
+
+// client is one of those that send requests, each to its instance.
+type client struct {
+	*caller
+	instance int
+}
+
+// requests fills in the nth request, of all clients together. It returns false when there is none. Each client has a
+// request of its own, that it fills in again and again.
+type requests func(n int, r *fasthttp.Request) bool
+
+// post is a POST request without a body, again and again.
+func post(paths ...string) requests { return call(fasthttp.MethodPost, paths) }
+
+// get is a GET request, again and again.
+func get(paths ...string) requests { return call(fasthttp.MethodGet, paths) }
+
+// call sends requests to paths in turn.
+func call(method string, paths []string) requests {
+	return func(n int, r *fasthttp.Request) bool {
+		r.Header.SetMethod(method)
+		r.Header.SetHost("bench")
+		r.SetRequestURI(paths[n%len(paths)])
+		return true
+	}
+}
+
+// upTo ends requests after the nth.
+func (next requests) upTo(n int) requests {
+	return func(i int, r *fasthttp.Request) bool { return i < n && next(i, r) }
+}
+
 // sample is one request. Times count from the load's begin.
 type sample struct {
-	due    time.Duration // when it was to be sent: in a closed loop, when it was
-	sent   time.Duration
-	ended  time.Duration
-	status int // 0 when no answer came
-	addr   int // index of the instance
+	due      time.Duration // when it was to be sent: in a closed loop, when it was
+	sent     time.Duration
+	ended    time.Duration
+	status   int // 0 when no answer came
+	instance int
 }
 
 func (s sample) ok() bool { return s.status/100 == 2 }
@@ -26,7 +124,8 @@ type load struct {
 	began   time.Time
 	elapsed time.Duration // until the last answer
 	samples []sample
-	unsent  int // requests that were due and found no client
+	unsent  int   // requests that were due and found no client
+	cause   error // why one of those without an answer has none
 }
 
 // answered is how many requests were answered with success.
@@ -48,15 +147,15 @@ func (l *load) rate() float64 {
 	return float64(l.answered()) / l.elapsed.Seconds()
 }
 
-// latencies are those of the successful requests, in seconds from when they were due.
-func (l *load) latencies() []float64 {
-	var out []float64
+// latencies are those of the successful requests, from when they were due.
+func (l *load) latencies() *hdrhistogram.Histogram {
+	h := newHistogram()
 	for _, s := range l.samples {
 		if s.ok() {
-			out = append(out, (s.ended - s.due).Seconds())
+			record(h, s.ended-s.due)
 		}
 	}
-	return out
+	return h
 }
 
 // errors counts what was not a success, by status.
@@ -77,12 +176,23 @@ func (l *load) errors() map[string]int {
 	return errs
 }
 
+// failed is an error when no request was answered with success: there is no figure then, and this is why.
+func (l *load) failed() error {
+	switch {
+	case l.answered() > 0:
+		return nil
+	case l.cause != nil:
+		return fmt.Errorf("no request was answered with success (%s): %w", failures(l.errors()), l.cause)
+	}
+	return fmt.Errorf("no request was answered with success (%s)", failures(l.errors()))
+}
+
 // periods are the times in which requests were in flight, by instance.
 func (l *load) periods(since time.Time) map[int][]cost.Period {
 	offset := l.began.Sub(since)
 	out := map[int][]cost.Period{}
 	for _, s := range l.samples {
-		out[s.addr] = append(out[s.addr], cost.Period{Begin: offset + s.sent, End: offset + s.ended})
+		out[s.instance] = append(out[s.instance], cost.Period{Begin: offset + s.sent, End: offset + s.ended})
 	}
 	return out
 }
@@ -90,36 +200,23 @@ func (l *load) periods(since time.Time) map[int][]cost.Period {
 // patience is how long an answer may take after a load has ended.
 const patience = 5 * time.Second
 
-// client is one connection to an instance.
-type client struct {
-	*httpConn
-	addr int // index of the instance
-}
-
 // closedLoop has each client send one request after the other until the time is over or there is no further request.
-// The nth request, of all clients together, is next(n); nil is none.
-func closedLoop(ctx context.Context, clients []client, window time.Duration, next func(n int) []byte) *load {
+func closedLoop(ctx context.Context, clients []client, window time.Duration, next requests) *load {
 	var n atomic.Int64
 	began := time.Now()
-	return drive(ctx, clients, window, func() (sample, []byte) {
-		if time.Since(began) >= window {
-			return sample{}, nil
-		}
-		return sample{}, next(int(n.Add(1) - 1))
+	return drive(ctx, clients, window, func(r *fasthttp.Request) (sample, bool) {
+		return sample{}, time.Since(began) < window && next(int(n.Add(1)-1), r)
 	})
 }
 
 // openLoop sends rate requests a second, evenly spaced, each as soon as it is due and a client is free. The time that
 // it waits for a client counts as latency, and what never got one counts as an error.
-func openLoop(ctx context.Context, clients []client, window time.Duration, rate float64, next func(n int) []byte) *load {
+func openLoop(ctx context.Context, clients []client, window time.Duration, rate float64, next requests) *load {
 	var n atomic.Int64
 	all := int(rate * window.Seconds())
-	l := drive(ctx, clients, window, func() (sample, []byte) {
+	l := drive(ctx, clients, window, func(r *fasthttp.Request) (sample, bool) {
 		turn := int(n.Add(1) - 1)
-		if turn >= all {
-			return sample{}, nil
-		}
-		return sample{due: time.Duration(float64(turn) / rate * float64(time.Second))}, next(turn)
+		return sample{due: time.Duration(float64(turn) / rate * float64(time.Second))}, turn < all && next(turn, r)
 	})
 	if ctx.Err() == nil {
 		l.unsent = all - len(l.samples)
@@ -129,43 +226,63 @@ func openLoop(ctx context.Context, clients []client, window time.Duration, rate 
 
 // drive has each client send the requests that turn gives it, none before it is due, until turn gives none or patience
 // ends after the window.
-func drive(ctx context.Context, clients []client, window time.Duration, turn func() (sample, []byte)) *load {
+func drive(ctx context.Context, clients []client, window time.Duration, turn func(*fasthttp.Request) (sample, bool)) *load {
 	l := &load{began: time.Now()}
 	all := make([][]sample, len(clients))
+	causes := make([]error, len(clients))
 	ctx, cancel := context.WithTimeout(ctx, window+patience)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		for _, c := range clients {
-			c.interrupt()
+	callers := map[*caller]bool{}
+	for _, c := range clients {
+		callers[c.caller] = true
+	}
+	done := make(chan struct{})
+	defer close(done)
+	defer context.AfterFunc(ctx, func() {
+		for waiting := true; waiting; { // again and again: one may just be connecting
+			for c := range callers {
+				c.interrupt()
+			}
+			select {
+			case <-done:
+				waiting = false
+			case <-time.After(10 * time.Millisecond):
+			}
 		}
-	})
-	defer stop()
+	})()
 	var running sync.WaitGroup
 	for i, c := range clients {
 		running.Go(func() {
-			samples := make([]sample, 0, 1024)
+			var request fasthttp.Request
+			var response fasthttp.Response
 			for ctx.Err() == nil {
-				s, request := turn()
-				if request == nil {
+				s, ok := turn(&request)
+				if !ok {
 					break
 				}
 				if wait := s.due - time.Since(l.began); wait > 0 && !sleep(ctx, wait) {
 					break
 				}
-				s.addr, s.sent = c.addr, time.Since(l.began)
+				s.instance, s.sent = c.instance, time.Since(l.began)
 				if s.due == 0 {
 					s.due = s.sent
 				}
-				s.status, _ = c.do(ctx, request)
+				if err := c.Do(&request, &response); err != nil {
+					causes[i] = err
+				} else {
+					s.status = response.StatusCode()
+				}
 				s.ended = time.Since(l.began)
-				samples = append(samples, s)
+				all[i] = append(all[i], s)
 			}
-			all[i] = samples
 		})
 	}
 	running.Wait()
-	for _, samples := range all {
+	for i, samples := range all {
 		l.samples = append(l.samples, samples...)
+		if causes[i] != nil {
+			l.cause = causes[i]
+		}
 		for _, s := range samples {
 			l.elapsed = max(l.elapsed, s.ended)
 		}

@@ -1,25 +1,25 @@
 package bench
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
+// clientsOf are clients of a server for a handler.
 func clientsOf(t *testing.T, n int, h http.HandlerFunc) []client {
 	t.Helper()
-	first := serve(t, h)
-	clients := []client{{httpConn: first}}
-	for range n - 1 {
-		c, err := dialHTTP(t.Context(), first.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.close)
-		clients = append(clients, client{httpConn: c})
-	}
-	return clients
+	s := httptest.NewServer(h)
+	c := newCaller(strings.TrimPrefix(s.URL, "http://"))
+	t.Cleanup(func() {
+		c.close()
+		s.Close()
+	})
+	return clients(n, []*process{{caller: c}})
 }
 
 func TestClosedLoopCountsErrors(t *testing.T) {
@@ -34,18 +34,13 @@ func TestClosedLoopCountsErrors(t *testing.T) {
 		}
 	})
 	const requests = 200
-	l := closedLoop(t.Context(), clients, time.Minute, func(n int) []byte {
-		if n >= requests {
-			return nil
-		}
-		return post("/")
-	})
+	l := closedLoop(t.Context(), clients, time.Minute, post("/").upTo(requests))
 	errs := l.errors()
 	if len(l.samples) != requests || l.answered() != 160 || errs["503"] != 20 || errs["no answer"] != 20 {
 		t.Errorf("%d requests, %d answered, errors %v; want 200, 160, 20 of each", len(l.samples), l.answered(), errs)
 	}
-	if len(l.latencies()) != l.answered() {
-		t.Errorf("%d latencies of %d answers", len(l.latencies()), l.answered())
+	if n := l.latencies().TotalCount(); int(n) != l.answered() {
+		t.Errorf("%d latencies of %d answers", n, l.answered())
 	}
 }
 
@@ -60,7 +55,7 @@ func TestOpenLoopTimesFromWhenARequestWasDue(t *testing.T) {
 			time.Sleep(2 * window)
 		}
 	})
-	l := openLoop(t.Context(), clients, window, rate, func(int) []byte { return post("/") })
+	l := openLoop(t.Context(), clients, window, rate, post("/"))
 	if len(l.samples) != 20 || l.answered() != 20 || l.unsent != 0 {
 		t.Fatalf("%d requests, %d answered, %d not sent; want 20, 20, 0", len(l.samples), l.answered(), l.unsent)
 	}
@@ -76,8 +71,51 @@ func TestOpenLoopTimesFromWhenARequestWasDue(t *testing.T) {
 func TestOpenLoopCountsWhatWasNotSent(t *testing.T) {
 	t.Parallel()
 	clients := clientsOf(t, 1, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	l := openLoop(t.Context(), clients, 100*time.Millisecond, 100, func(int) []byte { return post("/") })
+	l := openLoop(t.Context(), clients, 100*time.Millisecond, 100, post("/"))
 	if errs := l.errors(); errs["no answer"] != 1 || errs["not sent"] != 9 {
 		t.Errorf("errors = %v, want one without an answer and nine that were not sent", errs)
+	}
+}
+
+// What is counted as a request was sent once: after an answer that broke off, or one that was the connection's last, the
+// next request goes over a new connection, and none is sent again.
+func TestCallerSendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	clients := clientsOf(t, 1, func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		switch r.URL.Path {
+		case "/broken":
+			panic(http.ErrAbortHandler)
+		case "/last":
+			w.Header().Set("Connection", "close")
+		}
+	})
+	for _, next := range []func(...string) requests{post, get} {
+		n.Store(0)
+		l := closedLoop(t.Context(), clients, time.Minute, next("/", "/broken", "/last", "/").upTo(40))
+		if n.Load() != 40 || len(l.samples) != 40 || l.answered() != 30 || l.errors()["no answer"] != 10 {
+			t.Errorf("%d requests arrived of %d, %d answered, errors %v; want 40, 40, 30, and 10 without an answer", n.Load(), len(l.samples), l.answered(), l.errors())
+		}
+	}
+}
+
+// A load that is called off ends although requests wait for their answers.
+func TestLoadIsCalledOff(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	clients := clientsOf(t, 3, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	ended := make(chan *load)
+	go func() { ended <- closedLoop(ctx, clients, time.Hour, post("/")) }()
+	select {
+	case l := <-ended:
+		if err := l.failed(); err == nil || l.answered() != 0 {
+			t.Errorf("%d answered, and no error says that nothing was: %v", l.answered(), err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it still waits")
 	}
 }

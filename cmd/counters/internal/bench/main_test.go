@@ -10,5 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	dev.ServeIfChild(Register)
-	goleak.VerifyTestMain(m)
+	// fasthttp looks for idle connections once a minute, and ends that when there are none.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Measure is a figure that was taken once a round: the median of the rounds, the lowest and the highest.
@@ -34,14 +36,21 @@ func ratios(a, b []float64) []float64 {
 	return out
 }
 
-// quantile is the value that a share q of all values doesn't exceed; NaN for no values. It sorts them.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
+// newHistogram takes durations of 1 µs to 10 minutes, with three digits.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 600e6, 3) }
+
+// record adds a duration; one that is out of range counts as the range's end.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(d.Microseconds(), h.LowestTrackableValue()), h.HighestTrackableValue()))
+}
+
+// quantile is the duration in seconds that a share q of all doesn't exceed; NaN of none.
+func quantile(h *hdrhistogram.Histogram, q float64) float64 {
+	if h.TotalCount() == 0 {
 		return math.NaN()
 	}
-	slices.Sort(values)
-	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
+	return float64(h.ValueAtQuantile(100*q)) / 1e6
 }
 
 // milliseconds are seconds as they are shown.
-func milliseconds(seconds float64) float64 { return seconds * float64(time.Second/time.Millisecond) }
+func milliseconds(seconds float64) float64 { return seconds * 1000 }

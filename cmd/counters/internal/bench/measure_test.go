@@ -31,17 +31,22 @@ func TestMeasure(t *testing.T) {
 
 func TestQuantile(t *testing.T) {
 	t.Parallel()
-	values := make([]float64, 1000)
-	for i := range values {
-		values[i] = float64(1000 - i)
+	h := newHistogram()
+	for i := range 1000 {
+		record(h, time.Duration(1000-i)*time.Millisecond)
 	}
-	for q, want := range map[float64]float64{0: 1, 0.5: 500, 0.99: 990, 0.999: 999, 1: 1000} {
-		if got := quantile(values, q); got != want {
+	for q, want := range map[float64]float64{0: 0.001, 0.5: 0.5, 0.99: 0.99, 0.999: 0.999, 1: 1} {
+		if got := quantile(h, q); math.Abs(got-want) > 0.001*want { // three digits
 			t.Errorf("quantile %v = %v, want %v", q, got, want)
 		}
 	}
-	if !math.IsNaN(quantile(nil, 0.5)) {
+	if !math.IsNaN(quantile(newHistogram(), 0.5)) {
 		t.Error("the median of nothing is a number")
+	}
+	record(h, time.Hour)
+	record(h, -1)
+	if h.TotalCount() != 1002 || quantile(h, 1) < 599 {
+		t.Errorf("%d durations, the longest %v s; one that is out of range is left out", h.TotalCount(), quantile(h, 1))
 	}
 }
 
@@ -55,7 +60,7 @@ func TestLags(t *testing.T) {
 		totals: []mark{{at(0.25), 1}, {at(2), 5}},
 	}
 	lags, open := l.lags(at(10))
-	if diff := cmp.Diff([]float64{0.25, 1.5, 1, 7}, lags); diff != "" || open != 1 {
+	if diff := cmp.Diff([]time.Duration{250 * time.Millisecond, 1500 * time.Millisecond, time.Second, 7 * time.Second}, lags); diff != "" || open != 1 {
 		t.Errorf("open %d, lags %s", open, diff)
 	}
 	for seconds, want := range map[float64]float64{0.2: 0.2, 0.3: 0, 1.5: 1, 2.5: 0, 5: 2} {

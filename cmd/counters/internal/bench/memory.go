@@ -3,85 +3,78 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// memory is what a process holds while it has 1,000 requests in flight.
+// inFlight are the requests that the memory's scenario has in flight.
+const inFlight = 10_000
+
+// memory is what a process holds while it has many requests in flight.
 func (s *session) memory(ctx context.Context) (Result, error) {
-	const inFlight = 1000
-	r := Result{Settings: fmt.Sprintf("%d clients, commits take 1s, ROLLUP_INTERVAL=5s; the most resident memory that is seen", inFlight)}
-	s.step("start")
-	all, err := open(ctx, []contestant{ours(), blind(), nothing()}, func(contestant) setup {
-		return setup{shards: hotShards, environ: []string{"ROLLUP_INTERVAL=5s"}}
-	})
+	r := Result{Settings: fmt.Sprintf("%d clients with a connection each, commits take 1s, ROLLUP_INTERVAL=5s; the most resident memory that is seen", inFlight)}
+	s.say("start")
+	all, err := open(ctx, s.field(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()})...), setup{
+		shards: hotShards, environ: []string{"ROLLUP_INTERVAL=5s"}, faults: emulator.Faults{CommitLatency: time.Second},
+	}, "hot")
 	if err != nil {
 		return r, err
 	}
 	defer all.close()
-	if err := all.create(ctx, "hot"); err != nil {
-		return r, err
-	}
-	request := post("/hot")
 	for _, st := range all {
 		st.pause()
-		st.server.SetFaults(emulator.Faults{CommitLatency: time.Second})
+		events := newEventSource("hot", hotShards)
 		for _, f := range []struct {
 			what string
-			to   []*process
-			next func(int) []byte
+			of   []*process
+			next requests
 		}{
-			{"requests", st.https, func(int) []byte { return request }},
-			{"events", st.triggers, upTo((&eventSource{counter: "hot", shards: hotShards, base: time.Now().Add(time.Hour)}).next(20 * inFlight))},
+			{"requests", st.https, post("/hot")},
+			{"events", st.triggers, events.next(4 * inFlight)},
 		} {
-			s.step(fmt.Sprintf("%s, %d %s", st.name, inFlight, f.what))
-			idle, _ := f.to[0].memory()
-			st.disconnect()
-			clients, err := st.connections(ctx, inFlight, f.to)
+			what := fmt.Sprintf("%s %s", short(inFlight), f.what)
+			s.say("%s, %s", st.name, what)
+			p := f.of[0]
+			idle, err := p.memory()
 			if err != nil {
+				return r, fmt.Errorf("read the memory of a process: %w", err)
+			}
+			l, most := p.mostMemory(ctx, pick(s, 1200*time.Millisecond, 4*time.Second), func(ctx context.Context) *load {
+				return closedLoop(ctx, clients(inFlight, f.of), time.Hour, f.next)
+			})
+			if err := p.alive(); err != nil {
 				return r, err
 			}
-			most, ok := f.to[0].mostMemory(ctx, pick(s, 450*time.Millisecond, 3*time.Second), func(ctx context.Context) {
-				closedLoop(ctx, clients, time.Hour, f.next)
-			})
-			if !ok {
-				r.Notes = append(r.Notes, "The memory of other processes can't be read on this system.")
-				return r, ctx.Err()
-			}
-			r.Rows = append(r.Rows, Row{Contestant: st.name, Load: fmt.Sprintf("%d %s", inFlight, f.what), Metrics: []Metric{
-				metric("before", "MiB", []float64{mebibytes(idle)}), metric("most", "MiB", []float64{mebibytes(most)}),
+			r.Rows = append(r.Rows, Row{Contestant: st.name, Load: what, Metrics: []Metric{
+				one("most", "MiB", mebibytes(most)), one("before", "MiB", mebibytes(idle)), one("in flight at the end", "", math.Min(inFlight, float64(l.errors()["no answer"]))),
 			}})
 		}
 	}
 	return r, ctx.Err()
 }
 
-// mostMemory is the most memory that the process has while a load runs, which is ended after d.
-func (p *process) mostMemory(ctx context.Context, d time.Duration, load func(context.Context)) (most int64, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, d)
+// mostMemory is the most memory that the process has while a load runs. That is ended a while after all are connected.
+func (p *process) mostMemory(ctx context.Context, while time.Duration, run func(context.Context) *load) (l *load, most int64) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		load(ctx)
-	}()
-	for {
+	ended := make(chan *load)
+	go func() { ended <- run(ctx) }()
+	for all := false; ; {
 		select {
-		case <-ended:
-			return most, ok
+		case l = <-ended:
+			return l, most
 		case <-time.After(20 * time.Millisecond):
-			now, readable := p.memory()
-			most, ok = max(most, now), ok || readable
+			if now, err := p.memory(); err == nil {
+				most = max(most, now)
+			}
+			if !all && p.connected() >= inFlight {
+				all = true
+				time.AfterFunc(while, cancel)
+			}
 		}
 	}
-}
-
-func (st *stage) disconnect() {
-	for _, c := range st.clients {
-		c.close()
-	}
-	st.clients = nil
 }
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -93,24 +93,25 @@ func (m *meter) markerCount() int {
 	return m.markers
 }
 
-// lags are, for each commit on a shard, the seconds until the total was as large as the shards together were then. A
+// lags are, for each commit on a shard, the time until the total was as large as the shards together were then. A
 // commit that the total had not reached by the end has waited until the end, at least; open is how many those are.
 //
 // Increments are told apart by nothing, so the first to be committed is taken to be the first in the total.
-func (l lagMeter) lags(end time.Time) (seconds []float64, open int) {
+func (l lagMeter) lags(end time.Time) (lags []time.Duration, open int) {
 	t := 0
 	for _, s := range l.shards {
 		for t < len(l.totals) && l.totals[t].value < s.value {
 			t++
 		}
+		reached := end
 		if t < len(l.totals) {
-			seconds = append(seconds, max(0, l.totals[t].at.Sub(s.at).Seconds()))
-			continue
+			reached = l.totals[t].at
+		} else {
+			open++
 		}
-		open++
-		seconds = append(seconds, max(0, end.Sub(s.at).Seconds()))
+		lags = append(lags, max(0, reached.Sub(s.at)))
 	}
-	return seconds, open
+	return lags, open
 }
 
 // ageAt is how many seconds, at a time, the oldest commit had been waiting for that the total did not hold.

@@ -5,12 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync"
-	"time"
+
+	psproc "github.com/shirou/gopsutil/v4/process"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 )
@@ -18,6 +15,7 @@ import (
 // process is a function in a process of its own.
 type process struct {
 	*dev.Process
+	*caller
 	function string
 	log      *tail
 }
@@ -26,32 +24,42 @@ type process struct {
 const startAttempts = 3
 
 // startAnswering starts a process, and returns when it answers.
-func startAnswering(ctx context.Context, function string, environ []string) (*process, error) {
+func startAnswering(ctx context.Context, program, function string, environ []string) (*process, error) {
 	for attempt := 1; ; attempt++ {
-		p, err := startProcess(function, environ)
+		p, err := startProcess(program, function, environ)
 		if err != nil {
 			return nil, err
 		}
 		if err = p.Ready(ctx); err == nil {
 			return p, nil
 		}
-		p.Close()
+		p.stop()
 		if attempt == startAttempts || ctx.Err() != nil {
 			return nil, fmt.Errorf("function %s: %w: %s", function, err, p.log)
 		}
 	}
 }
 
-// startProcess starts a process and doesn't wait until it answers.
-func startProcess(function string, environ []string) (*process, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program, to run functions with: %w", err)
+// startProcess starts a process of a program, of this one when that is "", and doesn't wait until it answers.
+func startProcess(program, function string, environ []string) (_ *process, err error) {
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find this program, to run functions with: %w", err)
+		}
 	}
 	p := &process{function: function, log: &tail{}}
 	// Its standard output, a JSON line per roll-up, goes nowhere.
-	p.Process, err = dev.StartProcess(context.Background(), program, function, environ, nil, p.log)
-	return p, err
+	if p.Process, err = dev.StartProcess(context.Background(), program, function, environ, nil, p.log); err != nil {
+		return nil, err
+	}
+	p.caller = newCaller(p.Addr)
+	return p, nil
+}
+
+// stop ends the process, and the connections to it.
+func (p *process) stop() {
+	p.caller.close()
+	p.Process.Close()
 }
 
 // alive is an error when the process has ended.
@@ -64,44 +72,30 @@ func (p *process) alive() error {
 	}
 }
 
-// connect returns a connection to the process as soon as it takes one.
-func (p *process) connect(ctx context.Context) (*httpConn, error) {
-	for {
-		c, err := dialHTTP(ctx, p.Addr)
-		if err == nil {
-			return c, nil
-		}
-		select {
-		case <-p.Ended():
-			return nil, p.alive()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("function %s does not answer: %w", p.function, err)
-		case <-time.After(time.Millisecond):
-		}
+// memory is the process's resident memory in bytes.
+func (p *process) memory() (int64, error) {
+	of, err := psproc.NewProcess(int32(p.PID()))
+	if err != nil {
+		return 0, err
 	}
+	info, err := of.MemoryInfo()
+	if err != nil {
+		return 0, err
+	}
+	return int64(info.RSS), nil
 }
 
-// memory is the process's resident memory in bytes. It reports false where that can't be found out.
-func (p *process) memory() (int64, bool) {
-	pid := strconv.Itoa(p.PID())
-	if runtime.GOOS == "linux" {
-		fields, err := os.ReadFile("/proc/" + pid + "/statm")
-		if err != nil {
-			return 0, false
-		}
-		parts := strings.Fields(string(fields))
-		if len(parts) < 2 {
-			return 0, false
-		}
-		pages, err := strconv.ParseInt(parts[1], 10, 64)
-		return pages * int64(os.Getpagesize()), err == nil
-	}
-	out, err := exec.Command("ps", "-o", "rss=", "-p", pid).Output()
+// cpuSeconds are those that a process has used so far; zero where that can't be found out.
+func cpuSeconds(pid int) float64 {
+	of, err := psproc.NewProcess(int32(pid))
 	if err != nil {
-		return 0, false
+		return 0
 	}
-	kib, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-	return kib << 10, err == nil
+	times, err := of.Times()
+	if err != nil {
+		return 0
+	}
+	return times.User + times.System
 }
 
 // tail keeps the last lines that a process wrote, to show when it fails.

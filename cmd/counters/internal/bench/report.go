@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/cpu"
+
 	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
 )
 
@@ -13,6 +15,7 @@ type Report struct {
 	Date        time.Time `json:"date"`
 	Machine     string    `json:"machine"`
 	Quick       bool      `json:"quick"`
+	Against     string    `json:"against,omitempty"`     // the other build
 	Interrupted bool      `json:"interrupted,omitempty"` // ended early: by Ctrl-C, or for lack of time
 	Seconds     float64   `json:"seconds"`
 	PricesAsOf  string    `json:"prices_as_of"`
@@ -39,7 +42,27 @@ type Row struct {
 	Load       string         `json:"load,omitempty"`
 	Metrics    []Metric       `json:"metrics"`
 	Errors     map[string]int `json:"errors,omitempty"`      // requests that failed, by status
-	PerMillion *Bills         `json:"per_million,omitempty"` // increments
+	PerMillion *Bills         `json:"per_million,omitempty"` // requests: increments, reads or events
+	CPU        *CPU           `json:"cpu_seconds,omitempty"` // used while requests were sent
+}
+
+// CPU is how many seconds of CPU time each side used. The load, Firestore and the delivery of events are in one process.
+type CPU struct {
+	Function float64 `json:"function"` // all instances of the function that answers requests
+	Trigger  float64 `json:"trigger"`  // all instances of the roll-up
+	Here     float64 `json:"here"`
+}
+
+func (c CPU) plus(d CPU) CPU {
+	return CPU{c.Function + d.Function, c.Trigger + d.Trigger, c.Here + d.Here}
+}
+
+func (c CPU) times(f float64) CPU { return CPU{c.Function * f, c.Trigger * f, c.Here * f} }
+
+// shares are who used how many percent of it.
+func (c CPU) shares() (function, trigger, here float64) {
+	all := 100 / max(1e-9, c.Function+c.Trigger+c.Here)
+	return c.Function * all, c.Trigger * all, c.Here * all
 }
 
 // Metric is one figure.
@@ -118,11 +141,27 @@ func bills(u cost.Usage, increments int) *Bills {
 	return b
 }
 
-// machine describes what the run ran on.
+// machine describes what the run ran on: the cores that this program may use, and their name where the system tells.
 func machine() string {
 	version := runtime.Version()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.GoVersion
 	}
-	return processor() + ", " + version + ", " + runtime.GOOS + "/" + runtime.GOARCH
+	cores := plural(runtime.GOMAXPROCS(0), "core")
+	if all, err := cpu.Info(); err == nil && len(all) > 0 && all[0].ModelName != "" {
+		cores += " of " + all[0].ModelName
+	}
+	return cores + ", " + version + ", " + runtime.GOOS + "/" + runtime.GOARCH
+}
+
+// measured tells whether there is a figure.
+func (r *Result) measured() bool {
+	for _, row := range r.Rows {
+		for _, m := range row.Metrics {
+			if m.Rounds > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }

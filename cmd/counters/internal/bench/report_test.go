@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
 )
@@ -18,7 +19,7 @@ func reportOfFigures() *Report {
 	rates := func(v ...float64) []float64 { return v }
 	r := &Report{Date: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), Machine: "2 cores of <Test>", PricesAsOf: cost.AsOf, Results: []Result{
 		{Scenario: "hot", Title: "Hot", Rows: []Row{
-			{Contestant: "ours", Load: "1000 clients", Metrics: []Metric{metric("increments/s", "/s", rates(30000, 28000, 32000))}, Errors: map[string]int{"503": 1200}},
+			{Contestant: "ours", Load: "1000 clients", Metrics: []Metric{metric("increments/s", "/s", rates(30000, 28000, 32000)), metric("p50", "ms", rates(9.5, 9, 10))}, CPU: &CPU{Function: 6, Trigger: 1, Here: 3}, Errors: map[string]int{"503": 1200}},
 			{Contestant: "blind", Load: "250 clients", Metrics: []Metric{metric("increments/s", "/s", rates(2000, 2500, 3000))}},
 			{Contestant: "no-op", Load: "250 clients", Metrics: []Metric{metric("increments/s", "/s", rates(90000, 90000, 90000))}},
 		}, Ratios: []Ratio{
@@ -45,16 +46,16 @@ func reportOfFigures() *Report {
 func TestGoals(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{ // by the beginning of the goal's name
-		"increments a second, one hot":          "reached",
-		"increments a second, ours ÷ no-op":     "not reached",
-		"the same, where a document":            "not measured",
-		"events a second":                       "not measured",
-		"p50 of a lone increment, ours ÷ blind": "not measured",
-		"roll-up writes":                        "reached",
-		"lag p99":                               "reached",
-		"the same, blind":                       "reached",
-		"drift under duplicates":                "not measured",
-		"cold start, ours ÷ no-op function, the slowest: Rollup": "not reached",
+		"increments a second, one hot counter, ours ÷ blind": "reached",
+		"increments a second, one hot counter, ours ÷ no-op": "not reached",
+		"the same, where a document":                         "not measured",
+		"events a second":                                    "not measured",
+		"p50 of a lone increment, ours ÷ blind":              "not measured",
+		"roll-up writes":                                     "reached",
+		"lag p99":                                            "reached",
+		"the same, blind":                                    "reached",
+		"drift under duplicates":                             "not measured",
+		"cold start ÷ no-op function, the slowest: Rollup":   "not reached",
 	}
 	r := reportOfFigures()
 	for prefix, verdict := range want {
@@ -81,9 +82,14 @@ func TestWriteText(t *testing.T) {
 	if err := reportOfFigures().WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 cores of <Test>", "30,000 (28,000 to 32,000)", "503: 1,200", "≥ 25", "11.2 (10.7 to 15)", "Not complete: it broke", "not reached", "0.657"} {
+	for _, want := range []string{"2 cores of <Test>", "30,000 (28,000 to 32,000)", "503: 1,200", "≥ 25", "11.2 (10.7 to 15)", "Not complete: it broke", "not reached", "0.657", "60 + 10 + 30"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, text.String())
+		}
+	}
+	for line := range strings.Lines(text.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > textWidth {
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 	if err := reportOfFigures().WriteText(full{}); err == nil {
@@ -121,22 +127,23 @@ func TestWritePlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]struct {
-		element string
-		count   int
-		texts   []string
+		shapes map[string]int // :: color → how many shapes have it
+		texts  []string
 	}{
-		"throughput.svg": {"rect", 4, []string{"ours", "blind", "no-op", "30,000", "2 cores of <Test>"}},
-		"lag.svg":        {"polyline", 2, []string{"ours", "blind"}},
-		"cost.svg":       {"rect", 26, []string{"nam5", "us-central1", "$2.65", "$0.66"}},
+		"throughput.svg": {map[string]int{"#0072B2": 1, "#D55E00": 1, "#999999": 1}, []string{"ours", "blind", "no-op", "30,000", "2 cores of <Test>"}},
+		"lag.svg":        {map[string]int{"#0072B2": 2, "#D55E00": 2}, []string{"ours", "blind"}},                                 // and in the legend
+		"cost.svg":       {map[string]int{"#D55E00": 2 * 3, "#009E73": 2 * 3}, []string{"nam5", "us-central1", "$2.65", "$0.66"}}, // writes, instances
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		shapes, texts := elements(t, name, string(text), want.element)
-		if shapes != want.count {
-			t.Errorf("%s has %d %s, want %d", name, shapes, want.element, want.count)
+		shapes, texts := elements(t, name, string(text))
+		for color, n := range want.shapes {
+			if shapes[color] != n {
+				t.Errorf("%s has %d shapes of color %s, want %d: %v", name, shapes[color], color, n, shapes)
+			}
 		}
 		for _, w := range want.texts {
 			if !strings.Contains(texts, w) {
@@ -146,26 +153,27 @@ func TestWritePlots(t *testing.T) {
 	}
 }
 
-// elements counts an XML document's elements of a name, and returns its text.
-func elements(t *testing.T, name, text, element string) (n int, texts string) {
+// elements counts a drawing's shapes by their colors, and returns its text.
+func elements(t *testing.T, name, text string) (shapes map[string]int, texts string) {
 	t.Helper()
+	shapes = map[string]int{}
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		token, err := d.Token()
 		if err == io.EOF {
-			return n, texts
+			return shapes, texts
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			if token.Name.Local == element {
-				n++
-			}
 			for _, a := range token.Attr {
 				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
 					t.Errorf("%s: %s has %s=%q", name, token.Name.Local, a.Name.Local, a.Value)
+				}
+				if at := strings.Index(a.Value, "#"); token.Name.Local == "path" && at >= 0 {
+					shapes[a.Value[at:at+7]]++
 				}
 			}
 		case xml.CharData:

@@ -48,7 +48,6 @@ type stage struct {
 	https    []*process
 	triggers []*process
 	counters *shards.Client // to make and read counters with
-	clients  []client       // open connections to https
 	meter    meter
 	live     atomic.Bool // changes become events
 
@@ -61,7 +60,7 @@ type stage struct {
 func openStage(ctx context.Context, c contestant, s setup) (_ *stage, err error) {
 	st := &stage{contestant: c, setup: s, busy: map[string][]cost.Period{}, since: time.Now()}
 	st.instances = max(1, st.instances)
-	st.server = emulator.New(emulator.Options{Faults: s.faults})
+	st.server = emulator.New(emulator.Options{})
 	defer func() {
 		if err != nil {
 			st.close()
@@ -110,7 +109,7 @@ func (st *stage) start(ctx context.Context) error {
 	g, starting := errgroup.WithContext(ctx)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			started[i], err = startAnswering(starting, name, environ)
+			started[i], err = startAnswering(starting, st.program, name, environ)
 			return err
 		})
 	}
@@ -210,7 +209,7 @@ func (st *stage) settle(ctx context.Context, d time.Duration) (pending int) {
 	return st.events.Stats().Pending
 }
 
-// create makes counters. Nobody measures that, and there are no events of it; from then on there are.
+// create makes counters. That is not measured, nothing goes wrong, and there are no events of it; from then on there are.
 func (st *stage) create(ctx context.Context, ids ...string) error {
 	g, making := errgroup.WithContext(ctx)
 	g.SetLimit(16)
@@ -232,20 +231,30 @@ func (st *stage) create(ctx context.Context, ids ...string) error {
 		}
 	}
 	st.live.Store(true)
+	st.server.SetFaults(st.faults)
 	return nil
 }
 
-// connections are n open connections, spread over the instances.
-func (st *stage) connections(ctx context.Context, n int, to []*process) ([]client, error) {
-	for len(st.clients) < n {
-		at := len(st.clients) % len(to)
-		c, err := to[at].connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		st.clients = append(st.clients, client{httpConn: c, addr: at})
+// clients are n clients, spread over the instances.
+func clients(n int, of []*process) []client {
+	all := make([]client, n)
+	for i := range all {
+		all[i] = client{caller: of[i%len(of)].caller, instance: i % len(of)}
 	}
-	return st.clients[:n], nil
+	return all
+}
+
+// cpu is how many seconds of CPU time each side has used so far.
+func (st *stage) cpu() CPU {
+	var c CPU
+	for _, p := range st.https {
+		c.Function += cpuSeconds(p.PID())
+	}
+	for _, p := range st.triggers {
+		c.Trigger += cpuSeconds(p.PID())
+	}
+	c.Here = cpuSeconds(os.Getpid())
+	return c
 }
 
 // usage is what has been billed since the last call of begin, for the loads that were sent since then. The time of
@@ -302,15 +311,12 @@ func (st *stage) begin() {
 
 // close ends everything. It may be called on a stage that was not opened to the end.
 func (st *stage) close() {
-	for _, c := range st.clients {
-		c.close()
-	}
 	if st.events != nil {
 		st.events.Close()
 	}
 	var stopping sync.WaitGroup
 	for _, p := range slices.Concat(st.https, st.triggers) {
-		stopping.Go(p.Close)
+		stopping.Go(p.stop)
 	}
 	stopping.Wait()
 	if st.counters != nil {

@@ -2,9 +2,13 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,30 +20,18 @@ import (
 func startStage(t *testing.T, c contestant, s setup) *stage {
 	t.Helper()
 	s.shards = 5
-	st, err := openStage(t.Context(), c, s)
+	all, err := open(t.Context(), []contestant{c}, s, "hot")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(st.close)
-	if err := st.create(t.Context(), "hot"); err != nil {
-		t.Fatal(err)
-	}
-	return st
+	t.Cleanup(all.close)
+	return all[0]
 }
 
 // add sends increments, and waits for their events.
 func (st *stage) add(t *testing.T, increments int) *load {
 	t.Helper()
-	clients, err := st.connections(t.Context(), 10, st.https)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := closedLoop(t.Context(), clients, time.Minute, func(n int) []byte {
-		if n >= increments {
-			return nil
-		}
-		return post("/hot")
-	})
+	l := closedLoop(t.Context(), clients(10, st.https), time.Minute, post("/hot").upTo(increments))
 	if errs := l.errors(); len(errs) > 0 {
 		t.Fatalf("%s: errors %v", st.name, errs)
 	}
@@ -111,8 +103,7 @@ func TestDrift(t *testing.T) {
 	for _, c := range []contestant{ours(), blind()} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			st := startStage(t, c, setup{events: eventarc.Faults{Duplicate: 1, Seed: 1}})
-			st.server.SetFaults(emulator.Faults{LoseAnswers: 0.1, Seed: 1})
+			st := startStage(t, c, setup{events: eventarc.Faults{Duplicate: 1, Seed: 1}, faults: emulator.Faults{LoseAnswers: 0.1, Seed: 1}})
 			row, err := st.drift(t.Context(), 300)
 			if err != nil {
 				t.Fatal(err)
@@ -136,12 +127,8 @@ func TestEventSource(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			st := startStage(t, c, setup{only: "trigger", environ: []string{"ROLLUP_INTERVAL=50ms"}})
-			source := eventSource{counter: "hot", shards: 5, base: time.Now().Add(time.Hour)}
-			clients, err := st.connections(t.Context(), 50, st.triggers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := closedLoop(t.Context(), clients, time.Minute, upTo(source.next(500)))
+			source := newEventSource("hot", 5)
+			l := closedLoop(t.Context(), clients(50, st.triggers), time.Minute, source.next(500))
 			if l.answered() != 500 {
 				t.Fatalf("%d of 500 events were taken, errors %v", l.answered(), l.errors())
 			}
@@ -165,11 +152,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	st := startStage(t, blind(), setup{})
 	st.pause()
-	clients, err := st.connections(t.Context(), 1, st.https)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := closedLoop(t.Context(), clients, time.Minute, upTo([][]byte{post("/hot"), post("/hot"), post("/hot")}))
+	l := closedLoop(t.Context(), clients(1, st.https), time.Minute, post("/hot").upTo(3))
 	if pending := st.settle(t.Context(), 100*time.Millisecond); l.answered() != 3 || pending != 3 {
 		t.Fatalf("%d answered, %d events pending, want 3 of both", l.answered(), pending)
 	}
@@ -190,15 +173,76 @@ func TestStageThatDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestProcessMemory(t *testing.T) {
+func TestProcessMemoryAndCPU(t *testing.T) {
 	t.Parallel()
 	st := startStage(t, nothing(), setup{only: "http"})
-	bytes, ok := st.https[0].memory()
-	if !ok {
-		t.Skip("the memory of other processes can't be read on this system")
+	if bytes, err := st.https[0].memory(); err != nil || bytes < 1<<20 || bytes > 1<<30 {
+		t.Errorf("%d bytes, %v", bytes, err)
 	}
-	if bytes < 1<<20 || bytes > 1<<30 {
-		t.Errorf("%d bytes", bytes)
+	before := st.cpu()
+	for st.cpu().plus(before.times(-1)).Function == 0 { // told in hundredths of a second
+		st.add(t, 1000)
+	}
+	if cpu := st.cpu(); cpu.Here <= 0 || cpu.Trigger != 0 {
+		t.Errorf("CPU seconds %+v, want some here and none of a trigger", cpu)
+	}
+}
+
+// Where a contestant fails, the others have their figures, and the result says who failed and why.
+func TestRaceWithoutOne(t *testing.T) {
+	t.Parallel()
+	deaf := nothing()
+	deaf.name, deaf.http = "deaf", "Increment"
+	s := &session{Options: Options{Quick: true}, scenario: "hot"}
+	var r Result
+	_, err := s.race(t.Context(), &r, race{
+		contestants: []contestant{nothing(), deaf}, setup: setup{shards: 1, only: "http"}, counters: []string{"there"}, next: post("/missing"),
+		clients: []int{4}, warm: 20 * time.Millisecond, rounds: 2, window: 20 * time.Millisecond,
+		columns: throughput, figure: rate, pairs: [][2]string{{"deaf", nameNoop}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "deaf: no request was answered with success (404: ") {
+		t.Errorf("err = %v, want who failed, and how", err)
+	}
+	if m := r.metric(nameNoop, "", "increments/s"); len(r.Rows) != 1 || m.Rounds != 2 || m.Median <= 0 {
+		t.Errorf("rows %+v, want the two rounds of the other", r.Rows)
+	}
+}
+
+// With another build to compare with, the scenarios run ours and the other's, and divide the one by the other.
+func TestAgainst(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), Options{Quick: true, Scenarios: []string{"lone"}, Against: program})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lone := r.Results[0]
+	if lone.Error != "" || len(lone.Rows) != 2 || len(r.Goals) != 0 {
+		t.Fatalf("error %q, rows %+v, goals %+v; want two contestants and no goals", lone.Error, lone.Rows, r.Goals)
+	}
+	if m := r.ratio("lone:ours/other"); m.Rounds != 7 || m.Median <= 0 {
+		t.Errorf("ours ÷ other = %+v, want seven rounds", m)
+	}
+	if _, err := Run(t.Context(), Options{Quick: true, Scenarios: []string{"lone"}, Against: program + "-missing"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a build that isn't there: %v", err)
+	}
+}
+
+// A profile of each of our functions is written in the last round.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := Run(t.Context(), Options{Quick: true, Scenarios: []string{"lone"}, Profiles: dir})
+	if err != nil || r.Results[0].Error != "" {
+		t.Fatalf("%v, %+v", err, r.Results)
+	}
+	for _, name := range []string{"lone-ours-Increment.pprof"} {
+		if f, err := os.Stat(filepath.Join(dir, name)); err != nil || f.Size() < 100 {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
 	}
 }
 
@@ -209,7 +253,7 @@ func TestRunEndsEarly(t *testing.T) {
 	rounds := 0
 	r, err := Run(ctx, Options{Quick: true, Scenarios: []string{"lone", "lag"}, Step: func(scenario, what string) {
 		if strings.HasPrefix(what, "round") {
-			if rounds++; rounds == 9 { // four contestants: two rounds are through, of which the first warms up
+			if rounds++; rounds == 5 { // four contestants: one round is through
 				cancel()
 			}
 		}

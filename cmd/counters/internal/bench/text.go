@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -9,137 +10,163 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 )
 
-// WriteText prints the report for people.
+// textWidth is how wide a report is at most.
+const textWidth = 120
+
+// WriteText prints the report for people, in at most 120 columns.
 func (r *Report) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.printf("counters bench, %s, %s\n", r.Date.Format("2006-01-02 15:04"), r.Machine)
-	p.printf("The load generator, Firestore and the functions share this machine. Figures are medians of rounds (lowest to highest).\n")
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "counters bench, %s, %s\n", r.Date.Format("2006-01-02 15:04"), r.Machine)
+	wrap(&b, "The load generator, Firestore and the functions share this machine. Figures are medians of rounds, the first of a row and ratios with the lowest and the highest.")
+	if r.Against != "" {
+		wrap(&b, "other: the functions of "+r.Against+"; all else is this build's.")
+	}
 	for i := range r.Results {
-		p.result(&r.Results[i])
+		r.Results[i].write(&b)
 	}
-	p.goals(r)
+	r.writeGoals(&b)
 	if r.Interrupted {
-		p.printf("\nThe run ended early, and this is what it had. A goal may rest on fewer rounds than usual.\n")
+		fmt.Fprint(&b, "\nThe run ended early, and this is what it had. A goal may rest on fewer rounds than usual.\n")
 	}
-	p.printf("\n%.0f s in all.\n", r.Seconds)
-	return p.err
+	fmt.Fprintf(&b, "\n%.0f s in all.\n", r.Seconds)
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) printf(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
+// wrap prints a text in lines that fit.
+func wrap(w io.Writer, text string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) > textWidth {
+			fmt.Fprintln(w, line)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
 	}
+	fmt.Fprintln(w, line)
 }
 
-func (p *printer) result(r *Result) {
-	p.printf("\n%s  [%s, %.0f s]\n%s\n", r.Title, r.Scenario, r.Seconds, r.Settings)
-	p.rows(r.Rows)
+func (r *Result) write(w io.Writer) {
+	fmt.Fprintf(w, "\n%s  [%s, %.0f s]\n", r.Title, r.Scenario, r.Seconds)
+	wrap(w, r.Settings)
+	r.writeFigures(w)
+	r.writeBills(w)
+	for _, row := range r.Rows {
+		if len(row.Errors) > 0 {
+			fmt.Fprintf(w, "  Failed, %s, %s: %s\n", row.Contestant, row.Load, failures(row.Errors))
+		}
+	}
 	for _, ratio := range r.Ratios {
-		p.printf("  %s: %s\n", ratio.Name, Metric{Measure: ratio.Measure})
+		fmt.Fprintf(w, "  %s: %s\n", ratio.Name, Metric{Measure: ratio.Measure})
 	}
 	for _, note := range r.Notes {
-		p.printf("  %s\n", note)
+		wrap(w, "  "+note)
 	}
 	if r.Error != "" {
-		p.printf("  Not complete: %s\n", r.Error)
+		wrap(w, "Not complete: "+r.Error)
 	}
 }
 
-// rows prints a table with a column for each figure that any of the rows has.
-func (p *printer) rows(rows []Row) {
-	if len(rows) == 0 {
-		return
-	}
+// writeFigures prints a table with a column for each figure that any of the rows has.
+func (r *Result) writeFigures(w io.Writer) {
 	var names []string
-	priced, failed := false, false
-	for _, row := range rows {
+	loads, cpu := false, false
+	for _, row := range r.Rows {
 		for _, m := range row.Metrics {
 			if !slices.Contains(names, heading(m)) {
 				names = append(names, heading(m))
 			}
 		}
-		priced = priced || row.PerMillion != nil
-		failed = failed || len(row.Errors) > 0
+		loads, cpu = loads || row.Load != "", cpu || row.CPU != nil
 	}
-	t := &printer{w: tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)}
-	t.printf("  \tload")
-	for _, name := range names {
-		t.printf("\t%s", name)
-	}
-	if priced {
-		t.printf("\tper million: reads\twrites\tdeletes\trequests\tinstance s\t$ us-central1\t$ nam5")
-	}
-	if failed {
-		t.printf("\terrors")
-	}
-	t.printf("\n")
-	for _, row := range rows {
-		t.printf("  %s\t%s", row.Contestant, row.Load)
-		for _, name := range names {
-			i := slices.IndexFunc(row.Metrics, func(m Metric) bool { return heading(m) == name })
-			if i < 0 {
-				t.printf("\t")
-			} else {
-				t.printf("\t%s", row.Metrics[i])
-			}
-		}
-		if priced {
-			t.bills(row.PerMillion)
-		}
-		if failed {
-			t.printf("\t%s", failures(row.Errors))
-		}
-		t.printf("\n")
-	}
-	if t.err == nil {
-		t.err = t.w.(*tabwriter.Writer).Flush()
-	}
-	if p.err == nil {
-		p.err = t.err
-	}
-}
-
-func (p *printer) bills(b *Bills) {
-	if b == nil {
-		p.printf("\t\t\t\t\t\t\t")
+	if len(names) == 0 {
 		return
 	}
-	p.printf("\t%s\t%s\t%s\t%s\t%s", short(b.Usage.Reads), short(b.Usage.Writes), short(b.Usage.Deletes), short(b.Usage.Requests), short(b.Usage.InstanceSeconds))
-	for _, location := range []string{"us-central1", "nam5"} {
-		p.printf("\t%.3f", b.Costs[location].Total())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(contestant, load string, cells []string, shares string) {
+		if loads {
+			contestant += "\t" + load
+		}
+		if cpu {
+			cells = append(cells, shares)
+		}
+		fmt.Fprintf(t, "  %s\t%s\n", contestant, strings.Join(cells, "\t"))
+	}
+	line("", "load", slices.Clone(names), "CPU %")
+	for _, row := range r.Rows {
+		cells := make([]string, len(names))
+		for i, m := range row.Metrics {
+			if i > 0 { // one spread is enough for a line
+				m.Low, m.High, m.Rounds = m.Median, m.Median, min(m.Rounds, 1)
+			}
+			cells[slices.Index(names, heading(m))] = m.String()
+		}
+		shares := ""
+		if row.CPU != nil {
+			function, trigger, here := row.CPU.shares()
+			shares = fmt.Sprintf("%.0f + %.0f + %.0f", function, trigger, here)
+		}
+		line(row.Contestant, row.Load, cells, shares)
+	}
+	t.Flush()
+	if cpu {
+		fmt.Fprint(w, "  CPU %: of the function, of the roll-up, and of the load, Firestore and the delivery of events together\n")
 	}
 }
 
-func (p *printer) goals(r *Report) {
-	p.printf("\nGoals of the scenarios that were run\n")
-	t := &printer{w: tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)}
+// writeBills prints what a million requests use and cost.
+func (r *Result) writeBills(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	headed := false
+	for _, row := range r.Rows {
+		b := row.PerMillion
+		if b == nil {
+			continue
+		}
+		if !headed {
+			headed = true
+			fmt.Fprint(t, "  per million:\tload\treads\twrites\tdeletes\trequests\tinstance s\t$ us-central1\t$ nam5\n")
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\n", row.Contestant, row.Load,
+			short(b.Usage.Reads), short(b.Usage.Writes), short(b.Usage.Deletes), short(b.Usage.Requests), short(b.Usage.InstanceSeconds),
+			b.Costs["us-central1"].Total(), b.Costs["nam5"].Total())
+	}
+}
+
+func (r *Report) writeGoals(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	headed := false
 	for _, g := range r.Goals {
-		verdict, figure := "not reached", g.Figure
+		verdict := "not reached"
 		switch {
 		case r.result(g.Scenario) == nil:
 			continue // it was not asked for
 		case !g.Measured:
-			verdict, figure = "not measured", ""
+			verdict = "not measured"
 		case g.Always:
 			verdict = "reached"
 		case g.Reached:
-			verdict = "reached, but not in every round"
+			verdict = "reached, not in every round"
 		}
-		t.printf("  %s\t%s\t%s\t%s\n", g.Name, g.Want, verdict, figure)
+		if !headed {
+			headed = true
+			fmt.Fprint(t, "\nGoals of the scenarios that were run\n")
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", g.Name, g.Want, verdict, g.Figure)
 	}
-	if t.err == nil {
-		t.err = t.w.(*tabwriter.Writer).Flush()
+}
+
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
 	}
-	if p.err == nil {
-		p.err = t.err
-	}
+	return commas(int64(n)) + " " + thing
 }
 
 func heading(m Metric) string {

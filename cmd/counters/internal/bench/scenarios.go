@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// hotShards are the shards of a counter, unless a scenario says otherwise.
+const hotShards = 100
+
+// commits are an emulator's faults that make each commit take about as long as it does in production.
+func commits() emulator.Faults { return emulator.Faults{CommitLatency: cost.CommitTime} }
+
+// hotDocuments are commits where a document takes one write a second, sustained.
+func hotDocuments() emulator.Faults {
+	return emulator.Faults{CommitLatency: cost.CommitTime, DocWriteRate: cost.HotRate}
+}
+
+var slowly = fmt.Sprintf("commits take %v (a document takes one at a time)", cost.CommitTime)
+
+// ids are the ids of counters, and their paths.
+func ids(n int) (ids, paths []string) {
+	for i := range n {
+		ids, paths = append(ids, fmt.Sprintf("c-%d", i)), append(paths, fmt.Sprintf("/c-%d", i))
+	}
+	return ids, paths
+}
+
+// throughput are the columns of how many increments there are a second.
+func throughput(t *turns) []Metric {
+	return []Metric{
+		t.metric("increments/s", "/s", func(r turn) float64 { return r.rate }),
+		t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }),
+		t.latency("p50", 0.5),
+		t.metric("events left", "", func(r turn) float64 { return float64(r.left) }),
+		cpuEach(t),
+	}
+}
+
+// cpuEach is the CPU time of the function for an answer.
+func cpuEach(t *turns) Metric {
+	return t.metric("function CPU each", "µs", func(r turn) float64 { return r.cpu.Function / float64(r.answered) * 1e6 })
+}
+
+// fastest is a race for the most increments a second, over counters that next chooses from.
+func (s *session) fastest(contestants []contestant, shards int, counters []string, next requests) race {
+	return race{
+		contestants: contestants, setup: setup{shards: shards, faults: commits()}, counters: counters, next: next,
+		clients: pick(s, []int{1000}, []int{64, 250, 1000}), warm: pick(s, 200*time.Millisecond, time.Second),
+		rounds: pick(s, 3, 5), window: pick(s, 250*time.Millisecond, 2500*time.Millisecond), settle: pick(s, 500*time.Millisecond, 3*time.Second),
+		columns: throughput, figure: rate, pairs: [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}},
+	}
+}
+
+// hot is increments a second on one counter.
+func (s *session) hot(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 1,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second)", hotShards, slowly)}
+	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), thrifty(), blind(), nothing(), sumOnRead()})
+	_, err := s.race(ctx, &r, s.fastest(contestants, hotShards, []string{"hot"}, post("/hot")))
+	if err == nil && !s.Quick { // it takes a while until the bursts that documents take are used up
+		c := s.fastest([]contestant{ours(), blind()}, hotShards, []string{"hot"}, post("/hot"))
+		c.setup.faults, c.load = hotDocuments(), "1,000 clients, --doc-write-rate 1"
+		c.clients, c.warm, c.consecutive, c.rounds, c.window, c.settle = []int{1000}, 6*time.Second, true, 2, 4*time.Second, time.Second
+		c.figure.id, c.figure.name = ", hot documents", "increments/s where a document takes one write a second"
+		_, err = s.race(ctx, &r, c)
+	}
+	return r, err
+}
+
+// Many counters, as zipf and even have them.
+const (
+	manyCounters  = 1000
+	manyShards    = 10
+	zipfsExponent = 1.1
+)
+
+// zipf is the same over many counters, some of which are much more popular than others.
+func (s *session) zipf(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("%d counters, chosen by Zipf's law with exponent %v, %d shards each, %s, one instance; closed loop, up to 1,000 clients", manyCounters, zipfsExponent, manyShards, slowly)}
+	counters, paths := ids(manyCounters)
+	dice := rand.NewZipf(rand.New(rand.NewPCG(1, 0)), zipfsExponent, 1, manyCounters-1)
+	choices := make([]string, 1<<16) // the same for all contestants
+	for i := range choices {
+		choices[i] = paths[dice.Uint64()]
+	}
+	c := s.fastest([]contestant{ours(), blind(), nothing()}, manyShards, counters, post(choices...))
+	c.rounds, c.warm = pick(s, 1, 5), pick(s, time.Second, c.warm)
+	_, err := s.race(ctx, &r, c)
+	return r, err
+}
+
+// even is increments over many counters, all of which get as many.
+func (s *session) even(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 1,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
+	counters, paths := ids(manyCounters)
+	c := s.fastest(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()}), manyShards, counters, post(paths...))
+	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second // until every counter is known
+	c.settle = 3 * time.Second                      // what is rolled up a second later is part of the bill
+	c.columns = func(t *turns) []Metric { return append(throughput(t), t.metric("per million", "$", turn.price)) }
+	of, err := s.race(ctx, &r, c)
+	if of[nameOurs] != nil {
+		r.Ratios = append(r.Ratios, ratio("even:cost", "cost per million, ours ÷ blind on paper", of[nameOurs].each(turn.price), of[nameOurs].each(func(turn) float64 {
+			return onPaper(cost.Blind, cost.Load{Rate: 1000, Counters: manyCounters, Shards: manyShards})
+		})))
+	}
+	return r, err
+}
+
+// onPaper is what a million increments cost by calculation, in US dollars, the database being in us-central1.
+func onPaper(name cost.Name, l cost.Load) float64 {
+	l.PerShard, l.Commit, l.Interval, l.Instances = cost.HotRate, cost.CommitTime, time.Second, 1
+	for _, d := range l.Designs() {
+		if d.Name == name {
+			return cost.List()[0].Bill(l.PerMillion(d)).Total()
+		}
+	}
+	return 0
+}
+
+// rollups is events a second that a trigger takes, of one counter.
+func (s *session) rollups(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, ROLLUP_INTERVAL at its default of 1s unless named, %s, one instance; closed loop", hotShards, slowly)}
+	faster := ours()
+	faster.name, faster.environ = "ours, 50ms", []string{"ROLLUP_INTERVAL=50ms"}
+	_, err := s.race(ctx, &r, race{
+		contestants: pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), faster, blind(), nothing()}),
+		setup:       setup{shards: hotShards, faults: commits(), only: "trigger"}, counters: []string{"hot"},
+		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 1100*time.Millisecond, 2*time.Second), // longer than the interval
+		rounds: pick(s, 1, 5), window: pick(s, 1500*time.Millisecond, 3*time.Second),
+		columns: func(t *turns) []Metric {
+			return []Metric{
+				t.metric("events/s", "/s", func(r turn) float64 { return r.rate }), t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }), t.latency("p50", 0.5),
+				t.metric("roll-up CPU each", "µs", func(r turn) float64 { return r.cpu.Trigger / float64(r.answered) * 1e6 }),
+			}
+		},
+		figure: figure{"", "events/s", rate.of}, pairs: [][2]string{{nameOurs, nameNoop}, {nameOurs, nameBlind}, {faster.name, nameNoop}},
+	})
+	return r, err
+}
+
+// lone is the latency of an increment that nothing else disturbs.
+func (s *session) lone(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, commits take as long as they take here (no added latency, so that what the function adds shows), one instance; one client, one request after the other; no trigger, whose work is not the increment's", hotShards)}
+	_, err := s.race(ctx, &r, race{
+		contestants: []contestant{ours(), thrifty(), blind(), nothing()},
+		setup:       setup{shards: hotShards, only: "http"}, counters: []string{"hot"}, next: post("/hot"),
+		clients: []int{1}, warm: pick(s, 80*time.Millisecond, 250*time.Millisecond),
+		rounds: pick(s, 7, 30), window: pick(s, 80*time.Millisecond, 250*time.Millisecond),
+		columns: func(t *turns) []Metric {
+			return []Metric{t.latency("p50", 0.5), t.latency("p90", 0.9), t.latency("p99", 0.99), cpuEach(t)}
+		},
+		figure: figure{"", "p50 of a lone increment", func(t turn) float64 { return quantile(t.latencies, 0.5) }},
+		pairs:  [][2]string{{nameOurs, nameBlind}, {nameThrifty, nameBlind}},
+	})
+	return r, err
+}
+
+// latency is how long increments take at fixed rates.
+func (s *session) latency(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; open loop: timed from when a request was due", hotShards, slowly)}
+	for _, perSecond := range pick(s, []int{1000}, []int{100, 1000, 4000}) {
+		c := s.steady(float64(perSecond), []contestant{ours(), blind(), nothing()}, pick(s, 400*time.Millisecond, 3*time.Second))
+		c.columns = func(t *turns) []Metric {
+			return []Metric{t.latency("p50", 0.5), t.latency("p90", 0.9), t.latency("p99", 0.99), t.latency("p99.9", 0.999)}
+		}
+		c.figure = figure{fmt.Sprintf(", %d/s", perSecond), fmt.Sprintf("p99 at %d/s", perSecond), func(t turn) float64 { return quantile(t.latencies, 0.99) }}
+		c.pairs = [][2]string{{nameOurs, nameNoop}}
+		if _, err := s.race(ctx, &r, c); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// steady is a race at a fixed rate of increments on one counter.
+func (s *session) steady(rate float64, contestants []contestant, window time.Duration) race {
+	return race{
+		contestants: contestants, setup: setup{shards: hotShards, faults: commits()}, counters: []string{"hot"}, next: post("/hot"),
+		load: short(rate) + "/s", rate: rate, clients: []int{clientsFor(rate)}, warm: window / 4, window: window,
+		rounds: pick(s, 1, 2), settle: pick(s, 1500*time.Millisecond, 4*time.Second),
+	}
+}
+
+// clientsFor is how many clients an open loop gets: enough for answers that take a quarter of a second.
+func clientsFor(rate float64) int { return min(1000, 16+int(rate)/4) }
+
+// price is what increments cost at a steady rate.
+func (s *session) price(ctx context.Context) (Result, error) {
+	const rate = 1000
+	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, billed while a request is in flight, each for 100 ms at least", rate, hotShards, slowly, cost.AsOf)}
+	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), thrifty(), sumOnRead()}), pick(s, 1500*time.Millisecond, 8*time.Second))
+	bare := func(t turn) float64 { return t.price() - t.bill().Instances }
+	c.columns = func(t *turns) []Metric {
+		return []Metric{t.metric("per million", "$", turn.price), t.metric("without instances", "$", bare), t.metric("events left", "", func(r turn) float64 { return float64(r.left) })}
+	}
+	c.figure = figure{"", "cost per million", turn.price}
+	c.pairs = [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}}
+	_, err := s.race(ctx, &r, c)
+	r.Notes = append(r.Notes,
+		fmt.Sprintf("The floor is the no-op function: a request per increment, and the instance time that it takes. The requests' price alone is $%s.", short(onPaper(cost.Floor, cost.Load{Rate: rate, Counters: 1}))),
+		fmt.Sprintf("On paper, with increments at random times: ours $%s, blind $%s (counters cost --rate %d --shards %d --reads 0).", short(onPaper(cost.Ours, cost.Load{Rate: rate, Counters: 1, Shards: hotShards})), short(onPaper(cost.Blind, cost.Load{Rate: rate, Counters: 1, Shards: hotShards})), rate, hotShards))
+	return r, err
+}
+
+// reads is what a read of the total costs, and how many there are a second.
+func (s *session) reads(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, one instance; closed loop, 64 clients; ours reads one document, sum adds up the shards", hotShards)}
+	_, err := s.race(ctx, &r, race{
+		contestants: []contestant{ours(), sumOnRead(), nothing()},
+		setup:       setup{shards: hotShards, only: "http"}, counters: []string{"hot"}, next: get("/hot"),
+		clients: []int{64}, warm: pick(s, 100*time.Millisecond, time.Second), rounds: pick(s, 2, 5), window: pick(s, 200*time.Millisecond, 2*time.Second),
+		columns: func(t *turns) []Metric {
+			return []Metric{
+				t.metric("reads/s", "/s", func(r turn) float64 { return r.rate }), t.latency("p50", 0.5),
+				t.metric("billed reads per 1,000", "", func(r turn) float64 { return r.usage.Reads / float64(r.answered) * 1000 }), cpuEach(t),
+			}
+		},
+		figure: figure{"", "reads/s", rate.of}, pairs: [][2]string{{nameOurs, nameSum}, {nameOurs, nameNoop}},
+	})
+	return r, err
+}
+
+// scale is how throughput and cost grow with shards, instances and counters.
+func (s *session) scale(ctx context.Context) (Result, error) {
+	r := Result{Settings: fmt.Sprintf("ours alone, --doc-write-rate 1, %s; closed loop, 1,000 clients; what varies is named, the rest is 1,000 shards, one instance, one counter", slowly)}
+	point := func(what string, n, shards, instances, counters int) error {
+		ids, paths := ids(counters)
+		c := s.fastest([]contestant{ours()}, shards, ids, post(paths...))
+		c.setup.faults, c.setup.instances, c.load = hotDocuments(), instances, fmt.Sprintf("%d %s", n, what)
+		c.clients, c.warm, c.rounds, c.window, c.settle = []int{1000}, pick(s, 300*time.Millisecond, 2*time.Second), 1, pick(s, time.Second, 3*time.Second), 2*time.Second
+		c.figure.id = ", " + c.load
+		c.columns = func(t *turns) []Metric {
+			return append(throughput(t)[:3], t.metric("total writes/s", "/s", func(r turn) float64 { return r.writes }))
+		}
+		_, err := s.race(ctx, &r, c)
+		return err
+	}
+	for _, n := range []int{1, 10, 100, 1000} {
+		if err := point("shards", n, n, 1, 1); err != nil {
+			return r, err
+		}
+	}
+	for _, n := range []int{1, 2, 4, 8} {
+		if err := point("instances", n, 1000, n, 1); err != nil {
+			return r, err
+		}
+	}
+	for _, n := range []int{1, 10, 100, 1000} {
+		if err := point("counters", n, 100, 1, n); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
