@@ -221,7 +221,7 @@ func TestListenProtocol(t *testing.T) {
 	token := s.want("a/9 deleted-[4], NO_CHANGE[]")
 
 	// A target that makes no sense, one that isn't there, one that goes.
-	s.add(s.query(6, nil, &pb.StructuredQuery{}))
+	s.add(s.query(6, nil, &pb.StructuredQuery{Offset: -1}))
 	s.want("REMOVE[6] InvalidArgument")
 	for _, id := range []int32{99, 2} {
 		if err := s.Send(&pb.ListenRequest{Database: w.db, TargetChange: &pb.ListenRequest_RemoveTarget{RemoveTarget: id}}); err != nil {

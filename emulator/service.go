@@ -57,11 +57,14 @@ func (s *service) DeleteDocument(ctx context.Context, req *firestorepb.DeleteDoc
 }
 
 func (s *service) BatchWrite(ctx context.Context, req *firestorepb.BatchWriteRequest) (*firestorepb.BatchWriteResponse, error) {
-	if err := checkAdmin(ctx, "BatchWrite"); err != nil {
-		return nil, err
-	}
 	if err := checkRequestSize(req); err != nil {
 		return nil, err
+	}
+	if denied := checkAdmin(ctx, "BatchWrite"); denied != nil {
+		if err := s.engine.CheckBatch(req); err != nil { // first of all, as by the official emulator
+			return nil, err
+		}
+		return nil, denied
 	}
 	return s.engine.BatchWrite(ctx, req)
 }
@@ -98,12 +101,13 @@ func (s *service) RunAggregationQuery(req *firestorepb.RunAggregationQueryReques
 	return s.engine.RunAggregation(stream.Context(), req, stream.Send)
 }
 
-// What isn't covered says so, rather than that the method is unknown.
-
-func (s *service) PartitionQuery(context.Context, *firestorepb.PartitionQueryRequest) (*firestorepb.PartitionQueryResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "PartitionQuery isn't covered; use RunQuery.")
+func (s *service) PartitionQuery(ctx context.Context, req *firestorepb.PartitionQueryRequest) (*firestorepb.PartitionQueryResponse, error) {
+	if err := checkAdmin(ctx, "PartitionQuery"); err != nil {
+		return nil, err
+	}
+	return s.engine.PartitionQuery(ctx, req)
 }
 
 func (s *service) ExecutePipeline(*firestorepb.ExecutePipelineRequest, firestorepb.Firestore_ExecutePipelineServer) error {
-	return status.Error(codes.Unimplemented, "Pipelines aren't covered; use RunQuery.")
+	return status.Error(codes.Unimplemented, "Pipelines aren't covered here: use RunQuery, or a database of the Enterprise edition.")
 }

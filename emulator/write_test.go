@@ -221,7 +221,8 @@ func TestNames(t *testing.T) {
 		"../b":                             codes.InvalidArgument,
 		"a/__x__":                          codes.InvalidArgument,
 		"__x__/b":                          codes.InvalidArgument,
-		"a/____":                           codes.InvalidArgument,
+		"a/____":                           codes.OK,
+		"a/_____":                          codes.InvalidArgument,
 		"a/___":                            codes.OK,
 		strings.Repeat("a/b/", 1600) + "a": codes.InvalidArgument,
 	} {

@@ -3,11 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/big"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 // aggregation is one checked count, sum or average.
 type aggregation struct {
 	alias string
-	upTo  int64     // of a count; 0: no limit
+	upTo  *int64    // of a count; nil: no limit
 	path  fieldPath // of a sum or an average
 	avg   bool
 }
@@ -27,7 +26,7 @@ type aggregation struct {
 // RunAggregation counts, sums and averages over the results of a query.
 func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQueryRequest, send func(*pb.RunAggregationQueryResponse) error) error {
 	if req.GetExplainOptions() != nil {
-		return status.Error(codes.Unimplemented, "Query explain isn't covered.")
+		return errExplain()
 	}
 	db, err := e.databaseFor(req.GetParent())
 	if err != nil {
@@ -40,6 +39,15 @@ func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQuery
 	}
 	aggs, err := parseAggregations(in.GetAggregations())
 	if err != nil {
+		return err
+	}
+	var fields []fieldPath
+	for _, a := range aggs {
+		if a.path != nil {
+			fields = append(fields, a.path)
+		}
+	}
+	if err := q.orderForSums(fields); err != nil {
 		return err
 	}
 	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
@@ -56,8 +64,11 @@ func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQuery
 }
 
 func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggregation, error) {
-	if len(in) == 0 || len(in) > maxAggregations {
-		return nil, invalid("An aggregation query takes 1 to %d aggregations, not %d.", maxAggregations, len(in))
+	switch {
+	case len(in) == 0:
+		return nil, invalid("Aggregations can not be empty.")
+	case len(in) > maxAggregations:
+		return nil, invalid("The maximum number of aggregations allowed in an aggregation query is %d. Received: %d", maxAggregations, len(in))
 	}
 	out := make([]aggregation, len(in))
 	aliases := make(map[string]bool)
@@ -68,8 +79,8 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 		switch op := a.GetOperator().(type) {
 		case *pb.StructuredAggregationQuery_Aggregation_Count_:
 			if n := op.Count.GetUpTo(); n != nil {
-				if agg.upTo = n.Value; agg.upTo <= 0 {
-					err = invalid("up_to of a count must be positive.")
+				if agg.upTo = &n.Value; n.Value < 0 {
+					err = invalid("The `up_to` value in a COUNT aggregation must be greater than or equal to zero.")
 				}
 			}
 		case *pb.StructuredAggregationQuery_Aggregation_Sum_:
@@ -78,10 +89,10 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 			agg.avg = true
 			agg.path, err = parseFieldPath(op.Avg.GetField().GetFieldPath())
 		default:
-			err = invalid("An aggregation has no operator.")
+			err = invalid("Operator field in Aggregation is not set.")
 		}
 		if err == nil && len(agg.path) > 0 && agg.path.isName() {
-			err = invalid("Aggregations of __name__ aren't supported.")
+			err = invalid("Aggregations are not supported for the property: __key__")
 		}
 		if err != nil {
 			return nil, err
@@ -94,7 +105,7 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 			return nil, err
 		}
 		if aliases[agg.alias] {
-			return nil, invalid("Two aggregations have the alias %q.", agg.alias)
+			return nil, invalid("Aggregation aliases contain duplicate alias: %s.", agg.alias)
 		}
 		aliases[agg.alias] = true
 	}
@@ -123,8 +134,8 @@ next:
 	out := make(map[string]*pb.Value, len(aggs))
 	for i, a := range aggs {
 		switch {
-		case a.path == nil && a.upTo > 0:
-			out[a.alias] = intValue(min(count, a.upTo))
+		case a.path == nil && a.upTo != nil:
+			out[a.alias] = intValue(min(count, *a.upTo))
 		case a.path == nil:
 			out[a.alias] = intValue(count)
 		case a.avg:
@@ -136,14 +147,18 @@ next:
 	return out
 }
 
-// sum adds numbers, and ignores all else. Integers are added exactly; a double among them makes the sum a double, and
-// so does a sum of integers that no int64 holds.
+// sum adds numbers, and ignores all else. All is added exactly; a double among the numbers makes the sum a double, and so
+// does a sum of integers that no int64 holds.
 type sum struct {
 	n       int
 	ints    big.Int
-	doubles float64
+	doubles *big.Float // those that are finite; nil: none
+	special float64    // infinities and NaN, added up
 	double  bool
 }
+
+// exactBits are enough for any sum of doubles: from 2^-1074 to 2^1024, and 62 bits for their number.
+const exactBits = 1074 + 1024 + 62
 
 func (s *sum) add(v *pb.Value) {
 	switch t := v.GetValueType().(type) {
@@ -153,13 +168,27 @@ func (s *sum) add(v *pb.Value) {
 	case *pb.Value_DoubleValue:
 		s.n++
 		s.double = true
-		s.doubles += t.DoubleValue
+		if math.IsNaN(t.DoubleValue) || math.IsInf(t.DoubleValue, 0) {
+			s.special += t.DoubleValue
+			return
+		}
+		if s.doubles == nil {
+			s.doubles = new(big.Float).SetPrec(exactBits)
+		}
+		s.doubles.Add(s.doubles, new(big.Float).SetFloat64(t.DoubleValue))
 	}
 }
 
 func (s *sum) float() float64 {
-	f, _ := new(big.Float).SetInt(&s.ints).Float64()
-	return f + s.doubles
+	all := new(big.Float).SetPrec(exactBits).SetInt(&s.ints)
+	if s.doubles != nil {
+		all.Add(all, s.doubles)
+	}
+	f, _ := all.Float64()
+	if s.special != 0 { // NaN included
+		return s.special + f
+	}
+	return f
 }
 
 func (s *sum) total() *pb.Value {

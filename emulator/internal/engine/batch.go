@@ -10,14 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// BatchWrite applies each write on its own, and answers each with a status of its own. A write that makes no sense, or
-// a document that is written twice, fails the request as a whole.
-func (e *Engine) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*pb.BatchWriteResponse, error) {
-	db, err := e.database(req.GetDatabase())
-	if err != nil {
-		return nil, err
-	}
-	ops, err := parseWrites(db.name, req.GetWrites())
+// parseBatch checks the writes of a batch.
+func parseBatch(req *pb.BatchWriteRequest) ([]operation, error) {
+	ops, err := parseWrites(req.GetDatabase(), req.GetWrites())
 	if err != nil {
 		return nil, err
 	}
@@ -27,6 +22,26 @@ func (e *Engine) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*pb
 			return nil, invalid("A batch write must not write to one document twice: %s.", ops[i].name)
 		}
 		seen[ops[i].name] = true
+	}
+	return ops, nil
+}
+
+// CheckBatch tells what is wrong with a BatchWrite that is not going to be done.
+func (e *Engine) CheckBatch(req *pb.BatchWriteRequest) error {
+	_, err := parseBatch(req)
+	return err
+}
+
+// BatchWrite applies each write on its own, and answers each with a status of its own. A write that makes no sense, or
+// a document that is written twice, fails the request as a whole.
+func (e *Engine) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*pb.BatchWriteResponse, error) {
+	db, err := e.database(req.GetDatabase())
+	if err != nil {
+		return nil, err
+	}
+	ops, err := parseBatch(req)
+	if err != nil {
+		return nil, err
 	}
 	resp := &pb.BatchWriteResponse{}
 	for i := range ops {

@@ -42,7 +42,7 @@ func (db *database) clear(name string) {
 		db.locks.refuse(&tx.owner, errTransactionAborted())
 		db.locks.release(&tx.owner)
 	}
-	s := staging{db: db, time: db.commitTime(), silent: true}
+	s := staging{db: db, time: db.commitTime(0), silent: true}
 	for _, n := range db.nodes {
 		doc := n.current()
 		if doc != nil && (n.name == name || strings.HasPrefix(n.name, name+"/")) {

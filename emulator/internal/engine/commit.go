@@ -58,6 +58,9 @@ func (db *database) commit(ctx context.Context, tx *transaction, ops []operation
 	if err != nil {
 		return nil, err
 	}
+	if err := db.waitForStamp(ctx, ops); err != nil {
+		return nil, err
+	}
 	resp, err := db.apply(ctx, tx, ops)
 	if !done.IsZero() {
 		_ = e.sleep(ctx, time.Until(done)) // whatever ends it, the commit is what it is
@@ -82,7 +85,7 @@ func (db *database) apply(ctx context.Context, tx *transaction, ops []operation)
 		}
 		defer release()
 	}
-	s := staging{db: db, time: db.commitTime()}
+	s := staging{db: db, time: db.commitTime(db.nextStamp(ops))}
 	resp, err := s.run(ops)
 	if err != nil {
 		return nil, err

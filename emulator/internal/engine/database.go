@@ -18,7 +18,7 @@ type database struct {
 	root   string // name/documents
 
 	last    atomic.Int64 // the youngest time handed out, to a commit or a reader
-	horizon atomic.Int64 // reads before this time can't be answered any more
+	horizon atomic.Int64 // reads before this time can't be answered any more; 0: all within the hour can
 
 	mu           sync.RWMutex
 	nodes        map[string]*node                  // full resource name → document
@@ -40,7 +40,6 @@ func newDatabase(e *Engine, name string) *database {
 		groups:      make(map[string]map[string]*collection),
 	}
 	db.last.Store(e.started)
-	db.horizon.Store(e.started)
 	db.locks.init(&e.stats)
 	db.transactions.init(e.started)
 	db.listeners.init()
@@ -90,9 +89,10 @@ func (db *database) readTime() int64 {
 	}
 }
 
-// commitTime is later than every time handed out so far. The caller holds the lock for writing.
-func (db *database) commitTime() int64 {
-	t := max(db.engine.now(), db.last.Load()+1)
+// commitTime is later than every time handed out so far, and not before the one given. The caller holds the lock for
+// writing.
+func (db *database) commitTime(notBefore int64) int64 {
+	t := max(db.engine.now(), db.last.Load()+1, notBefore)
 	db.last.Store(t)
 	return t
 }

@@ -77,7 +77,7 @@ func (db *database) expired(group string, path fieldPath) []*node {
 func (db *database) deleteExpired(nodes []*node, path fieldPath) int {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	s := staging{db: db, time: db.commitTime()}
+	s := staging{db: db, time: db.commitTime(0)}
 	now := db.engine.now()
 	for _, n := range nodes {
 		doc := n.current()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -20,25 +21,28 @@ type filterShape struct {
 	disjunctions             int
 	notIn, notEqual          int
 	arrayContains, anyOf, or bool
+	keyEquality              bool   // a document is named
+	field                    string // a field that is not the name; "": there is none
 }
 
-func parseFilter(in *pb.StructuredQuery_Filter) (filter, error) {
+func parseFilter(in *pb.StructuredQuery_Filter) (filter, filterShape, error) {
 	if in == nil {
-		return nil, nil
+		return nil, filterShape{}, nil
 	}
 	f, shape, err := compileFilter(in)
 	if err != nil {
-		return nil, err
+		return nil, shape, err
 	}
 	switch {
 	case shape.disjunctions > maxDisjunctions:
-		return nil, invalid("The query has %d disjunctions; at most %d are allowed.", shape.disjunctions, maxDisjunctions)
-	case shape.notIn > 1, shape.notEqual > 1, shape.notIn > 0 && shape.notEqual > 0:
-		return nil, invalid("A query takes one not-in or one != filter, not both or several.")
+		return nil, shape, invalid("Too many disjunctions after normalization. Result had %d disjunctions which is more than the maximum of %d",
+			shape.disjunctions, maxDisjunctions)
+	case shape.notIn+shape.notEqual > 1:
+		return nil, shape, invalid("Only a single 'NOT_EQUAL', 'NOT_IN', 'IS_NOT_NAN', or 'IS_NOT_NULL' filter allowed per query.")
 	case shape.notIn > 0 && (shape.or || shape.anyOf):
-		return nil, invalid("A not-in filter can't be combined with or, in or array-contains-any.")
+		return nil, shape, invalid("'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'.")
 	}
-	return f, nil
+	return f, shape, nil
 }
 
 func compileFilter(in *pb.StructuredQuery_Filter) (filter, filterShape, error) {
@@ -57,10 +61,10 @@ func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterSha
 	op := in.GetOp()
 	and := op == pb.StructuredQuery_CompositeFilter_AND
 	if !and && op != pb.StructuredQuery_CompositeFilter_OR {
-		return nil, filterShape{}, invalid("Unknown operator %v of a composite filter.", op)
+		return nil, filterShape{}, invalid("Unsupported CompositeFilter operator.")
 	}
-	if len(in.GetFilters()) == 0 {
-		return nil, filterShape{}, invalid("A composite filter has no filters.")
+	if len(in.GetFilters()) == 0 { // no filter at all
+		return func(*pb.Document) bool { return true }, filterShape{disjunctions: 1}, nil
 	}
 	var parts []filter
 	shape := filterShape{or: !and && len(in.Filters) > 1}
@@ -73,7 +77,7 @@ func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterSha
 			return nil, shape, err
 		}
 		if and && shape.arrayContains && s.arrayContains {
-			return nil, shape, invalid("A query takes one array-contains or array-contains-any filter in each disjunction.")
+			return nil, shape, invalid("A maximum of 1 'ARRAY_CONTAINS' filter is allowed per disjunction.")
 		}
 		parts = append(parts, f)
 		if and {
@@ -87,6 +91,8 @@ func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterSha
 		shape.arrayContains = shape.arrayContains || s.arrayContains
 		shape.anyOf = shape.anyOf || s.anyOf
 		shape.or = shape.or || s.or
+		shape.keyEquality = shape.keyEquality || s.keyEquality
+		shape.field = cmp.Or(shape.field, s.field)
 	}
 	return func(doc *pb.Document) bool {
 		for _, f := range parts {
@@ -106,7 +112,7 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 	}
 	operand := in.GetValue()
 	if operand.GetValueType() == nil {
-		return nil, shape, invalid("The filter on %q has no value.", path)
+		return nil, shape, invalid("Cannot convert firestore.v1.Value with type unset.")
 	}
 	op := in.GetOp()
 	switch op {
@@ -127,7 +133,10 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		shape.arrayContains = true
 	}
-	if path.isName() {
+	if !path.isName() {
+		shape.field = path.String()
+	} else {
+		shape.keyEquality = op == pb.StructuredQuery_FieldFilter_EQUAL || op == pb.StructuredQuery_FieldFilter_IN
 		if err := checkNameOperand(op, operand); err != nil {
 			return nil, shape, err
 		}
@@ -143,8 +152,14 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 }
 
 func checkOperands(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value, most int) error {
-	if n := len(operand.GetArrayValue().GetValues()); n == 0 || n > most {
-		return invalid("%v takes an array of 1 to %d values, not %d.", op, most, n)
+	n := len(operand.GetArrayValue().GetValues())
+	switch {
+	case operand.GetArrayValue() == nil:
+		return invalid("'%v' requires an ArrayValue.", op)
+	case n == 0:
+		return invalid("'%v' requires an non-empty ArrayValue.", op)
+	case n > most:
+		return invalid("'%v' supports up to %d comparison values.", op, most)
 	}
 	return nil
 }
@@ -156,11 +171,11 @@ func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Va
 	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_NOT_IN:
 		values = operand.GetArrayValue().GetValues()
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
-		return invalid("__name__ is no array.")
+		return invalid("the name __key__ is reserved")
 	}
 	for _, v := range values {
 		if rankOf(v) != rankReference {
-			return invalid("__key__ filter value must be a Key: __name__ compares with references only.")
+			return invalid("__key__ filter value must be a Key")
 		}
 	}
 	return nil
@@ -210,7 +225,7 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 			return false
 		}, nil
 	}
-	return nil, invalid("Unknown operator %v of a field filter.", op)
+	return nil, invalid("Unknown FieldFilter operator.")
 }
 
 func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, error) {
@@ -219,6 +234,10 @@ func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, erro
 	if err != nil {
 		return nil, shape, err
 	}
+	if path.isName() {
+		return nil, shape, invalid("__key__ filter value must be a Key")
+	}
+	shape.field = path.String()
 	var test func(*pb.Value) bool
 	switch in.GetOp() {
 	case pb.StructuredQuery_UnaryFilter_IS_NULL:

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxPage is how many documents or ids a page of a list holds at most.
@@ -43,8 +42,9 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	if err != nil {
 		return nil, err
 	}
-	if o := strings.TrimSpace(req.GetOrderBy()); o != "" && o != nameField {
-		return nil, status.Error(codes.Unimplemented, "ListDocuments with order_by isn't covered; use RunQuery.")
+	orders, err := parseOrderBy(req.GetOrderBy())
+	if err != nil {
+		return nil, err
 	}
 	size, err := pageSize(req.GetPageSize())
 	if err != nil {
@@ -55,17 +55,18 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 		return nil, err
 	}
 	q, err := parseQuery(db.name, req.GetParent(), &pb.StructuredQuery{
-		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: req.GetCollectionId()}},
+		From:    []*pb.StructuredQuery_CollectionSelector{{CollectionId: req.GetCollectionId()}},
+		OrderBy: orders,
 	})
 	if err != nil {
 		return nil, err
 	}
-	after, err := db.pageStart(req)
+	if req.GetShowMissing() && (!q.byNameOnly() || q.orders[0].desc) {
+		return nil, invalid("Documents that are missing have no fields to order by: show_missing goes with the order of names.")
+	}
+	after, err := db.pageStart(req, q)
 	if err != nil {
 		return nil, err
-	}
-	if after != "" {
-		q.start = &cursor{values: []*pb.Value{{ValueType: &pb.Value_ReferenceValue{ReferenceValue: after}}}}
 	}
 	q.limit = size + 1
 	q.missing = req.GetShowMissing()
@@ -81,7 +82,7 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	resp := &pb.ListDocumentsResponse{}
 	if len(docs) > size {
 		docs = docs[:size]
-		resp.NextPageToken = encodePage(docs[size-1].Name)
+		resp.NextPageToken = q.pageAfter(docs[size-1])
 	}
 	e.stats.reads.Add(int64(max(1, len(docs))))
 	for _, doc := range docs {
@@ -93,18 +94,67 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	return resp, nil
 }
 
-// pageStart is the name after which the page begins; "" for the first page.
-func (db *database) pageStart(req *pb.ListDocumentsRequest) (string, error) {
+// parseOrderBy reads an order as ListDocuments has it: paths of fields, each with asc or desc or neither, and commas.
+func parseOrderBy(text string) ([]*pb.StructuredQuery_Order, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	var orders []*pb.StructuredQuery_Order
+	for part := range strings.SplitSeq(text, ",") {
+		words := strings.Fields(part)
+		direction := pb.StructuredQuery_ASCENDING
+		if len(words) == 2 {
+			switch strings.ToLower(words[1]) {
+			case "asc":
+			case "desc":
+				direction = pb.StructuredQuery_DESCENDING
+			default:
+				words = nil
+			}
+		}
+		if len(words) == 0 || len(words) > 2 {
+			return nil, invalid("Invalid order_by %q: want paths of fields, each with asc or desc if need be, separated by commas.", text)
+		}
+		orders = append(orders, &pb.StructuredQuery_Order{Field: &pb.StructuredQuery_FieldReference{FieldPath: words[0]}, Direction: direction})
+	}
+	return orders, nil
+}
+
+// pageAfter is the token of the page that begins behind a document: its name, or what it is ordered by.
+func (q *query) pageAfter(doc *pb.Document) string {
+	if q.byNameOnly() {
+		return encodePage(doc.Name)
+	}
+	place := &pb.ArrayValue{}
+	for _, o := range q.orders {
+		place.Values = append(place.Values, fieldOf(doc, o.path))
+	}
+	data, _ := proto.Marshal(place) // of values that were sent and stored
+	return encodePage(string(data))
+}
+
+// pageStart lets the query begin where the page does, and returns the name behind which, in the order of names; "" for
+// the first page.
+func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query) (after string, err error) {
 	if req.GetPageToken() == "" {
 		return "", nil
 	}
-	after, err := decodePage(req.GetPageToken())
+	after, err = decodePage(req.GetPageToken())
 	if err != nil {
 		return "", err
+	}
+	if !q.byNameOnly() {
+		var place pb.ArrayValue
+		if proto.Unmarshal([]byte(after), &place) != nil || len(place.Values) != len(q.orders) {
+			return "", invalid("Invalid page token.")
+		}
+		q.start = &cursor{values: place.Values}
+		return "", nil
 	}
 	if checkDocument(db.name, after) != nil || !strings.HasPrefix(after, req.GetParent()+"/") {
 		return "", invalid("Invalid page token.")
 	}
+	q.start = &cursor{values: []*pb.Value{{ValueType: &pb.Value_ReferenceValue{ReferenceValue: after}}}}
 	return after, nil
 }
 

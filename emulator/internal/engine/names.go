@@ -122,12 +122,17 @@ func checkID(name, id string) error {
 		return invalid("An id is not valid UTF-8: %q.", name)
 	case id == "." || id == "..":
 		return invalid("%q is no valid id: %q.", id, name)
-	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+	case reserved(id):
 		if _, ok := numericID(id); !ok {
 			return invalid("Ids of the form __.*__ are reserved: %q.", name)
 		}
 	}
 	return nil
+}
+
+// reserved tells names that are Firestore's own. Four underscores are nobody's.
+func reserved(name string) bool {
+	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
 // checkCollectionID refuses what is no collection's id. Only documents have numeric ids.

@@ -21,6 +21,7 @@ type query struct {
 	offset         int
 	limit          int         // -1: none
 	fields         []fieldPath // nil: all
+	keyOrdered     bool        // the query itself orders by name
 	missing        bool        // documents that don't exist, but have some below them, are of interest too
 }
 
@@ -40,36 +41,44 @@ func parseQuery(database, parent string, in *pb.StructuredQuery) (*query, error)
 		return nil, err
 	}
 	if in == nil {
-		return nil, invalid("The request has no structured query.")
+		return nil, invalid("only structured queries are supported")
 	}
 	if in.GetFindNearest() != nil {
-		return nil, status.Error(codes.Unimplemented, "Vector search (find_nearest) isn't covered.")
+		return nil, status.Error(codes.Unimplemented, "Vector search (find_nearest) isn't covered here: use the official emulator for it.")
 	}
-	if len(in.GetFrom()) != 1 {
-		return nil, invalid("A query has exactly one collection selector, not %d.", len(in.GetFrom()))
+	if len(in.GetFrom()) > 1 {
+		return nil, invalid("StructuredQuery.from cannot have more than one collection selector.")
 	}
-	q := &query{parent: parent, collection: in.From[0].GetCollectionId(), allDescendants: in.From[0].GetAllDescendants(), limit: -1}
+	q := &query{parent: parent, limit: -1}
+	if len(in.GetFrom()) == 1 { // without, all collections right below the parent
+		q.collection, q.allDescendants = in.From[0].GetCollectionId(), in.From[0].GetAllDescendants()
+	}
 	if q.collection != "" {
-		if err := checkCollectionID(parent, q.collection); err != nil {
+		if err := checkSelector(q.collection); err != nil {
 			return nil, err
-		}
-		if strings.Contains(q.collection, "/") {
-			return nil, invalid("A collection id can't contain a slash: %q.", q.collection)
 		}
 	}
 	if q.offset = int(in.GetOffset()); q.offset < 0 {
-		return nil, invalid("The offset of a query must not be negative.")
+		return nil, invalid("offset is negative")
 	}
 	if l := in.GetLimit(); l != nil {
 		if q.limit = int(l.Value); q.limit < 0 {
-			return nil, invalid("The limit of a query must not be negative.")
+			return nil, invalid("limit is negative")
 		}
 	}
+	var shape filterShape
 	var err error
-	if q.where, err = parseFilter(in.GetWhere()); err != nil {
+	if q.where, shape, err = parseFilter(in.GetWhere()); err != nil {
 		return nil, err
 	}
-	if err := q.parseOrders(in); err != nil {
+	inequalities := inequalityPaths(in.GetWhere(), nil)
+	if err := q.parseOrders(in.GetOrderBy(), inequalities); err != nil {
+		return nil, err
+	}
+	if err := q.checkKeys(shape, inequalities); err != nil {
+		return nil, err
+	}
+	if err := q.checkIndex(database, shape); err != nil {
 		return nil, err
 	}
 	if q.start, err = q.parseCursor(in.GetStartAt(), len(in.GetOrderBy())); err != nil {
@@ -83,49 +92,118 @@ func parseQuery(database, parent string, in *pb.StructuredQuery) (*query, error)
 
 // parseOrders completes the order as Firestore does: fields with inequality filters that it lacks are appended by name,
 // then the document's name, all in the last direction given.
-func (q *query) parseOrders(in *pb.StructuredQuery) error {
-	desc := false
-	has := func(path fieldPath) bool {
-		return slices.ContainsFunc(q.orders, func(o order) bool { return slices.Equal(o.path, path) })
-	}
-	for _, o := range in.GetOrderBy() {
+func (q *query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []fieldPath) error {
+	for _, o := range in {
 		path, err := parseFieldPath(o.GetField().GetFieldPath())
 		if err != nil {
 			return err
 		}
-		if has(path) {
-			return invalid("The query orders by %q twice.", path)
+		switch {
+		case q.ordersBy(fieldPath{nameField}):
+			return errAfterKey()
+		case q.ordersBy(path):
+			return invalid("order by clause cannot contain duplicate fields %s", path)
 		}
-		if has(fieldPath{nameField}) {
-			return invalid("Nothing can be ordered by after __name__.")
-		}
-		desc = o.GetDirection() == pb.StructuredQuery_DESCENDING
-		q.orders = append(q.orders, order{path, desc})
+		q.orders = append(q.orders, order{path, o.GetDirection() == pb.StructuredQuery_DESCENDING})
+		q.keyOrdered = path.isName()
 	}
-	inequalities := inequalityPaths(in.GetWhere(), nil)
-	slices.SortFunc(inequalities, func(a, b fieldPath) int { return cmp.Compare(a.String(), b.String()) })
-	for _, path := range inequalities {
-		if !has(path) && !has(fieldPath{nameField}) {
-			q.orders = append(q.orders, order{path, desc})
+	return q.completeOrders(inequalities)
+}
+
+// completeOrders appends the fields that the order lacks, by name, and then the document's name.
+func (q *query) completeOrders(fields []fieldPath) error {
+	fields = slices.Clone(fields)
+	slices.SortFunc(fields, func(a, b fieldPath) int { return cmp.Compare(a.String(), b.String()) })
+	key := fieldPath{nameField}
+	for _, path := range fields {
+		switch {
+		case q.ordersBy(path) || path.isName():
+		case q.ordersBy(key):
+			return errAfterKey()
+		default:
+			q.orders = append(q.orders, order{path, q.descending()})
 		}
 	}
-	if !has(fieldPath{nameField}) {
-		q.orders = append(q.orders, order{fieldPath{nameField}, desc})
+	if !q.ordersBy(key) {
+		q.orders = append(q.orders, order{key, q.descending()})
 	}
 	return nil
 }
 
+func errAfterKey() error { return invalid("order by clause cannot contain more fields after the key") }
+
+func (q *query) ordersBy(path fieldPath) bool {
+	return slices.ContainsFunc(q.orders, func(o order) bool { return slices.Equal(o.path, path) })
+}
+
+// descending is the last direction given.
+func (q *query) descending() bool { return len(q.orders) > 0 && q.orders[len(q.orders)-1].desc }
+
+// orderForSums puts the fields that are summed or averaged into the order, where the index has them: which documents a
+// limit takes depends on it.
+func (q *query) orderForSums(fields []fieldPath) error {
+	last := len(q.orders) - 1
+	missing := slices.DeleteFunc(slices.Clone(fields), q.ordersBy)
+	if len(missing) == 0 {
+		return nil
+	}
+	if q.keyOrdered {
+		return invalid("This query requires an index that has fields %v after __name__ and Firestore does not currently support such an index. "+
+			"Please try the query again with additional ordering on those fields.", missing)
+	}
+	q.orders = q.orders[:last:last] // without the name, which comes last again
+	return q.completeOrders(missing)
+}
+
+// checkKeys refuses a filter that names documents beside inequalities of their fields: no index serves it.
+func (q *query) checkKeys(shape filterShape, inequalities []fieldPath) error {
+	if shape.keyEquality && len(inequalities) > 0 && !slices.ContainsFunc(inequalities, fieldPath.isName) {
+		return invalid("Equality on key is not allowed if there are other inequality fields and key does not appear in inequalities.")
+	}
+	return nil
+}
+
+// checkIndex refuses queries of several collections for which Firestore can have no index.
+func (q *query) checkIndex(database string, shape filterShape) error {
+	plain := q.byNameOnly() && !q.orders[0].desc // the order of documents as they are stored
+	if q.allDescendants && q.parent != database+"/documents" && (!plain || shape.field != "") {
+		return invalid("collection group queries are only allowed at the root parent")
+	}
+	if q.collection != "" {
+		return nil
+	}
+	switch {
+	case !plain:
+		return invalid("kind is required for all orders except __key__ ascending")
+	case shape.field != "":
+		return invalid("kind is required for filter: %s", shape.field)
+	}
+	return nil
+}
+
+// checkSelector refuses what can't be the id of a query's collection.
+func checkSelector(id string) error {
+	if strings.Contains(id, "/") {
+		return invalid("Collection id %q is invalid because it contains \"/\".", id)
+	}
+	_, numeric := numericID(id)
+	if numeric || id == "." || id == ".." || reserved(id) {
+		return invalid("Collection id %q is invalid because it is reserved.", id)
+	}
+	return checkID(id, id)
+}
+
 // parseCursor reads a cursor. Its values are of the orders that the query names, not of those that complete them.
 func (q *query) parseCursor(in *pb.Cursor, named int) (*cursor, error) {
-	if in == nil || len(in.GetValues()) == 0 {
+	if in == nil {
 		return nil, nil
 	}
 	if len(in.Values) > named {
-		return nil, invalid("Cursor has too many values: %d, and the query names %d orders.", len(in.Values), named)
+		return nil, invalid("Cursor has too many values.")
 	}
 	for i, v := range in.Values {
 		if q.orders[i].path.isName() && rankOf(v) != rankReference {
-			return nil, invalid("A cursor's value for __name__ must be a reference.")
+			return nil, invalid("Cursor __key__ value is not a document reference.")
 		}
 	}
 	return &cursor{values: in.Values, before: in.Before}, nil

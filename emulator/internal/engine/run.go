@@ -13,7 +13,7 @@ import (
 // RunQuery answers a query, one document a response.
 func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send func(*pb.RunQueryResponse) error) error {
 	if req.GetExplainOptions() != nil {
-		return status.Error(codes.Unimplemented, "Query explain isn't covered.")
+		return errExplain()
 	}
 	db, err := e.databaseFor(req.GetParent())
 	if err != nil {
@@ -48,6 +48,11 @@ func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send fun
 		skipped = 0
 	}
 	return nil
+}
+
+// errExplain is of no use to a client that waits for a plan: there are no indexes here to explain.
+func errExplain() error {
+	return status.Error(codes.Unimplemented, "Query explain isn't covered here: this server has no indexes. Ask a real database.")
 }
 
 // results runs a query at the moment that a reader wants.

@@ -14,7 +14,8 @@ import (
 type transform struct {
 	path fieldPath
 	// run gives the new value of the field, from the old (nil where there is none), and what the write's result says.
-	run func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
+	run   func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
+	stamp bool // it sets the server's time
 }
 
 func (t *transform) apply(e *fieldEditor, now *timestamppb.Timestamp) (result *pb.Value) {
@@ -43,7 +44,8 @@ func parseTransforms(in []*pb.DocumentTransform_FieldTransform) ([]transform, er
 		if err != nil {
 			return nil, err
 		}
-		out[i] = transform{path: path, run: run}
+		_, stamp := ft.GetTransformType().(*pb.DocumentTransform_FieldTransform_SetToServerValue)
+		out[i] = transform{path: path, run: run, stamp: stamp}
 	}
 	return out, checkNesting(out)
 }

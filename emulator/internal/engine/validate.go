@@ -28,7 +28,7 @@ func checkFieldName(name string) error {
 		return invalid("Property name is longer than %d bytes: %.80q…", maxFieldNameBytes, name)
 	case !utf8.ValidString(name):
 		return invalid("Property name is not valid UTF-8: %q.", name)
-	case len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
+	case reserved(name):
 		return invalid("Property names of the form __.*__ are reserved: %q.", name)
 	}
 	return nil

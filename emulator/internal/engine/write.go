@@ -15,6 +15,7 @@ type operation struct {
 	fields     map[string]*pb.Value
 	mask       []fieldPath // nil: replace the document; empty: touch no field
 	transforms []transform
+	stamps     bool // a transform sets the server's time
 	need       precondition
 }
 
@@ -80,6 +81,9 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 	}
 	if err := checkDocument(database, op.name); err != nil {
 		return err
+	}
+	for i := range op.transforms {
+		op.stamps = op.stamps || op.transforms[i].stamp
 	}
 	return parsePrecondition(w.CurrentDocument, &op.need)
 }
@@ -187,7 +191,11 @@ func (p precondition) check(name string, before, doc *pb.Document) error {
 		if before != nil {
 			stored = micros(before.UpdateTime)
 		}
-		if stored != p.updateTime {
+		switch {
+		case stored == p.updateTime:
+		case before != nil && stored < p.updateTime:
+			return invalid("Invalid base version, it is greater than the stored version")
+		default:
 			return status.Errorf(codes.FailedPrecondition,
 				"the stored version (%d) does not match the required base version (%d)", stored, p.updateTime)
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -14,30 +15,66 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// decode reads a request. Fields that it doesn't know are ignored, but for one: a write of the form {"verify": name},
+// errPayload is Firestore's own word for a body that isn't the request, and why.
+func errPayload(err error) error {
+	return status.Errorf(codes.InvalidArgument, "Payload isn't valid for request. (%v)", err)
+}
+
+// decode reads a request. A field that it doesn't know is an error, but for one: a write of the form {"verify": name},
 // which web clients' transactions send for documents that they have only read, and which the published protos lack.
 // It is put where a gRPC client's ends up, too: among the write's unknown fields.
 func decode(data []byte, into proto.Message) error {
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, into); err != nil {
-		return status.Errorf(codes.InvalidArgument, "Payload isn't valid for request: %v.", err)
+	data, verifies, err := cutVerifies(data, into)
+	if err != nil {
+		return errPayload(err)
 	}
-	writing, ok := into.(interface{ GetWrites() []*pb.Write })
-	if !ok || len(writing.GetWrites()) == 0 {
+	if err := protojson.Unmarshal(data, into); err != nil {
+		return errPayload(err)
+	}
+	if len(verifies) == 0 {
 		return nil
 	}
-	var verifies struct {
-		Writes []struct{ Verify *string }
-	}
-	if err := json.Unmarshal(data, &verifies); err != nil {
-		return status.Errorf(codes.InvalidArgument, "Payload isn't valid for request: %v.", err)
-	}
-	for i, w := range writing.GetWrites() {
-		if i < len(verifies.Writes) && verifies.Writes[i].Verify != nil {
+	for i, w := range into.(writing).GetWrites() {
+		if name, ok := verifies[i]; ok {
 			field := protowire.AppendTag(nil, verifyField, protowire.BytesType)
-			w.ProtoReflect().SetUnknown(protowire.AppendString(field, *verifies.Writes[i].Verify))
+			w.ProtoReflect().SetUnknown(protowire.AppendString(field, name))
 		}
 	}
 	return nil
+}
+
+// writing is a request that has writes.
+type writing interface{ GetWrites() []*pb.Write }
+
+// cutVerifies takes the names that a request's writes verify out of its JSON.
+func cutVerifies(data []byte, into proto.Message) (rest []byte, verifies map[int]string, err error) {
+	if _, ok := into.(writing); !ok || !bytes.Contains(data, []byte(`"verify"`)) {
+		return data, nil, nil
+	}
+	var request map[string]json.RawMessage
+	if err := json.Unmarshal(data, &request); err != nil {
+		return nil, nil, err
+	}
+	var writes []map[string]json.RawMessage
+	if err := json.Unmarshal(request["writes"], &writes); err != nil {
+		return data, nil, nil // what it says is found by whoever reads the rest
+	}
+	verifies = make(map[int]string)
+	for i, w := range writes {
+		if name, ok := w["verify"]; ok {
+			var s string
+			if err := json.Unmarshal(name, &s); err != nil {
+				return nil, nil, err
+			}
+			verifies[i] = s
+			delete(w, "verify")
+		}
+	}
+	if request["writes"], err = json.Marshal(writes); err != nil {
+		return nil, nil, err
+	}
+	rest, err = json.Marshal(request)
+	return rest, verifies, err
 }
 
 // verifyField is the number of the field verify, a document's name, in the message Write.

@@ -68,7 +68,14 @@ func TestREST(t *testing.T) {
 			"aggregations":[{"alias":"s","sum":{"field":{"fieldPath":"n"}}}]}}`, 200, `[{"result":{"aggregateFields":{"s":{"integerValue":"9"}}}}]`, nil},
 		{"listCollectionIds", "POST", docs + ":listCollectionIds", `{}`, 200, `{"collectionIds":["a","auto"]}`, admin},
 		{"listCollectionIds below a document", "POST", docs + "/a/1:listCollectionIds", ``, 200, `{"collectionIds":["b"]}`, admin},
-		{"partitionQuery", "POST", docs + ":partitionQuery", `{}`, 501, `{"error":{"status":"UNIMPLEMENTED"}}`, nil},
+		{"partitionQuery", "POST", docs + ":partitionQuery", `{"structuredQuery":{"from":[{"collectionId":"a","allDescendants":true}]},"partitionCount":1}`,
+			200, `{"partitions":[{"values":[{"referenceValue":"` + name("a/2") + `"}],"before":true}]}`, admin},
+		{"partitionQuery, not as administrator", "POST", docs + ":partitionQuery", `{}`, 403, `{"error":{"status":"PERMISSION_DENIED"}}`, nil},
+		{"an unknown field", "POST", docs + ":runQuery", `{"structuredQuery":{"from":[{"collectionId":"a"}],"order":[]}}`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
+		{"an unknown field of a write that verifies", "POST", docs + ":commit", `{"writes":[{"verify":"` + name("a/1") + `","currentDocument":{"exists":true},"verily":1}]}`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
+		{"a bad write before the administrator check", "POST", docs + ":batchWrite", `{"writes":[{"delete":"nowhere"}]}`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
+		{"list in an order", "GET", docs + "/a?orderBy=n%20desc&pageSize=1", "", 200, `{"documents":[{"name":"` + name("a/1") + `"}]}`, nil},
+		{"list in a bad order", "GET", docs + "/a?orderBy=n%20downwards", "", 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
 		{"a verb of nobody's", "POST", docs + ":shout", `{}`, 501, `{"error":{"status":"UNIMPLEMENTED"}}`, nil},
 		{"put", "PUT", docs + "/a/1", `{}`, 501, `{"error":{"status":"UNIMPLEMENTED"}}`, nil},
 		{"another API", "GET", "/v1/projects/p/secrets", ``, 404, `{"error":{"status":"NOT_FOUND"}}`, nil},
@@ -151,7 +158,7 @@ func TestRESTTransaction(t *testing.T) {
 	if resp, body := b.do("POST", docs+":commit", commit); resp.StatusCode != 200 || object(body)["commitTime"] == "" {
 		t.Fatalf("commit: %s", body)
 	}
-	if resp, body := b.do("POST", docs+":commit", commit); resp.StatusCode != 409 || !strings.Contains(body, "ABORTED") {
+	if resp, body := b.do("POST", docs+":commit", commit); resp.StatusCode != 400 || !strings.Contains(body, "INVALID_ARGUMENT") {
 		t.Errorf("a second commit of the transaction: %d %s", resp.StatusCode, body)
 	}
 	tx = begin()
