@@ -44,7 +44,8 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 			if asked(cmd, "count-field", "COUNT_FIELD") {
 				where.CountField = t.countField
 			}
-			reader := doctor.Reader{CountersOnly: os.Getenv("FIRESTORE_EMULATOR_HOST") != ""}
+			where.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST")
+			var reader doctor.Reader
 			done := func() {}
 			if f, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 				const clear = "\r\x1b[K"

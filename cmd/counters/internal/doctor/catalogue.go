@@ -26,6 +26,7 @@ var catalogue = map[string]entry{
 
 	// The trigger.
 	"trigger-missing":    {Error, "Rollup is never called: totals move only when Reconcile runs."},
+	"trigger-older":      {Error, "A database that is deleted and made again leaves its triggers behind, and they get no events any more: totals move only when Reconcile runs."},
 	"trigger-event-type": {Error, "Rollup needs every write of a shard: creations, updates and deletions. With another type it misses some, or all, until Reconcile runs."},
 	"trigger-database":   {Error, "The events are those of another database than the one that Rollup writes to: it refuses them, and totals move only when Reconcile runs."},
 	"trigger-document":   {Error, "The events are not those of shards, or not of all: Rollup misses writes, or is called for documents that it can't read."},
@@ -39,6 +40,7 @@ var catalogue = map[string]entry{
 	"account-role-unclear": {Info, "Doctor sees no grant that it knows to be enough, and does not see everything: a custom role, a group or a folder may make up for it."},
 	"agent-role-missing":   {Warning, "Making or changing the trigger fails with \"Permission denied while using the Eventarc Service Agent\"."},
 	"increment-open":       {Warning, "Anybody on the internet can count, as often as they like, at your expense. Should that be so, let AUTH ask for a token (firebase or appcheck)."},
+	"function-reachable":   {Warning, "Only Eventarc and Scheduler call it, whose calls are internal traffic. What the internet can reach is one wrong grant away from being called by anybody."},
 	"function-open":        {Error, "Anybody on the internet can call it: a forged event becomes part of a total, and a reconcile of all counters costs a read of each."},
 
 	// Cloud Scheduler.
@@ -49,6 +51,7 @@ var catalogue = map[string]entry{
 	"scheduler-job-failed":   {Warning, "Reconcile did not finish the last time. The next run goes on where it stopped; when that fails too, read its log."},
 	"database-missing":       {Error, "There is nowhere to count."},
 	"database-datastore":     {Error, "In Datastore mode a database has no realtime listeners and none of the API that counters use."},
+	"database-enterprise":    {Warning, "That edition has no automatic indexes and other prices: Reconcile and exact reads scan all shards unless you index them, and what is documented of costs holds for the Standard edition. An edition can't be changed: make another database, and set DATABASE."},
 	"ttl-missing":            {Warning, "Every commit leaves a marker that nothing deletes: storage grows, and is billed, for ever."},
 	"index-not-exempt":       {Warning, "An index on times that only ever grow caps all increments together at 500 a second; one on the ledger's map writes entries for every shard with every roll-up."},
 	"timestamp-indexed":      {Info, "An index on a time that only ever grows caps all counters together at 500 such writes a second. Leave it if you query by this field and stay below that."},
@@ -56,6 +59,8 @@ var catalogue = map[string]entry{
 	"total-differs":          {Error, "Readers see a wrong number. Reconcile puts it right; when it comes back, read the logs of Rollup, and find out who else writes the total."},
 	"ledger-missing":         {Warning, "The counter was made by hand or by a public snippet, or a blind trigger has kept its total. The next event or reconcile adopts it, and sets its total to the sum of its shards."},
 	"ledger-invalid":         {Error, "Somebody else has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
-	"shards-above-number":    {Warning, "A resize was interrupted, or somebody made shards by hand. They are counted all the same, but no increment uses them and every exact read pays for them."},
+	"shards-above-number":    {Warning, "A resize was interrupted, or clients make shards by themselves and go by a number of their own. They are counted all the same, but Increment doesn't use them: raise the number to theirs. Lowering it would break clients that write to them."},
+	"deletion-unfinished":    {Warning, "Deleting a large counter takes several commits, and was interrupted between two of them. Increments of it are refused, and what is left of it is billed, until a reconcile finishes the deletion."},
+	"count-field-differs":    {Error, "Nothing of the counter is counted: its clients write another field than COUNT_FIELD. With that set to theirs, the next reconcile counts everything."},
 	"shard-count-not-number": {Error, "The shard can't be added up: its events are passed over, and increments of it fail or are lost."},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/cloudscheduler/v1"
+	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -41,6 +43,7 @@ type cloud struct {
 	policies    map[string]*run.GoogleIamV1Policy // :: service's name → who may call it
 	access      *cloudresourcemanager.Policy
 	jobs        []*cloudscheduler.Job
+	triggers    map[string]*eventarc.Trigger // :: its last name
 
 	refused  map[string]codes.Code // :: permission → how calls that need it are answered
 	disabled map[string]bool       // :: API
@@ -68,11 +71,12 @@ func (c *cloud) serve(t *testing.T) Reader {
 	mux.HandleFunc("GET /v2/projects/{project}/locations/{region}/services/{service}", c.service)
 	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/jobs", c.listJobs)
+	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	overREST := []option.ClientOption{option.WithEndpoint(web.URL + "/"), option.WithHTTPClient(web.Client())}
 
-	return Reader{Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Projects: overREST, Scheduler: overREST}
+	return Reader{Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Projects: overREST, Eventarc: overREST, Scheduler: overREST}
 }
 
 // refusal is how the platform answers a call that needs a permission of an API.
@@ -201,6 +205,17 @@ func (c *cloud) projectPolicy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.answer(w, "resourcemanager.projects.getIamPolicy", "cloudresourcemanager.googleapis.com", c.access)
+}
+
+func (c *cloud) trigger(w http.ResponseWriter, r *http.Request) {
+	trigger := c.triggers[r.PathValue("trigger")]
+	if trigger == nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":{"code":404,"message":"Resource was not found","status":"NOT_FOUND"}}`)
+		return
+	}
+	c.answer(w, "eventarc.triggers.get", "eventarc.googleapis.com", trigger)
 }
 
 func (c *cloud) listJobs(w http.ResponseWriter, r *http.Request) {

@@ -67,7 +67,7 @@ func (d *Deployment) recreate(f *Function) string {
 		"--run-service-account=" + f.Account, "--cpu=" + f.CPU, "--memory=" + f.Memory,
 		fmt.Sprintf("--concurrency=%d", f.Concurrency), fmt.Sprintf("--max-instances=%d", f.MaxInstances),
 		fmt.Sprintf("--min-instances=%d", f.MinInstances), fmt.Sprintf("--timeout=%ds", f.TimeoutSeconds),
-		"--set-env-vars=^|^" + strings.Join(env, "|"), "--no-allow-unauthenticated",
+		"--set-env-vars=^|^" + strings.Join(env, "|"), "--no-allow-unauthenticated", "--ingress-settings=internal-only",
 	}
 	if f.BuildAccount != "" {
 		args = append(args, "--build-service-account="+f.BuildAccount)
@@ -83,16 +83,37 @@ func (d *Deployment) deploy() string {
 		if region == regionsNear(d.location())[0] {
 			region = "" // where the script goes by itself
 		}
-		return d.script(there[0].Env, region)
+		return d.script(there[0].Env, region, d.callers()...)
 	}
 	return d.script(map[string]string{"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "SHARDS": d.Target.Shards, "COUNT_FIELD": d.Target.CountField}, "")
 }
 
-func (d *Deployment) script(env map[string]string, region string) string {
+// callers are the script's flags for those who may call Increment.
+func (d *Deployment) callers() (flags []string) {
+	if d.Functions == nil || d.Functions.Increment == nil || d.Functions.Increment.Invokers == nil {
+		return nil
+	}
+	increment := d.Functions.Increment
+	for _, b := range increment.Invokers.Bindings {
+		for _, member := range b.Members {
+			switch {
+			case b.Role != invokerRoles[0] || b.Condition != "":
+			case member == "allUsers":
+				flags = append(flags, "--public")
+			default:
+				flags = append(flags, "--invoker", member)
+			}
+		}
+	}
+	return flags
+}
+
+func (d *Deployment) script(env map[string]string, region string, flags ...string) string {
 	args := []string{"scripts/deploy.sh", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
 	if region != "" {
 		args = append(args, "--region", region)
 	}
+	args = append(args, flags...)
 	for _, s := range settingsOf(env) {
 		if s.raw != s.byDefault && s.name != "GOOGLE_CLOUD_PROJECT" && s.name != "PROJECT_NUMBER" {
 			args = append(args, "--set", s.name+"="+s.raw)

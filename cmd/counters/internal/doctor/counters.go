@@ -21,6 +21,14 @@ func (f *findings) counters(d *Deployment) {
 	}
 	for _, c := range d.Counters.Read {
 		if c.Deleting {
+			if age := c.At.Sub(c.Changed); age > late {
+				f.add("deletion-unfinished", c.ID, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), count(len(c.Shards), "shard")),
+					d.counters("reconcile", c.ID))
+			}
+			continue
+		}
+		if field := c.otherField(); field != "" {
+			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set COUNT_FIELD=%s", d.Target.CountField, field, field), d.setCountField(c.ID, field))
 			continue
 		}
 		f.shards(d, c)
@@ -94,9 +102,11 @@ func (c *Counter) behind() (sum int64, oldest time.Duration) {
 // shards looks at the shards by themselves.
 func (f *findings) shards(d *Deployment, c Counter) {
 	var above []string
+	var most int64
 	for _, s := range c.Shards {
 		if n, err := strconv.ParseInt(s.ID, 10, 64); err == nil && c.NumShards > 0 && n >= c.NumShards {
 			above = append(above, s.ID)
+			most = max(most, n+1)
 		}
 		if s.Bad != "" {
 			f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, s.Bad, d.Target.CountField), d.setCount(c, s))
@@ -105,17 +115,48 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	if len(above) > 0 {
 		slices.Sort(above)
 		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", store.NumShards, c.NumShards, strings.Join(above, ", ")),
-			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", c.NumShards)))
+			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", most)))
 	}
 }
 
+// otherField is the field that the shards count in, where none has the one that is expected: Google's snippet for Go
+// writes Count. It is empty where there is no such field, or more than one.
+func (c *Counter) otherField() string {
+	var field string
+	for _, s := range c.Shards {
+		if s.Counted || len(s.Others) != 1 || field != "" && s.Others[0] != field {
+			return ""
+		}
+		field = s.Others[0]
+	}
+	return field
+}
+
+// setCountField lets all functions count in another field; where there are none, a command does.
+func (d *Deployment) setCountField(id, field string) string {
+	var fixes []string
+	for _, function := range d.Functions.all() {
+		fixes = append(fixes, d.setEnv(function, "COUNT_FIELD", field))
+	}
+	if len(fixes) == 0 {
+		there := *d
+		there.Target.CountField = field
+		fixes = append(fixes, there.counters("reconcile", id))
+	}
+	return lines(fixes...)
+}
+
 // address is a document's in Firestore's REST API.
-func address(name string) string {
+func (d *Deployment) address(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
-	return "https://firestore.googleapis.com/v1/" + strings.Join(parts, "/")
+	server := "https://firestore.googleapis.com"
+	if d.Target.Emulator != "" {
+		server = "http://" + d.Target.Emulator
+	}
+	return server + "/v1/" + strings.Join(parts, "/")
 }
 
 func (d *Deployment) layout() store.Layout {
@@ -123,8 +164,13 @@ func (d *Deployment) layout() store.Layout {
 	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, CountField: d.Target.CountField}
 }
 
-// asYou lets curl act as the account that gcloud is logged in with.
-const asYou = `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
+// curl begins a command that acts as the account that gcloud is logged in with, or as an emulator's owner.
+func (d *Deployment) curl() string {
+	if d.Target.Emulator != "" {
+		return `curl --fail -H "Authorization: Bearer owner" `
+	}
+	return `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
+}
 
 // setCount writes a shard's count: what is counted of it, as far as that is known.
 func (d *Deployment) setCount(c Counter, s Shard) string {
@@ -133,10 +179,10 @@ func (d *Deployment) setCount(c Counter, s Shard) string {
 		count = c.Ledger.Shards[s.ID].Count
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.CountField, count)
-	return asYou + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body,
-		address(d.layout().Shard(c.ID, s.ID))+"?updateMask.fieldPaths="+d.Target.CountField)
+	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body,
+		d.address(d.layout().Shard(c.ID, s.ID))+"?updateMask.fieldPaths="+d.Target.CountField)
 }
 
 func (d *Deployment) deleteLedger(id string) string {
-	return asYou + line("-X", "DELETE", address(d.layout().LedgerOf(id)))
+	return d.curl() + line("-X", "DELETE", d.address(d.layout().LedgerOf(id)))
 }

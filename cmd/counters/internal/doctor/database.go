@@ -24,6 +24,12 @@ func (f *findings) database(d *Deployment) {
 		f.add("database-datastore", d.Target.Database, "it is in Datastore mode", line("gcloud", "firestore", "databases", "update",
 			"--project="+d.Target.Project, "--database="+d.Target.Database, "--type=firestore-native"))
 	}
+	if d.Database != nil && !d.Database.Standard {
+		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition", lines(
+			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",
+				"--location="+d.location(), "--edition=standard", "--delete-protection"),
+			d.script(map[string]string{"DATABASE": "counters"}, "", d.callers()...)))
+	}
 	markers, ledger, updated, created, count := fieldsOf(d.Target)
 	if field := d.Fields[markers]; field != nil && field.TTL != "ACTIVE" && field.TTL != "CREATING" {
 		seen := "it has no TTL policy"

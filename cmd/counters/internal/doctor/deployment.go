@@ -14,6 +14,10 @@ type Target struct {
 	// is empty.
 	Location string
 
+	// Emulator is the host and port of the emulator that is read instead of Google Cloud, which has counters and nothing
+	// else; empty without one.
+	Emulator string
+
 	// Prefix begins the functions' names. When it is empty, that is "counters", and a function that has no such name is
 	// known by its entry point.
 	Prefix string
@@ -82,6 +86,7 @@ type Function struct {
 	Account, BuildAccount                   string // email; the build's is a resource name
 	Env                                     map[string]string
 	URLs                                    []string // where it answers
+	Ingress                                 string   // ALLOW_ALL, ALLOW_INTERNAL_ONLY or ALLOW_INTERNAL_AND_GCLB
 	Service                                 string   // resource name of its Cloud Run service
 
 	Trigger  *Trigger
@@ -91,6 +96,9 @@ type Function struct {
 
 // Trigger is what calls a function with events.
 type Trigger struct {
+	Name      string // resource name at Eventarc; may be empty
+	Missing   bool   // Eventarc has none of that name
+	Created   time.Time
 	Region    string
 	EventType string
 	Filters   []Filter
@@ -112,6 +120,7 @@ func (t *Trigger) filter(attribute string) Filter {
 
 // Runtime says when a runtime ends. A zero time is a day that isn't known yet.
 type Runtime struct {
+	Stable         bool      // and not an alpha or a beta
 	Deprecated     time.Time // from then on it gets no support
 	Decommissioned time.Time // from then on it can't be deployed
 }
@@ -129,7 +138,9 @@ type Binding struct {
 // Database is the Firestore database.
 type Database struct {
 	Missing  bool
+	Created  time.Time
 	Location string // a region, or a multi-region such as nam5
+	Standard bool   // of the Standard edition
 	Native   bool   // and not in Datastore mode
 }
 
@@ -170,7 +181,8 @@ type Counter struct {
 	At        time.Time // when it was like this
 	Exists    bool      // it has a document of its own
 	Deleting  bool
-	NumShards int64 // 0 when it is not written down
+	Changed   time.Time // when its document was
+	NumShards int64     // 0 when it is not written down
 	Total     int64
 	HasTotal  bool // false when it has none, or one that is not an integer
 	Shards    []Shard
@@ -182,6 +194,8 @@ type Counter struct {
 type Shard struct {
 	ID      string
 	Count   int64
-	Bad     string // what it holds instead of an integer
+	Bad     string   // what it holds instead of an integer
+	Counted bool     // it holds something in the field that is counted
+	Others  []string // other fields that hold integers, sorted
 	Updated time.Time
 }

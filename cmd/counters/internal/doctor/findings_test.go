@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/run/v2"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -35,7 +37,7 @@ var brokenDeployments = []broken{
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.env(name, "NUM_SHARDS", "20")
 		}
-	}, "function-missing", "Rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --set NUM_SHARDS=20"},
+	}, "function-missing", "Rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set NUM_SHARDS=20"},
 	{"a deployment failed", func(t *testing.T, d *deployment) {
 		f := d.function("counters-increment")
 		f.State, f.StateMessages = functionspb.Function_FAILED, []*functionspb.StateMessage{{Message: "Build failed"}}
@@ -45,16 +47,16 @@ var brokenDeployments = []broken{
 	}, "function-deploying", "counters-reconcile", "gcloud functions describe counters-reconcile"},
 	{"a runtime has ended", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").BuildConfig.Runtime = "go121"
-	}, "runtime-ended", "counters-rollup", "--runtime=go126"},
+	}, "runtime-ended", "counters-rollup", "--runtime=go127"},
 	{"a runtime is about to end", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").BuildConfig.Runtime = "go124"
-	}, "runtime-deprecated", "counters-rollup", "--runtime=go126"},
+	}, "runtime-deprecated", "counters-rollup", "--runtime=go127"},
 	{"the platform's default concurrency", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").ServiceConfig.MaxInstanceRequestConcurrency = 1
-	}, "concurrency-one", "counters-rollup", "--concurrency=1000 --cpu=1"},
+	}, "concurrency-one", "counters-rollup", "--concurrency=1000 --cpu=1 --memory=512Mi"},
 	{"no concurrency at all", func(t *testing.T, d *deployment) {
 		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 0
-	}, "concurrency-one", "counters-increment", "--concurrency=500 --cpu=1"},
+	}, "concurrency-one", "counters-increment", "--concurrency=500 --cpu=1 --memory=512Mi"},
 	{"Cloud Run's default concurrency", func(t *testing.T, d *deployment) {
 		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 80
 	}, "concurrency-low", "counters-increment", "--concurrency=500"},
@@ -81,6 +83,24 @@ var brokenDeployments = []broken{
 		d.env("counters-reconcile", "ROLLUP_INTERVAL", "3000ms")
 	}, "settings-differ", "ROLLUP_INTERVAL", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip '--update-env-vars=^|^ROLLUP_INTERVAL=3s'"},
 
+	{"Increment is the odd one out", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "MAX_SHARDS", "100")
+	}, "settings-differ", "MAX_SHARDS", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip '--update-env-vars=^|^MAX_SHARDS=0'"},
+	{"Rollup is the odd one out, of a setting of its own", func(t *testing.T, d *deployment) {
+		d.env("counters-rollup", "ROLLUP_PENDING", "10")
+	}, "settings-differ", "ROLLUP_PENDING", "gcloud functions deploy counters-rollup --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-rollup.zip '--update-env-vars=^|^ROLLUP_PENDING=5000'"},
+	{"all three differ", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "RECONCILE_PARALLEL", "1")
+		d.env("counters-rollup", "RECONCILE_PARALLEL", "2")
+		d.env("counters-reconcile", "RECONCILE_PARALLEL", "3")
+	}, "settings-differ", "RECONCILE_PARALLEL", "counters-rollup.zip '--update-env-vars=^|^RECONCILE_PARALLEL=3'"},
+
+	{"a database that was deleted and made again", func(t *testing.T, d *deployment) {
+		d.databases[0].CreateTime = timestamppb.New(today.AddDate(0, -1, 0))
+	}, "trigger-older", "counters-rollup", "gcloud functions delete counters-rollup"},
+	{"a trigger that was deleted behind the function's back", func(t *testing.T, d *deployment) {
+		d.triggers = nil
+	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup"},
 	{"Rollup is an HTTP function", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger = nil
 	}, "trigger-missing", "counters-rollup", "--trigger-location=nam5 --trigger-event-filters=type=google.cloud.firestore.document.v1.written '--trigger-event-filters=database=(default)' '--trigger-event-filters-path-pattern=document=counters/{counter}/shards/{shard}' --retry"},
@@ -154,6 +174,9 @@ var brokenDeployments = []broken{
 	{"Increment without Cloud Run's check", func(t *testing.T, d *deployment) {
 		d.services["counters-increment"].InvokerIamDisabled = true
 	}, "increment-open", "counters-increment", "--invoker-iam-check"},
+	{"Rollup takes traffic from the internet", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_ALL
+	}, "function-reachable", "counters-rollup", "--ingress-settings=internal-only"},
 	{"Rollup for everybody", func(t *testing.T, d *deployment) {
 		p := d.policies["counters-rollup"]
 		p.Bindings = append(p.Bindings, &run.GoogleIamV1Binding{Role: "roles/run.invoker", Members: []string{"allAuthenticatedUsers"}})
@@ -184,6 +207,9 @@ var brokenDeployments = []broken{
 	{"Datastore mode", func(t *testing.T, d *deployment) {
 		d.databases[0].Type = adminpb.Database_DATASTORE_MODE
 	}, "database-datastore", "(default)", "--type=firestore-native"},
+	{"the Enterprise edition", func(t *testing.T, d *deployment) {
+		d.databases[0].DatabaseEdition = adminpb.Database_ENTERPRISE
+	}, "database-enterprise", "(default)", "--database=counters --location=nam5 --edition=standard"},
 	{"no TTL policy", func(t *testing.T, d *deployment) {
 		d.fields["counter_requests.expire_at"].TtlConfig = nil
 	}, "ttl-missing", "counter_requests.expire_at", "gcloud firestore fields ttls update expire_at --project=my-project '--database=(default)' --collection-group=counter_requests --enable-ttl"},
@@ -231,7 +257,21 @@ var brokenDeployments = []broken{
 			t.Fatal(err)
 		}
 		d.set(t, "counters/large", map[string]any{"num_shards": 2})
-	}, "shards-above-number", "large", "counters resize --project=my-project --shards=2 large"},
+	}, "shards-above-number", "large", "counters resize --project=my-project --shards=3 large"},
+	{"shards of a snippet that makes them one by one", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/snippet/shards/2", map[string]any{"count": 4})
+		d.reconcile(t, "snippet")
+		d.set(t, "counters/snippet/shards/9", map[string]any{"count": 1})
+	}, "shards-above-number", "snippet", "counters resize --project=my-project --shards=10 snippet"},
+	{"a large deletion that was interrupted", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits", map[string]any{"deleting": true})
+		d.pass(2 * time.Minute)
+	}, "deletion-unfinished", "visits", "counters reconcile --project=my-project visits"},
+	{"shards of Google's snippet for Go", func(t *testing.T, d *deployment) {
+		for _, n := range []string{"0", "1"} {
+			d.set(t, "counters/go/shards/"+n, map[string]any{"Count": 4})
+		}
+	}, "count-field-differs", "go", "gcloud functions deploy counters-rollup --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-rollup.zip '--update-env-vars=^|^COUNT_FIELD=Count'"},
 	{"a shard that holds a word", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/odd", map[string]any{"num_shards": 2})
 		d.set(t, "counters/odd/shards/0", map[string]any{"count": 4})
@@ -245,6 +285,9 @@ var unfilled = regexp.MustCompile(`--[a-z-]+=( |''|$)`)
 
 func TestFindings(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
+	var commands []string
+	t.Cleanup(func() { parsedByGcloud(t, commands) }) // once all of them have been found
 	for _, b := range brokenDeployments {
 		t.Run(b.finding+"/"+b.how, func(t *testing.T) {
 			t.Parallel()
@@ -268,6 +311,11 @@ func TestFindings(t *testing.T) {
 					}
 					if strings.HasPrefix(l, "scripts/deploy.sh ") {
 						dryRun(t, l)
+					}
+					if strings.HasPrefix(l, "gcloud ") {
+						mu.Lock()
+						commands = append(commands, l)
+						mu.Unlock()
 					}
 					if out, err := exec.Command("sh", "-n", "-c", l).CombinedOutput(); err != nil {
 						t.Errorf("no command line: %s\n%s", l, out)

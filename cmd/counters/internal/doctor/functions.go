@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -60,6 +62,7 @@ func (f *findings) functions(d *Deployment, now time.Time) {
 		f.state(d, function)
 		f.runtime(d, function, now)
 		f.concurrency(d, function, entryPoint)
+		f.ingress(d, function, entryPoint)
 	}
 }
 
@@ -85,30 +88,54 @@ func (f *findings) state(d *Deployment, function *Function) {
 	}
 }
 
-// newestRuntime is the one that the project is built with.
-const newestRuntime = "go126"
+// goRuntime matches the names of Go's runtimes, which sort by age.
+var goRuntime = regexp.MustCompile(`^go[0-9]{3}$`)
+
+// newest is the newest of Go's runtimes that the platform supports; empty when it has none.
+func (d *Deployment) newest(now time.Time) (name string) {
+	for runtime, end := range d.Runtimes {
+		if goRuntime.MatchString(runtime) && end.Stable && !past(end.Deprecated, now) {
+			name = max(name, runtime)
+		}
+	}
+	return name
+}
+
+// past reports whether a day has come. One that isn't known yet has not.
+func past(day, now time.Time) bool { return !day.IsZero() && !now.Before(day) }
 
 func (f *findings) runtime(d *Deployment, function *Function, now time.Time) {
 	end, ok := d.Runtimes[function.Runtime]
-	fix := d.redeploy(function, "--runtime="+newestRuntime)
-	switch past := func(day time.Time) bool { return !day.IsZero() && !now.Before(day) }; {
-	case !ok:
-	case past(end.Decommissioned):
+	newest := d.newest(now)
+	if !ok || newest == "" {
+		return
+	}
+	fix := d.redeploy(function, "--runtime="+newest)
+	switch {
+	case past(end.Decommissioned, now):
 		f.add("runtime-ended", function.Name, fmt.Sprintf("%s was decommissioned on %s", function.Runtime, end.Decommissioned.Format(time.DateOnly)), fix)
-	case past(end.Deprecated):
+	case past(end.Deprecated, now):
 		f.add("runtime-deprecated", function.Name, fmt.Sprintf("%s has been deprecated since %s", function.Runtime, end.Deprecated.Format(time.DateOnly)), fix)
 	}
 }
 
 func (f *findings) concurrency(d *Deployment, function *Function, entryPoint string) {
 	want := map[string]int{"Increment": 500, "Rollup": 1000, "Reconcile": 100}[entryPoint]
-	seen := fmt.Sprintf("an instance takes %d requests at a time, and should take %d", max(function.Concurrency, 1), want)
-	fix := d.redeploy(function, fmt.Sprintf("--concurrency=%d", want), "--cpu=1")
+	seen := fmt.Sprintf("an instance takes %s at a time, and should take %d", count(int(max(function.Concurrency, 1)), "request"), want)
+	// gcloud takes the CPU together with the memory only.
+	fix := d.redeploy(function, fmt.Sprintf("--concurrency=%d", want), "--cpu=1", "--memory="+cmp.Or(function.Memory, "512Mi"))
 	switch {
 	case entryPoint == "Reconcile": // is called once in a while, and shares nothing between requests
 	case function.Concurrency <= 1:
 		f.add("concurrency-one", function.Name, seen, fix)
 	case function.Concurrency < 100:
 		f.add("concurrency-low", function.Name, seen, fix)
+	}
+}
+
+// ingress looks at where a function can be reached from. Eventarc's and Scheduler's calls within the project are internal.
+func (f *findings) ingress(d *Deployment, function *Function, entryPoint string) {
+	if entryPoint != "Increment" && function.Ingress == "ALLOW_ALL" {
+		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.redeploy(function, "--ingress-settings=internal-only"))
 	}
 }

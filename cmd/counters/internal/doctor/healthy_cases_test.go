@@ -93,6 +93,9 @@ func TestHealthy(t *testing.T) {
 		{"a deletion under way", Target{}, func(t *testing.T, d *deployment) {
 			d.set(t, "counters/visits", map[string]any{"deleting": true, "total": 1})
 		}},
+		{"shards with a field of the clients' own beside the count", Target{}, func(t *testing.T, d *deployment) {
+			d.set(t, "counters/visits/shards/0", map[string]any{"clicks": 3})
+		}},
 		{"a counter beyond those that are read", Target{Counters: 1}, func(t *testing.T, d *deployment) {
 			d.set(t, "counters/zebra", map[string]any{"num_shards": 2})
 		}},

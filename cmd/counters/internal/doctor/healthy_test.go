@@ -11,10 +11,12 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/cloudscheduler/v1"
+	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/genproto/googleapis/type/date"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
@@ -127,13 +129,17 @@ func (d *deployment) pass(by time.Duration) { d.ahead.Add(int64(by)) }
 func healthyCloud() *cloud {
 	c := &cloud{
 		runtimes: []*functionspb.ListRuntimesResponse_Runtime{
-			{Name: "go126", Environment: functionspb.Environment_GEN_2},
+			{Name: "go126", Environment: functionspb.Environment_GEN_2, Stage: functionspb.ListRuntimesResponse_GA},
+			{Name: "go127", Environment: functionspb.Environment_GEN_2, Stage: functionspb.ListRuntimesResponse_GA},
+			{Name: "go128", Environment: functionspb.Environment_GEN_2, Stage: functionspb.ListRuntimesResponse_BETA},
+			{Name: "nodejs24", Environment: functionspb.Environment_GEN_2, Stage: functionspb.ListRuntimesResponse_GA},
 			{Name: "go126", Environment: functionspb.Environment_GEN_1, DecommissionDate: &date.Date{Year: 2020, Month: 1, Day: 1}},
 			{Name: "go124", Environment: functionspb.Environment_GEN_2, DeprecationDate: &date.Date{Year: 2026, Month: 10, Day: 31}, DecommissionDate: &date.Date{Year: 2027, Month: 4, Day: 30}},
 			{Name: "go121", Environment: functionspb.Environment_GEN_2, DeprecationDate: &date.Date{Year: 2025, Month: 5, Day: 1}, DecommissionDate: &date.Date{Year: 2026, Month: 10, Day: 31}},
 		},
 		databases: []*adminpb.Database{{
 			Name: "projects/" + testProject + "/databases/(default)", LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
+			DatabaseEdition: adminpb.Database_STANDARD, CreateTime: timestamppb.New(today.AddDate(0, -6, 0)),
 		}},
 		fields: map[string]*adminpb.Field{
 			"counter_requests.expire_at": {IndexConfig: &adminpb.Field_IndexConfig{}, TtlConfig: &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}},
@@ -150,7 +156,12 @@ func healthyCloud() *cloud {
 	c.deploy("increment", "Increment", 500, "user:web@example.com")
 	c.deploy("reconcile", "Reconcile", 100, member("scheduler"))
 	c.deploy("rollup", "Rollup", 1000, member("eventarc"))
+	for _, name := range []string{"counters-rollup", "counters-reconcile"} {
+		c.function(name).ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY
+	}
+	c.triggers = map[string]*eventarc.Trigger{"counters-rollup-1": {CreateTime: today.AddDate(0, -5, 0).Format(time.RFC3339Nano)}}
 	c.function("counters-rollup").EventTrigger = &functionspb.EventTrigger{
+		Trigger:             "projects/" + testProject + "/locations/nam5/triggers/counters-rollup-1",
 		TriggerRegion:       "nam5",
 		EventType:           "google.cloud.firestore.document.v1.written",
 		RetryPolicy:         functionspb.EventTrigger_RETRY_POLICY_RETRY,

@@ -3,7 +3,9 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
@@ -82,7 +84,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{ID: id, At: at, Exists: docs[0] != nil}
+	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime()}
 	if docs[1] != nil {
 		if c.Ledger, err = ledger.Decode(docs[1]); err != nil {
 			c.BadLedger = err.Error()
@@ -109,10 +111,16 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 
 func decodeShard(doc *firestorepb.Document, countField string) Shard {
 	s := Shard{ID: path.Base(doc.GetName()), Updated: doc.GetUpdateTime().AsTime()}
-	value := doc.GetFields()[countField]
+	var value *firestorepb.Value
+	value, s.Counted = doc.GetFields()[countField]
 	var ok bool
 	if s.Count, ok = store.Integer(value); !ok {
 		s.Bad = value.String()
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.GetFields())) {
+		if _, integer := store.Integer(doc.GetFields()[name]); integer && name != countField {
+			s.Others = append(s.Others, name)
+		}
 	}
 	return s
 }

@@ -29,7 +29,10 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 	case err != nil:
 		err = denied("database", "datastore.databases.getMetadata", err)
 	default:
-		d.Database = &Database{Location: db.GetLocationId(), Native: db.GetType() != adminpb.Database_DATASTORE_MODE}
+		d.Database = &Database{
+			Location: db.GetLocationId(), Native: db.GetType() != adminpb.Database_DATASTORE_MODE,
+			Standard: db.GetDatabaseEdition() != adminpb.Database_ENTERPRISE, Created: db.GetCreateTime().AsTime(),
+		}
 	}
 	markers, ledger, updated, created, count := fieldsOf(d.Target)
 	for _, field := range []FieldName{markers, ledger, updated, created, count} {

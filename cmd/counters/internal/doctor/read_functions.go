@@ -89,6 +89,7 @@ func decode(pb *functionspb.Function) *Function {
 		BuildAccount:   build.GetServiceAccount(),
 		Env:            service.GetEnvironmentVariables(),
 		Service:        service.GetService(),
+		Ingress:        service.GetIngressSettings().String(),
 	}
 	if len(name) > 3 {
 		f.Region = name[3]
@@ -106,6 +107,7 @@ func decode(pb *functionspb.Function) *Function {
 	}
 	if t := pb.GetEventTrigger(); t != nil {
 		f.Trigger = &Trigger{
+			Name:      t.GetTrigger(),
 			Region:    t.GetTriggerRegion(),
 			EventType: t.GetEventType(),
 			Retry:     t.GetRetryPolicy() == functionspb.EventTrigger_RETRY_POLICY_RETRY,
@@ -131,7 +133,10 @@ func (r *Reader) runtimes(ctx context.Context, client *apiv2.FunctionClient, d *
 	d.Runtimes = map[string]Runtime{}
 	for _, runtime := range resp.GetRuntimes() {
 		if runtime.GetEnvironment() != functionspb.Environment_GEN_1 {
-			d.Runtimes[runtime.GetName()] = Runtime{Deprecated: day(runtime.GetDeprecationDate()), Decommissioned: day(runtime.GetDecommissionDate())}
+			d.Runtimes[runtime.GetName()] = Runtime{
+				Stable:     runtime.GetStage() == functionspb.ListRuntimesResponse_GA,
+				Deprecated: day(runtime.GetDeprecationDate()), Decommissioned: day(runtime.GetDecommissionDate()),
+			}
 		}
 	}
 	return nil

@@ -19,11 +19,9 @@ type Reader struct {
 	Run       []option.ClientOption // Cloud Run, REST
 	Projects  []option.ClientOption // Resource Manager, REST
 	Admin     []option.ClientOption // Firestore's administration, gRPC
+	Eventarc  []option.ClientOption // REST
 	Scheduler []option.ClientOption // Cloud Scheduler, REST
 	Firestore []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
-
-	// CountersOnly leaves everything but the counters out: an emulator has nothing else.
-	CountersOnly bool
 
 	// Progress is told what is being read, when it is set.
 	Progress func(what string)
@@ -43,15 +41,14 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		t.Project = project
 	}
 	d := &Deployment{Target: t, Fields: map[FieldName]*Field{}}
-	if r.CountersOnly {
-		d.NotChecked = append(d.NotChecked, NotChecked{Part: "functions, access, indexes and Scheduler", Why: "an emulator has none"})
-	} else {
+	if t.Emulator == "" {
 		r.read(ctx, d, "functions", r.functions)
+		r.read(ctx, d, "the trigger", r.trigger)
 		r.read(ctx, d, "who may call the functions", r.invokers)
 		r.read(ctx, d, "who may do what in the project", r.access)
 	}
 	d.Target = t.resolve(d.Functions)
-	if !r.CountersOnly {
+	if t.Emulator == "" {
 		r.read(ctx, d, "database", r.database)
 		r.read(ctx, d, "Scheduler jobs", r.jobs)
 	}
@@ -80,7 +77,7 @@ func (r *Reader) read(ctx context.Context, d *Deployment, what string, read func
 		if !errors.As(err, &u) {
 			u = &unread{part: what, err: err}
 		}
-		d.NotChecked = append(d.NotChecked, u.notChecked(d.Target.Project))
+		d.notChecked(u.notChecked(d.Target.Project))
 	}
 }
 
@@ -92,4 +89,16 @@ func (r *Reader) detect(ctx context.Context) (string, error) {
 	}
 	defer db.Close()
 	return db.Project(), nil
+}
+
+// notChecked adds a part that could not be read. What keeps several parts from being read, such as missing credentials,
+// is said once.
+func (d *Deployment) notChecked(n NotChecked) {
+	for i, other := range d.NotChecked {
+		if other.Why == n.Why && other.Fix == n.Fix {
+			d.NotChecked[i].Part += ", " + n.Part
+			return
+		}
+	}
+	d.NotChecked = append(d.NotChecked, n)
 }

@@ -9,6 +9,7 @@ import (
 // Report is what doctor says of a deployment.
 type Report struct {
 	Project    string       `json:"project"`
+	Emulator   string       `json:"emulator,omitempty"` // its address, where one was checked
 	Database   string       `json:"database"`
 	Path       string       `json:"path"`      // of the counters' documents
 	Functions  []string     `json:"functions"` // those that were checked
@@ -22,7 +23,7 @@ type Report struct {
 // NewReport is the report of a deployment and what [Check] found of it.
 func NewReport(d *Deployment, found []Finding) Report {
 	r := Report{
-		Project: d.Target.Project, Database: d.Target.Database, Path: d.Target.Path,
+		Project: d.Target.Project, Emulator: d.Target.Emulator, Database: d.Target.Database, Path: d.Target.Path,
 		Functions: []string{}, Errors: Errors(found), Findings: append([]Finding{}, found...), NotChecked: append([]NotChecked{}, d.NotChecked...),
 	}
 	for _, f := range d.Functions.all() {
@@ -38,7 +39,11 @@ func NewReport(d *Deployment, found []Finding) Report {
 // command beneath each.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Project %s, database %s, counters at %s\n", r.Project, r.Database, r.Path)
+	fmt.Fprintf(&b, "Project %s, database %s, counters at %s", r.Project, r.Database, r.Path)
+	if r.Emulator != "" {
+		fmt.Fprintf(&b, ", on the emulator at %s.\nAn emulator has counters only: no functions, roles, indexes or Scheduler are checked", r.Emulator)
+	}
+	b.WriteString("\n")
 	for _, severity := range severities {
 		r.section(&b, severity)
 	}
@@ -87,19 +92,30 @@ func command(b *strings.Builder, lines string) {
 }
 
 func (r Report) summary() string {
-	counters := fmt.Sprintf("%d counters", r.Counters)
+	checked := count(r.Counters, "counter")
 	if r.More {
-		counters = fmt.Sprintf("the first %d counters (--counters N checks more)", r.Counters)
+		checked = "the first " + checked + " (--counters N checks more)"
 	}
-	s := fmt.Sprintf("Checked %d functions and %s: %d errors, %d other findings", len(r.Functions), counters, r.Errors, len(r.Findings)-r.Errors)
+	if r.Emulator == "" {
+		checked = count(len(r.Functions), "function") + " and " + checked
+	}
+	s := fmt.Sprintf("Checked %s: %s, %s", checked, count(r.Errors, "error"), count(len(r.Findings)-r.Errors, "other finding"))
 	if len(r.NotChecked) > 0 {
-		s += fmt.Sprintf(", %d parts not checked", len(r.NotChecked))
+		s += ", " + count(len(r.NotChecked), "part") + " not checked"
 	}
 	s += "."
-	if len(r.Findings) > 0 {
+	if len(r.Findings) > 0 && r.Emulator == "" {
 		s += "\nA deployment of terraform's is mended by its variables and terraform apply: what gcloud changes, it changes back."
 	}
 	return s
+}
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // wrap breaks a text into lines of at most 100 characters.

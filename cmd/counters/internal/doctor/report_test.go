@@ -29,13 +29,13 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{ // in this order
 		"Project my-project, database (default), counters at counters/{counter}\n",
 		"\nERROR  concurrency-one\n  An instance takes one request at a time",
-		"\n\n  counters-increment: an instance takes 1 requests at a time, and should take 500\n    $ gcloud functions deploy counters-increment ",
-		"\n\n  counters-rollup: an instance takes 1 requests at a time, and should take 1000\n    $ gcloud functions deploy counters-rollup ",
+		"\n\n  counters-increment: an instance takes 1 request at a time, and should take 500\n    $ gcloud functions deploy counters-increment ",
+		"\n\n  counters-rollup: an instance takes 1 request at a time, and should take 1000\n    $ gcloud functions deploy counters-rollup ",
 		"\nWARNING  ttl-missing\n",
 		"\nINFO  timestamp-indexed\n",
 		"\nNOT CHECKED\n\n  Scheduler jobs: it takes the permission cloudscheduler.jobs.list",
 		"\n    $ gcloud projects add-iam-policy-binding my-project --role=roles/cloudscheduler.viewer ",
-		"\nChecked 3 functions and 1 counters: 2 errors, 2 other findings, 1 parts not checked.\n",
+		"\nChecked 3 functions and 1 counter: 2 errors, 2 other findings, 1 part not checked.\n",
 	} {
 		_, after, ok := strings.Cut(rest, want)
 		if !ok {

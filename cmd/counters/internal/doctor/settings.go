@@ -127,13 +127,23 @@ func (f *findings) settings(d *Deployment) {
 	}
 }
 
-// compare looks at one setting of all functions. Where they differ, the function that works with the setting is right.
+// compare looks at one setting of all functions. Where they differ, the value that most have is right, and of two the one
+// of the function that works with the setting: of Increment, unless the setting is named after another.
 func (f *findings) compare(d *Deployment, valid []*Function, columns [][]setting, row int) {
 	name := columns[0][row].name
-	right := 0
+	right, most := 0, 0
 	for i, function := range valid {
+		votes := 0
+		for _, column := range columns {
+			if column[row].value == columns[i][row].value {
+				votes += 2
+			}
+		}
 		if strings.HasPrefix(name, strings.ToUpper(function.EntryPoint)+"_") {
-			right = i
+			votes++
+		}
+		if votes > most {
+			right, most = i, votes
 		}
 	}
 	var seen, fixes []string

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // What the trigger of Rollup should say.
@@ -30,6 +31,14 @@ func (f *findings) trigger(d *Deployment) {
 	if trigger == nil {
 		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.redeploy(rollup, d.triggerFlags(d.account("eventarc"))...))
 		return
+	}
+	if trigger.Missing {
+		f.add("trigger-missing", rollup.Name, "Eventarc has no "+trigger.Name, d.recreate(rollup))
+		return
+	}
+	if db := d.Database; db != nil && !trigger.Created.IsZero() && trigger.Created.Before(db.Created) {
+		f.add("trigger-older", rollup.Name, fmt.Sprintf("it was made on %s, and the database on %s",
+			trigger.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), d.recreate(rollup))
 	}
 	mend := d.redeploy(rollup, d.triggerFlags(trigger.Account)...)
 	// With authentication context the same writes arrive, and Rollup takes them.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 )
 
@@ -33,6 +34,8 @@ func TestNotChecked(t *testing.T) {
 			"functions", "cloudfunctions.googleapis.com is turned off", "gcloud services enable cloudfunctions.googleapis.com --project=my-project"},
 		{"some regions", func(d *deployment) { d.unreachable = []string{"projects/my-project/locations/us-west4"} }, oneAtATime,
 			"functions in projects/my-project/locations/us-west4", "again later", ""},
+		{"the trigger", func(d *deployment) { d.refused["eventarc.triggers.get"] = codes.PermissionDenied }, oneAtATime,
+			"the trigger", "eventarc.triggers.get, which roles/eventarc.viewer has", "--role=roles/eventarc.viewer"},
 		{"runtimes", func(d *deployment) { d.refused["cloudfunctions.runtimes.list"] = codes.PermissionDenied }, oneAtATime,
 			"when the runtimes end", "cloudfunctions.runtimes.list", "--role=roles/cloudfunctions.viewer"},
 		{"Cloud Run's policies", func(d *deployment) { d.refused["run.services.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
@@ -123,5 +126,55 @@ func TestNothingCanBeRead(t *testing.T) {
 	_, err := reader.Read(t.Context(), Target{Project: testProject, Location: "nam5", Counters: 10})
 	if err == nil || !strings.Contains(err.Error(), "roles/cloudfunctions.viewer") || !strings.Contains(err.Error(), "roles/datastore.viewer") {
 		t.Errorf("error %v, want one that says what is missing", err)
+	}
+}
+
+// What keeps everything from being read is said once, with the one command that helps.
+func TestMissingCredentialsAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	for _, permission := range []string{"resourcemanager.projects.getIamPolicy", "run.services.getIamPolicy", "eventarc.triggers.get"} {
+		d.refused[permission] = codes.Unauthenticated
+	}
+	read, _ := d.read(t, Target{})
+	if len(read.NotChecked) != 1 {
+		t.Fatalf("not checked: %+v", read.NotChecked)
+	}
+	got := read.NotChecked[0]
+	if got.Part != "the trigger, who may call the functions, who may do what in the project" || got.Fix != "gcloud auth application-default login" {
+		t.Errorf("not checked: %+v", got)
+	}
+}
+
+// Of an emulator nothing is said that only a deployment has, and its documents are mended where they are.
+func TestEmulator(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"shards": map[string]any{"0": 5}})
+	d.set(t, "counters/go/shards/0", map[string]any{"Count": 4})
+	reader := Reader{Firestore: []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}}
+	read, err := reader.Read(t.Context(), Target{Project: testProject, Emulator: "127.0.0.1:8080", Counters: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if _, err := NewReport(read, Check(read, today)).WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"on the emulator at 127.0.0.1:8080.\nAn emulator has counters only",
+		`"Authorization: Bearer owner" -X DELETE http://127.0.0.1:8080/v1/projects/my-project/`,
+		`shards hold no integer "count", but "Count": set COUNT_FIELD=Count`,
+		"counters reconcile --project=my-project --count-field=Count go",
+		"Checked 2 counters: 2 errors, 0 other findings.\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in:\n%s", want, text.String())
+		}
+	}
+	for _, not := range []string{"NOT CHECKED", "terraform", "gcloud"} {
+		if strings.Contains(text.String(), not) {
+			t.Errorf("%q in:\n%s", not, text.String())
+		}
 	}
 }
