@@ -76,7 +76,7 @@ func TestCommands(t *testing.T) {
 		{args: "delete hello", out: "deleted hello\n"},
 		{args: "delete hello", err: "not found"},
 		{args: "watch hello", err: "not found"},
-		{args: "list --path other/{x}", out: ""},
+		{args: "list --counter-path other/{x}", out: ""},
 		{args: "nonsense", err: "unknown command"},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)

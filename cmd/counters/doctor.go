@@ -35,7 +35,7 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 			if asked(cmd, "database", "DATABASE") {
 				where.Database = t.database
 			}
-			if asked(cmd, "path", "COUNTERS") {
+			if asked(cmd, "counter-path", "COUNTERS") {
 				where.Path = t.counters
 			}
 			if asked(cmd, "shards-name", "SHARDS") {

@@ -29,7 +29,7 @@ func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
 		"project of the database; found from the credentials when empty, demo-counters with FIRESTORE_EMULATOR_HOST")
 	flags.StringVar(&t.database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
-	flags.StringVar(&t.counters, "path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
+	flags.StringVar(&t.counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
 	flags.StringVar(&t.shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
 	flags.StringVar(&t.countField, "count-field", cmp.Or(os.Getenv("COUNT_FIELD"), "count"), "field of a shard that holds its count")
 	flags.BoolVar(&t.json, "json", false, "print JSON")
