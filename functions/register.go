@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,10 +22,15 @@ import (
 // called once, by whoever serves. When the environment is bad for the function that FUNCTION_TARGET names, it ends the
 // process with a message for whoever deployed it.
 func Register() {
-	register("Increment", buildIncrement)
-	register("Rollup", buildRollup)
-	register("Reconcile", buildReconcile)
+	for name, build := range functionsByName {
+		register(name, build)
+	}
 }
+
+var functionsByName = map[string]builder{"Increment": buildIncrement, "Rollup": buildRollup, "Reconcile": buildReconcile}
+
+// Names are the names of the functions, in alphabetical order.
+func Names() []string { return slices.Sorted(maps.Keys(functionsByName)) }
 
 // builder opens what a function needs, and returns its handler.
 type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)

@@ -4,8 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/firestore-counters/counters/emulator"
 )
@@ -39,6 +48,8 @@ func TestCommands(t *testing.T) {
 		{args: "create post --shards 4 --total 100", out: "created post: 4 shards, total 100\n"},
 		{args: "create post", err: "counter exists already"},
 		{args: "create post-2 --shards 1001", err: "1 to 1000"},
+		{args: "create post-2 --shards 0", err: "--shards 0: want 1 to 1000"},
+		{args: "import firestore-counter --path pages/hello --field views --shards 0", err: "--shards 0: want 1 to 1000"},
 		{args: "create a/b", err: "slash"},
 		{args: "inc post", out: "post +1\n"},
 		{args: "inc post --by 5 --json", out: `{"by":5,"counter":"post","replayed":false}` + "\n"},
@@ -50,21 +61,25 @@ func TestCommands(t *testing.T) {
 		{args: "dec post --by 3", out: "post -3\n"},
 		{args: "get post", out: "100\n"}, // nobody has rolled up
 		{args: "get post --exact", out: "107\n"},
-		{args: "get unknown", err: `read counter "unknown": counter not found`},
-		{args: "reconcile post", out: "1 counters seen"},
+		{args: "get unknown", err: `read counter "unknown": counter not found; "counters list" shows those there are, and "counters create" makes one`},
+		{args: "reconcile post", out: "1 counter seen"},
 		{args: "get post", out: "107\n"},
-		{args: "resize post --shards 2", out: "post has 2 shards, 2 were moved\n"},
+		{args: "resize post --shards 2", out: "post has 2 shards, 2 moved\n"},
+		{args: "resize post --shards 1", out: "post has 1 shard, 1 moved\n"},
+		{args: "resize post --shards 2", out: "post has 2 shards, 0 moved\n"},
 		{args: "resize post", err: "shards"},
 		{args: "resize unknown --shards 2", err: "not found"},
 		{args: "get post --exact", out: "107\n"},
-		{args: "rebase post --total 1000", out: "post is 1000\n"},
+		{args: "rebase post --total 1000 --yes", out: "post is 1000 in project demo-counters, database (default)\n"},
 		{args: "get post --exact", out: "1000\n"},
 		{args: "get post", out: "1000\n"},
 		{args: "rebase post", err: "total"},
-		{args: "reset post", out: "post is 0\n"},
+		{args: "rebase post --total 7", err: "set to 7 post in project demo-counters, database (default): nothing was done"},
+		{args: "reset post --yes", out: "post is 0 in project demo-counters, database (default)\n"},
 		{args: "get post --exact", out: "0\n"},
-		{args: "reset unknown", err: "not found"},
-		{args: "reset snippet", out: "snippet is 0\n"}, // adopts it first
+		{args: "reset unknown --yes", err: "not found"},
+		{args: "reset post", err: "say --yes"},
+		{args: "reset snippet -y", out: "snippet is 0 in "}, // adopts it first
 		{args: "get snippet --exact", out: "0\n"},
 		{args: "import firestore-counter --path pages/hello --field views", out: "hello +42, of 42 in pages/hello\n"},
 		{args: "import firestore-counter --path pages/hello --field views", out: "hello +0, of 42 in pages/hello\n"},
@@ -73,8 +88,10 @@ func TestCommands(t *testing.T) {
 		{args: "import firestore-counter --path pages/hello", err: "field"},
 		{args: "get hello", out: "42\n"},
 		{args: "list", out: "hello\t42\t10 shards\npost\t"},
-		{args: "delete hello", out: "deleted hello\n"},
-		{args: "delete hello", err: "not found"},
+		{args: "delete hello", err: "delete hello in project demo-counters, database (default): nothing was done"},
+		{args: "get hello", out: "42\n"},
+		{args: "delete hello --yes", out: "deleted hello in project demo-counters, database (default)\n"},
+		{args: "delete hello --yes", err: "not found"},
 		{args: "watch hello", err: "not found"},
 		{args: "list --counter-path other/{x}", out: ""},
 		{args: "nonsense", err: "unknown command"},
@@ -103,8 +120,8 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{
-		"create a", "inc a", "dec a", "get a", "get a --exact", "list", "resize a --shards 3", "rebase a --total 5", "reset a",
-		"import firestore-counter --path pages/a --field n", "reconcile a", "cost --rate 10", "delete a",
+		"create a", "inc a", "dec a", "get a", "get a --exact", "list", "resize a --shards 3", "rebase a --total 5 --yes", "reset a --yes",
+		"import firestore-counter --path pages/a --field n", "reconcile a", "cost --rate 10", "delete a --yes", "version",
 	} {
 		out, errOut, code := counters(t, append(strings.Fields(args), "--json")...)
 		var value map[string]any
@@ -116,7 +133,7 @@ func TestJSON(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
-	for _, args := range []string{"get a", "create a", "inc a", "watch a", "list", "reset a"} {
+	for _, args := range []string{"get a", "create a", "inc a", "watch a", "list", "reset a --yes"} {
 		out, errOut, code := counters(t, strings.Fields(args)...)
 		if code == 0 || out != "" || strings.Count(errOut, "\n") != 1 || !strings.Contains(errOut, "127.0.0.1:1") {
 			t.Errorf("%s: exit code %d, %q, error %q; want one line that names the server", args, code, out, errOut)
@@ -136,5 +153,153 @@ func TestHelp(t *testing.T) {
 		if cmd.Example == "" && !cmd.HasSubCommands() {
 			t.Error(fmt.Sprint(cmd.Name(), " has no example"))
 		}
+	}
+}
+
+// A wrong command line exits 2, and what fails otherwise 1.
+func TestExitCodes(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	for args, want := range map[string]int{
+		"nonsense":                    exitUsage,
+		"get":                         exitUsage,
+		"get a --nonsense":            exitUsage,
+		"get ..":                      exitUsage,
+		"inc a --by 0":                exitUsage,
+		"inc a --key ü":               exitUsage,
+		"create a --shards 0":         exitUsage,
+		"resize a --shards 1001":      exitUsage,
+		"reconcile":                   exitUsage,
+		"delete a":                    exitUsage, // nobody can be asked
+		"serve Nonsense":              exitUsage,
+		"serve Increment --port many": exitUsage,
+		"get a":                       exitFailed,
+		"delete a --yes":              exitFailed,
+		"reconcile a":                 exitFailed,
+		"version":                     0,
+	} {
+		if _, errOut, code := counters(t, strings.Fields(args)...); code != want {
+			t.Errorf("%s: exit code %d, %q, want %d", args, code, errOut, want)
+		}
+	}
+}
+
+// What asks before it does something takes nothing but a yes for one.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "yes": true, "\n": false, "": false, "n\n": false, "yesterday\n": false} {
+		var out bytes.Buffer
+		if err := ask(strings.NewReader(answer), &out, "delete a in project p, database d"); (err == nil) != want {
+			t.Errorf("%q: %v", answer, err)
+		}
+		if got := out.String(); got != "Delete a in project p, database d? It can't be undone. [y/N] " {
+			t.Errorf("asked %q", got)
+		}
+	}
+}
+
+// An id can be any text. What a terminal would obey is quoted.
+func TestIDsThatAreNotPrintable(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	const id = "a\x1b]0;title\a\u202e"
+	quoted := strconv.Quote(id)
+	for _, args := range [][]string{
+		{"create", id}, {"inc", id}, {"list"}, {"reconcile", id}, {"reconcile", "--all", "--dry-run"}, {"resize", id, "--shards", "1"},
+		{"rebase", id, "--total", "5", "--yes"}, {"reset", id, "--yes"}, {"delete", id}, {"delete", id, "--yes"}, {"get", id},
+	} {
+		out, errOut, _ := counters(t, args...)
+		if all := out + errOut; strings.ContainsAny(all, "\x1b\a\u202e") || args[0] != "reconcile" && !strings.Contains(all, quoted) {
+			t.Errorf("%q printed %q", args, all)
+		}
+	}
+}
+
+// What answers at FIRESTORE_EMULATOR_HOST and is no Firestore is found out, and said.
+func TestNoFirestore(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Listener.Addr().String())
+	for _, args := range []string{"list"} {
+		out, errOut, code := counters(t, strings.Fields(args)...)
+		if code != exitFailed || out != "" || strings.Count(errOut, "\n") != 1 || !strings.Contains(errOut, "does not answer as a Firestore does") {
+			t.Errorf("%s: exit code %d, %q, error %q", args, code, out, errOut)
+		}
+	}
+}
+
+// Ids are completed from the counters that there are.
+func TestCompletion(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	for _, id := range []string{"post-1", "post-2", "page", "post-\x1b"} {
+		if _, errOut, code := counters(t, "create", id); code != 0 {
+			t.Fatal(errOut)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", ""}, "page\npost-1\npost-2\n:4\n"},
+		{[]string{"get", "po"}, "post-1\npost-2\n:4\n"},
+		{[]string{"get", "post-1", ""}, ":4\n"},
+		{[]string{"reconcile", "page", "pos"}, "post-1\npost-2\n:4\n"},
+		{[]string{"serve", "R"}, "Reconcile\nRollup\n:4\n"},
+	} {
+		out, _, _ := counters(t, append([]string{"__complete"}, tt.args...)...)
+		if out != tt.want {
+			t.Errorf("%q: %q, want %q", tt.args, out, tt.want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	out, _, code := counters(t, "version")
+	if code != 0 || !strings.HasPrefix(out, "counters ") || !strings.Contains(out, runtime.Version()) {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+}
+
+// One function, as a container runs it: it answers, and SIGTERM ends it well.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	firestore := emulator.Start(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "serve", "Increment", "--port", port, "--host", "127.0.0.1")
+	cmd.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST="+firestore.Addr, "GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true")
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	var resp *http.Response
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if resp, err = http.Post("http://127.0.0.1:"+port+"/a", "", nil); err == nil || time.Now().After(until) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended with %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/shards"
@@ -18,16 +20,28 @@ How many shards? "counters cost --rate R" tells.`,
   counters create post-123 --shards 20 --total 1500`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
-				if err := c.Create(cmd.Context(), opts); err != nil {
+			if err := checkShards(opts.Shards); err != nil {
+				return err
+			}
+			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+				if err := c.Create(ctx, opts); err != nil {
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": opts.Shards, "total": opts.Total},
-					"created %s: %d shards, total %d", c.ID(), opts.Shards, opts.Total)
+					"created %s: %s, total %d", printable(c.ID()), quantity(opts.Shards, "shard"), opts.Total)
 			})
 		},
 	}
 	cmd.Flags().IntVar(&opts.Shards, "shards", 10, "number of shards, 1 to 1000")
 	cmd.Flags().Int64Var(&opts.Total, "total", 0, "what to start from")
 	return cmd
+}
+
+// checkShards refuses a number of shards before anything is asked for over the network. 0, which stands for the default in
+// the library, is none that anybody types on purpose.
+func checkShards(n int) error {
+	if n < 1 || n > shards.MaxShards {
+		return badUsage("--shards %d: want 1 to %d", n, shards.MaxShards)
+	}
+	return nil
 }

@@ -1,25 +1,31 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/shards"
 )
 
 func newDeleteCommand(t *target) *cobra.Command {
-	return &cobra.Command{
-		Use:     "delete ID",
-		Short:   "Delete a counter",
-		Long:    `Delete a counter with its shards and its ledger. When it is cut short, deleting again finishes it.`,
-		Example: `  counters delete post-123`,
-		Args:    cobra.ExactArgs(1),
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete ID",
+		Short: "Delete a counter",
+		Long:  `Delete a counter with its shards and its ledger. When it is cut short, deleting again finishes it.`,
+		Example: `  counters delete post-123
+  counters delete post-123 --yes`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
-				if err := c.Delete(cmd.Context()); err != nil {
+			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
+				if err := c.Delete(ctx); err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s", c.ID())
+				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s in %s", printable(c.ID()), where)
 			})
 		},
 	}
+	addYes(cmd, &yes)
+	return cmd
 }

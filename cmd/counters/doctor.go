@@ -27,7 +27,7 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
   counters doctor --project my-project --location nam5 --prefix likes --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := reachEmulator(); err != nil {
+			if err := t.reachEmulator(cmd.Context()); err != nil {
 				return err
 			}
 			where.Project = t.projectID()

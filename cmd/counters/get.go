@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/shards"
@@ -19,12 +21,12 @@ acknowledged is in it.`,
   counters get post-123 --exact --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
+			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				read := c.Get
 				if exact {
 					read = c.Sum
 				}
-				s, err := read(cmd.Context())
+				s, err := read(ctx)
 				if err != nil {
 					return err
 				}

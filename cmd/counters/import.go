@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"path"
 
@@ -43,7 +44,10 @@ then the counter is exact.`,
 			if id == "" {
 				id = path.Base(source.Path)
 			}
-			return t.withCounter(ctx, id, func(c shards.Counter) error {
+			if err := checkShards(opts.Shards); err != nil {
+				return err
+			}
+			return t.withCounterFor(ctx, id, func(ctx context.Context, c shards.Counter) error {
 				var imported shards.Import
 				run := func() (err error) {
 					imported, err = c.ImportExtension(ctx, source)
@@ -61,7 +65,7 @@ then the counter is exact.`,
 				return t.print(cmd, struct {
 					Counter string `json:"counter"`
 					shards.Import
-				}{id, imported}, "%s %+d, of %d in %s", id, imported.Added, imported.Value, source.Path)
+				}{id, imported}, "%s %+d, of %d in %s", printable(id), imported.Added, imported.Value, source.Path)
 			})
 		},
 	}

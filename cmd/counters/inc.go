@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"math"
 
 	"github.com/spf13/cobra"
@@ -25,10 +25,10 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if by == 0 || by == math.MinInt64 {
-				return fmt.Errorf("--by %d: want an integer other than 0, at most %d", by, math.MaxInt64)
+				return badUsage("--by %d: want an integer other than 0, at most %d", by, math.MaxInt64)
 			}
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
-				replayed, err := c.AddOnce(cmd.Context(), sign*by, shards.Key{Value: key})
+			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+				replayed, err := c.AddOnce(ctx, sign*by, shards.Key{Value: key})
 				if err != nil {
 					return err
 				}
@@ -37,7 +37,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 					note = " (counted before, under the same key)"
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "by": sign * by, "replayed": replayed},
-					"%s %+d%s", c.ID(), sign*by, note)
+					"%s %+d%s", printable(c.ID()), sign*by, note)
 			})
 		},
 	}

@@ -20,7 +20,7 @@ func newListCommand(t *target) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := t.print(cmd, s, "%s\t%d\t%d shards", s.Counter, s.Total, s.NumShards); err != nil {
+					if err := t.print(cmd, s, "%s\t%d\t%s", printable(s.Counter), s.Total, quantity(s.NumShards, "shard")); err != nil {
 						return err
 					}
 				}

@@ -32,7 +32,7 @@ func endingSignals() []os.Signal {
 	return signals
 }
 
-// run runs the program with its arguments and returns its exit code: 0, or 1 when it printed an error.
+// run runs the program with its arguments and returns its exit code: 0, or when it printed an error 1, and 2 where the arguments are wrong.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -41,12 +41,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	understood := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	cmd, err := root.ExecuteContextC(ctx)
+	code := exitFailed
 	switch {
 	case err == nil:
 		return 0
 	case !understood: // before anything was done: the arguments are wrong
 		err = fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())
+		code = exitUsage
+	case wrongUsage(err):
+		code = exitUsage
 	}
-	fmt.Fprintln(stderr, "counters:", err)
-	return 1
+	fmt.Fprintln(stderr, "counters:", escaped(err.Error()))
+	return code
 }

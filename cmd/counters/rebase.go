@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/shards"
@@ -8,6 +11,7 @@ import (
 
 func newRebaseCommand(t *target) *cobra.Command {
 	var total int64
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "rebase ID --total N",
 		Short: "Set a counter's total",
@@ -17,18 +21,19 @@ come on top.`,
 		Example: `  counters rebase post-123 --total 1500`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
-				if err := t.reconcileOne(cmd.Context(), c.ID()); err != nil {
+			return t.withConfirmed(cmd, yes, fmt.Sprintf("set to %d", total), args[0], func(ctx context.Context, c shards.Counter, where string) error {
+				if err := t.reconcileOne(ctx, c.ID()); err != nil {
 					return err
 				}
-				if err := c.Rebase(cmd.Context(), total); err != nil {
+				if err := c.Rebase(ctx, total); err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "total": total}, "%s is %d", c.ID(), total)
+				return t.print(cmd, map[string]any{"counter": c.ID(), "total": total}, "%s is %d in %s", printable(c.ID()), total, where)
 			})
 		},
 	}
 	cmd.Flags().Int64Var(&total, "total", 0, "what the total is to be")
+	addYes(cmd, &yes)
 	_ = cmd.MarkFlagRequired("total")
 	return cmd
 }

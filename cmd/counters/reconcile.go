@@ -51,7 +51,7 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 
 // openRollup connects to the counters for what the roll-up does.
 func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
-	if err := reachEmulator(); err != nil {
+	if err := t.reachEmulator(ctx); err != nil {
 		return nil, err
 	}
 	client, err := rollup.Open(ctx, rollup.Config{
@@ -74,7 +74,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 		_ = progress.Add(1)
 		if err != nil {
 			_ = progress.Clear()
-			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", err)
+			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", escaped(err.Error()))
 			return
 		}
 		if len(ids) == 0 && !r.Repaired() {
@@ -102,14 +102,14 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 	if walk.DryRun {
 		repaired = "to repair"
 	}
-	err = t.print(cmd, result, "%d counters seen, %d %s, %d of them drifted by %d in all, %d failed", s.Seen, s.Repaired, repaired, s.Drifted, s.Drift, s.Failed)
+	err = t.print(cmd, result, "%s seen, %d %s, %d of them drifted by %d in all, %d failed", quantity(s.Seen, "counter"), s.Repaired, repaired, s.Drifted, s.Drift, s.Failed)
 	switch {
 	case err != nil:
 		return err
 	case !s.Done:
 		return errors.New("stopped before the last counter")
 	case s.Failed > 0:
-		return fmt.Errorf("%d counters could not be reconciled", s.Failed)
+		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
 	case len(ids) > 0 && s.Seen < len(ids):
 		return fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound)
 	}
@@ -119,11 +119,11 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 // finding says in a line what was found of a counter.
 func finding(r rollup.Report, dryRun bool) string {
 	if !r.Repaired() {
-		return fmt.Sprintf("%s  %d  right", r.Counter, r.After)
+		return fmt.Sprintf("%s  %d  right", printable(r.Counter), r.After)
 	}
-	line := fmt.Sprintf("%s  %d → %d  %+d that no event had brought, drift %+d", r.Counter, r.Before, r.After, r.Late, r.Drift)
+	line := fmt.Sprintf("%s  %d → %d  %+d that no event had brought, drift %+d", printable(r.Counter), r.Before, r.After, r.Late, r.Drift)
 	if r.Adopted {
-		line = fmt.Sprintf("%s  %d → %d  adopted: it had no ledger", r.Counter, r.Before, r.After)
+		line = fmt.Sprintf("%s  %d → %d  adopted: it had no ledger", printable(r.Counter), r.Before, r.After)
 	}
 	if dryRun {
 		line += "  (dry run)"

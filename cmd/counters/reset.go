@@ -10,7 +10,8 @@ import (
 )
 
 func newResetCommand(t *target) *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	cmd := &cobra.Command{
 		Use:   "reset ID",
 		Short: "Set a counter to zero",
 		Long: `Set a counter to zero: all its shards in one commit, and what it started from. The total
@@ -18,15 +19,17 @@ follows within a second or so. Increments that are committed beside it count bef
 		Example: `  counters reset post-123`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
-				err := t.adopted(cmd.Context(), c.ID(), func() error { return c.Reset(cmd.Context()) })
+			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
+				err := t.adopted(ctx, c.ID(), func() error { return c.Reset(ctx) })
 				if err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "total": 0}, "%s is 0", c.ID())
+				return t.print(cmd, map[string]any{"counter": c.ID(), "total": 0}, "%s is 0 in %s", printable(c.ID()), where)
 			})
 		},
 	}
+	addYes(cmd, &yes)
+	return cmd
 }
 
 // adopted runs a command that needs a ledger, and adopts a counter that has none first: it was made by a public snippet,

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -20,11 +22,14 @@ How many shards? "counters cost --rate R" tells.`,
 		Example: `  counters resize post-123 --shards 50`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
+			if err := checkShards(n); err != nil {
+				return err
+			}
+			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
 				progressbar.OptionSetItsString("shards")(bar)
 				moved := 0
-				err := c.Resize(cmd.Context(), n, func(done, of int) {
+				err := c.Resize(ctx, n, func(done, of int) {
 					moved = done
 					bar.ChangeMax(of)
 					_ = bar.Set(done)
@@ -34,7 +39,7 @@ How many shards? "counters cost --rate R" tells.`,
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": n, "moved": moved},
-					"%s has %d shards, %d were moved", c.ID(), n, moved)
+					"%s has %s, %d moved", printable(c.ID()), quantity(n, "shard"), moved)
 			})
 		},
 	}

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // newRoot returns the program's commands.
 func newRoot() *cobra.Command {
@@ -15,7 +19,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
 		SilenceErrors: true, // run prints them.
 	}
-	root.AddCommand(newDevCommand(), newEmulatorCommand(), newBenchCommand(), newCostCommand())
+	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newBenchCommand(), newCostCommand(), newVersionCommand())
 	var t target
 	for _, cmd := range []*cobra.Command{
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
@@ -23,6 +27,12 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		newReconcileCommand(&t), newDoctorCommand(&t),
 	} {
 		t.addFlags(cmd.Flags())
+		switch {
+		case strings.Contains(cmd.Use, " ID..."):
+			cmd.ValidArgsFunction = t.completeIDs(0)
+		case strings.Contains(cmd.Use, " ID") && cmd.Name() != "create":
+			cmd.ValidArgsFunction = t.completeIDs(1)
+		}
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newImportCommand(&t)) // Its flags are its own.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -46,7 +48,7 @@ func (t *target) projectID() string {
 // open connects to the counters. A server of FIRESTORE_EMULATOR_HOST that isn't there is noticed here: the client
 // library would try it for minutes.
 func (t *target) open(ctx context.Context) (*shards.Client, error) {
-	if err := reachEmulator(); err != nil {
+	if err := t.reachEmulator(ctx); err != nil {
 		return nil, err
 	}
 	client, err := shards.Open(ctx, shards.Config{
@@ -63,8 +65,11 @@ func whereTo(err error) error {
 	return fmt.Errorf("%w (for a local system, start \"counters dev\" and set FIRESTORE_EMULATOR_HOST as it says; for a project of yours, run: gcloud auth application-default login)", err)
 }
 
-// reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached.
-func reachEmulator() error {
+// probeTimeout is how long a server of FIRESTORE_EMULATOR_HOST has to answer a first question.
+const probeTimeout = 5 * time.Second
+
+// reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached, or is no Firestore.
+func (t *target) reachEmulator(ctx context.Context) error {
 	host := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	if host == "" {
 		return nil
@@ -73,7 +78,18 @@ func reachEmulator() error {
 	if err != nil {
 		return fmt.Errorf("no Firestore at FIRESTORE_EMULATOR_HOST=%s (%w); start one with: counters dev", host, err)
 	}
-	return conn.Close()
+	_ = conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	db, err := store.Open(ctx, store.Config{Project: t.projectID(), Database: t.database})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, _, err := db.Get(ctx, db.Cursor()); ctx.Err() == context.DeadlineExceeded {
+		return fmt.Errorf("what listens at FIRESTORE_EMULATOR_HOST=%s does not answer as a Firestore does (%w); \"counters dev\" prints the port that does", host, err)
+	}
+	return nil // whatever it answers, the command will hear
 }
 
 // with opens the counters for as long as do runs.
@@ -89,15 +105,38 @@ func (t *target) with(ctx context.Context, do func(*shards.Client) error) error 
 	return err
 }
 
-// withCounter opens the counter of that id for as long as do runs.
-func (t *target) withCounter(ctx context.Context, id string, do func(shards.Counter) error) error {
+// commandTimeout bounds a command that reads or writes a few documents. Without it the client library would try for many
+// minutes to reach what is not there.
+const commandTimeout = time.Minute
+
+// withCounter opens the counter of that id for as long as do runs, within [commandTimeout].
+func (t *target) withCounter(ctx context.Context, id string, do func(context.Context, shards.Counter) error) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	err := t.withCounterFor(ctx, id, do)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+		return fmt.Errorf("no answer from Firestore within %v: %w", commandTimeout, err)
+	}
+	return err
+}
+
+// withCounterFor is withCounter for as long as it takes.
+func (t *target) withCounterFor(ctx context.Context, id string, do func(context.Context, shards.Counter) error) error {
 	return t.with(ctx, func(client *shards.Client) error {
 		counter, err := client.Counter(id)
 		if err != nil {
 			return err
 		}
-		return do(counter)
+		return unlessFound(do(ctx, counter))
 	})
+}
+
+// unlessFound adds to an error that a counter doesn't exist what to do about it.
+func unlessFound(err error) error {
+	if errors.Is(err, shards.ErrNotFound) {
+		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create\" makes one", err)
+	}
+	return err
 }
 
 // print prints value as JSON where that is asked for, and text otherwise.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,8 @@ func newWatchCommand(t *target) *cobra.Command {
   counters watch post-123 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withCounter(cmd.Context(), args[0], func(c shards.Counter) error {
-				for s, err := range c.Watch(cmd.Context()) {
+			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+				for s, err := range c.Watch(ctx) {
 					if err != nil {
 						return err
 					}

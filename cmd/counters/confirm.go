@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// where names the database that a command works on.
+func (t *target) where(client *shards.Client) string {
+	return fmt.Sprintf("project %s, database %s", client.Project(), t.database)
+}
+
+// withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does it, for as long as it
+// takes.
+func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do func(context.Context, shards.Counter, string) error) error {
+	return t.with(cmd.Context(), func(client *shards.Client) error {
+		counter, err := client.Counter(id)
+		if err != nil {
+			return err
+		}
+		where := t.where(client)
+		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, printable(id), where)); err != nil {
+			return err
+		}
+		return unlessFound(do(cmd.Context(), counter, where))
+	})
+}
+
+// addYes adds the flag that answers [confirm]'s question.
+func addYes(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without being asked")
+}
+
+// confirm asks before what can't be undone, such as "delete likes in project p, database (default)". Where nobody can be
+// asked, it takes --yes.
+func confirm(cmd *cobra.Command, yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	in := cmd.InOrStdin()
+	if f, ok := in.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return badUsage("%s: nothing was done, because it can't be undone and there is no terminal to ask on; say --yes to do it", what)
+	}
+	return ask(in, cmd.ErrOrStderr(), what)
+}
+
+// ask asks on a terminal. Anything but a clear yes is a no.
+func ask(in io.Reader, out io.Writer, what string) error {
+	fmt.Fprintf(out, "%s? It can't be undone. [y/N] ", strings.ToUpper(what[:1])+what[1:])
+	answer, _ := bufio.NewReader(in).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return fmt.Errorf("%s: nothing was done", what)
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// printable is a counter's id as it can be printed: an id may be any text, and what is in it must not set a terminal's
+// title, or turn its writing round.
+func printable(id string) string {
+	for _, r := range id {
+		if !strconv.IsPrint(r) {
+			return strconv.Quote(id)
+		}
+	}
+	return id
+}
+
+// escaped is text of several lines with everything in it that isn't printable written out, as in a Go string.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || r == '\t' || strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// quantity is a number of things, such as "1 shard" and "2 shards".
+func quantity(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
