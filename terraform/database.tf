@@ -21,7 +21,7 @@ resource "terraform_data" "database_stays" {
 
   provisioner "local-exec" {
     when    = destroy
-    command = "echo The database ${self.input} stays, and all counters in it. To deploy again, set create_database to false."
+    command = "echo \"The database ${self.input} stays, and all counters in it. To deploy again, set create_database to false.\""
   }
 }
 

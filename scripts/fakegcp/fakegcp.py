@@ -336,7 +336,7 @@ class Project:
             retention = {"retentionDurationSeconds": "604800", "effectiveTime": now()}
             return self.put("storage", name, dict(call.body, id=call.body["name"], kind="storage#bucket", selfLink="http://x/" + name, projectNumber=NUMBER,
                             location=call.body.get("location", "US").upper(), storageClass="STANDARD", timeCreated=now(), updated=now(), softDeletePolicy=retention))
-        if call.does("buckets.list"):
+        if call.does("buckets.list") or call.does("anywhereCaches.list"):
             return {"items": []}
         if call.does("buckets.get"):
             return self.get("storage", bucket)
@@ -675,6 +675,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             print(json.dumps(entry), file=self.requests, flush=True)
 
     def find(self, path, query, raw):
+        path = path.rstrip("/")
         path = path.replace("upload/storage/", "storage/upload/storage/") if path.startswith("upload/") else path
         if "generateServiceIdentity" in path:
             path = path.replace("serviceusage/v1/", "serviceusage/v1beta1/")
