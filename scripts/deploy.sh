@@ -50,8 +50,8 @@ fail() {
   exit 1
 }
 
-# The functions' settings and their defaults, those of functions/settings.go. GOOGLE_CLOUD_PROJECT and PROJECT_NUMBER
-# are the project's.
+# The functions' settings and their defaults. GOOGLE_CLOUD_PROJECT and PROJECT_NUMBER are the project's.
+# Made by go generate ./internal/settings.
 settings=(
   'DATABASE=(default)'
   'COUNTERS=counters/{counter}'
@@ -89,7 +89,7 @@ set_setting() { # NAME=VALUE
       return
     fi
   done
-  fail "--set $1: no such setting, or no value. See functions/settings.go"
+  fail "--set $1: no such setting, or no value. See docs/settings.md"
 }
 
 setting() { # NAME

@@ -17,9 +17,11 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
+//go:generate go test . -run TestGeneratedFiles -update
+
 // Settings is everything that can be set on a deployment, by environment variables. All functions of a deployment
-// take the same settings. The description of each is what the README and the terraform module say of it; a test
-// holds the three against each other.
+// take the same settings. The terraform module's variables, deploy.sh's list and the documentation are made from this
+// struct: run go generate after a change.
 type Settings struct {
 	// Where the counters are.
 	Project    string     `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
@@ -30,34 +32,34 @@ type Settings struct {
 
 	// Counters and their shards.
 	AutoCreate bool          `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404."`
-	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" desc:"Shards of a counter that is created automatically, 1 to 1000."`
-	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" desc:"Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."`
-	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
+	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" range:"1 to 1000" desc:"Shards of a counter that is created automatically, 1 to 1000."`
+	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" range:"0 to 1000" desc:"Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."`
+	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" range:"1s to 1h" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
 
 	// Increments.
-	MaxIncrement   int64         `env:"MAX_INCREMENT" envDefault:"1000000000" desc:"Largest increment of a counter, up or down, that a request may ask for."`
+	MaxIncrement   int64         `env:"MAX_INCREMENT" envDefault:"1000000000" range:"1 to 4611686018427387904" desc:"Largest increment of a counter, up or down, that a request may ask for."`
 	ExactWrites    bool          `env:"EXACT_WRITES" envDefault:"true" desc:"Write a marker with every commit, so that one whose answer was lost can be told from one that was not applied. Without it, such an increment is answered 504."`
-	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" desc:"How long an Idempotency-Key is remembered at least, 1m to 720h."`
-	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" desc:"How long a request may take, commits and their retries included, 1s to 60s."`
-	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" desc:"Increments that share one commit at most, 1 to 500."`
-	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" desc:"Increments that may wait on one instance; beyond it they are answered 503."`
+	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" range:"1m to 720h" desc:"How long an Idempotency-Key is remembered at least, 1m to 720h."`
+	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" range:"1s to 60s" desc:"How long a request may take, commits and their retries included, 1s to 60s."`
+	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" range:"1 to 500" desc:"Increments that share one commit at most, 1 to 500."`
+	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" range:"1 to 1000000" desc:"Increments that may wait on one instance; beyond it they are answered 503."`
 
 	// Who may call Increment.
 	Auth           string   `env:"AUTH" envDefault:"none" desc:"Who may call Increment: none (leave it to Cloud Run's IAM), firebase (ID token in Authorization), appcheck (App Check token in X-Firebase-AppCheck)."`
 	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, that App Check tokens are issued for; needed for AUTH=appcheck."`
 	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
-	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."`
+	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."`
 
 	// The roll-up.
-	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" desc:"Least time between two roll-ups of one counter by one instance, 10ms to 5s."`
-	RollupLedgers  int           `env:"ROLLUP_LEDGERS" envDefault:"1000" desc:"Ledgers that an instance of Rollup keeps in memory, 1 to 100000."`
-	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" desc:"Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."`
-	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" desc:"Counters that one instance rolls up side by side, 1 to 1000."`
+	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Least time between two roll-ups of one counter by one instance, 10ms to 5s."`
+	RollupLedgers  int           `env:"ROLLUP_LEDGERS" envDefault:"1000" range:"1 to 100000" desc:"Ledgers that an instance of Rollup keeps in memory, 1 to 100000."`
+	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."`
+	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up side by side, 1 to 1000."`
 
 	// Reconcile.
-	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" desc:"How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."`
-	ReconcileParallel int           `env:"RECONCILE_PARALLEL" envDefault:"8" desc:"Counters that Reconcile checks side by side, 1 to 100."`
+	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" range:"1s to 1700s" desc:"How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."`
+	ReconcileParallel int           `env:"RECONCILE_PARALLEL" envDefault:"8" range:"1 to 100" desc:"Counters that Reconcile checks side by side, 1 to 100."`
 
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
 }
@@ -129,6 +131,7 @@ func (s Settings) validate() error {
 	bad := func(name string, value any, allowed string) {
 		errs = append(errs, fmt.Errorf("%s=%v: want %s", name, value, allowed))
 	}
+	s.ranges(bad)
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
@@ -138,23 +141,15 @@ func (s Settings) validate() error {
 	if s.CountField == "" || len(s.CountField) > maxFieldBytes || !utf8.ValidString(s.CountField) || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
 		bad("COUNT_FIELD", s.CountField, fmt.Sprintf("a field name of up to %d bytes, without dots and backticks, and not of the form __x__", maxFieldBytes))
 	}
-	within(bad, "NUM_SHARDS", s.NumShards, 1, 1000)
-	within(bad, "MAX_SHARDS", s.MaxShards, 0, 1000)
 	if s.MaxShards > 0 && s.NumShards > s.MaxShards {
 		bad("NUM_SHARDS", s.NumShards, fmt.Sprintf("at most MAX_SHARDS=%d", s.MaxShards))
 	}
-	within(bad, "CACHE_TTL", s.CacheTTL, time.Second, time.Hour)
-	within(bad, "MAX_INCREMENT", s.MaxIncrement, 1, 1<<62)
-	within(bad, "REQUEST_TTL", s.RequestTTL, time.Minute, 720*time.Hour)
-	within(bad, "REQUEST_TIMEOUT", s.RequestTimeout, time.Second, time.Minute)
 	if s.RequestTTL <= s.RequestTimeout {
 		bad("REQUEST_TTL", s.RequestTTL, fmt.Sprintf("more than REQUEST_TIMEOUT=%v: a key has to outlive the request that it came with", s.RequestTimeout))
 	}
 	if s.RequestTimeout < s.RollupInterval {
 		bad("REQUEST_TIMEOUT", s.RequestTimeout, fmt.Sprintf("at least ROLLUP_INTERVAL=%v: events wait for it to be counted", s.RollupInterval))
 	}
-	within(bad, "MAX_BATCH", s.MaxBatch, 1, 500)
-	within(bad, "MAX_QUEUE", s.MaxQueue, 1, 1_000_000)
 	if !slices.Contains([]string{"none", "firebase", "appcheck"}, s.Auth) {
 		bad("AUTH", s.Auth, "none, firebase or appcheck")
 	}
@@ -166,19 +161,33 @@ func (s Settings) validate() error {
 			bad("ALLOWED_ORIGINS", origin, "origins such as https://example.com, or *")
 		}
 	}
-	within(bad, "RATE_LIMIT", s.RateLimit, 0, 1e6)
-	within(bad, "ROLLUP_INTERVAL", s.RollupInterval, 10*time.Millisecond, 5*time.Second)
-	within(bad, "ROLLUP_LEDGERS", s.RollupLedgers, 1, 100_000)
-	within(bad, "ROLLUP_PENDING", s.RollupPending, 1, 100_000)
-	within(bad, "ROLLUP_FLUSHES", s.RollupFlushes, 1, 1000)
-	within(bad, "RECONCILE_DEADLINE", s.ReconcileDeadline, time.Second, 1700*time.Second)
-	within(bad, "RECONCILE_PARALLEL", s.ReconcileParallel, 1, 100)
 	return errors.Join(errs...)
 }
 
-func within[T int | int64 | float64 | time.Duration](bad func(string, any, string), name string, value, least, most T) {
-	// Written this way round so that NaN is refused too.
-	if !(value >= least && value <= most) {
-		bad(name, value, fmt.Sprintf("%v to %v", least, most))
+// ranges reports each value that is outside of its field's range.
+func (s Settings) ranges(bad func(name string, value any, allowed string)) {
+	for field, value := range reflect.ValueOf(s).Fields() {
+		least, most, ok := strings.Cut(field.Tag.Get("range"), " to ")
+		if !ok {
+			continue
+		}
+		var within bool
+		switch v := value.Interface().(type) {
+		case time.Duration:
+			a, _ := time.ParseDuration(least)
+			b, _ := time.ParseDuration(most)
+			within = v >= a && v <= b
+		case float64:
+			a, _ := strconv.ParseFloat(least, 64)
+			b, _ := strconv.ParseFloat(most, 64)
+			within = v >= a && v <= b // false of NaN
+		default:
+			a, _ := strconv.ParseInt(least, 10, 64)
+			b, _ := strconv.ParseInt(most, 10, 64)
+			within = value.Int() >= a && value.Int() <= b
+		}
+		if !within {
+			bad(field.Tag.Get("env"), value.Interface(), field.Tag.Get("range"))
+		}
 	}
 }

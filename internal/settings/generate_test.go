@@ -1,0 +1,240 @@
+package settings
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+var update = flag.Bool("update", false, "write the files that are made from Settings, as `go generate ./internal/settings` does")
+
+// What is made from Settings: terraform's variables and their documentation, deploy.sh's list, and the table in docs.
+func TestGeneratedFiles(t *testing.T) {
+	for _, f := range []struct {
+		path       string
+		begin, end string // what is made is between these lines; the whole file where there are none
+		text       string
+	}{
+		{"terraform/settings.tf", "", "", terraform()},
+		{"terraform/README.md", "<!-- settings: made by go generate ./internal/settings -->\n", "<!-- end of settings -->\n", terraformTable()},
+		{"scripts/deploy.sh", "# Made by go generate ./internal/settings.\nsettings=(\n", ")\n", shellList()},
+		{"docs/settings.md", "<!-- settings: made by go generate ./internal/settings -->\n", "<!-- end of settings -->\n", docsTable()},
+	} {
+		path := "../../" + f.path
+		content, err := os.ReadFile(path)
+		if err != nil && f.begin != "" {
+			t.Errorf("%v", err)
+			continue
+		}
+		want := f.text
+		if f.begin != "" {
+			before, rest, ok := strings.Cut(string(content), f.begin)
+			_, after, there := strings.Cut(rest, f.end)
+			if !ok || !there {
+				t.Errorf("%s has no lines %q and %q", f.path, f.begin, f.end)
+				continue
+			}
+			want = before + f.begin + f.text + f.end + after
+		}
+		if string(content) == want {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s is not what internal/settings says: run go generate ./internal/settings", f.path)
+			continue
+		}
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// given are not the user's to choose: they are the project's.
+var given = map[string]string{"GOOGLE_CLOUD_PROJECT": "var.project_id", "PROJECT_NUMBER": "tostring(data.google_project.project.number)"}
+
+// A setting is one field of Settings.
+type setting struct {
+	env, def, desc, least, most string
+	kind                        reflect.Type
+}
+
+func all() (list []setting) {
+	for field := range reflect.TypeFor[Settings]().Fields() {
+		s := setting{env: field.Tag.Get("env"), def: field.Tag.Get("envDefault"), desc: field.Tag.Get("desc"), kind: field.Type}
+		s.least, s.most, _ = strings.Cut(field.Tag.Get("range"), " to ")
+		list = append(list, s)
+	}
+	return list
+}
+
+func (s setting) variable() string { return strings.ToLower(s.env) }
+
+// words are what the types are called: in the documentation, and in terraform.
+func (s setting) words() (doc, tf string) {
+	switch s.kind {
+	case reflect.TypeFor[bool]():
+		return "boolean", "bool"
+	case reflect.TypeFor[int](), reflect.TypeFor[int64]():
+		return "integer", "number"
+	case reflect.TypeFor[float64]():
+		return "number", "number"
+	case reflect.TypeFor[time.Duration]():
+		return "duration", "string"
+	case reflect.TypeFor[[]string]():
+		return "list", "list(string)"
+	case reflect.TypeFor[slog.Level]():
+		return "level", "string"
+	case reflect.TypeFor[store.Path]():
+		return "path", "string"
+	}
+	return "string", "string"
+}
+
+// literal is the default as terraform writes it.
+func (s setting) literal() string {
+	switch _, kind := s.words(); kind {
+	case "string":
+		return fmt.Sprintf("%q", s.def)
+	case "list(string)":
+		return "[]"
+	}
+	return s.def
+}
+
+// patterns are what terraform allows of the settings that are words: part of what the functions allow, as some of it
+// ends up in path patterns and command lines. V stands for the variable.
+var patterns = map[string][2]string{
+	"DATABASE": {`can(regex("^(\\(default\\)|[a-z][a-z0-9-]{2,61}[a-z0-9])$", V))`,
+		"(default), or 4 to 63 lower-case letters, digits and hyphens, beginning with a letter"},
+	"COUNTERS": {`can(regex("^([A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])(/[A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])*$", V)) && length(regexall("__|counter_|[{]shard[}]", V)) == 0`,
+		"collections and wildcards in turn, such as teams/{team}/posts/{post}, of letters, digits, _ and -: it is part of the trigger's path pattern"},
+	"SHARDS": {`can(regex("^[A-Za-z0-9_-]+$", V)) && length(regexall("^__|^counter_", V)) == 0`,
+		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
+	"COUNT_FIELD":     {`can(regex("^[A-Za-z_][A-Za-z0-9_]*$", V))`, "a field name of letters, digits and _"},
+	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
+	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
+	"LOG_LEVEL":       {`contains(["DEBUG", "INFO", "WARN", "ERROR"], V)`, "DEBUG, INFO, WARN or ERROR"},
+}
+
+// validation is what terraform allows, and its words.
+func (s setting) validation() (condition, words string) {
+	if p, ok := patterns[s.env]; ok {
+		return p[0], p[1]
+	}
+	switch doc, _ := s.words(); doc {
+	case "boolean":
+		return "contains([true, false], V)", "true or false"
+	case "integer":
+		return "V >= " + s.least + " && V <= " + s.most + " && floor(V) == V", "a whole number from " + s.least + " to " + s.most
+	case "number":
+		return "V >= " + s.least + " && V <= " + s.most, s.least + " to " + s.most
+	case "duration":
+		seconds := `tonumber(regex("^[0-9]+", V)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", V)]`
+		least, _ := time.ParseDuration(s.least)
+		most, _ := time.ParseDuration(s.most)
+		return fmt.Sprintf(`try(can(regex("^[0-9]+(ms|s|m|h)$", V)) && %s >= %s && %s <= %s, false)`,
+				seconds, strconv.FormatFloat(least.Seconds(), 'f', -1, 64), seconds, strconv.FormatFloat(most.Seconds(), 'f', -1, 64)),
+			"a whole number of ms, s, m or h, from " + s.least + " to " + s.most
+	}
+	panic("settings: no validation for terraform's variable " + s.variable())
+}
+
+func terraform() string {
+	var b strings.Builder
+	b.WriteString(`# Code generated by go generate ./internal/settings. DO NOT EDIT.
+#
+# The functions' settings: one variable for each, with the name, default and description of the environment variable.
+
+locals {
+  # What all three functions get. Every setting is written out, so that a deployment doesn't change with a default.
+  environment = {
+`)
+	width := 0
+	for _, s := range all() {
+		width = max(width, len(s.env))
+	}
+	for _, s := range all() {
+		value := "var." + s.variable()
+		switch _, kind := s.words(); {
+		case given[s.env] != "":
+			value = given[s.env]
+		case kind == "list(string)":
+			value = `join(",", ` + value + ")"
+		case kind != "string":
+			value = "tostring(" + value + ")"
+		}
+		fmt.Fprintf(&b, "    %-*s = %s\n", width, s.env, value)
+	}
+	b.WriteString("  }\n}\n")
+	word := regexp.MustCompile(`\bV\b`)
+	for _, s := range all() {
+		if given[s.env] != "" {
+			continue
+		}
+		_, kind := s.words()
+		condition, words := s.validation()
+		fmt.Fprintf(&b, `
+variable %q {
+  description = %q
+  type        = %s
+  nullable    = false
+  default     = %s
+
+  validation {
+    condition     = %s
+    error_message = %q
+  }
+}
+`, s.variable(), s.desc, kind, s.literal(), word.ReplaceAllLiteralString(condition, "var."+s.variable()), s.variable()+" must be "+words+".")
+	}
+	return b.String()
+}
+
+func terraformTable() string {
+	var b strings.Builder
+	b.WriteString("| name | default | |\n| --- | --- | --- |\n")
+	for _, s := range all() {
+		if given[s.env] == "" {
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", s.variable(), s.literal(), s.desc)
+		}
+	}
+	return b.String()
+}
+
+func shellList() string {
+	var b strings.Builder
+	for _, s := range all() {
+		if given[s.env] != "" {
+			continue
+		}
+		pair := s.env + "=" + s.def
+		if strings.ContainsAny(s.def, "(){}") {
+			pair = "'" + pair + "'"
+		}
+		fmt.Fprintf(&b, "  %s\n", pair)
+	}
+	return b.String()
+}
+
+func docsTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, s := range all() {
+		doc, _ := s.words()
+		def := ""
+		if s.def != "" {
+			def = "`" + s.def + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.env, doc, def, s.desc)
+	}
+	return b.String()
+}
