@@ -60,6 +60,7 @@ func scenarios() []scenario {
 	for _, some := range [][]scenario{
 		writeScenarios, transformScenarios, limitScenarios, batchScenarios, queryScenarios, orderScenarios,
 		aggregationScenarios, listScenarios, transactionScenarios, lockScenarios, listenScenarios, clientScenarios,
+		requestScenarios,
 	} {
 		all = append(all, some...)
 	}

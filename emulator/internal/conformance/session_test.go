@@ -22,7 +22,8 @@ type session struct {
 	ctx    context.Context
 	client *firestore.Client  // the official client
 	api    pb.FirestoreClient // the same connection, raw
-	db     string             // projects/{project}/databases/(default)
+	addr   string
+	db     string // projects/{project}/databases/(default)
 	lines  []string
 }
 
@@ -42,7 +43,7 @@ func newSession(ctx context.Context, t *testing.T, addr, project string) *sessio
 	t.Cleanup(func() { client.Close(); conn.Close() })
 	db := "projects/" + project + "/databases/(default)"
 	ctx = metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db)
-	return &session{T: t, ctx: ctx, client: client, api: pb.NewFirestoreClient(conn), db: db}
+	return &session{T: t, ctx: ctx, addr: addr, client: client, api: pb.NewFirestoreClient(conn), db: db}
 }
 
 // owner is what clients of an emulator send for credentials.

@@ -61,8 +61,8 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	if err != nil {
 		return nil, err
 	}
-	if req.GetShowMissing() && (!q.byNameOnly() || q.orders[0].desc) {
-		return nil, invalid("Documents that are missing have no fields to order by: show_missing goes with the order of names.")
+	if req.GetShowMissing() && len(orders) > 0 {
+		return nil, invalid("cannot specify an order when show_missing is true")
 	}
 	after, err := db.pageStart(req, q)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 type transform struct {
 	path fieldPath
 	// run gives the new value of the field, from the old (nil where there is none), and what the write's result says.
-	run   func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
-	stamp bool // it sets the server's time
+	run func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
 }
 
 func (t *transform) apply(e *fieldEditor, now *timestamppb.Timestamp) (result *pb.Value) {
@@ -27,27 +26,30 @@ func (t *transform) apply(e *fieldEditor, now *timestamppb.Timestamp) (result *p
 	return result
 }
 
-func parseTransforms(in []*pb.DocumentTransform_FieldTransform) ([]transform, error) {
+// parseTransforms checks transforms. stamps tells whether one of them sets the server's time.
+func parseTransforms(in []*pb.DocumentTransform_FieldTransform) (out []transform, stamps bool, err error) {
 	if len(in) == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
-	out := make([]transform, len(in))
+	out = make([]transform, len(in))
 	for i, ft := range in {
 		path, err := parseFieldPath(ft.GetFieldPath())
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if err := checkFieldPath(path); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		run, err := parseTransform(ft)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		_, stamp := ft.GetTransformType().(*pb.DocumentTransform_FieldTransform_SetToServerValue)
-		out[i] = transform{path: path, run: run, stamp: stamp}
+		if _, ok := ft.GetTransformType().(*pb.DocumentTransform_FieldTransform_SetToServerValue); ok {
+			stamps = true
+		}
+		out[i] = transform{path: path, run: run}
 	}
-	return out, checkNesting(out)
+	return out, stamps, checkNesting(out)
 }
 
 // checkNesting refuses to transform a field and another one inside it.

@@ -12,10 +12,10 @@ type operation struct {
 	name       string
 	remove     bool
 	verify     bool // only check the precondition
+	stamps     bool // a transform sets the server's time
 	fields     map[string]*pb.Value
 	mask       []fieldPath // nil: replace the document; empty: touch no field
 	transforms []transform
-	stamps     bool // a transform sets the server's time
 	need       precondition
 }
 
@@ -63,7 +63,7 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 			return invalid("A transform has no field transforms.")
 		}
 		var err error
-		if op.transforms, err = parseTransforms(t.Transform.GetFieldTransforms()); err != nil {
+		if op.transforms, op.stamps, err = parseTransforms(t.Transform.GetFieldTransforms()); err != nil {
 			return err
 		}
 	default:
@@ -82,9 +82,6 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 	if err := checkDocument(database, op.name); err != nil {
 		return err
 	}
-	for i := range op.transforms {
-		op.stamps = op.stamps || op.transforms[i].stamp
-	}
 	return parsePrecondition(w.CurrentDocument, &op.need)
 }
 
@@ -102,7 +99,7 @@ func parseUpdate(w *pb.Write, fields map[string]*pb.Value, op *operation) error 
 			return err
 		}
 	}
-	op.transforms, err = parseTransforms(w.UpdateTransforms)
+	op.transforms, op.stamps, err = parseTransforms(w.UpdateTransforms)
 	return err
 }
 

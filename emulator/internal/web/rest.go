@@ -56,7 +56,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	}
 	call := h.call(r.Method, name, verb)
 	if call == nil {
-		return nil, notCovered(r)
+		return nil, status.Errorf(codes.NotFound, "There is no %s %s.", r.Method, r.URL.Path)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
 	if err != nil {
@@ -68,7 +68,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 // parsePath finds the resource name in the path, and the verb behind it. A colon of an id may be there as it is, or
 // escaped; in a POST the last one that is not escaped is the verb's.
 func parsePath(r *http.Request) (name, verb string, err error) {
-	path := strings.TrimSuffix(strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"), "/")
+	_, path, _ := strings.Cut(strings.TrimSuffix(r.URL.EscapedPath()[1:], "/"), "/") // without the version
 	if i := strings.LastIndexByte(path, ':'); i > strings.LastIndexByte(path, '/') && r.Method == http.MethodPost {
 		path, verb = path[:i], path[i+1:]
 	}
@@ -94,11 +94,11 @@ func (h *Handler) call(method, name, verb string) func(*request) ([]byte, error)
 		return unary(s.GetDocument, (*request).get)
 	case method == http.MethodGet:
 		return unary(s.ListDocuments, (*request).list)
-	case method == http.MethodPost && !named.document():
+	case method == http.MethodPost:
 		return unary(s.CreateDocument, (*request).create)
-	case method == http.MethodPatch && named.document():
+	case method == http.MethodPatch:
 		return unary(s.UpdateDocument, (*request).update)
-	case method == http.MethodDelete && named.document():
+	case method == http.MethodDelete:
 		return unary(s.DeleteDocument, (*request).remove)
 	}
 	return nil

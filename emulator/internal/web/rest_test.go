@@ -76,8 +76,10 @@ func TestREST(t *testing.T) {
 		{"a bad write before the administrator check", "POST", docs + ":batchWrite", `{"writes":[{"delete":"nowhere"}]}`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
 		{"list in an order", "GET", docs + "/a?orderBy=n%20desc&pageSize=1", "", 200, `{"documents":[{"name":"` + name("a/1") + `"}]}`, nil},
 		{"list in a bad order", "GET", docs + "/a?orderBy=n%20downwards", "", 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
-		{"a verb of nobody's", "POST", docs + ":shout", `{}`, 501, `{"error":{"status":"UNIMPLEMENTED"}}`, nil},
-		{"put", "PUT", docs + "/a/1", `{}`, 501, `{"error":{"status":"UNIMPLEMENTED"}}`, nil},
+		{"a verb of nobody's", "POST", docs + ":shout", `{}`, 404, `{"error":{"status":"NOT_FOUND"}}`, nil},
+		{"put", "PUT", docs + "/a/1", `{}`, 404, `{"error":{"status":"NOT_FOUND"}}`, nil},
+		{"delete a collection", "DELETE", docs + "/a", ``, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
+		{"create below a collection", "POST", docs + "/a/1", `{}`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
 		{"another API", "GET", "/v1/projects/p/secrets", ``, 404, `{"error":{"status":"NOT_FOUND"}}`, nil},
 		{"a request of over 16 MiB", "POST", docs + ":commit", strings.Repeat(" ", 16<<20+1), 413, `{"error":{"code":413}}`, nil},
 	} {

@@ -73,7 +73,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.listen.ServeHTTP(w, r)
 	case path == service+"Write/channel":
 		h.write.ServeHTTP(w, r)
-	case strings.HasPrefix(path, "/v1/"):
+	case strings.HasPrefix(path, "/v1/"), strings.HasPrefix(path, "/v1beta1/"): // the same to all who still say so
 		h.serveREST(w, r)
 	case path == "/reset", strings.HasPrefix(path, "/emulator/"):
 		h.serveAdmin(w, r)

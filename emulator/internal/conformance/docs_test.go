@@ -1,0 +1,153 @@
+package conformance
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+//go:generate go test -run TestDocs -write-docs .
+
+var writeDocs = flag.Bool("write-docs", false, "write docs/emulator.md")
+
+const docsFile = "../../../docs/emulator.md"
+
+// areas are what the documentation calls the scenarios, in its order.
+var areas = []struct {
+	title     string
+	scenarios []scenario
+}{
+	{"Writes, masks, preconditions", writeScenarios},
+	{"Increments and other transforms", transformScenarios},
+	{"Limits of names, values and sizes", limitScenarios},
+	{"Batches", batchScenarios},
+	{"Queries: filters, orders, cursors, groups", queryScenarios},
+	{"Order of values and names", orderScenarios},
+	{"Counts, sums and averages", aggregationScenarios},
+	{"Lists of documents and collections", listScenarios},
+	{"Transactions", transactionScenarios},
+	{"Locks", lockScenarios},
+	{"Listening", listenScenarios},
+	{"The official Go client", clientScenarios},
+	{"Requests over REST, one by one", requestScenarios},
+}
+
+const docsHead = `# The embedded Firestore
+
+<!-- Made by go generate ./emulator/... from the conformance tests; don't edit. -->
+
+Package [emulator](../emulator) is a Firestore in memory, for tests and for a laptop: gRPC, REST and the Web SDK's protocol on one
+port, started in a millisecond, with Go alone.
+
+` + "```go" + `
+func TestLikes(t *testing.T) {
+	db := emulator.Start(t)              // closed when the test has ended
+	client := db.Client(t, "my-project") // the official client, connected
+	// ...
+}
+` + "```" + `
+
+` + "```sh" + `
+counters emulator --port 8080           # for any language
+export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
+` + "```" + `
+
+## What it has
+
+| | |
+| --- | --- |
+| gRPC | every method of google.firestore.v1 but ExecutePipeline; PartitionQuery, which the official emulator lacks |
+| REST | ` + "`/v1/projects/{p}/databases/{d}/documents…`" + `, with every verb of these methods |
+| Web SDK | Listen and Write over WebChannel |
+| Transactions | pessimistic, with shared read locks; read-only ones and reads of the last hour; a retried one gets through |
+| Listening | documents and queries, resumed by token, a commit never split |
+| Events | of every change: to a function in the program (` + "`Server.OnChange`" + `), or posted as Eventarc does (package eventarc, ` + "`counters emulator --events`" + `) |
+| TTL | ` + "`Options.TTL`" + ` and ` + "`--ttl`" + ` name a field per collection; expired documents are deleted every minute. ` + "`counters dev`" + ` and ` + "`counters emulator`" + ` do it for counter_requests |
+| Faults | commits that fail, that lose their answer, that are slow, documents that are too hot, and two commits that meet at a chosen moment |
+| Virtual time | ` + "`Server.Connect`" + ` is a connection without a socket, for testing/synctest |
+| Administration | ` + "`DELETE /emulator/v1/projects/{p}/databases/{d}/documents`" + `, ` + "`POST /reset`" + `; not for web pages of other machines |
+
+## What it hasn't
+
+| | instead |
+| --- | --- |
+| Security rules: everybody may do everything | the official emulator: ` + "`gcloud emulators firestore start`" + `, and FIRESTORE_EMULATOR_HOST; ` + "`counters dev`" + ` works with it |
+| Indexes: no query is refused for lack of one | a real database says which index a query needs |
+| Vector search, explain, pipelines | UNIMPLEMENTED says so at once; the official emulator, or a real database |
+| Export and import, a user interface | ` + "`counters dev`" + ` has a page for counters |
+| A disk | everything is gone when it ends |
+
+## Held against the official emulator
+
+Each observation is one answer (an error's code, a document, results in their order, which times are the same), recorded from the
+official emulator 1.19.9 and compared in every test run; where that emulator is installed, the recording is compared, too.
+`
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(docsHead)
+	b.WriteString("\n| | observations | the same | different, on purpose |\n| --- | --- | --- | --- |\n")
+	covered := map[string]bool{}
+	total, other := 0, 0
+	for _, a := range areas {
+		notes, different := 0, 0
+		for _, sc := range a.scenarios {
+			covered[sc.name] = true
+			notes += len(kept(t, sc.name))
+			for _, d := range differences {
+				if d.scenario == sc.name {
+					different++
+				}
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", a.title, notes, notes-different, different)
+		total, other = total+notes, other+different
+	}
+	fmt.Fprintf(&b, "| **together** | **%d** | **%d** | **%d** |\n", total, total-other, other)
+	for _, sc := range scenarios() {
+		if !covered[sc.name] {
+			t.Errorf("%s is in no area of the documentation", sc.name)
+		}
+	}
+	b.WriteString("\n## The differences, and why\n\n| what | official emulator | here | because |\n| --- | --- | --- | --- |\n")
+	reason := ""
+	for _, d := range differences {
+		if d.reason != "see above" {
+			reason = d.reason
+		}
+		fmt.Fprintf(&b, "| %s: %s | %s | %s | %s |\n", d.scenario, cell(d.label, 60), cell(officialNote(t, d), 60), cell(d.embedded, 60), cell(reason, 200))
+	}
+	if *writeDocs {
+		if err := os.WriteFile(docsFile, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(docsFile)
+	if err != nil || string(got) != b.String() {
+		t.Errorf("docs/emulator.md is not what the tests say: run go generate ./emulator/... (%v)", err)
+	}
+}
+
+// officialNote is what the official emulator gives for a difference.
+func officialNote(t *testing.T, d difference) string {
+	t.Helper()
+	for _, line := range kept(t, d.scenario) {
+		if label, rest, _ := strings.Cut(line, ": "); label == d.label {
+			return rest
+		}
+	}
+	t.Errorf("%s has no note %q", d.scenario, d.label)
+	return ""
+}
+
+// cell writes text into a table.
+func cell(text string, longest int) string {
+	text = strings.NewReplacer("|", "\\|", "`", "'", "<", "&lt;", "\t", "\\t").Replace(text)
+	if r := []rune(text); len(r) > longest {
+		text = string(r[:longest]) + "…"
+	}
+	return text
+}
