@@ -25,7 +25,7 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
 		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
-		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
+		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
 		// A batch ends before the request that began it, which so hears what became of it.
 		Timeout: s.RequestTimeout * 9 / 10,

@@ -3,9 +3,14 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -262,4 +267,295 @@ func TestAutoCreateKeepsWhatWasAcknowledged(t *testing.T) {
 	if r := w.rollUp(t, "a"); r.Drift != 0 || w.total(t, "a") != 11 {
 		t.Errorf("total %d, %+v; want 11 without drift", w.total(t, "a"), r)
 	}
+}
+
+// A counter that a snippet made without a number of shards, of which one was there when it was adopted, is written to on
+// as many shards as any other. Whoever sets the number ends the guess.
+func TestInferredShardsAreNoBottleneck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{CacheTTL: time.Nanosecond})
+	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	ref := w.fs.Doc("counters/a")
+	if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "num_shards", Value: 1}, {Path: "num_shards_inferred", Value: true}}); err != nil {
+		t.Fatal(err)
+	}
+	c := handle(t, client, "a")
+	for range 40 {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(w.counts(t, "a")); n < 5 || n > 10 {
+		t.Errorf("%d shards were written, want some of 10", n)
+	}
+	w.wantSum(t, "a", 40)
+	if err := c.Resize(t.Context(), 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(w.counts(t, "a")); n != 2 {
+		t.Errorf("after a resize to 2: %d shards", n)
+	}
+	if doc, err := ref.Get(t.Context()); err != nil || doc.Data()["num_shards_inferred"] != nil {
+		t.Errorf("after a resize: %v, %v; want the number to be inferred no more", doc.Data(), err)
+	}
+}
+
+// What AUTO_CREATE makes beside shards of a snippet may have more of them than there are yet.
+func TestAutoCreateBesideShardsIsInferred(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.fs.Doc("counters/a/shards/3").Set(t.Context(), map[string]any{"count": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 2}), "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil || doc.Data()["num_shards"] != int64(4) || doc.Data()["num_shards_inferred"] != true {
+		t.Errorf("made %v, %v; want 4 shards, inferred", doc.Data(), err)
+	}
+}
+
+// crowd begins calls for several counters that share a commit: as many others keep the commits busy which would otherwise
+// go at once. It returns the error of each call.
+func (w *world) crowd(t *testing.T, client *shards.Client, fault func(*firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
+	t.Helper()
+	const busy = 4
+	arrived, release := make(chan struct{}, busy), make(chan struct{})
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		for _, write := range req.GetWrites() {
+			if strings.Contains(write.GetUpdate().GetName(), "/counters/busy") {
+				arrived <- struct{}{}
+				<-release
+				return emulator.Verdict{}
+			}
+		}
+		return fault(req)
+	})
+	defer w.Server.SetInterceptor(nil)
+	var group, called sync.WaitGroup
+	for i := range busy {
+		c := handle(t, client, fmt.Sprint("busy", i))
+		group.Go(func() {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		})
+		<-arrived
+	}
+	errs := make([]error, len(calls))
+	for i, increments := range calls {
+		called.Go(func() { _, errs[i] = client.AddAll(t.Context(), increments, shards.Key{}) })
+	}
+	called.Wait() // whatever becomes of those that are busy
+	close(release)
+	group.Wait()
+	return errs
+}
+
+// busyCounters makes what crowd needs, and further counters.
+func (w *world) busyCounters(t *testing.T, client *shards.Client, further ...string) {
+	t.Helper()
+	for i := range 4 {
+		further = append(further, fmt.Sprint("busy", i))
+	}
+	for _, id := range further {
+		c := w.counter(t, client, id, 2)
+		if _, err := c.Get(t.Context()); err != nil { // it is known from now on
+			t.Fatal(err)
+		}
+	}
+}
+
+func writesTo(req *firestorepb.CommitRequest, counter string) bool {
+	return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool {
+		return strings.Contains(w.GetUpdate().GetName(), "/counters/"+counter+"/")
+	})
+}
+
+// Calls for several counters share a commit. Trouble with one of them is that one's alone, also when the shared commit was
+// in doubt before.
+func TestTroubleLeavesASharedCommit(t *testing.T) {
+	t.Parallel()
+	invalid := status.Error(codes.InvalidArgument, "not this one")
+	for _, tt := range []struct {
+		name    string
+		err     error // of commits that write to the counter in trouble
+		want    error
+		doubted *emulator.Verdict // of the first shared commit
+		counted int64             // of the counter in trouble
+	}{
+		{name: "contention", err: aborted, want: shards.ErrBusy},
+		{name: "contention after doubt", err: aborted, want: shards.ErrBusy, doubted: &emulator.Verdict{Before: unavailable}},
+		{name: "contention after it was counted", err: aborted, doubted: &emulator.Verdict{After: unavailable}, counted: 1},
+		{name: "invalid", err: invalid, want: invalid},
+		{name: "invalid after doubt", err: invalid, want: invalid, doubted: &emulator.Verdict{Before: unavailable}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			w.busyCounters(t, client, "bad", "good", "fine")
+			var mu sync.Mutex
+			shared := 0
+			errs := w.crowd(t, client, func(req *firestorepb.CommitRequest) emulator.Verdict {
+				mu.Lock()
+				defer mu.Unlock()
+				if writesTo(req, "bad") && writesTo(req, "good") {
+					if shared++; shared == 1 && tt.doubted != nil {
+						return *tt.doubted
+					}
+				}
+				if writesTo(req, "bad") {
+					return emulator.Verdict{Before: tt.err}
+				}
+				return emulator.Verdict{}
+			}, []shards.Increment{{Counter: "bad", By: 1}}, []shards.Increment{{Counter: "good", By: 1}}, []shards.Increment{{Counter: "fine", By: 1}, {Counter: "good", By: 1}})
+			if shared == 0 {
+				t.Error("no commit was shared")
+			}
+			if !errors.Is(errs[0], tt.want) && status.Code(errs[0]) != status.Code(tt.want) || errs[1] != nil || errs[2] != nil {
+				t.Errorf("answered %v, want %v for the first one alone", errs, tt.want)
+			}
+			w.wantSum(t, "bad", tt.counted)
+			w.wantSum(t, "good", 2)
+			w.wantSum(t, "fine", 1)
+		})
+	}
+}
+
+// A counter that was deleted, and is known all the same, fails no one else's increments; neither do those that are unknown.
+func TestDeletedAndUnknownCountersLeaveASharedCommit(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		w.busyCounters(t, client, "gone", "good")
+		if err := handle(t, w.open(t, shards.Config{}), "gone").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var first sync.Once
+		errs := w.crowd(t, client, func(req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if lost && writesTo(req, "good") {
+				first.Do(func() { v.Before = unavailable })
+			}
+			return v
+		}, []shards.Increment{{Counter: "gone", By: 1}}, []shards.Increment{{Counter: "good", By: 1}}, []shards.Increment{{Counter: "never", By: 1}}, []shards.Increment{{Counter: "good", By: 1}, {Counter: "never", By: 1}})
+		if !errors.Is(errs[0], shards.ErrNotFound) || errs[1] != nil || !errors.Is(errs[2], shards.ErrNotFound) || !errors.Is(errs[3], shards.ErrNotFound) {
+			t.Errorf("answered %v, want the second one counted, and the others not found", errs)
+		}
+		w.wantSum(t, "good", 1)
+	}
+}
+
+// Five hundred unknown counters of one call, made one after the other, and slowly: nobody else waits for them.
+func TestCreationsKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 1})
+	w.busyCounters(t, client, "good")
+	var many []shards.Increment
+	for i := range 100 {
+		many = append(many, shards.Increment{Counter: fmt.Sprint("new", i), By: 1})
+	}
+	creating, hold := make(chan struct{}), make(chan struct{})
+	var begun sync.Once
+	var atOnce, most atomic.Int64
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if strings.Contains(req.GetWrites()[0].GetUpdate().GetName(), "/counters/new") {
+			most.Store(max(most.Load(), atOnce.Add(1)))
+			begun.Do(func() { close(creating) })
+			<-hold
+			atOnce.Add(-1)
+		}
+		return emulator.Verdict{}
+	})
+	var group sync.WaitGroup
+	group.Go(func() {
+		if _, err := client.AddAll(t.Context(), many, shards.Key{}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-creating
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "good", By: 1}, {Counter: "busy1", By: 1}}, shards.Key{}); err != nil {
+		t.Error(err)
+	}
+	if err := handle(t, client, "good").Add(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	close(hold)
+	group.Wait()
+	w.wantSum(t, "good", 2)
+	w.wantSum(t, "new99", 1)
+	if n := most.Load(); n > 8 {
+		t.Errorf("%d creations at once, want at most 8", n)
+	}
+}
+
+// A shard that goes missing again each time it was made is tried a few times with pauses, and not in a circle.
+func TestMissingShardsDontLoop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 1)
+	var commits atomic.Int64
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if addsToShard(req) {
+			commits.Add(1)
+			return emulator.Verdict{Before: status.Error(codes.NotFound, "no document to update")}
+		}
+		return emulator.Verdict{}
+	})
+	if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrBusy) {
+		t.Errorf("add: %v, want ErrBusy", err)
+	}
+	if n := commits.Load(); n > 10 {
+		t.Errorf("%d commits, want a few", n)
+	}
+}
+
+// A command whose answers are all lost looks at what became of it, also when the caller's time is over.
+func TestCommandsInDoubtFindOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := handle(t, client, "a")
+	for name, command := range map[string]func(context.Context) error{
+		"create": func(ctx context.Context) error { return c.Create(ctx, shards.CreateOptions{Shards: 1, Total: 7}) },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			cancel() // the caller's time is over before the answer is there
+			return emulator.Verdict{After: unavailable}
+		})
+		if err := command(ctx); err != nil {
+			t.Errorf("%s, which was applied: %v", name, err)
+		}
+	}
+	w.wantSum(t, "a", 7)
+	for name, command := range map[string]func(context.Context) error{
+		"reset":  func(ctx context.Context) error { return c.Reset(ctx) },
+		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
+		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, nil) },
+		"delete": func(ctx context.Context) error { return c.Delete(ctx) },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			cancel()
+			return emulator.Verdict{Before: unavailable}
+		})
+		if err := command(ctx); !errors.Is(err, shards.ErrUnknown) {
+			t.Errorf("%s, which may have been applied: %v, want ErrUnknown", name, err)
+		}
+	}
+	w.Server.SetInterceptor(nil)
+	w.wantSum(t, "a", 7)
 }

@@ -18,27 +18,32 @@ type Increment struct {
 // MaxIncrements is how many increments one call of [Client.AddAll] may have.
 const MaxIncrements = 500
 
-// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows more; its limit of
-// 10 MiB for a commit would be reached at several thousand.
-const maxWrites = 500
+const (
+	// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows more; its limit
+	// of 10 MiB for a commit would be reached at several thousand.
+	maxWrites = 500
+	// maxCounters is how many counters share a commit at most, besides those of one call. One that is in trouble costs
+	// the others another commit.
+	maxCounters = 64
+)
 
-// addition is the increments of one call: all of them are applied, or none.
-type addition struct {
+// request is the increments of one call: all of them are applied, or none.
+type request struct {
 	increments []Increment // at most one per counter
 	key        string      // id of its key's marker; "" without a key
 	asked      string      // what is asked, hashed; "" without a key
 	done       chan outcome
 }
 
-// outcome is what became of an addition.
+// outcome is what became of a request.
 type outcome struct {
 	replayed bool // counted by an earlier call with the same key
 	err      error
 }
 
-// newAddition makes an addition of increments, those of the same counter taken together. A key counts within its
-// scope, which names the collection too: several deployments may share the markers of one database.
-func newAddition(path store.Path, increments []Increment, key Key, scope string) (*addition, error) {
+// newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope,
+// which names the collection too: several deployments may share the markers of one database.
+func newRequest(path store.Path, increments []Increment, key Key, scope string) (*request, error) {
 	if len(increments) == 0 || len(increments) > MaxIncrements {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), MaxIncrements)
 	}
@@ -53,18 +58,18 @@ func newAddition(path store.Path, increments []Increment, key Key, scope string)
 			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
 		}
 	}
-	a := &addition{increments: increments, done: make(chan outcome, 1)}
+	r := &request{increments: increments, done: make(chan outcome, 1)}
 	if len(increments) > 1 {
 		var err error
-		if a.increments, err = merged(increments); err != nil {
+		if r.increments, err = merged(increments); err != nil {
 			return nil, err
 		}
 	}
 	if key.Value != "" {
-		a.key = key.id(scope)
-		a.asked = fingerprint(a.increments)
+		r.key = key.id(scope)
+		r.asked = fingerprint(r.increments)
 	}
-	return a, nil
+	return r, nil
 }
 
 // merged sorts increments by counter and adds up those of the same one.
@@ -80,7 +85,7 @@ func merged(increments []Increment) ([]Increment, error) {
 		}
 		var ok bool
 		if last.By, ok = add(last.By, next.By); !ok {
-			return nil, fmt.Errorf("%w: counter %q: the sum of its increments is no int64", ErrInvalidIncrement, next.Counter)
+			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, next.Counter)
 		}
 	}
 	return out, nil
@@ -95,80 +100,117 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
-// batch is the additions that share one commit.
+// touches returns a counter of the request for which the condition holds.
+func (r *request) touches(is func(counter string) bool) (string, bool) {
+	for _, i := range r.increments {
+		if is(i.Counter) {
+			return i.Counter, true
+		}
+	}
+	return "", false
+}
+
+// batch is the requests that share one commit.
 type batch struct {
-	id        string
-	additions []*addition
+	id       string // and that of the marker which its commits make
+	requests []*request
 }
 
 // sums is what a batch adds to each counter. Each of them is written once.
 func (b *batch) sums() []Increment {
-	if len(b.additions) == 1 {
-		return b.additions[0].increments
+	if len(b.requests) == 1 {
+		return b.requests[0].increments
 	}
 	index := make(map[string]int, 1)
 	var sums []Increment
-	for _, a := range b.additions {
-		for _, i := range a.increments {
+	for _, r := range b.requests {
+		for _, i := range r.increments {
 			at, ok := index[i.Counter]
 			if !ok {
 				at = len(sums)
 				index[i.Counter] = at
 				sums = append(sums, Increment{Counter: i.Counter})
 			}
-			sums[at].By += i.By // takeBatch has made sure that it fits
+			sums[at].By += i.By // gathering has made sure that it fits
 		}
 	}
 	return sums
 }
 
-// takeBatch takes the additions of the next batch from a queue, oldest first, and returns those that are left. An
-// addition waits for a later batch when this one is full, has the same key, or would hold a sum that is no int64. The
-// first addition is always taken.
-func takeBatch(queue []*addition, maxAdditions int) (*batch, []*addition) {
-	b := &batch{id: newID()}
-	sums := make(map[string]int64, 1)
-	keys := make(map[string]bool)
-	var left []*addition
-	for n, a := range queue {
-		if len(b.additions) == maxAdditions {
-			left = append(left, queue[n:]...)
-			break
-		}
-		if len(b.additions) > 0 && !joins(a, sums, keys) {
-			left = append(left, a)
-			continue
-		}
-		for _, i := range a.increments {
-			sums[i.Counter] += i.By
-		}
-		if a.key != "" {
-			keys[a.key] = true
-		}
-		b.additions = append(b.additions, a)
-	}
-	return b, left
+// gathering puts a batch together.
+type gathering struct {
+	batch    *batch
+	most     int              // requests
+	up, down map[string]int64 // :: counter → the sum of what is added, and of what is taken off
+	keys     map[string]bool
 }
 
-// joins reports whether an addition can be part of a commit that has these sums and keys.
-func joins(a *addition, sums map[string]int64, keys map[string]bool) bool {
-	if a.key != "" && keys[a.key] {
+func newGathering(most int) *gathering { return &gathering{batch: &batch{id: newID()}, most: most} }
+
+func (g *gathering) full() bool { return len(g.batch.requests) == g.most || len(g.up) >= maxCounters }
+
+// take takes requests into the batch, oldest first, and returns those that are left for a later one: because this one is
+// full, has the same key, or would hold a sum that does not fit into an int64, whichever of its requests drop out of it.
+// The batch's first request is always taken.
+func (g *gathering) take(requests []*request) (left []*request) {
+	if len(requests) == 1 && len(g.batch.requests) == 0 {
+		g.batch.requests = requests // the usual case, which needs no maps
+		return nil
+	}
+	for n, r := range requests {
+		if len(g.batch.requests) == g.most {
+			return append(left, requests[n:]...)
+		}
+		if g.joins(r) {
+			g.join(r)
+			g.batch.requests = append(g.batch.requests, r)
+		} else {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// joins reports whether a request can be part of the batch.
+func (g *gathering) joins(r *request) bool {
+	if g.up == nil {
+		g.up, g.down, g.keys = map[string]int64{}, map[string]int64{}, map[string]bool{}
+		for _, first := range g.batch.requests {
+			g.join(first)
+		}
+	}
+	if len(g.batch.requests) == 0 {
+		return true
+	}
+	if r.key != "" && g.keys[r.key] {
 		return false
 	}
-	writes := len(sums) + len(keys) + 2 // with the addition's own marker, and the batch's
-	for _, i := range a.increments {
-		sum, there := sums[i.Counter]
-		if !there {
+	writes := len(g.up) + len(g.keys) + 2 // with the request's own marker, and the batch's
+	for _, i := range r.increments {
+		if _, there := g.up[i.Counter]; !there {
 			writes++
 		}
-		if _, ok := add(sum, i.By); !ok {
+		if _, fits := add(g.up[i.Counter], max(i.By, 0)); !fits {
+			return false
+		}
+		if _, fits := add(g.down[i.Counter], min(i.By, 0)); !fits {
 			return false
 		}
 	}
 	return writes <= maxWrites
 }
 
-// add reports false where the sum is no int64.
+func (g *gathering) join(r *request) {
+	for _, i := range r.increments {
+		g.up[i.Counter] += max(i.By, 0)
+		g.down[i.Counter] += min(i.By, 0)
+	}
+	if r.key != "" {
+		g.keys[r.key] = true
+	}
+}
+
+// add reports false where the sum does not fit into an int64.
 func add(a, b int64) (int64, bool) {
 	if b > 0 && a > math.MaxInt64-b || b < 0 && a < math.MinInt64-b {
 		return 0, false

@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -32,11 +33,11 @@ func benchmarkCounter(b *testing.B, cfg shards.Config) (shards.Counter, *emulato
 	return counter, i
 }
 
-// One increment after the other: what the marker and the batcher cost beside a plain update.
+// One increment after the other: what the marker and the queues cost beside a plain update.
 func BenchmarkLoneIncrement(b *testing.B) {
-	for name, thrift := range map[string]bool{"marker": false, "thrift": true} {
+	for name, unmarked := range map[string]bool{"marker": false, "unmarked": true} {
 		b.Run(name, func(b *testing.B) {
-			counter, _ := benchmarkCounter(b, shards.Config{Thrift: thrift})
+			counter, _ := benchmarkCounter(b, shards.Config{InexactWrites: unmarked})
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := counter.Add(b.Context(), 1); err != nil {
@@ -77,4 +78,45 @@ func BenchmarkGroupCommit(b *testing.B) {
 	}
 	close(work)
 	group.Wait()
+}
+
+// A thousand callers at a time, each with a counter of its own.
+func BenchmarkManyCounters(b *testing.B) {
+	const counters = 1000
+	_, i := benchmarkCounter(b, shards.Config{})
+	client, err := shards.Open(context.Background(), shards.Config{Project: "p", AutoCreate: true, NumShards: 1}, option.WithGRPCConn(i.Conn(b)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { client.Close() })
+	work := make(chan struct{})
+	var group sync.WaitGroup
+	var made sync.WaitGroup
+	made.Add(counters)
+	for n := range counters {
+		group.Go(func() {
+			counter, err := client.Counter(fmt.Sprint(n))
+			if err != nil {
+				b.Error(err)
+			}
+			if err := counter.Add(b.Context(), 1); err != nil {
+				b.Error(err)
+			}
+			made.Done()
+			for range work {
+				if err := counter.Add(b.Context(), 1); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	made.Wait()
+	before := i.Server.Stats().CommitRequests
+	b.ReportAllocs()
+	for b.Loop() {
+		work <- struct{}{}
+	}
+	close(work)
+	group.Wait()
+	b.ReportMetric(float64(i.Server.Stats().CommitRequests-before)/float64(b.N), "commits/op")
 }

@@ -12,50 +12,52 @@ const cachedCounters = 10_000
 // cache is what a client remembers of counters that it has read lately.
 type cache struct {
 	counters            *lru.Cache[string, cached]
-	shardsTTL, totalTTL time.Duration
+	shardsTTL, readsTTL time.Duration
+	least               int // shards that a counter is written to whose number is only inferred
 }
 
 // cached is a counter's document as it was read last.
 type cached struct {
 	Snapshot
-	read  time.Time
-	stale bool // its total is older than an increment of our own
+	read time.Time
 }
 
-func newCache(shardsTTL, totalTTL time.Duration) *cache {
+func newCache(cfg Config) *cache {
 	counters, err := lru.New[string, cached](cachedCounters)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &cache{counters: counters, shardsTTL: shardsTTL, totalTTL: totalTTL}
+	return &cache{counters: counters, shardsTTL: cfg.CacheTTL, readsTTL: cfg.ReadCache, least: cfg.NumShards}
 }
 
 func (c *cache) put(s Snapshot) { c.counters.Add(s.Counter, cached{Snapshot: s, read: time.Now()}) }
 
 func (c *cache) forget(counter string) { c.counters.Remove(counter) }
 
-// shards is a counter's number of shards, where it is known.
+// shards is the number of shards that a counter is written to, where it is known.
 func (c *cache) shards(counter string) (int, bool) {
 	known, ok := c.counters.Get(counter)
 	if !ok || time.Since(known.read) > c.shardsTTL {
 		return 0, false
 	}
-	return known.NumShards, true
+	return c.writable(known.Snapshot), true
 }
 
-// total is a counter as of at most totalTTL ago, unless this client has added to it since.
-func (c *cache) total(counter string) (Snapshot, bool) {
+// writable is the number of shards that a counter is written to. Where it is only inferred from the shards that there
+// were, a few more than those do no harm, and keep a young counter's increments off a single document.
+func (c *cache) writable(s Snapshot) int {
+	if s.inferred {
+		return max(s.NumShards, c.least)
+	}
+	return s.NumShards
+}
+
+// snapshot is a counter that was read within readsTTL, and how long ago that was.
+func (c *cache) snapshot(counter string) (Snapshot, time.Duration, bool) {
 	known, ok := c.counters.Get(counter)
-	if !ok || known.stale || time.Since(known.read) > c.totalTTL {
-		return Snapshot{}, false
+	if !ok {
+		return Snapshot{}, 0, false
 	}
-	return known.Snapshot, true
-}
-
-// added notes an increment of our own.
-func (c *cache) added(counter string) {
-	if known, ok := c.counters.Peek(counter); ok && !known.stale {
-		known.stale = true
-		c.counters.Add(counter, known)
-	}
+	age := time.Since(known.read)
+	return known.Snapshot, age, age <= c.readsTTL
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/internal/store"
@@ -29,12 +31,12 @@ type Config struct {
 	// CacheTTL is how long a counter's number of shards is trusted; default 60s. Too small a number only means more
 	// contention, and too large a one is noticed.
 	CacheTTL time.Duration
-	// TotalTTL is how old the total may be that [Counter.Total] returns; default 1s.
-	TotalTTL time.Duration
+	// ReadCache is how old a counter may be that [Counter.Cached] returns; default 1s. Below 0 it always reads.
+	ReadCache time.Duration
 
-	// Thrift drops the marker of commits without a [Key], which saves a write and a delete per commit. A commit whose
-	// answer is lost is then reported as [ErrUnknown].
-	Thrift bool
+	// InexactWrites drops the marker of commits without a [Key], which saves a write and a delete per commit. A commit
+	// whose answer is lost is then reported as [ErrUnknown].
+	InexactWrites bool
 	// KeyTTL is how long a [Key] is remembered; default 24h. It takes a TTL policy on the field expire_at of the
 	// collection counter_requests.
 	KeyTTL time.Duration
@@ -42,17 +44,18 @@ type Config struct {
 	Timeout time.Duration
 	// MaxBatch is how many calls share a commit at most; default 500.
 	MaxBatch int
-	// MaxQueue is how many calls may wait for a commit; further ones return [ErrBusy]. Default 10000.
+	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met trouble; further ones return
+	// [ErrBusy]. One counter's calls take nine tenths of it at most. Default 10000.
 	MaxQueue int
 
-	// Logger is told of contention, growth and commits whose answer was lost; by default nobody is.
+	// Logger is told of contention, growth and commits whose answer was lost; by default it is silent.
 	Logger *slog.Logger
 }
 
 func (cfg Config) withDefaults() Config {
 	orElse(&cfg.NumShards, 10)
 	orElse(&cfg.CacheTTL, time.Minute)
-	orElse(&cfg.TotalTTL, time.Second)
+	orElse(&cfg.ReadCache, time.Second)
 	orElse(&cfg.KeyTTL, 24*time.Hour)
 	orElse(&cfg.Timeout, 20*time.Second)
 	orElse(&cfg.MaxBatch, 500)
@@ -71,12 +74,15 @@ func orElse[T comparable](value *T, fallback T) {
 // Client makes, writes and reads counters in a database. It is safe for concurrent use. One process should use one, so
 // that its increments share commits.
 type Client struct {
-	cfg     Config
-	db      *store.DB
-	known   *cache
-	batches *batcher
-	growth  *growth
-	log     *slog.Logger
+	cfg    Config
+	db     *store.DB
+	known  *cache
+	queues *queues
+	growth *growth
+	reads  singleflight.Group // of counters' documents
+	log    *slog.Logger
+
+	creations *semaphore.Weighted
 }
 
 // Open connects to a database; opts are the official client's. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
@@ -97,17 +103,20 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	c := &Client{
 		cfg:    cfg,
 		db:     db,
-		known:  newCache(cfg.CacheTTL, cfg.TotalTTL),
+		known:  newCache(cfg),
 		growth: newGrowth(),
 		log:    cfg.Logger,
+
+		creations: semaphore.NewWeighted(creationsAtOnce),
 	}
-	c.batches = newBatcher(limits{additions: cfg.MaxBatch, waiting: cfg.MaxQueue}, c.fly)
+	c.queues = newQueues(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
 	return c, nil
 }
 
-// Close waits until the increments that were accepted are committed, and closes the connection.
+// Close waits until the increments that were accepted are committed, and closes the connection. Later ones return
+// [ErrClosed].
 func (c *Client) Close() error {
-	c.batches.close()
+	c.queues.close()
 	return c.db.Close()
 }
 

@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,13 +55,15 @@ func TestOneIncrementUnderFaults(t *testing.T) {
 	lost := emulator.Verdict{After: unavailable}
 	down := emulator.Verdict{Before: unavailable}
 	contended := emulator.Verdict{Before: aborted}
+	quota := emulator.Verdict{Before: status.Error(codes.ResourceExhausted, "quota exceeded")}
+	repeat := func(v emulator.Verdict, n int) []emulator.Verdict { return slices.Repeat([]emulator.Verdict{v}, n) }
 	for _, c := range []struct {
-		name    string
-		thrift  bool
-		faults  []emulator.Verdict
-		want    error
-		counted int64
-		commits int64
+		name     string
+		unmarked bool
+		faults   []emulator.Verdict
+		want     error
+		counted  int64
+		commits  int64
 	}{
 		{name: "no fault", counted: 1, commits: 1},
 		{name: "answer lost", faults: []emulator.Verdict{lost}, counted: 1, commits: 2},
@@ -73,17 +76,20 @@ func TestOneIncrementUnderFaults(t *testing.T) {
 		{name: "lasting contention after doubt", faults: []emulator.Verdict{lost, contended, contended, contended, contended, contended, contended, contended, contended},
 			counted: 1, commits: 9},
 		{name: "lasting contention after doubt, not applied", faults: []emulator.Verdict{down, contended, contended, contended, contended, contended, contended, contended, contended},
-			want: shards.ErrUnknown, counted: 0, commits: 9},
+			want: shards.ErrBusy, counted: 0, commits: 9}, // the marker was made alone: it is certain
+		{name: "a quota", faults: repeat(quota, 8), want: shards.ErrBusy, commits: 8},
+		{name: "a quota that was none", faults: append([]emulator.Verdict{{After: quota.Before}}, repeat(quota, 7)...), counted: 1, commits: 8},
+		{name: "no marker, quota", unmarked: true, faults: []emulator.Verdict{{After: quota.Before}}, want: shards.ErrUnknown, counted: 1, commits: 1},
 		{name: "refused", faults: []emulator.Verdict{{Before: status.Error(codes.PermissionDenied, "no")}}, want: status.Error(codes.PermissionDenied, "no"), commits: 1},
-		{name: "no marker", thrift: true, counted: 1, commits: 1},
-		{name: "no marker, answer lost", thrift: true, faults: []emulator.Verdict{lost}, want: shards.ErrUnknown, counted: 1, commits: 1},
-		{name: "no marker, not applied", thrift: true, faults: []emulator.Verdict{down}, want: shards.ErrUnknown, counted: 0, commits: 1},
-		{name: "no marker, contention", thrift: true, faults: []emulator.Verdict{contended}, counted: 1, commits: 2},
+		{name: "no marker", unmarked: true, counted: 1, commits: 1},
+		{name: "no marker, answer lost", unmarked: true, faults: []emulator.Verdict{lost}, want: shards.ErrUnknown, counted: 1, commits: 1},
+		{name: "no marker, not applied", unmarked: true, faults: []emulator.Verdict{down}, want: shards.ErrUnknown, counted: 0, commits: 1},
+		{name: "no marker, contention", unmarked: true, faults: []emulator.Verdict{contended}, counted: 1, commits: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			client := w.open(t, shards.Config{Thrift: c.thrift})
+			client := w.open(t, shards.Config{InexactWrites: c.unmarked})
 			counter := w.counter(t, client, "a", 4)
 			commits := w.onAdds(c.faults...)
 			err := counter.Add(t.Context(), 1)
@@ -94,7 +100,7 @@ func TestOneIncrementUnderFaults(t *testing.T) {
 			if n := commits.Load(); n != c.commits {
 				t.Errorf("%d commits, want %d", n, c.commits)
 			}
-			if c.thrift && w.markers(t) > 0 {
+			if c.unmarked && w.markers(t) > 0 {
 				t.Error("there is a marker")
 			}
 		})

@@ -48,9 +48,12 @@ func (g *growth) due(last map[string]time.Time, counter string, interval time.Du
 }
 
 // contended notes that a commit met contention, and doubles the shards of the counter where that is allowed. Of a commit
-// to several counters nobody knows which one is to blame.
+// to several counters it is not known which one is to blame.
 func (c *Client) contended(ctx context.Context, sums []Increment, err error) {
 	counter, now := sums[0].Counter, time.Now()
+	if len(sums) == 1 {
+		c.queues.contended(counter)
+	}
 	if c.growth.due(c.growth.logged, counter, contentionLogInterval, now) {
 		c.log.WarnContext(ctx, "contention", "counter", counter, "counters", len(sums), "error", err)
 	}
@@ -69,7 +72,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	was := 0
 	grown, err := c.grownLately(ctx, counter, seen)
 	if err == nil && !grown {
-		was, err = Counter{client: c, id: counter}.setShards(ctx, func(is int) int {
+		was, err = Counter{client: c, id: counter}.setShards(ctx, false, func(is int) int {
 			if is != seen {
 				return is
 			}

@@ -122,7 +122,7 @@ func TestContentionPicksAnotherShard(t *testing.T) {
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		mu.Lock()
 		defer mu.Unlock()
-		met = append(met, req.GetWrites()[0].GetUpdate().GetName())
+		met = append(met, req.GetWrites()[len(req.GetWrites())-1].GetUpdate().GetName())
 		if len(met) < 7 {
 			return emulator.Verdict{Before: aborted}
 		}

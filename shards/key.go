@@ -49,8 +49,9 @@ func hash(parts ...string) string {
 
 // Fields of a marker, besides expire_at.
 const (
-	markerBatch = "batch" // the batch whose commit made the marker
-	markerAsked = "asked" // of a key's: what was asked, hashed
+	markerBatch   = "batch"   // the batch whose commit made the marker
+	markerAsked   = "asked"   // of a key's: what was asked, hashed
+	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
 )
 
 // batchMarkerTTL is how long the marker of a batch without keys is kept. The batch asks for it within seconds.
@@ -59,6 +60,7 @@ const batchMarkerTTL = time.Hour
 // marker is a document that is made in the same commit as increments, and so tells whether they were applied.
 type marker struct {
 	batch, asked string
+	settled      bool
 }
 
 func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
@@ -69,13 +71,17 @@ func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 	if m.asked != "" {
 		fields[markerAsked] = store.String(m.asked)
 	}
+	if m.settled {
+		fields[markerSettled] = store.Bool(true)
+	}
 	return fields
 }
 
 func decodeMarker(doc *firestorepb.Document) marker {
 	return marker{
-		batch: doc.GetFields()[markerBatch].GetStringValue(),
-		asked: doc.GetFields()[markerAsked].GetStringValue(),
+		batch:   doc.GetFields()[markerBatch].GetStringValue(),
+		asked:   doc.GetFields()[markerAsked].GetStringValue(),
+		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
 	}
 }
 

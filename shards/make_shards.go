@@ -42,15 +42,15 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			}
 			c.known.put(s)
 			n := wanted[id]
-			if n >= s.NumShards {
-				n = pickShard(s.NumShards, id, nil)
+			if most := c.known.writable(s); n >= most {
+				n = pickShard(most, id, nil)
 			}
 			picked[id] = n
 			names = append(names, c.db.Shard(id, shardID(n)))
 		}
 		return c.createMissingShards(ctx, tx, names)
 	})
-	if status.Code(err) == codes.AlreadyExists { // somebody was faster
+	if status.Code(err) == codes.AlreadyExists { // someone else was faster
 		err = nil
 	}
 	return picked, gone, err

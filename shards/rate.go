@@ -15,5 +15,5 @@ func CommitRate(rate float64, commit time.Duration) float64 {
 	}
 	seconds := commit.Seconds()
 	one := 1 / (seconds + math.Exp(-rate*seconds)/rate) // a commit follows the last one at once unless nothing has come
-	return max(one, min(rate/manyWaiting, maxFlights/seconds))
+	return max(one, min(rate/manyWaiting, maxInFlight/seconds))
 }

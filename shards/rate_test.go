@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The formula against the batcher itself, with increments at random times.
+// The formula against the queues themselves, with increments at random times.
 func TestCommitRate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -23,12 +23,10 @@ func TestCommitRate(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
-			b := newBatcher(limits{additions: 500, waiting: 1 << 20}, func(next *batch) {
+			q := newQueues(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
-				for _, a := range next.additions {
-					a.done <- outcome{}
-				}
+				f.applied()
 			})
 			dice := rand.New(rand.NewPCG(1, 2))
 			began := time.Now()
@@ -36,12 +34,12 @@ func TestCommitRate(t *testing.T) {
 			for range 20_000 {
 				time.Sleep(time.Duration(dice.ExpFloat64() / tt.rate * float64(time.Second)))
 				adding.Go(func() {
-					b.add(t.Context(), "a", &addition{increments: []Increment{{Counter: "a", By: 1}}, done: make(chan outcome, 1)})
+					q.add(t.Context(), &request{increments: []Increment{{Counter: "a", By: 1}}, done: make(chan outcome, 1)})
 				})
 			}
 			adding.Wait()
 			got := float64(commits.Load()) / time.Since(began).Seconds()
-			b.close()
+			q.close()
 			if want := CommitRate(tt.rate, tt.commit); math.Abs(got-want) > 0.15*want {
 				t.Errorf("%v increments a second, %v a commit: %.1f commits a second, and the formula says %.1f", tt.rate, tt.commit, got, want)
 			}

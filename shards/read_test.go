@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,10 +76,10 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestCachedTotal(t *testing.T) {
+func TestCached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{TotalTTL: time.Hour})
+	client := w.open(t, shards.Config{ReadCache: time.Hour})
 	c := w.counter(t, client, "a", 1)
 	set := func(total int) {
 		t.Helper()
@@ -88,22 +89,50 @@ func TestCachedTotal(t *testing.T) {
 	}
 	want := func(total int64) {
 		t.Helper()
-		if s, err := c.Total(t.Context()); err != nil || s.Total != total {
-			t.Errorf("total %+v, %v; want %d", s, err, total)
+		if s, age, err := c.Cached(t.Context()); err != nil || s.Total != total || age < 0 || age > time.Hour {
+			t.Errorf("total %+v, %v old, %v; want %d", s, age, err, total)
 		}
 	}
 	want(0)
 	set(5)
 	want(0) // from memory
-	if err := c.Add(t.Context(), 1); err != nil {
-		t.Fatal(err)
+	if s, err := c.Get(t.Context()); err != nil || s.Total != 5 {
+		t.Errorf("read %+v, %v; want 5", s, err)
 	}
-	want(5) // forgotten on an increment of our own
-	set(6)
 	want(5)
-	brief := w.open(t, shards.Config{TotalTTL: time.Nanosecond})
-	c = handle(t, brief, "a")
-	want(6)
+	always := w.open(t, shards.Config{ReadCache: -1})
+	c = handle(t, always, "a")
+	want(5)
 	set(7)
 	want(7)
+	if s, _, err := handle(t, client, "none").Cached(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("an unknown counter: %+v, %v, want ErrNotFound", s, err)
+	}
+}
+
+// Many who ask at the same time are answered with a few reads, and whoever goes away takes none of the others along.
+func TestOneReadForAllWhoAsk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	w.Server.ResetStats()
+	const asked = 1000
+	c = handle(t, w.open(t, shards.Config{ReadCache: time.Minute}), "a")
+	var group sync.WaitGroup
+	for i := range asked {
+		group.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%2 == 0 {
+				cancel()
+			}
+			if _, _, err := c.Cached(ctx); err != nil && (i%2 == 1 || !errors.Is(err, context.Canceled)) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if reads := w.Server.Stats().Reads; reads > 2 { // between the end of one and the next look at the memory there may be another
+		t.Errorf("%d reads for %d who asked, want 1", reads, asked)
+	}
 }

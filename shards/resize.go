@@ -32,7 +32,10 @@ func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)
 		return err
 	}
 	defer c.client.known.forget(c.id)
-	if _, err := c.setShards(ctx, func(int) int { return n }); err != nil {
+	if _, err := c.setShards(ctx, true, func(int) int { return n }); err != nil {
+		if fromFirestore(err) && store.KindOf(err) == store.Doubtful {
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
 		return err
 	}
 	shards, err := c.shards(ctx)
@@ -67,9 +70,9 @@ func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)
 }
 
 // setShards sets the counter's number of shards to what change makes of it, and makes those that are missing, so that
-// clients which only know the public layout find them. It returns the number that was. It is one transaction, and
-// running it twice is harmless as long as change settles on a number.
-func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, err error) {
+// clients which only know the public layout find them. It returns the number that was. A number that is chosen is not
+// inferred any more. It is one transaction, and running it twice is harmless as long as change settles on a number.
+func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) int) (was int, err error) {
 	db := c.client.db
 	err = db.Transact(ctx, func(tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id))
@@ -80,26 +83,30 @@ func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, 
 		if !ok {
 			return ErrNotFound
 		}
-		was = s.NumShards
+		was = c.client.known.writable(s)
 		n := change(was)
 		var names []string
-		for i := was; i < n; i++ {
+		for i := s.NumShards; i < n; i++ {
 			names = append(names, db.Shard(c.id, shardID(i)))
 		}
-		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == was {
+		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == s.NumShards && !(chosen && s.inferred) {
 			return err
 		}
 		fields := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}
 		if docs[0].GetFields()[store.NumShardsLegacy] != nil { // its clients read that one
 			fields[store.NumShardsLegacy] = store.Int(int64(n))
 		}
-		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, slices.Collect(maps.Keys(fields))))
+		mask := slices.Collect(maps.Keys(fields))
+		if chosen {
+			mask = append(mask, store.NumShardsInferred)
+		}
+		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
 		return nil
 	})
 	return was, err
 }
 
-// move adds a shard's count to another shard and deletes it, in one commit, on condition that nobody has added to it
+// move adds a shard's count to another shard and deletes it, in one commit, on condition that nothing was added to it
 // since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
 // one of them is applied.
 func (c Counter) move(ctx context.Context, from string, to int) error {
@@ -130,13 +137,4 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 		add := store.Update(target, store.Exists(true), nil, nil, store.Increment(db.CountField, count))
 		return []*firestorepb.Write{add, remove}, true, nil
 	})
-}
-
-// shardsOf is the number of shards that a counter's document names.
-func shardsOf(counter *firestorepb.Document) int {
-	n, ok := counter.GetFields()[store.NumShards]
-	if !ok {
-		n = counter.GetFields()[store.NumShardsLegacy]
-	}
-	return numShards(max(n.GetIntegerValue(), int64(n.GetDoubleValue())))
 }

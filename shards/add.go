@@ -1,0 +1,45 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+)
+
+// Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy], [ErrUnknown],
+// [ErrInvalidIncrement] when by is 0, [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond
+// an int64 stays at the largest or smallest one.
+//
+// When ctx ends while the increment waits for its commit, nothing is counted; once its commit has begun it goes on, and
+// Add returns [ErrUnknown].
+func (c Counter) Add(ctx context.Context, by int64) error {
+	_, err := c.AddOnce(ctx, by, Key{})
+	return err
+}
+
+// AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and the others report
+// that they are replays. [ErrKeyReused] says that the key came with another increment before.
+func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
+	r, err := newRequest(c.client.db.Path, []Increment{{Counter: c.id, By: by}}, key, c.client.db.Counter(c.id))
+	if err != nil {
+		return false, err
+	}
+	out := c.client.queues.add(ctx, r)
+	if out.err != nil {
+		return false, fmt.Errorf("add to counter %q: %w", c.id, out.err)
+	}
+	return out.replayed, nil
+}
+
+// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same counter are taken
+// together. The zero [Key] is no key. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
+func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
+	r, err := newRequest(c.db.Path, increments, key, c.db.Counter(several))
+	if err != nil {
+		return false, err
+	}
+	out := c.queues.add(ctx, r)
+	if out.err != nil {
+		return false, fmt.Errorf("add to %d counters: %w", len(r.increments), out.err)
+	}
+	return out.replayed, nil
+}

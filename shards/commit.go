@@ -1,0 +1,294 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// picks says which shard of each counter is written to.
+type picks map[string]int
+
+// run takes a batch from its first commit to its end. It runs under a context of its own: whoever waits for it may go
+// away, and no one else is touched.
+func (c *Client) run(f *inFlight) {
+	if f.until.IsZero() {
+		f.until = time.Now().Add(c.cfg.Timeout)
+	}
+	whole, cancel := context.WithDeadline(context.Background(), f.until)
+	defer cancel()
+	// The last quarter is for settling what is in doubt by then.
+	ctx, cancel := context.WithDeadline(whole, f.until.Add(-c.cfg.Timeout/4))
+	defer cancel()
+
+	picked := picks{}
+	created := map[string]bool{} // by AutoCreate
+	pauses := store.Pauses()
+	for next := pickShards; next != finished; {
+		switch next {
+		case pickShards, sendCommit:
+			if ctx.Err() != nil {
+				next = f.conclude(ErrBusy, ctx.Err())
+				continue
+			}
+		default:
+			c.queues.inTrouble(f)
+		}
+		var gone map[string]bool
+		var err error
+		switch next {
+		case sendCommit:
+			next = c.commit(ctx, f, picked)
+			continue
+		case settle:
+			next = c.settle(whole, f)
+			continue
+		case readMarkers:
+			var there map[string]marker
+			if there, err = c.readMarkers(whole, f.markers()); err == nil {
+				next = f.found(there)
+			} else {
+				next = f.unread(err)
+			}
+			continue
+		case pause:
+			next = c.wait(ctx, whole, f, pauses)
+			continue
+		case leave:
+			c.queues.goOn(f.split(func(*request) bool { return true }))
+			return
+		case makeShards:
+			if f.failures > 1 { // it was of no use the last time
+				if next = c.wait(ctx, whole, f, pauses); next != pickShards {
+					continue
+				}
+			}
+			picked, gone, err = c.makeShards(ctx, picked)
+		case pickShards:
+			picked, gone, err = c.pick(ctx, f, picked)
+		}
+		switch {
+		case err != nil && store.KindOf(err) == store.Permanent:
+			next = f.conclude(nil, err)
+		case err != nil:
+			next = f.failure(err)
+		case c.cfg.AutoCreate && !f.doubt:
+			next = c.autoCreate(ctx, f, gone, created)
+		default:
+			next = f.without(gone)
+		}
+	}
+}
+
+// wait waits before the next attempt, unless the time for that is over.
+func (c *Client) wait(ctx, whole context.Context, f *inFlight, pauses *gax.Backoff) step {
+	if f.settling != nil {
+		if err := gax.Sleep(whole, pauses.Pause()); err != nil {
+			return f.giveUp(ErrUnknown, err)
+		}
+	} else if err := gax.Sleep(ctx, pauses.Pause()); err != nil {
+		return f.conclude(ErrBusy, err)
+	}
+	return f.resume()
+}
+
+// pick picks a random shard of each counter, another one than the last time, and tells which counters don't exist. Where
+// others share the commit, requests to counters that have yet to be read leave it: the others don't wait for that.
+func (c *Client) pick(ctx context.Context, f *inFlight, last picks) (picks, map[string]bool, error) {
+	sums := f.sums()
+	picked := make(picks, len(sums))
+	unknown := map[string]bool{}
+	for _, sum := range sums {
+		if n, ok := c.known.shards(sum.Counter); ok {
+			picked[sum.Counter] = pickShard(n, sum.Counter, last)
+		} else {
+			unknown[sum.Counter] = true
+		}
+	}
+	if len(unknown) == 0 {
+		return picked, nil, nil
+	}
+	if len(picked) > 0 && !f.doubt && f.shared() {
+		known := func(r *request) bool {
+			_, is := r.touches(func(counter string) bool { return unknown[counter] })
+			return !is
+		}
+		if others := f.takeOut(known); others != nil {
+			c.queues.goOn([]*inFlight{others})
+		}
+	}
+	ids := make([]string, 0, len(unknown))
+	for id := range unknown {
+		ids = append(ids, id)
+	}
+	snapshots, err := c.read(ctx, ids...)
+	if err != nil {
+		return last, nil, err
+	}
+	gone := map[string]bool{}
+	for i, s := range snapshots {
+		if s == nil {
+			gone[ids[i]] = true
+		} else {
+			picked[s.Counter] = pickShard(c.known.writable(*s), s.Counter, last)
+		}
+	}
+	return picked, gone, nil
+}
+
+// pickShard is a random one of n shards, but not the last one again.
+func pickShard(n int, counter string, last picks) int {
+	before, again := last[counter]
+	if !again || n < 2 || before >= n {
+		return rand.IntN(n)
+	}
+	picked := rand.IntN(n - 1)
+	if picked >= before {
+		picked++
+	}
+	return picked
+}
+
+// commit sends the batch's commit, once.
+func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
+	sums, markers := f.sums(), f.markers()
+	writes := make([]*firestorepb.Write, 0, len(sums)+len(markers))
+	// Markers first: Firestore looks at one write after the other, and a shard that is missing must not hide that the
+	// increments were counted.
+	now := time.Now()
+	for id, m := range markers {
+		writes = append(writes, c.marks(id, m, now))
+	}
+	for _, sum := range sums {
+		name := c.db.Shard(sum.Counter, shardID(picked[sum.Counter]))
+		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, store.Increment(c.db.CountField, sum.By)))
+	}
+	if f.marked() { // an answer that does not come may be asked for again
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
+		defer cancel()
+	}
+	_, err := c.db.Commit(ctx, writes)
+	if err == nil {
+		return f.applied()
+	}
+	switch store.KindOf(err) {
+	case store.Doubtful:
+		c.log.Warn("ambiguous commit", "counter", sums[0].Counter, "counters", len(sums), "marked", f.marked(), "error", err)
+	case store.Contention:
+		c.contended(ctx, sums, err)
+	}
+	return f.failed(err)
+}
+
+// marks is the write that makes a marker.
+func (c *Client) marks(id string, m marker, now time.Time) *firestorepb.Write {
+	ttl := c.cfg.KeyTTL
+	if m.asked == "" {
+		ttl = batchMarkerTTL
+	}
+	return store.Create(c.db.Request(id), m.fields(now.Add(ttl)))
+}
+
+// settle makes the batch's own marker alone.
+func (c *Client) settle(ctx context.Context, f *inFlight) step {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/4)
+	defer cancel()
+	_, err := c.db.Commit(ctx, []*firestorepb.Write{c.marks(f.id, marker{batch: f.id, settled: true}, time.Now())})
+	if err == nil {
+		return f.settled()
+	}
+	return f.unsettled(err)
+}
+
+// readMarkers returns those of the markers that are there.
+func (c *Client) readMarkers(ctx context.Context, markers map[string]marker) (map[string]marker, error) {
+	ids := make([]string, 0, len(markers))
+	names := make([]string, 0, len(markers))
+	for id := range markers {
+		ids = append(ids, id)
+		names = append(names, c.db.Request(id))
+	}
+	docs, _, err := c.db.Get(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	there := make(map[string]marker)
+	for i, doc := range docs {
+		if doc != nil {
+			there[ids[i]] = decodeMarker(doc)
+		}
+	}
+	return there, nil
+}
+
+const (
+	// creationsAtOnce is how many counters a client makes at the same time, and creationsOfOne for one call.
+	creationsAtOnce = 16
+	creationsOfOne  = 8
+)
+
+// autoCreate makes counters that don't exist yet, each at most once per batch. Where others share the commit, those that
+// need it leave: the others don't wait for it.
+func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[string]bool) step {
+	if len(gone) == 0 {
+		return f.without(nil)
+	}
+	c.queues.inTrouble(f)
+	if f.shared() {
+		c.queues.goOn(f.split(func(r *request) bool {
+			_, is := r.touches(func(counter string) bool { return gone[counter] })
+			return is
+		}))
+		if len(f.requests) == 0 {
+			return finished
+		}
+		return sendCommit
+	}
+	var missing []string
+	for counter := range gone {
+		if !created[counter] { // else it was deleted at once, or is being deleted: it doesn't exist
+			missing = append(missing, counter)
+			created[counter] = true
+		}
+	}
+	if len(missing) == 0 {
+		return f.without(gone)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creationsOfOne)
+	for _, counter := range missing {
+		group.Go(func() error {
+			if err := c.creations.Acquire(ctx, 1); err != nil {
+				return err
+			}
+			defer c.creations.Release(1)
+			err := Counter{client: c, id: counter}.Create(ctx, CreateOptions{keep: true})
+			if errors.Is(err, ErrExists) { // someone else was faster
+				return nil
+			}
+			return err
+		})
+	}
+	switch err := group.Wait(); {
+	case err == nil:
+		return pickShards
+	case errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) || store.KindOf(err) != store.Permanent:
+		clear(created)
+		return f.failure(notCounted(err))
+	default:
+		return f.conclude(nil, err)
+	}
+}
+
+// notCounted is a creation's error without its doubt: whether or not the counter was made, nothing was counted.
+func notCounted(err error) error { return status.Error(codes.Unavailable, err.Error()) }

@@ -1,0 +1,223 @@
+package shards
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// traffic is queues whose batches are held in flight until a test lets them end.
+type traffic struct {
+	*queues
+	t      *testing.T
+	group  sync.WaitGroup
+	flying map[string][]chan struct{} // :: counters of a batch, and how many requests it has → what ends it
+	begun  []string                   // counters of each batch and how many requests it has, in order
+	mu     sync.Mutex
+}
+
+func newTraffic(t *testing.T, l limits) *traffic {
+	w := &traffic{t: t, flying: map[string][]chan struct{}{}}
+	w.queues = newQueues(l, true, func(f *inFlight) {
+		name := ""
+		for _, sum := range f.sums() {
+			name += sum.Counter
+		}
+		end := make(chan struct{})
+		w.mu.Lock()
+		name += fmt.Sprint(len(f.requests))
+		w.begun = append(w.begun, name)
+		w.flying[name] = append(w.flying[name], end)
+		w.mu.Unlock()
+		<-end
+		f.applied()
+	})
+	return w
+}
+
+func (w *traffic) add(counter string, n int) {
+	w.t.Helper()
+	for range n {
+		r, err := newRequest(flatPath, []Increment{{Counter: counter, By: 1}}, Key{}, "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.group.Go(func() {
+			if out := w.queues.add(w.t.Context(), r); out.err != nil {
+				w.t.Error(out.err)
+			}
+		})
+	}
+	synctest.Wait()
+}
+
+// want fails unless these batches have begun since the last call.
+func (w *traffic) want(batches ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got, want := fmt.Sprint(w.begun), fmt.Sprint(batches); got != want {
+		w.t.Errorf("batches %v, want %v", got, want)
+	}
+	w.begun = nil
+}
+
+func (w *traffic) end(batch string) {
+	w.t.Helper()
+	w.mu.Lock()
+	ends := w.flying[batch]
+	if len(ends) == 0 {
+		w.t.Fatalf("no batch %s is in flight", batch)
+	}
+	if w.flying[batch] = ends[1:]; len(ends) == 1 {
+		delete(w.flying, batch)
+	}
+	w.mu.Unlock()
+	close(ends[0])
+	synctest.Wait()
+}
+
+func (w *traffic) finish() {
+	w.t.Helper()
+	for {
+		w.mu.Lock()
+		var batch string
+		for batch = range w.flying {
+			break
+		}
+		w.mu.Unlock()
+		if batch == "" {
+			break
+		}
+		w.end(batch)
+	}
+	w.group.Wait()
+	w.close()
+	if len(w.of) > 0 || w.waiting > 0 || w.commits != 0 || len(w.ready) > 0 {
+		w.t.Errorf("left: %d queues, %d waiting requests, %d commits, %d ready", len(w.of), w.waiting, w.commits, len(w.ready))
+	}
+}
+
+// One commit of a counter is in flight while few increments wait, and a few more once many do.
+func TestCommitsOfOneCounter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w.add("a", 1)
+		w.want("a1") // at once
+		w.add("a", manyWaiting-1)
+		w.want()
+		w.add("a", 1)
+		w.want("a64")
+		w.add("a", manyWaiting+1)
+		w.want("a64")
+		w.end("a64")
+		w.add("a", 2*manyWaiting)
+		time.Sleep(time.Second)
+		w.want("a64", "a64")
+		w.add("a", 200)
+		w.want() // four are in flight, and that is enough
+		w.end("a1")
+		w.want("a201")
+		w.finish()
+		r, err := newRequest(flatPath, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := w.queues.add(t.Context(), r); !errors.Is(out.err, ErrClosed) {
+			t.Errorf("after close: %v, want ErrClosed", out.err)
+		}
+	})
+}
+
+// The first counters go at once; further ones share the next commit, and wait for it until one of those ends, or a moment.
+func TestCountersShareCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		for _, counter := range []string{"a", "b", "c", "d"} {
+			w.add(counter, 1)
+		}
+		w.want("a1", "b1", "c1", "d1")
+		for _, counter := range []string{"e", "f", "a", "g"} {
+			w.add(counter, 2)
+		}
+		w.want()
+		w.end("a1")
+		w.want("efga8")
+		w.add("h", 1)
+		w.want()
+		w.end("b1")
+		w.want("h1")
+		w.add("i", 1)
+		w.add("j", 1)
+		w.want()
+		time.Sleep(sharedWait)
+		w.want("ij2")
+		w.finish()
+	})
+}
+
+// A counter that met contention goes alone, beside the commits that others share; a batch in trouble keeps no one.
+func TestTroubleIsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		for _, counter := range []string{"a", "b", "c", "d"} {
+			w.add(counter, 1)
+		}
+		w.want("a1", "b1", "c1", "d1")
+		w.contended("x")
+		w.add("x", 1)
+		w.want("x1")
+		w.add("e", 1)
+		w.want()
+		w.end("x1")
+		w.want()
+		w.add("x", 1)
+		w.want("x1")
+		w.finish()
+	})
+}
+
+// Requests of many counters that wait are refused beyond the limit, and one counter's don't take all of it.
+func TestQueuesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 10, waiting: 100})
+		for i := range maxCommits {
+			w.add(fmt.Sprint("busy", i), 1)
+			time.Sleep(sharedWait)
+			synctest.Wait()
+		}
+		refused := 0
+		for i := range 150 {
+			r, err := newRequest(flatPath, []Increment{{Counter: fmt.Sprint("more", i), By: 1}}, Key{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.enqueue(r); errors.Is(err, ErrBusy) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if refused != 50 {
+			t.Errorf("%d of 150 were refused, want 50", refused)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.finish()
+
+		w = newTraffic(t, limits{batch: 10, waiting: 100})
+		w.add("a", 1)
+		for range 95 {
+			r, _ := newRequest(flatPath, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+			if of, err := w.enqueue(r); err != nil && !errors.Is(err, ErrBusy) {
+				t.Error(of, err)
+			}
+		}
+		w.add("b", 1)
+		w.finish()
+	})
+}

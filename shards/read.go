@@ -1,0 +1,145 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Snapshot is a counter's document.
+type Snapshot struct {
+	Counter   string    `json:"counter"`
+	Total     int64     `json:"total"` // as the roll-up has it, about a second old
+	NumShards int       `json:"num_shards"`
+	UpdatedAt time.Time `json:"updated_at"` // when the total was last written
+
+	inferred bool // the number of shards is: see [store.NumShardsInferred]
+}
+
+// Get reads the counter's document. Errors: [ErrNotFound], or the client library's.
+func (c Counter) Get(ctx context.Context) (Snapshot, error) {
+	snapshots, err := c.client.read(ctx, c.id)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("read counter %q: %w", c.id, err)
+	}
+	if snapshots[0] == nil {
+		return Snapshot{}, fmt.Errorf("read counter %q: %w", c.id, ErrNotFound)
+	}
+	return *snapshots[0], nil
+}
+
+// Cached is [Counter.Get] from memory, where this client has read the counter within Config.ReadCache, and age is how long
+// ago that was. One read does for all who ask at the same time. It is as fresh as the total itself, which lags by about a
+// second.
+func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err error) {
+	if s, age, ok := c.client.known.snapshot(c.id); ok {
+		return s, age, nil
+	}
+	read := c.client.reads.DoChan(c.id, func() (any, error) {
+		// Whoever asked first may go away, and the others still wait.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.client.cfg.Timeout)
+		defer cancel()
+		return c.Get(ctx)
+	})
+	select {
+	case result := <-read:
+		s, _ := result.Val.(Snapshot)
+		return s, 0, result.Err
+	case <-ctx.Done():
+		return Snapshot{}, 0, fmt.Errorf("read counter %q: %w", c.id, ctx.Err())
+	}
+}
+
+// read reads counters' documents, and remembers them; nil is one that doesn't exist, or is being deleted.
+func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
+	names := make([]string, len(counters))
+	for i, id := range counters {
+		names[i] = c.db.Counter(id)
+	}
+	docs, _, err := c.db.Get(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	snapshots := make([]*Snapshot, len(counters))
+	for i, doc := range docs {
+		s, ok := snapshotOf(counters[i], doc)
+		if !ok {
+			c.known.forget(counters[i])
+			continue
+		}
+		c.known.put(s)
+		snapshots[i] = &s
+	}
+	return snapshots, nil
+}
+
+// snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a counter that doesn't
+// exist, or is being deleted.
+func snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
+	fields := doc.GetFields()
+	if doc == nil || isDeleting(doc) {
+		return Snapshot{}, false
+	}
+	n, known := shardsOf(doc)
+	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
+	s.inferred = !known || fields[store.NumShardsInferred].GetBooleanValue()
+	s.Total, _ = store.Integer(fields[store.Total])
+	if at := fields[store.UpdatedAt].GetTimestampValue(); at != nil {
+		s.UpdatedAt = at.AsTime()
+	}
+	return s, true
+}
+
+// listPage is how many counters are read at a time. A query of all of them might take longer than Firestore lets one.
+const listPage = 500
+
+// List yields all counters, in the order of their ids. It ends with the first error, which is the client library's.
+func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
+	return func(yield func(Snapshot, error) bool) {
+		for q := (store.Query{Collection: c.db.Counters(), Limit: listPage}); ; {
+			docs, err := c.db.Documents(ctx, q)
+			if err != nil {
+				yield(Snapshot{}, fmt.Errorf("list counters: %w", err))
+				return
+			}
+			for _, doc := range docs {
+				if s, ok := snapshotOf(path.Base(doc.GetName()), doc); ok && !yield(s, nil) {
+					return
+				}
+			}
+			if len(docs) < listPage {
+				return
+			}
+			q.After = docs[len(docs)-1].GetName()
+		}
+	}
+}
+
+// Watch yields the counter as it is, and again with every change of its document, as long as ctx and the loop last.
+// Changes that follow each other quickly may come as one. It ends with an error: [ErrNotFound] when there is no such
+// counter any more, or the client library's; when ctx ends it just ends.
+func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
+	return func(yield func(Snapshot, error) bool) {
+		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
+			s, ok := Snapshot{}, false
+			if err == nil {
+				if s, ok = snapshotOf(c.id, doc); !ok {
+					err = ErrNotFound
+				}
+			}
+			if err != nil {
+				yield(Snapshot{}, fmt.Errorf("watch counter %q: %w", c.id, err))
+				return
+			}
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
