@@ -81,7 +81,7 @@ func newIncrement(server *emulator.Server, l *link, s settings.Settings) (*insta
 func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: project, AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
-		Thrift: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
+		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
 	}
 }
