@@ -45,7 +45,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, dryRun bool) (Re
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
 	}
 	if r.Drift != 0 && !dryRun {
-		c.log.WarnContext(ctx, "drift", "counter", counter, "drift", r.Drift)
+		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", r.Drift)
 	}
 	return r, nil
 }

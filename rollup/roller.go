@@ -214,13 +214,13 @@ func (r *Roller) report(ctx context.Context, b batch[chan<- error], applied Appl
 	}
 	switch {
 	case err != nil && errors.Is(err, ErrContention):
-		r.log.LogAttrs(ctx, slog.LevelWarn, "contention", append(attrs, slog.Any("error", err))...)
+		r.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
 	case err != nil:
 		r.log.LogAttrs(ctx, slog.LevelError, "roll-up failed", append(attrs, slog.Any("error", err))...)
 	case applied.Gone:
 		r.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
 	default:
-		r.log.LogAttrs(ctx, slog.LevelInfo, "roll-up", append(attrs, slog.Int64("others", applied.Others))...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("others", applied.Others))...)
 	}
 }
 

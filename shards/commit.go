@@ -183,7 +183,7 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	}
 	switch store.KindOf(err) {
 	case store.Doubtful:
-		c.log.Warn("ambiguous commit", "counter", sums[0].Counter, "counters", len(sums), "marked", f.marked(), "error", err)
+		c.log.Warn(LogAmbiguous, "counter", sums[0].Counter, "counters", len(sums), "marked", f.marked(), "error", err)
 	case store.Contention:
 		c.contended(ctx, sums, err)
 	}

@@ -55,7 +55,7 @@ func (c *Client) contended(ctx context.Context, sums []Increment, err error) {
 		c.queues.contended(counter)
 	}
 	if c.growth.due(c.growth.logged, counter, contentionLogInterval, now) {
-		c.log.WarnContext(ctx, "contention", "counter", counter, "counters", len(sums), "error", err)
+		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
 	if n, ok := c.known.shards(counter); len(sums) == 1 && ok && n < c.cfg.MaxShards && status.Code(err) == codes.Aborted &&
 		c.growth.due(c.growth.doubled, counter, growthInterval, now) {
