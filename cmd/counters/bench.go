@@ -67,7 +67,7 @@ Scenarios:
 	flags.StringSliceVar(&o.Scenarios, "scenario", nil, "only these, separated by commas")
 	flags.StringVar(&o.Against, "against", "", "compare with this build of the program instead")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
-	flags.StringVar(&o.Profiles, "profiles", "", "write CPU profiles of our functions, of each scenario's last round, into this directory")
+	flags.StringVar(&o.Profiles, "profiles", "", "write CPU profiles of our functions into this directory, of one long round of each scenario")
 	flags.StringVar(&plots, "plots", "", "write SVG plots into this directory")
 	return cmd
 }

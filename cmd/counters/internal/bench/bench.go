@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		defer os.RemoveAll(o.sockets)
 	}
 	limit := fullLimit
-	if o.Quick {
+	if o.Quick && len(o.Scenarios) == 0 {
 		limit = quickLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

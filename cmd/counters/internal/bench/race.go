@@ -159,6 +159,9 @@ func (t *turns) add(l *load, r turn) {
 // race runs a race and adds its rows and ratios to the result: as many as there are when an error ends it.
 func (s *session) race(ctx context.Context, r *Result, c race) (of map[string]*turns, err error) {
 	of = map[string]*turns{}
+	if s.sockets != "" {
+		c.rounds, c.window = 1, pick(s, 2*time.Second, 10*time.Second) // one that is long: a profile is a hundred samples a second
+	}
 	s.say("start")
 	all, err := open(ctx, s.field(c.contestants...), c.setup, c.counters...)
 	if err != nil {
@@ -282,7 +285,7 @@ func (r *run) turn(ctx context.Context, round int) error {
 	}
 	defer st.pause()
 	stop := func() error { return nil }
-	if r.sockets != "" && round == r.rounds-1 {
+	if r.sockets != "" {
 		stop = r.profile(ctx)
 	}
 	runtime.GC() // of this process, which holds the contestants' databases

@@ -231,7 +231,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// A profile of each of our functions is written in the last round.
+// A profile of each of our functions is written, of one long round.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
