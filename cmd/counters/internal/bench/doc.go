@@ -10,7 +10,8 @@
 //   - no-op: functions of the same shape that do nothing, which is what the framework can do on this machine
 //   - sum: a commit per request, no trigger, and an aggregation over the shards per read
 //
-// The last three are functions of this package. Nothing that is deployed imports it.
+// The last three are functions of this package, that only the processes of contestants register. Nothing that is
+// deployed imports it.
 //
 // # Method
 //
@@ -23,7 +24,20 @@
 // before; latency in an open loop, in which requests are due at fixed times and are timed from then, so that waiting
 // for a slow answer is not left out. Requests that fail are counted and shown, and never timed.
 //
+// Every race also counts the CPU time of each side, which what else runs on the machine hardly changes: on a busy machine
+// the ratios of CPU time say more than those of throughput.
+//
+// # Comparing builds
+//
+// The same scenarios run the functions of two builds of this program against each other, in alternating rounds
+// (Options.Against). The other build only has to serve its functions as this one does; Firestore, events and load are
+// this build's for both.
+//
 // # Profiling
+//
+// CPU profiles of our functions under the load of a scenario (Options.Profiles):
+//
+//	counters bench --quick --scenario zipf --profiles p && go tool pprof -top -cum p/zipf-ours-Increment.pprof
 //
 // The hot paths have Go benchmarks, with allocations: decoding, merging and coalescing in rollup, the batcher in shards,
 // commits in emulator/internal/engine. A profile of one of them:

@@ -96,6 +96,10 @@ type turn struct {
 // price is the bill of a million requests in US dollars, the database being in us-central1.
 func (t turn) price() float64 { return t.bill().Total() }
 
+// cpuEach is the seconds of CPU time that all sides together used for an answer. Whatever else runs on the machine takes
+// rounds from the clock, but hardly changes this.
+func (t turn) cpuEach() float64 { return t.cpu.all() / float64(t.answered) }
+
 func (t turn) bill() cost.Bill {
 	return cost.List()[0].Bill(t.usage.PerMillion(float64(t.answered)))
 }
@@ -187,7 +191,8 @@ func (s *session) race(ctx context.Context, r *Result, c race) (of map[string]*t
 		a, b := of[p[0]], of[p[1]]
 		if a != nil && b != nil {
 			id := fmt.Sprintf("%s%s:%s/%s", s.scenario, c.figure.id, p[0], p[1])
-			r.Ratios = append(r.Ratios, ratio(id, fmt.Sprintf("%s, %s ÷ %s", c.figure.name, p[0], p[1]), a.each(c.figure.of), b.each(c.figure.of)))
+			r.Ratios = append(r.Ratios, ratio(id, fmt.Sprintf("%s, %s ÷ %s", c.figure.name, p[0], p[1]), a.each(c.figure.of), b.each(c.figure.of)),
+				ratio(id+", CPU", fmt.Sprintf("CPU time of all sides for an answer, %s ÷ %s", p[0], p[1]), a.each(turn.cpuEach), b.each(turn.cpuEach)))
 		}
 	}
 	return of, err

@@ -61,9 +61,11 @@ func (c CPU) times(f float64) CPU { return CPU{c.Function * f, c.Trigger * f, c.
 
 // shares are who used how many percent of it.
 func (c CPU) shares() (function, trigger, here float64) {
-	all := 100 / max(1e-9, c.Function+c.Trigger+c.Here)
-	return c.Function * all, c.Trigger * all, c.Here * all
+	percent := 100 / max(1e-9, c.all())
+	return c.Function * percent, c.Trigger * percent, c.Here * percent
 }
+
+func (c CPU) all() float64 { return c.Function + c.Trigger + c.Here }
 
 // Metric is one figure.
 type Metric struct {

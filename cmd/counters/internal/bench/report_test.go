@@ -82,7 +82,7 @@ func TestWriteText(t *testing.T) {
 	if err := reportOfFigures().WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 cores of <Test>", "30,000 (28,000 to 32,000)", "503: 1,200", "≥ 25", "11.2 (10.7 to 15)", "Not complete: it broke", "not reached", "0.657", "60 + 10 + 30"} {
+	for _, want := range []string{"2 cores of <Test>", "30,000 (28,000 to 32,000)", "503: 1,200", "≥ 25", "11.2 (10.7 to 15)", "Not complete: it broke", "not reached", "0.657", "60+10+30"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, text.String())
 		}
@@ -94,6 +94,34 @@ func TestWriteText(t *testing.T) {
 	}
 	if err := reportOfFigures().WriteText(full{}); err == nil {
 		t.Error("no error of a writer that takes nothing")
+	}
+}
+
+// The widest tables of all scenarios, with the figures of a machine many times as fast, fit a terminal of 120 columns.
+func TestTablesFit(t *testing.T) {
+	t.Parallel()
+	rounds := &turns{errors: map[string]int{"503": 123_456, "not sent": 123_456}}
+	for i := range 3 {
+		h := newHistogram()
+		record(h, time.Duration(9+i)*333*time.Millisecond)
+		rounds.rounds = append(rounds.rounds, turn{
+			rate: 222_222 + 111_111*float64(i), answered: 1_111_111, latencies: h, commits: 12_345, left: 12_345, writes: 1.01,
+			usage: cost.Usage{Reads: 3_333_333, Writes: 5_555_555, Deletes: 1_111_111, Requests: 3_333_333, InstanceSeconds: 12_345}, cpu: CPU{33, 33, 33},
+		})
+	}
+	r := &Report{}
+	for _, columns := range [][]Metric{throughput(rounds), append(throughput(rounds), left(rounds)), append(throughput(rounds), rounds.metric("per million", "$", turn.price))} {
+		row := rounds.row(nameThrifty, "1,000 clients", columns...)
+		r.Results = append(r.Results, Result{Title: "Hot", Scenario: "hot", Rows: []Row{row}})
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > textWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 }
 

@@ -107,13 +107,13 @@ func (r *Result) writeFigures(w io.Writer) {
 		shares := ""
 		if row.CPU != nil {
 			function, trigger, here := row.CPU.shares()
-			shares = fmt.Sprintf("%.0f + %.0f + %.0f", function, trigger, here)
+			shares = fmt.Sprintf("%.0f+%.0f+%.0f", function, trigger, here)
 		}
 		line(row.Contestant, row.Load, cells, shares)
 	}
 	t.Flush()
 	if cpu {
-		fmt.Fprint(w, "  CPU %: of the function, of the roll-up, and of the load, Firestore and the delivery of events together\n")
+		fmt.Fprint(w, "  CPU: µs of the function for an answer; % of the function, the roll-up, and the load, Firestore and deliveries together\n")
 	}
 }
 
