@@ -39,8 +39,8 @@ func (db *database) clear(name string) {
 	defer db.mu.Unlock()
 	for _, tx := range db.transactions.open {
 		db.abort(tx)
-		db.locks.refuse(&tx.owner, errTransactionAborted())
-		db.locks.release(&tx.owner)
+		db.locks.Refuse(&tx.Owner, errTransactionAborted())
+		db.locks.Release(&tx.Owner)
 	}
 	s := staging{db: db, time: db.commitTime(0), silent: true}
 	for _, n := range db.nodes {

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
 // Commit applies all of a request's writes, or none. When it is a transaction's, the transaction has ended afterwards,
@@ -78,7 +80,7 @@ func (db *database) apply(ctx context.Context, tx *transaction, ops []operation)
 	if tx != nil && db.transactions.open[tx.id] != tx {
 		return nil, db.ended(tx.id)
 	}
-	if !db.locks.idle() && len(ops) > 0 {
+	if !db.locks.Idle() && len(ops) > 0 {
 		release, err := db.lockWrites(ctx, tx, ops)
 		if err != nil {
 			return nil, err
@@ -104,11 +106,11 @@ func (db *database) lockWrites(ctx context.Context, tx *transaction, ops []opera
 		return func() {}, db.lockFor(ctx, tx, db.writeWants(names))
 	}
 	db.transactions.arrivals++
-	o := &owner{age: db.transactions.arrivals}
-	if err := db.lock(ctx, o, db.writeWants(names)); err != nil {
+	o := &locks.Owner{Age: db.transactions.arrivals}
+	if err := db.locks.Acquire(ctx, o, db.writeWants(names)); err != nil {
 		return nil, err
 	}
-	return func() { db.locks.release(o) }, nil
+	return func() { db.locks.Release(o) }, nil
 }
 
 // staging is one commit while it is put together, under the database's lock. Nothing is visible before publish.

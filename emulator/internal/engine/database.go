@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
 // database is one database: documents, locks and listeners. What takes time (evaluating, encoding, sending, calling
@@ -25,7 +27,7 @@ type database struct {
 	collections  map[string]*collection            // full resource name → collection
 	groups       map[string]map[string]*collection // collection id → full resource name → collection
 	history      history
-	locks        lockTable
+	locks        *locks.Table
 	transactions transactions
 	listeners    listeners
 }
@@ -40,7 +42,9 @@ func newDatabase(e *Engine, name string) *database {
 		groups:      make(map[string]map[string]*collection),
 	}
 	db.last.Store(e.started)
-	db.locks.init(&e.stats)
+	db.locks = locks.New(locks.Config{
+		Mu: &db.mu, Wait: e.opts.LockWait, Closed: e.done, ErrClosed: errClosed(), Waits: &e.stats.lockWaits, Refused: &e.stats.lockRefused,
+	})
 	db.transactions.init(e.started)
 	db.listeners.init()
 	return db

@@ -81,7 +81,7 @@ func (db *database) deleteExpired(nodes []*node, path fieldPath) int {
 	now := db.engine.now()
 	for _, n := range nodes {
 		doc := n.current()
-		if n.gone || !isExpired(doc, path, now) || db.locks.wanted(db.writeWants([]string{n.name})) {
+		if n.gone || !isExpired(doc, path, now) || db.locks.Wanted(db.writeWants([]string{n.name})) {
 			continue
 		}
 		s.docs = append(s.docs, staged{name: n.name, node: n, before: doc})

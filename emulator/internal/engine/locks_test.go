@@ -88,8 +88,8 @@ func TestEverybodyGetsThrough(t *testing.T) {
 	if sum != 2*workers*each {
 		t.Errorf("%d increments are counted of %d", sum, 2*workers*each)
 	}
-	if len(db.locks.locks) != 0 || len(db.transactions.open) != 0 {
-		t.Errorf("%d locks and %d transactions are left", len(db.locks.locks), len(db.transactions.open))
+	if db.locks.Len() != 0 || len(db.transactions.open) != 0 {
+		t.Errorf("%d locks and %d transactions are left", db.locks.Len(), len(db.transactions.open))
 	}
 }
 
@@ -283,8 +283,8 @@ func TestNothingIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(db.locks.locks) != 0 || len(db.transactions.open) != 0 {
-			t.Fatalf("%d locks and %d transactions are left", len(db.locks.locks), len(db.transactions.open))
+		if db.locks.Len() != 0 || len(db.transactions.open) != 0 {
+			t.Fatalf("%d locks and %d transactions are left", db.locks.Len(), len(db.transactions.open))
 		}
 		for name, n := range db.nodes {
 			if n.name != name || n.gone || n.coll != db.collections[n.coll.name] || db.groups[n.coll.id][n.coll.name] != n.coll {

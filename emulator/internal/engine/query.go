@@ -8,6 +8,8 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
 // query is a checked StructuredQuery.
@@ -312,12 +314,12 @@ func fieldOf(doc *pb.Document, path fieldPath) *pb.Value {
 }
 
 // wants are the locks of a query in a transaction: of all that could come to match, too.
-func (q *query) wants(mode lockMode) []want {
+func (q *query) wants(mode locks.Mode) []locks.Want {
 	switch {
 	case q.collection == "" || q.missing:
-		return []want{{resource{kind: lockEverything}, mode}}
+		return []locks.Want{{Resource: locks.Resource{Kind: locks.Everything}, Mode: mode}}
 	case q.allDescendants:
-		return []want{{resource{lockGroup, q.collection}, mode}}
+		return []locks.Want{{Resource: locks.Resource{Kind: locks.Group, Name: q.collection}, Mode: mode}}
 	}
-	return []want{{resource{lockCollection, q.parent + "/" + q.collection}, mode}}
+	return []locks.Want{{Resource: locks.Resource{Kind: locks.Collection, Name: q.parent + "/" + q.collection}, Mode: mode}}
 }

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
 // consistency is how a read wants its moment chosen: at most one of its fields is set.
@@ -24,7 +26,7 @@ type moment struct {
 }
 
 // moment finds the time that a read is of. In a read-write transaction it first gets the locks that the read wants.
-func (db *database) moment(ctx context.Context, c consistency, wants func(lockMode) []want) (moment, error) {
+func (db *database) moment(ctx context.Context, c consistency, wants func(locks.Mode) []locks.Want) (moment, error) {
 	switch {
 	case c.readTime != nil:
 		at, err := db.pastTime(c.readTime)
@@ -73,7 +75,7 @@ func (e *Engine) BatchGet(ctx context.Context, req *pb.BatchGetDocumentsRequest,
 		return err
 	}
 	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
-	m, err := db.moment(ctx, c, func(mode lockMode) []want { return readWants(names, mode) })
+	m, err := db.moment(ctx, c, func(mode locks.Mode) []locks.Want { return readWants(names, mode) })
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (e *Engine) Stats() Stats {
 	defer e.mu.RUnlock()
 	for _, db := range e.databases {
 		db.mu.RLock()
-		out.OpenLocks += len(db.locks.locks)
+		out.OpenLocks += db.locks.Len()
 		out.Targets += db.listeners.count
 		db.mu.RUnlock()
 	}

@@ -8,11 +8,13 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
 // transaction is one that has begun and has not ended. Its fields are guarded by the database's lock.
 type transaction struct {
-	owner
+	locks.Owner
 	id       uint64
 	readOnly bool
 	at       int64 // what a read-only transaction reads
@@ -104,7 +106,7 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 			if err != nil {
 				return nil, err
 			}
-			retryAge, tx.retried = age, true
+			retryAge, tx.Retried = age, true
 		}
 	}
 	db.mu.Lock()
@@ -112,20 +114,20 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	t := &db.transactions
 	tx.id = t.next
 	t.next++
-	if tx.age = retryAge; retryAge == 0 {
+	if tx.Age = retryAge; retryAge == 0 {
 		t.arrivals++
-		tx.age = t.arrivals
+		tx.Age = t.arrivals
 	}
 	if tx.readOnly && tx.at == 0 {
 		tx.at = db.readTime()
 	}
-	tx.aborted = func() { db.abort(tx) }
+	tx.Aborted = func() { db.abort(tx) }
 	tx.begun = time.Now()
 	tx.used = tx.begun
 	idle := db.engine.opts.TransactionIdle
 	tx.expiry = time.AfterFunc(idle, func() { db.expire(tx, idle) })
 	t.open[tx.id] = tx
-	return encodeTransaction(tx.id, tx.age), nil
+	return encodeTransaction(tx.id, tx.Age), nil
 }
 
 // issued tells whether a transaction id was ever given out, by this process or perhaps by an earlier one.
@@ -173,8 +175,8 @@ func (db *database) end(tx *transaction) {
 		return
 	}
 	db.drop(tx)
-	db.locks.refuse(&tx.owner, errTransactionEnded())
-	db.locks.release(&tx.owner)
+	db.locks.Refuse(&tx.Owner, errTransactionEnded())
+	db.locks.Release(&tx.Owner)
 }
 
 // ended is the error of whoever uses a transaction that is no longer open. The caller holds the lock.
@@ -231,61 +233,57 @@ func (e *Engine) Rollback(req *pb.RollbackRequest) error {
 
 // lockFor gets a transaction what it is about to read or write, and ends it when that fails. The caller holds the lock,
 // and has it again on return.
-func (db *database) lockFor(ctx context.Context, tx *transaction, wants []want) error {
-	err := db.lock(ctx, &tx.owner, wants)
+func (db *database) lockFor(ctx context.Context, tx *transaction, wants []locks.Want) error {
+	err := db.locks.Acquire(ctx, &tx.Owner, wants)
 	if err == nil && db.transactions.open[tx.id] != tx {
 		err = db.ended(tx.id) // another request of the same transaction has ended it
-		db.locks.release(&tx.owner)
+		db.locks.Release(&tx.Owner)
 	}
 	if err != nil {
 		if status.Code(err) == codes.Aborted && db.transactions.open[tx.id] == tx {
 			db.abort(tx)
-			db.locks.refuse(&tx.owner, errTransactionAborted())
-			db.locks.release(&tx.owner)
+			db.locks.Refuse(&tx.Owner, errTransactionAborted())
+			db.locks.Release(&tx.Owner)
 		}
 		db.end(tx)
 	}
 	return err
 }
 
-func (db *database) lock(ctx context.Context, o *owner, wants []want) error {
-	return db.locks.acquire(ctx, &db.mu, o, wants, db.engine.opts.LockWait, db.engine.done)
-}
-
 // writeWants are the locks of documents that are written.
-func (db *database) writeWants(names []string) []want {
-	wants := make([]want, 0, 4+len(names))
-	seen := make(map[resource]bool, 4+len(names))
-	add := func(r resource, mode lockMode) {
+func (db *database) writeWants(names []string) []locks.Want {
+	wants := make([]locks.Want, 0, 4+len(names))
+	seen := make(map[locks.Resource]bool, 4+len(names))
+	add := func(r locks.Resource, mode locks.Mode) {
 		if !seen[r] {
 			seen[r] = true
-			wants = append(wants, want{r, mode})
+			wants = append(wants, locks.Want{Resource: r, Mode: mode})
 		}
 	}
 	for _, name := range names {
 		parent, _ := splitParent(name)
 		_, id := splitParent(parent)
-		add(resource{lockDocument, name}, exclusive)
-		add(resource{lockCollection, parent}, intent)
-		add(resource{lockGroup, id}, intent)
+		add(locks.Resource{Kind: locks.Document, Name: name}, locks.Exclusive)
+		add(locks.Resource{Kind: locks.Collection, Name: parent}, locks.Intent)
+		add(locks.Resource{Kind: locks.Group, Name: id}, locks.Intent)
 	}
-	add(resource{kind: lockEverything}, intent)
+	add(locks.Resource{Kind: locks.Everything}, locks.Intent)
 	return wants
 }
 
 // readWants are the locks of documents that are read in a transaction; the names are distinct.
-func readWants(names []string, mode lockMode) []want {
-	wants := make([]want, len(names))
+func readWants(names []string, mode locks.Mode) []locks.Want {
+	wants := make([]locks.Want, len(names))
 	for i, name := range names {
-		wants[i] = want{resource{lockDocument, name}, mode}
+		wants[i] = locks.Want{Resource: locks.Resource{Kind: locks.Document, Name: name}, Mode: mode}
 	}
 	return wants
 }
 
 // readMode is how a transaction locks what it reads.
-func (tx *transaction) readMode() lockMode {
-	if tx.retried {
-		return update
+func (tx *transaction) readMode() locks.Mode {
+	if tx.Retried {
+		return locks.Update
 	}
-	return shared
+	return locks.Shared
 }

@@ -1,4 +1,4 @@
-package engine
+package locks
 
 import (
 	"cmp"
@@ -11,18 +11,18 @@ import (
 // step is one owner's waiting in a cycle: a request waits for the next owner, which holds what it wants, or is ahead of
 // it in a queue.
 type step struct {
-	req   *lockRequest
-	next  *owner
-	ahead *lockRequest // nil: next holds it
+	req   *request
+	next  *Owner
+	ahead *request // nil: next holds it
 }
 
 // maxOvertakes is how often places in queues are changed to open one cycle, before a transaction is aborted instead.
 const maxOvertakes = 100
 
 // openCycles opens all cycles that a request has closed, which has just been queued.
-func (t *lockTable) openCycles(closing *lockRequest) {
+func (t *Table) openCycles(closing *request) {
 	overtakes := 0
-	for suspects := []*lockRequest{closing}; len(suspects) > 0; {
+	for suspects := []*request{closing}; len(suspects) > 0; {
 		req := suspects[len(suspects)-1]
 		cycle := t.cycle(req)
 		if cycle == nil {
@@ -42,27 +42,37 @@ func (t *lockTable) openCycles(closing *lockRequest) {
 
 // abortYoungest ends the youngest transaction of a cycle, but none that was aborted before if there is another. Who holds
 // nothing is spared if possible: it is in nobody's way but in a queue.
-func (t *lockTable) abortYoungest(cycle []step) {
+func (t *Table) abortYoungest(cycle []step) {
 	victim := slices.MaxFunc(cycle, func(a, b step) int {
-		return cmp.Or(compareBool(len(a.next.held) > 0, len(b.next.held) > 0),
-			compareBool(!a.next.retried, !b.next.retried), cmp.Compare(a.next.age, b.next.age))
+		return cmp.Or(falseFirst(len(a.next.held) > 0, len(b.next.held) > 0),
+			falseFirst(!a.next.Retried, !b.next.Retried), cmp.Compare(a.next.Age, b.next.Age))
 	}).next
-	if victim.aborted != nil {
-		victim.aborted()
+	if victim.Aborted != nil {
+		victim.Aborted()
 	}
-	t.refuse(victim, status.Error(codes.Aborted, "Transaction deadlock: it was aborted so that an older one can go on. Please try again."))
-	t.release(victim)
+	t.Refuse(victim, status.Error(codes.Aborted, "Transaction deadlock: it was aborted so that an older one can go on. Please try again."))
+	t.Release(victim)
+}
+
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // cycle finds a cycle of owners that wait for each other, through a request that waits; nil when there is none.
-func (t *lockTable) cycle(req *lockRequest) []step {
+func (t *Table) cycle(req *request) []step {
 	if !slices.Contains(req.owner.waiting, req) {
 		return nil
 	}
-	seen := make(map[*owner]bool)
+	seen := make(map[*Owner]bool)
 	var path []step
-	var reaches func(from *lockRequest) bool
-	reaches = func(from *lockRequest) bool {
+	var reaches func(from *request) bool
+	reaches = func(from *request) bool {
 		for next, ahead := range t.blockers(from) {
 			path = append(path, step{from, next, ahead})
 			if next == req.owner {
@@ -85,9 +95,9 @@ func (t *lockTable) cycle(req *lockRequest) []step {
 }
 
 // overtake moves a request ahead of another one, wherever both wait for the same.
-func (t *lockTable) overtake(req, other *lockRequest) {
+func (t *Table) overtake(req, other *request) {
 	for _, w := range req.wants {
-		queue := t.locks[w.resource].queue
+		queue := t.locks[w.Resource].queue
 		from, to := slices.Index(queue, req), slices.Index(queue, other)
 		if to >= 0 && to < from {
 			copy(queue[to+1:from+1], queue[to:from])
