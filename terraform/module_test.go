@@ -270,3 +270,41 @@ func table(t *testing.T, path string) map[string][]string {
 }
 
 func hclPos() hcl.Pos { return hcl.Pos{Line: 1, Column: 1} }
+
+// What several deployments of a project share belongs to one of them: destroying another takes nothing from it.
+func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		owns   []string
+		agent  int
+		fields []string
+	}{
+		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
+		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
+		{nil, 0, []string{"counters.created_at", "counters.updated_at"}},
+	} {
+		owns := cty.SetValEmpty(cty.String)
+		if len(c.owns) > 0 {
+			var words []cty.Value
+			for _, word := range c.owns {
+				words = append(words, cty.StringVal(word))
+			}
+			owns = cty.SetVal(words)
+		}
+		m := load(t, ".", vars("owns", owns))
+		agent := 0
+		for _, i := range m.instances("google_project_iam_member") {
+			if i.name == "eventarc_agent" {
+				agent++
+			}
+		}
+		var fields []string
+		for _, i := range m.instances("google_firestore_field") {
+			fields = append(fields, text(i.args, "collection")+"."+text(i.args, "field"))
+		}
+		slices.Sort(fields)
+		if agent != c.agent || !slices.Equal(fields, c.fields) {
+			t.Errorf("owns %v: the agent's role %d times, fields %v; want %d and %v", c.owns, agent, fields, c.agent, c.fields)
+		}
+	}
+}
