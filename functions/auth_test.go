@@ -138,7 +138,8 @@ func valid(issuer, audience, subject string) claims {
 // guarded is the function's handler with tokens of a test's own.
 type guarded struct {
 	*httptest.Server
-	fs *firestore.Client
+	firestore *emulator.Instance
+	fs        *firestore.Client
 }
 
 func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
@@ -160,7 +161,7 @@ func startGuardedWithLog(t *testing.T, tokens *tokens, change func(*settings.Set
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), fs: i.Client(t, "p")}
+	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p")}
 	t.Cleanup(func() {
 		g.Close()
 		client.Close()

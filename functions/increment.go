@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,7 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
-		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
+		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
 		// A batch ends before the request that began it, which so hears what became of it.
@@ -36,14 +37,15 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //
 //	POST /{counter}    adds 1, or {"by": 5}
 //	POST /             {"increments": [{"counter": "a", "by": 1}, …]}: all or none
-//	GET  /{counter}    the counter's document; with ?exact=true its total is summed over the shards
+//	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is summed over the shards
 //	GET  /?counter=…   the same, for ids that a path can't carry
 //
 // An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and counts once. With
 // tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
-	var h http.Handler = &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, timeout: s.RequestTimeout, log: log}
+	var h http.Handler = &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, timeout: s.RequestTimeout,
+		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	if t != nil {
 		h = t.require(s.PublicReads, limit, log, h)
 	}
@@ -56,6 +58,7 @@ type incrementHandler struct {
 	limit   *limiter
 	most    int64 // largest increment of a request
 	timeout time.Duration
+	cache   caching
 	log     *slog.Logger
 }
 
@@ -68,8 +71,19 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, h.log, err)
 		return
 	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		fail(w, r, h.log, err)
+		return
+	}
+	body = append(body, '\n')
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
+	if w.Header().Get("ETag") != "" {
+		// Answers 304 to who has this already.
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+		return
+	}
+	_, _ = w.Write(body) // the client may be gone
 }
 
 func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -83,7 +97,7 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	}
 	switch {
 	case r.Method == http.MethodGet:
-		return h.read(r, counter)
+		return h.read(w, r, counter)
 	case r.URL.Path == "/" || r.URL.Path == "":
 		return h.addMany(w, r, limited)
 	}
@@ -156,7 +170,8 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	return addedMany{Increments: increments, Replayed: replayed}, nil
 }
 
-func (h *incrementHandler) read(r *http.Request, id string) (any, error) {
+// read reads a counter: from memory, unless it is to be exact, and with what caches between the caller and here need.
+func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	exact := false
 	switch value := r.URL.Query().Get("exact"); value {
 	case "", "false":
@@ -169,15 +184,49 @@ func (h *incrementHandler) read(r *http.Request, id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := counter.Get
 	if exact {
-		read = counter.Sum
+		snapshot, err := counter.Sum(r.Context())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errRead, err)
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		return snapshot, nil
 	}
-	snapshot, err := read(r.Context())
+	var snapshot shards.Snapshot
+	if h.cache.kept > 0 {
+		snapshot, _, err = counter.Cached(r.Context())
+	} else {
+		snapshot, err = counter.Get(r.Context())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRead, err)
 	}
+	w.Header().Set("Cache-Control", h.cache.control())
+	w.Header().Set("ETag", etagOf(snapshot))
 	return snapshot, nil
+}
+
+// caching says how long a total may be kept, here and on its way.
+type caching struct {
+	kept    time.Duration // 0: it is asked for again with every read
+	private bool          // it takes a token to read it, and so it is nothing for shared caches
+}
+
+// control is the header Cache-Control of an answer.
+func (c caching) control() string {
+	seconds := int64(c.kept / time.Second)
+	switch {
+	case seconds == 0:
+		return "no-cache" // may be kept, and asked for with its ETag
+	case c.private:
+		return fmt.Sprintf("private, max-age=%d", seconds)
+	}
+	return fmt.Sprintf("public, max-age=%d", seconds)
+}
+
+// etagOf names what an answer has: when the total was written last, and what else there is.
+func etagOf(s shards.Snapshot) string {
+	return fmt.Sprintf(`"%x-%x-%x"`, s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
 }
 
 // keyOf is the request's idempotency key.

@@ -148,6 +148,7 @@ func (p problem) write(w http.ResponseWriter) {
 		header.Set("Connection", "close")
 	}
 	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store") // what is not found now may be made in a moment
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }

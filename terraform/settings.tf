@@ -14,6 +14,7 @@ locals {
     NUM_SHARDS           = tostring(var.num_shards)
     MAX_SHARDS           = tostring(var.max_shards)
     CACHE_TTL            = var.cache_ttl
+    READ_CACHE           = var.read_cache
     MAX_INCREMENT        = tostring(var.max_increment)
     EXACT_WRITES         = tostring(var.exact_writes)
     REQUEST_TTL          = var.request_ttl
@@ -128,6 +129,18 @@ variable "cache_ttl" {
   validation {
     condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.cache_ttl)) && tonumber(regex("^[0-9]+", var.cache_ttl)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.cache_ttl)] >= 1 && tonumber(regex("^[0-9]+", var.cache_ttl)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.cache_ttl)] <= 3600, false)
     error_message = "cache_ttl must be a whole number of ms, s, m or h, from 1s to 1h."
+  }
+}
+
+variable "read_cache" {
+  description = "How old the total may be that GET answers from memory, and that caches on the way may keep, 0s to 60s; 0s reads it with every request. exact=true always does."
+  type        = string
+  nullable    = false
+  default     = "1s"
+
+  validation {
+    condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.read_cache)) && tonumber(regex("^[0-9]+", var.read_cache)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.read_cache)] >= 0 && tonumber(regex("^[0-9]+", var.read_cache)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.read_cache)] <= 60, false)
+    error_message = "read_cache must be a whole number of ms, s, m or h, from 0s to 60s."
   }
 }
 

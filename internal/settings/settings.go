@@ -35,6 +35,7 @@ type Settings struct {
 	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" range:"1 to 1000" desc:"Shards of a counter that is created automatically, 1 to 1000."`
 	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" range:"0 to 1000" desc:"Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."`
 	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" range:"1s to 1h" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
+	ReadCache  time.Duration `env:"READ_CACHE" envDefault:"1s" range:"0s to 60s" desc:"How old the total may be that GET answers from memory, and that caches on the way may keep, 0s to 60s; 0s reads it with every request. exact=true always does."`
 
 	// Increments.
 	MaxIncrement   int64         `env:"MAX_INCREMENT" envDefault:"1000000000" range:"1 to 4611686018427387904" desc:"Largest increment of a counter, up or down, that a request may ask for."`

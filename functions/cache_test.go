@@ -1,0 +1,109 @@
+package functions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// Reads within READ_CACHE are answered from memory, with what other caches go by; exact ones never.
+func TestReadsAreCached(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	for name, c := range map[string]struct {
+		cache   time.Duration
+		private bool
+		control string
+		reads   int64 // of five GETs, the counter having been read
+	}{
+		"default":         {time.Second, false, "public, max-age=1", 0},
+		"a minute":        {time.Minute, false, "public, max-age=60", 0},
+		"with a token":    {time.Minute, true, "private, max-age=60", 0},
+		"half a second":   {500 * time.Millisecond, false, "no-cache", 0},
+		"with every read": {0, false, "no-cache", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var tk *tokens
+			var header []string
+			if c.private {
+				tk = firebaseTokens("p", i.keys())
+				header = []string{"Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))}
+			}
+			g := startGuarded(t, tk, func(s *settings.Settings) { s.ReadCache, s.PublicReads = c.cache, !c.private })
+			reads := func() int64 { return g.firestore.Server.Stats().Reads }
+			if resp := g.do(t, "POST", "/a", header...); resp.StatusCode != 200 {
+				t.Fatalf("POST: %d", resp.StatusCode)
+			}
+			g.do(t, "GET", "/a", header...)
+			before := reads()
+			for range 5 {
+				resp := g.do(t, "GET", "/a", header...)
+				if got := resp.Header.Get("Cache-Control"); resp.StatusCode != 200 || got != c.control || resp.Header.Get("ETag") == "" {
+					t.Errorf("GET: %d, Cache-Control %q, ETag %q; want %q", resp.StatusCode, got, resp.Header.Get("ETag"), c.control)
+				}
+			}
+			// How long that took is not ours to say: a second may have passed.
+			if got := reads() - before; got != c.reads && !(c.cache > 0 && c.cache < time.Minute) {
+				t.Errorf("%d reads, want %d", got, c.reads)
+			}
+			before = reads()
+			for range 2 {
+				resp := g.do(t, "GET", "/a?exact=true", header...)
+				if resp.StatusCode != 200 || resp.Header.Get("Cache-Control") != "no-store" || resp.Header.Get("ETag") != "" {
+					t.Errorf("exact: %d, %v; want no-store", resp.StatusCode, resp.Header)
+				}
+			}
+			if got := reads() - before; got != 6 { // counter, ledger and sum, twice
+				t.Errorf("exact: %d reads, want 6", got)
+			}
+			if resp := g.do(t, "GET", "/unknown", header...); resp.StatusCode != 404 || resp.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("unknown: %d, %v; want no-store", resp.StatusCode, resp.Header)
+			}
+		})
+	}
+}
+
+// The settings in seconds that a test can't wait for.
+func TestCacheControl(t *testing.T) {
+	t.Parallel()
+	for c, want := range map[caching]string{
+		{0, false}:                       "no-cache",
+		{500 * time.Millisecond, false}:  "no-cache",
+		{time.Second, false}:             "public, max-age=1",
+		{2500 * time.Millisecond, false}: "public, max-age=2",
+		{time.Minute, true}:              "private, max-age=60",
+	} {
+		if got := c.control(); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+}
+
+// Who has the answer already gets 304 without a body, until the total changes.
+func TestETag(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, nil, func(s *settings.Settings) { s.ReadCache = 0 })
+	g.do(t, "POST", "/a")
+	resp, body := g.send(t, "GET", "/a")
+	tag := resp.Header.Get("ETag")
+	if resp.StatusCode != 200 || tag == "" || body == "" {
+		t.Fatalf("GET: %d, ETag %q, %q", resp.StatusCode, tag, body)
+	}
+	for _, have := range []string{tag, "W/" + tag, `"other", ` + tag, "*"} {
+		resp, body := g.send(t, "GET", "/a", "If-None-Match", have)
+		if resp.StatusCode != 304 || body != "" || resp.Header.Get("ETag") != tag || resp.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("If-None-Match %s: %d %q, %v; want 304", have, resp.StatusCode, body, resp.Header)
+		}
+	}
+	if resp, again := g.send(t, "GET", "/a", "If-None-Match", `"other"`); resp.StatusCode != 200 || again != body {
+		t.Errorf("another ETag: %d %q, want %q", resp.StatusCode, again, body)
+	}
+	if _, err := g.fs.Doc("counters/a").Set(t.Context(), map[string]any{"num_shards": 10, "total": 7}); err != nil {
+		t.Fatal(err)
+	}
+	if resp, _ := g.send(t, "GET", "/a", "If-None-Match", tag); resp.StatusCode != 200 || resp.Header.Get("ETag") == tag {
+		t.Errorf("after a change: %d, ETag %s; want 200 and another than %s", resp.StatusCode, resp.Header.Get("ETag"), tag)
+	}
+}
