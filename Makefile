@@ -1,5 +1,6 @@
 # What a contributor runs by hand. `go test ./...` and `go run ./cmd/counters dev` need none of it.
 
+SHELL := bash
 .DEFAULT_GOAL := help
 
 help: ## Print this.
@@ -21,6 +22,13 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s each unless set).
 	  done || exit 1; \
 	done
 
+simulate: ## Run HOURS (1000 unless set) of faults in virtual time, from SEED on (the clock's unless set).
+	@set -o pipefail; go test ./internal/sim -run '^TestSimulation$$' -count=1 -v -failfast -timeout 0 -sim.operations=1500 \
+	  -sim.hours=$(or $(HOURS),1000) -sim.seed=$(or $(SEED),$(shell date +%s)) | grep -v '^ *=== \|--- PASS'
+
+mutants: ## Leave out the rules one at a time, and see that each is missed; RUN=name for some of them.
+	go run ./internal/sim/mutants -run '$(RUN)'
+
 lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
@@ -36,4 +44,4 @@ generate: ## Write again what is made from the code: settings tables, tables in 
 ci: ## Everything that has to hold before a change lands.
 	.ci/run
 
-.PHONY: help dev test race fuzz lint bench generate ci
+.PHONY: help dev test race fuzz simulate mutants lint bench generate ci

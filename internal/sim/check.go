@@ -325,6 +325,8 @@ func (c *checker) commitTo(id string, changes []Change, e Commit, found map[*int
 	c.stated(id, k, ledgerBefore, revived)
 	if d.made {
 		k.creations++
+		// Events that came while it was gone have been acknowledged: the next ones bring their states along, or a reconcile.
+		k.dropped = k.dropped || k.exact() != k.total()
 	}
 	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: k.exact(), total: k.total()})
 }
@@ -371,8 +373,12 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 	}
 	switch {
 	case d.made, d.gone, before == nil, before.Deleting, k.doc == nil:
-		if d.made && !revived && k.own() != nil && k.exact() != k.own().Base {
-			c.fail("%q is made, and holds %d of an earlier counter", id, k.exact()-k.own().Base)
+		if d.made && !k.doc.Sharded && k.own() == nil {
+			c.fail("a commit that makes no counter makes the document of %q: %s", id, k.doc)
+		}
+		// Adoption may make a counter of what is there, which its total has then.
+		if d.made && !revived && k.own() != nil && k.exact() != k.doc.Total {
+			c.fail("%q is made with a total of %d, and holds %d, of an earlier counter", id, k.doc.Total, k.exact())
 		}
 		if !d.made && !d.deletes && d.updates > 0 && Named(id) { // an increment of what is left of an earlier counter
 			c.names(id, k, d.updates, found)

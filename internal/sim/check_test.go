@@ -190,14 +190,14 @@ func TestCheck(t *testing.T) {
 		}},
 		{"Jepsen's lower bound, of a counter whose increments have no names", "acknowledged before", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5}}})
-			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {Sharded: true}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
 			s.add(End{Call: 1, Outcome: OK})
 			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
 			s.add(End{Call: 2, Outcome: OK, Total: 0})
 		}},
 		{"Jepsen's upper bound", "attempted before", func(s *script) {
 			shard := Doc{Kind: "shard", Counter: "plain-1", Shard: "0"}
-			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {}, shard: {}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {Sharded: true}, shard: {}})
 			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5}}})
 			s.commit(map[Doc]*Document{shard: {Count: 10}})
 			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
@@ -271,6 +271,11 @@ func TestCheck(t *testing.T) {
 			s.shard("0", 1)
 			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
 			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}})
+		}},
+		{"a total brings a deleted counter back", "makes no counter", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {Total: 1}})
 		}},
 		{"a shard of a deleted counter", "which isn't there", func(s *script) {
 			s.make()

@@ -98,6 +98,7 @@ type Document struct {
 	Total    int64  // of a counter
 	LedgerID string // of a counter, and of a ledger its own
 	Deleting bool   // of a counter
+	Sharded  bool   // whether a counter says how many shards it has
 	Count    int64  // of a shard
 	Base     int64  // of a ledger
 	Ops      []string
@@ -182,6 +183,7 @@ func documentOf(doc *firestorepb.Document) *Document {
 		Total:    f["total"].GetIntegerValue(),
 		LedgerID: f["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
 		Deleting: f["deleting"].GetBooleanValue(),
+		Sharded:  f["num_shards"] != nil,
 		Count:    f["count"].GetIntegerValue(),
 		Base:     f["base"].GetIntegerValue(),
 	}

@@ -102,5 +102,5 @@ func (p Plan) Faultless() Plan {
 	return p
 }
 
-// Hours is how much virtual time a run takes, more or less.
-func (p Plan) Hours() float64 { return (time.Duration(p.Epochs) * (p.Storm + calmFor)).Hours() }
+// Length is how much virtual time a run takes, more or less.
+func (p Plan) Length() time.Duration { return time.Duration(p.Epochs) * (p.Storm + calmFor) }

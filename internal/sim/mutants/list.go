@@ -1,0 +1,158 @@
+package main
+
+// mutants are the rules, one of them left out in each.
+var mutants = []mutant{
+	// The roll-up.
+	{
+		"an older state counts too", "internal/ledger",
+		"if !s.AsOf.After(known.AsOf) {", "if s.AsOf.Equal(known.AsOf) {", simulation,
+	},
+	{
+		"no floor for shards that the ledger doesn't know", "internal/ledger",
+		"known.AsOf = floor", "_ = floor", simulation,
+	},
+	{
+		"a flush without the ledger's condition", "rollup",
+		"store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),\n\t\tstore.Update(c.db.Counter(counter), store.Exists(true), nil, nil,",
+		"store.Update(c.db.LedgerOf(counter), nil, fields, mask),\n\t\tstore.Update(c.db.Counter(counter), store.Exists(true), nil, nil,", simulation,
+	},
+	{
+		"a total without exists", "rollup",
+		"store.Update(c.db.Counter(counter), store.Exists(true), nil, nil,", "store.Update(c.db.Counter(counter), nil, nil, nil,", simulation,
+	},
+	{
+		"a flush that is doubtful is taken for applied", "rollup",
+		"// Applied or not: the ledger knows.\n", "return a, nil\n", simulation,
+	},
+	{
+		"a deleted shard is as old as its last version", "rollup",
+		"AsOf: c.Before.Updated.Add(time.Microsecond)}", "AsOf: c.Before.Updated}", simulation,
+	},
+	{
+		"adoption keeps the total that was", "rollup",
+		"store.LedgerID: store.String(l.ID), store.Total: store.Int(sum)}", "store.LedgerID: store.String(l.ID), store.Total: was[store.Total]}", simulation,
+	},
+	{
+		"a snapshot says nothing about shards that are gone", "rollup",
+		"if !s.there[id] {", "if false {", simulation,
+	},
+	{
+		"a non-integer shard is taken for gone", "rollup",
+		"s.there[path.Base(doc.GetName())] = true\n", "", tests,
+	},
+	{
+		"an event is acknowledged before its flush", "rollup",
+		"flushed := make(chan error, 1)\n", "flushed := make(chan error, 2)\n\tflushed <- nil\n", simulation,
+	},
+	{
+		"waiters of failing flushes are told that all is well", "rollup",
+		"for _, w := range told {\n\t\tw <- err", "for _, w := range told {\n\t\tw <- nil", simulation,
+	},
+	{
+		"a flush without a time limit", "rollup",
+		"context.WithTimeout(context.Background(), flushTimeout)", "context.WithCancel(context.Background())", tests,
+	},
+	{
+		"the reconcile cursor is never stored", "rollup",
+		"if w.Resume && !w.DryRun {", "if false {", tests,
+	},
+	// The write side.
+	{
+		"a doubtful commit goes again without a marker", "shards",
+		"if !f.marked {\n\t\t\treturn f.giveUp(ErrUnknown, err)\n\t\t}\n", "", simulation,
+	},
+	{
+		"the own marker is ignored", "shards",
+		"if m.batch == f.id {", "if false {", simulation,
+	},
+	{
+		"a doubtful answer is taken for a refusal", "internal/store",
+		"case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.Canceled:\n\t\treturn Doubtful",
+		"case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.Canceled:\n\t\treturn Contention", simulation,
+	},
+	{
+		"RESOURCE_EXHAUSTED is taken for a refusal", "internal/store",
+		"case codes.Aborted:\n", "case codes.Aborted, 8:\n", simulation,
+	},
+	{
+		"the client library sends a commit again", "internal/store",
+		"&firestorepb.CommitRequest{Database: db.Database, Writes: writes}, once)", "&firestorepb.CommitRequest{Database: db.Database, Writes: writes})", simulation,
+	},
+	{
+		"the last look at markers is dropped", "shards",
+		"case f.setbacks == maxSetbacks && f.doubt && f.marked:", "case false:", tests,
+	},
+	{
+		"a move without a condition", "shards",
+		"remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())", "remove := store.Delete(c.shardName(from))", simulation,
+	},
+	{
+		"a command without the ledger's condition", "shards",
+		"store.Update(c.client.db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),\n\t\tcounter,", "store.Update(c.client.db.LedgerOf(c.id), nil, fields, mask),\n\t\tcounter,", simulation,
+	},
+	{
+		"a command doesn't look for its own id", "shards",
+		"case slices.Contains(ledger.Ops, op):", "case false:", simulation,
+	},
+	{
+		"a shard is made whether its counter is there or not", "shards",
+		"gone[id] = true\n\t\t\t\tc.known.forget(id)\n\t\t\t\tcontinue", "c.known.forget(id)", simulation,
+	},
+	{
+		"the shard cache never expires", "shards",
+		"if !ok || time.Since(known.read) > c.shardsTTL {", "if !ok {", tests,
+	},
+	{
+		"withdrawn increments still count as waiting", "shards",
+		"l.queue = slices.Delete(l.queue, at, at+1)\n\tb.waiting--\n", "l.queue = slices.Delete(l.queue, at, at+1)\n", tests,
+	},
+	{
+		"growth ignores others", "shards",
+		"if is != seen {\n\t\t\t\treturn is\n\t\t\t}\n", "", tests,
+	},
+	{
+		"a rebase ignores the shards", "shards",
+		"base := total - (l.Sum() - l.Base)", "base := total", simulation,
+	},
+	{
+		"an exact read with an earlier counter's base", "shards",
+		"if ledger.Of(docs[1], docs[0]) {", "if docs[1] != nil {", simulation,
+	},
+	{
+		"an exact read at another time than its base", "shards",
+		"db.Sum(ctx, db.ShardsOf(c.id), db.CountField, at)", "db.Sum(ctx, db.ShardsOf(c.id), db.CountField, time.Time{})", simulation,
+	},
+	{
+		"the markers of batches expire at once", "shards",
+		"const batchMarkerTTL = time.Hour", "const batchMarkerTTL = time.Nanosecond", simulation,
+	},
+	{
+		"the markers of keys expire with those of batches", "shards",
+		"ttl := c.cfg.KeyTTL\n", "ttl := batchMarkerTTL\n", simulation,
+	},
+	{
+		"a creation over a counter that is being deleted", "shards",
+		"case isDeleting(counter):\n\t\treturn nil, false, fmt.Errorf(", "case false:\n\t\treturn nil, false, fmt.Errorf(", tests,
+	},
+	{
+		"a creation leaves what an earlier counter left", "shards",
+		"if len(writes) > 0 {\n\t\treturn writes, false, nil\n\t}\n\treturn c.creation(opts, op), true, nil", "return c.creation(opts, op), true, nil", simulation,
+	},
+	{
+		"a deletion whose last commit has no condition", "shards",
+		"deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())), true, nil", "store.Delete(db.Counter(c.id))), true, nil", simulation,
+	},
+	{
+		"a deletion takes the next counter after a lost answer", "shards",
+		"case counter == nil || !created.Equal(made):", "case counter == nil:", simulation,
+	},
+	// The functions.
+	{
+		"reconcile answers 200 on failures", "functions",
+		"case s.Failed > 0:\n\t\t\tcode = http.StatusInternalServerError", "case s.Failed > 0:\n\t\t\tcode = http.StatusOK", tests,
+	},
+	{
+		"a busy roll-up acknowledges", "functions",
+		`w.Header().Set("Retry-After", "1")` + "\n", "w.WriteHeader(204)\n", simulation,
+	},
+}
