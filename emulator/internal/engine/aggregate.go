@@ -7,6 +7,7 @@ import (
 	"math/big"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 const (
@@ -18,8 +19,8 @@ const (
 // aggregation is one checked count, sum or average.
 type aggregation struct {
 	alias string
-	upTo  *int64    // of a count; nil: no limit
-	path  fieldPath // of a sum or an average
+	upTo  *int64        // of a count; nil: no limit
+	path  document.Path // of a sum or an average
 	avg   bool
 }
 
@@ -41,7 +42,7 @@ func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQuery
 	if err != nil {
 		return err
 	}
-	var fields []fieldPath
+	var fields []document.Path
 	for _, a := range aggs {
 		if a.path != nil {
 			fields = append(fields, a.path)
@@ -84,14 +85,14 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 				}
 			}
 		case *pb.StructuredAggregationQuery_Aggregation_Sum_:
-			agg.path, err = parseFieldPath(op.Sum.GetField().GetFieldPath())
+			agg.path, err = document.ParsePath(op.Sum.GetField().GetFieldPath())
 		case *pb.StructuredAggregationQuery_Aggregation_Avg_:
 			agg.avg = true
-			agg.path, err = parseFieldPath(op.Avg.GetField().GetFieldPath())
+			agg.path, err = document.ParsePath(op.Avg.GetField().GetFieldPath())
 		default:
 			err = invalid("Operator field in Aggregation is not set.")
 		}
-		if err == nil && len(agg.path) > 0 && agg.path.isName() {
+		if err == nil && len(agg.path) > 0 && agg.path.IsName() {
 			err = invalid("Aggregations are not supported for the property: __key__")
 		}
 		if err != nil {
@@ -101,7 +102,7 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 			unnamed++
 			agg.alias = fmt.Sprintf("field_%d", unnamed)
 		}
-		if err := checkFieldName(agg.alias); err != nil {
+		if err := document.CheckField(agg.alias); err != nil {
 			return nil, err
 		}
 		if aliases[agg.alias] {
@@ -135,9 +136,9 @@ next:
 	for i, a := range aggs {
 		switch {
 		case a.path == nil && a.upTo != nil:
-			out[a.alias] = intValue(min(count, *a.upTo))
+			out[a.alias] = document.Int(min(count, *a.upTo))
 		case a.path == nil:
-			out[a.alias] = intValue(count)
+			out[a.alias] = document.Int(count)
 		case a.avg:
 			out[a.alias] = sums[i].average()
 		default:
@@ -193,14 +194,14 @@ func (s *sum) float() float64 {
 
 func (s *sum) total() *pb.Value {
 	if !s.double && s.ints.IsInt64() {
-		return intValue(s.ints.Int64())
+		return document.Int(s.ints.Int64())
 	}
-	return doubleValue(s.float())
+	return document.Double(s.float())
 }
 
 func (s *sum) average() *pb.Value {
 	if s.n == 0 {
-		return nullValue()
+		return document.Null()
 	}
-	return doubleValue(s.float() / float64(s.n))
+	return document.Double(s.float() / float64(s.n))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
 )
@@ -59,7 +60,7 @@ func (e *Engine) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*pb
 
 // Create makes a document, with an id of the server's choice if the request has none.
 func (e *Engine) Create(ctx context.Context, req *pb.CreateDocumentRequest) (*pb.Document, error) {
-	database, err := databaseOf(req.GetParent())
+	database, err := document.DatabaseOf(req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (e *Engine) Create(ctx context.Context, req *pb.CreateDocumentRequest) (*pb
 
 // Update writes a document, or the fields of its mask.
 func (e *Engine) Update(ctx context.Context, req *pb.UpdateDocumentRequest) (*pb.Document, error) {
-	database, err := databaseOf(req.GetDocument().GetName())
+	database, err := document.DatabaseOf(req.GetDocument().GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (e *Engine) Update(ctx context.Context, req *pb.UpdateDocumentRequest) (*pb
 
 // writeOne commits one write and reads what it has made of the document.
 func (e *Engine) writeOne(ctx context.Context, database string, mask *pb.DocumentMask, w *pb.Write) (*pb.Document, error) {
-	fields, err := parseMask(mask)
+	fields, err := document.ParseMask(mask)
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +110,14 @@ func (e *Engine) writeOne(ctx context.Context, database string, mask *pb.Documen
 	}
 	doc := db.lookup(w.GetUpdate().GetName(), micros(resp.CommitTime))
 	if fields != nil && doc != nil {
-		doc = project(doc, fields)
+		doc = document.Project(doc, fields)
 	}
 	return doc, nil
 }
 
 // Delete deletes a document.
 func (e *Engine) Delete(ctx context.Context, req *pb.DeleteDocumentRequest) error {
-	database, err := databaseOf(req.GetName())
+	database, err := document.DatabaseOf(req.GetName())
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 const benchDatabase = "projects/bench/databases/(default)"
@@ -19,7 +20,7 @@ func incrementRequest(name string) *pb.CommitRequest {
 		CurrentDocument: &pb.Precondition{ConditionType: &pb.Precondition_Exists{Exists: true}},
 		UpdateTransforms: []*pb.DocumentTransform_FieldTransform{{
 			FieldPath:     "count",
-			TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: intValue(1)},
+			TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: document.Int(1)},
 		}},
 	}}}
 }
@@ -34,7 +35,7 @@ func benchEngine(b *testing.B) *Engine {
 	e := New(Options{})
 	b.Cleanup(e.Close)
 	for i := range 100 {
-		if _, err := e.Commit(context.Background(), setRequest(fmt.Sprintf("counters/c/shards/%d", i), map[string]*pb.Value{"count": intValue(0)})); err != nil {
+		if _, err := e.Commit(context.Background(), setRequest(fmt.Sprintf("counters/c/shards/%d", i), map[string]*pb.Value{"count": document.Int(0)})); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -63,7 +64,7 @@ func BenchmarkCommitCreate(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			if _, err := e.Commit(context.Background(), setRequest(fmt.Sprintf("counter_requests/%d", n.Add(1)), map[string]*pb.Value{"by": intValue(1)})); err != nil {
+			if _, err := e.Commit(context.Background(), setRequest(fmt.Sprintf("counter_requests/%d", n.Add(1)), map[string]*pb.Value{"by": document.Int(1)})); err != nil {
 				b.Error(err)
 			}
 		}
@@ -76,7 +77,7 @@ func BenchmarkCommitLedger(b *testing.B) {
 	shards := make(map[string]*pb.Value)
 	for i := range 600 {
 		shards[fmt.Sprint(i)] = &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{
-			Fields: map[string]*pb.Value{"count": intValue(int64(i)), "as_of": intValue(int64(i))},
+			Fields: map[string]*pb.Value{"count": document.Int(int64(i)), "as_of": document.Int(int64(i))},
 		}}}
 	}
 	ledger := map[string]*pb.Value{"shards": {ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: shards}}}}
@@ -86,7 +87,7 @@ func BenchmarkCommitLedger(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		entry := &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{
-			Fields: map[string]*pb.Value{"count": intValue(int64(i)), "as_of": intValue(int64(1000 + i))},
+			Fields: map[string]*pb.Value{"count": document.Int(int64(i)), "as_of": document.Int(int64(1000 + i))},
 		}}}
 		id := fmt.Sprint(i % 600)
 		req := setRequest("counters/c/counter_rollup/ledger", map[string]*pb.Value{"shards": {ValueType: &pb.Value_MapValue{

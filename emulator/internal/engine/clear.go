@@ -1,6 +1,9 @@
 package engine
 
-import "strings"
+import (
+	"github.com/firestore-counters/counters/emulator/internal/document"
+	"strings"
+)
 
 // Clear deletes everything at and below a resource name: a document, a collection, or the database's documents as a
 // whole. It is one commit, of which listeners are told and functions of OnCommit are not, as by the official emulator:
@@ -10,11 +13,11 @@ func (e *Engine) Clear(name string) error {
 	if err != nil {
 		return err
 	}
-	path, ok := relative(db.name, name)
+	path, ok := document.Relative(db.name, name)
 	if !ok {
 		return invalid("%q is no name of documents.", name)
 	}
-	if _, err := checkPath(name, path); err != nil {
+	if _, err := document.CheckIDs(name, path); err != nil {
 		return err
 	}
 	db.clear(name)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
@@ -194,15 +195,15 @@ func (s *staging) apply(op *operation, now *timestamppb.Timestamp, i int) (doc i
 	switch {
 	case d.after == nil:
 		d.after = &pb.Document{Name: op.name, Fields: fields, CreateTime: now, UpdateTime: now}
-	case d.before != nil && d.after.CreateTime == d.before.CreateTime && identicalFields(d.before.Fields, fields):
+	case d.before != nil && d.after.CreateTime == d.before.CreateTime && document.IdenticalFields(d.before.Fields, fields):
 		d.after = d.before // nothing changes, or not any more: update_time stays
 		return k, nil
 	default:
 		d.after = &pb.Document{Name: op.name, Fields: fields, CreateTime: d.after.CreateTime, UpdateTime: now}
 	}
-	if d.size = documentSize(op.name, fields); d.size > maxDocumentBytes {
+	if d.size = document.Size(op.name, fields); d.size > document.MaxBytes {
 		return 0, invalid("Document %q cannot be written because its size (%d bytes) exceeds the maximum allowed size of %d bytes.",
-			op.name, d.size, maxDocumentBytes)
+			op.name, d.size, document.MaxBytes)
 	}
 	return k, nil
 }

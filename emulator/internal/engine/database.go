@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
@@ -54,7 +55,7 @@ func newDatabase(e *Engine, name string) *database {
 func (db *database) node(name string) *node {
 	n := db.nodes[name]
 	if n == nil {
-		path, id := splitParent(name)
+		path, id := document.SplitParent(name)
 		n = &node{name: name, id: id, coll: db.collection(path)}
 		n.coll.add(n)
 		db.nodes[name] = n
@@ -65,7 +66,7 @@ func (db *database) node(name string) *node {
 func (db *database) collection(name string) *collection {
 	c := db.collections[name]
 	if c == nil {
-		parent, id := splitParent(name)
+		parent, id := document.SplitParent(name)
 		c = &collection{name: name, parent: parent, id: id}
 		db.collections[name] = c
 		group := db.groups[id]

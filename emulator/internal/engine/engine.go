@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -118,7 +119,7 @@ func (e *Engine) database(name string) (*database, error) {
 	if db != nil {
 		return db, nil
 	}
-	if err := checkDatabase(name); err != nil {
+	if err := document.CheckDatabase(name); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -132,7 +133,7 @@ func (e *Engine) database(name string) (*database, error) {
 
 // databaseFor finds the database that a resource name begins with.
 func (e *Engine) databaseFor(resource string) (*database, error) {
-	name, err := databaseOf(resource)
+	name, err := document.DatabaseOf(resource)
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"go.uber.org/goleak"
-	"google.golang.org/genproto/googleapis/type/latlng"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,155 +28,6 @@ func referenceValue(name string) *pb.Value {
 
 func mapOf(fields map[string]*pb.Value) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: fields}}}
-}
-
-// Values in their order; those of one line are equal.
-func TestOrderOfValues(t *testing.T) {
-	t.Parallel()
-	bytesValue := func(b ...byte) *pb.Value { return &pb.Value{ValueType: &pb.Value_BytesValue{BytesValue: b}} }
-	timeValue := func(s int64, ns int32) *pb.Value {
-		return &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: &timestamppb.Timestamp{Seconds: s, Nanos: ns}}}
-	}
-	geo := func(lat, lng float64) *pb.Value {
-		return &pb.Value{ValueType: &pb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: lat, Longitude: lng}}}
-	}
-	vector := func(fs ...float64) *pb.Value {
-		var vs []*pb.Value
-		for _, f := range fs {
-			vs = append(vs, doubleValue(f))
-		}
-		return mapOf(map[string]*pb.Value{"__type__": stringValue("__vector__"), "value": arrayValue(vs)})
-	}
-	order := [][]*pb.Value{
-		{nullValue()},
-		{boolValue(false)},
-		{boolValue(true)},
-		{doubleValue(math.NaN()), doubleValue(-math.NaN())},
-		{doubleValue(math.Inf(-1))},
-		{doubleValue(-1e300)},
-		{intValue(math.MinInt64), doubleValue(math.MinInt64)},
-		{intValue(math.MinInt64 + 1)},
-		{intValue(-1), doubleValue(-1)},
-		{doubleValue(-0.5)},
-		{intValue(0), doubleValue(0), doubleValue(math.Copysign(0, -1))},
-		{doubleValue(math.SmallestNonzeroFloat64)},
-		{intValue(1), doubleValue(1)},
-		{doubleValue(1.5)},
-		{intValue(1 << 53), doubleValue(1 << 53)},
-		{intValue(1<<53 + 1)}, // no double is this one
-		{doubleValue(1<<53 + 2), intValue(1<<53 + 2)},
-		{intValue(math.MaxInt64 - 1)},
-		{intValue(math.MaxInt64)},
-		{doubleValue(math.MaxInt64)}, // 2^63
-		{doubleValue(math.Inf(1))},
-		{timeValue(-1, 0)},
-		{timeValue(0, 1000)},
-		{timeValue(1, 0)},
-		{stringValue("")},
-		{stringValue("a")},
-		{stringValue("aa")},
-		{stringValue("b")},
-		{stringValue("\uffff")},
-		{stringValue("\U0001f600")}, // after U+FFFF in UTF-8, before it in UTF-16
-		{bytesValue()},
-		{bytesValue(0)},
-		{bytesValue(255)},
-		{referenceValue("a/__id-7__")},
-		{referenceValue("a/__id2__")},
-		{referenceValue("a/__id10__")},
-		{referenceValue("a/\tb")},
-		{referenceValue("a/b")},
-		{referenceValue("a/b/c/d")},
-		{referenceValue("a/b-")}, // ids are compared one by one, and "-" is before "/"
-		{referenceValue("b/a")},
-		{geo(-1, 5)},
-		{geo(-1, 6)},
-		{geo(0, 0)},
-		{arrayValue(nil)},
-		{arrayValue([]*pb.Value{intValue(1)}), arrayValue([]*pb.Value{doubleValue(1)})},
-		{arrayValue([]*pb.Value{intValue(1), intValue(0)})},
-		{arrayValue([]*pb.Value{stringValue("")})},
-		{vector(9)},
-		{vector(1, 2)},
-		{vector(1, 3)},
-		{mapOf(nil)},
-		{mapOf(map[string]*pb.Value{"a": intValue(1)})},
-		{mapOf(map[string]*pb.Value{"a": intValue(1), "b": intValue(0)})},
-		{mapOf(map[string]*pb.Value{"a": intValue(2)})},
-		{mapOf(map[string]*pb.Value{"b": nullValue()})},
-	}
-	for i, as := range order {
-		for j, bs := range order {
-			for _, a := range as {
-				for _, b := range bs {
-					if got, want := compareValues(a, b), compareOrdered(i, j); got != want {
-						t.Errorf("%v against %v: %d, want %d", a, b, got, want)
-					}
-				}
-			}
-		}
-	}
-	for _, equal := range order {
-		for i, a := range equal {
-			for j, b := range equal {
-				// NaNs are all one; 1 and 1.0, 0.0 and -0.0 are not the same to a write.
-				if got, want := identical(a, b), i == j || isNaN(a); got != want {
-					t.Errorf("identical(%v, %v) is %v", a, b, got)
-				}
-			}
-		}
-	}
-}
-
-func TestFieldPaths(t *testing.T) {
-	t.Parallel()
-	for s, want := range map[string]fieldPath{
-		"a":               {"a"},
-		"a.b_1._c":        {"a", "b_1", "_c"},
-		"`a.b`.c":         {"a.b", "c"},
-		"`1`":             {"1"},
-		"`\\`\\\\`":       {"`\\"},
-		"shards.`\tx-1`":  {"shards", "\tx-1"},
-		"":                nil,
-		".":               nil,
-		"a.":              nil,
-		".a":              nil,
-		"a..b":            nil,
-		"1a":              nil,
-		"a b":             nil,
-		"a-b":             nil,
-		"ü":               nil,
-		"`a":              nil,
-		"`a\\":            nil,
-		"`a`b":            nil,
-		"``":              nil,
-		"a.``":            nil,
-		"`a`.":            nil,
-		"a`b`":            nil,
-		"__name__":        {nameField},
-		"`a`.`b`.c.`d e`": {"a", "b", "c", "d e"},
-	} {
-		got, err := parseFieldPath(s)
-		if (err == nil) != (want != nil) || !slices.Equal(got, want) {
-			t.Errorf("parseFieldPath(%q) is %q, %v; want %q", s, got, err, want)
-		}
-	}
-}
-
-func FuzzFieldPath(f *testing.F) {
-	for _, s := range []string{"a", "a.b", "`a.b`", "`\\``", "a..b", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		path, err := parseFieldPath(s)
-		if err != nil {
-			return
-		}
-		again, err := parseFieldPath(path.String())
-		if err != nil || !slices.Equal(again, path) {
-			t.Errorf("%q reads as %q, is written as %q and reads as %q (%v)", s, path, path.String(), again, err)
-		}
-	})
 }
 
 // Whatever bytes come for a resume token, a transaction or a page token are read without harm, and those that are
@@ -287,7 +136,7 @@ func TestHistoryForgetsDeletedDocuments(t *testing.T) {
 	if got, want := len(db.nodes), documents/2+1; got != want {
 		t.Errorf("%d names are kept, want %d", got, want)
 	}
-	db.resultsAt(&query{parent: testRoot, collection: "b", allDescendants: true, orders: []order{{path: fieldPath{nameField}}}}, db.present())
+	db.resultsAt(&query{parent: testRoot, collection: "b", allDescendants: true, orders: []order{{path: document.Path{document.NameField}}}}, db.present())
 	listed := 0
 	for _, c := range db.groups["b"] {
 		listed += len(c.sorted)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // expiryBatch is how many expired documents one commit deletes: it holds the database's lock, while others commit.
@@ -35,7 +36,7 @@ func (e *Engine) Sweep() (deleted int) {
 	e.mu.RUnlock()
 	for _, db := range all {
 		for group, field := range e.opts.TTL {
-			path := fieldPath{field}
+			path := document.Path{field}
 			expired := db.expired(group, path)
 			for len(expired) > 0 {
 				n := min(expiryBatch, len(expired))
@@ -50,13 +51,13 @@ func (e *Engine) Sweep() (deleted int) {
 	return deleted
 }
 
-func isExpired(doc *pb.Document, path fieldPath, now int64) bool {
-	t := lookup(doc.GetFields(), path).GetTimestampValue()
+func isExpired(doc *pb.Document, path document.Path, now int64) bool {
+	t := document.Lookup(doc.GetFields(), path).GetTimestampValue()
 	return t != nil && micros(t) <= now
 }
 
 // expired are the documents of a collection group that look expired.
-func (db *database) expired(group string, path fieldPath) []*node {
+func (db *database) expired(group string, path document.Path) []*node {
 	db.mu.RLock()
 	var nodes []*node
 	for _, c := range db.groups[group] {
@@ -74,7 +75,7 @@ func (db *database) expired(group string, path fieldPath) []*node {
 }
 
 // deleteExpired deletes in one commit those that are expired still.
-func (db *database) deleteExpired(nodes []*node, path fieldPath) int {
+func (db *database) deleteExpired(nodes []*node, path document.Path) int {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	s := staging{db: db, time: db.commitTime(0)}

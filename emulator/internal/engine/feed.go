@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/status"
 )
 
@@ -110,7 +111,7 @@ func (c committed) changes() []Change {
 		}
 		change := Change{Name: d.name, Old: d.before, New: d.after, CommitTime: at}
 		if d.before != nil && d.after != nil {
-			change.UpdateMask = changedPaths(d.before.Fields, d.after.Fields)
+			change.UpdateMask = document.ChangedPaths(d.before.Fields, d.after.Fields)
 		}
 		out = append(out, change)
 	}

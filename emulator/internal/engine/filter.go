@@ -5,6 +5,7 @@ import (
 	"math"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // filter tells whether a document matches.
@@ -106,7 +107,7 @@ func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterSha
 
 func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, error) {
 	shape := filterShape{disjunctions: 1}
-	path, err := parseFieldPath(in.GetField().GetFieldPath())
+	path, err := document.ParsePath(in.GetField().GetFieldPath())
 	if err != nil {
 		return nil, shape, err
 	}
@@ -133,7 +134,7 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		shape.arrayContains = true
 	}
-	if !path.isName() {
+	if !path.IsName() {
 		shape.field = path.String()
 	} else {
 		shape.keyEquality = op == pb.StructuredQuery_FieldFilter_EQUAL || op == pb.StructuredQuery_FieldFilter_IN
@@ -174,7 +175,7 @@ func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Va
 		return invalid("the name __key__ is reserved")
 	}
 	for _, v := range values {
-		if rankOf(v) != rankReference {
+		if document.RankOf(v) != document.RankReference {
 			return invalid("__key__ filter value must be a Key")
 		}
 	}
@@ -184,11 +185,11 @@ func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Va
 // fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null and NaN compare with
 // nothing, not even with themselves; filters without operand, which clients send instead, are there to find them.
 func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (func(*pb.Value) bool, error) {
-	comparable := func(v *pb.Value) bool { return !isNull(v) && !isNaN(v) }
+	comparable := func(v *pb.Value) bool { return !document.IsNull(v) && !document.IsNaN(v) }
 	ranged := func(ok func(c int) bool) func(*pb.Value) bool {
-		r := rankOf(operand)
+		r := document.RankOf(operand)
 		return func(v *pb.Value) bool {
-			return rankOf(v) == r && comparable(v) && comparable(operand) && ok(compareValues(v, operand))
+			return document.RankOf(v) == r && comparable(v) && comparable(operand) && ok(document.Compare(v, operand))
 		}
 	}
 	among := func(values []*pb.Value, v *pb.Value) bool { return comparable(v) && contains(values, v) }
@@ -206,15 +207,15 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 		return ranged(func(c int) bool { return c == 0 }), nil
 	case pb.StructuredQuery_FieldFilter_NOT_EQUAL:
 		return func(v *pb.Value) bool {
-			return !isNull(v) && !isNull(operand) && (isNaN(v) || compareValues(v, operand) != 0)
+			return !document.IsNull(v) && !document.IsNull(operand) && (document.IsNaN(v) || document.Compare(v, operand) != 0)
 		}, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS:
 		return func(v *pb.Value) bool { return among(v.GetArrayValue().GetValues(), operand) }, nil
 	case pb.StructuredQuery_FieldFilter_IN:
 		return func(v *pb.Value) bool { return among(values, v) }, nil
 	case pb.StructuredQuery_FieldFilter_NOT_IN:
-		none := contains(values, nullValue())
-		return func(v *pb.Value) bool { return !none && !isNull(v) && !among(values, v) }, nil
+		none := contains(values, document.Null())
+		return func(v *pb.Value) bool { return !none && !document.IsNull(v) && !among(values, v) }, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		return func(v *pb.Value) bool {
 			for _, e := range v.GetArrayValue().GetValues() {
@@ -230,26 +231,26 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 
 func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, error) {
 	shape := filterShape{disjunctions: 1}
-	path, err := parseFieldPath(in.GetField().GetFieldPath())
+	path, err := document.ParsePath(in.GetField().GetFieldPath())
 	if err != nil {
 		return nil, shape, err
 	}
-	if path.isName() {
+	if path.IsName() {
 		return nil, shape, invalid("__key__ filter value must be a Key")
 	}
 	shape.field = path.String()
 	var test func(*pb.Value) bool
 	switch in.GetOp() {
 	case pb.StructuredQuery_UnaryFilter_IS_NULL:
-		test = isNull
+		test = document.IsNull
 	case pb.StructuredQuery_UnaryFilter_IS_NAN:
-		test = isNaN
+		test = document.IsNaN
 	case pb.StructuredQuery_UnaryFilter_IS_NOT_NULL:
 		shape.notEqual = 1
-		test = func(v *pb.Value) bool { return !isNull(v) }
+		test = func(v *pb.Value) bool { return !document.IsNull(v) }
 	case pb.StructuredQuery_UnaryFilter_IS_NOT_NAN:
 		shape.notEqual = 1
-		test = func(v *pb.Value) bool { return !isNull(v) && !isNaN(v) }
+		test = func(v *pb.Value) bool { return !document.IsNull(v) && !document.IsNaN(v) }
 	default:
 		return nil, shape, invalid("Unknown operator %v of a unary filter.", in.GetOp())
 	}
@@ -260,9 +261,9 @@ func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, erro
 }
 
 // inequalityPaths are the distinct fields that a filter compares with anything but equality.
-func inequalityPaths(in *pb.StructuredQuery_Filter, paths []fieldPath) []fieldPath {
+func inequalityPaths(in *pb.StructuredQuery_Filter, paths []document.Path) []document.Path {
 	add := func(s string) {
-		path, err := parseFieldPath(s)
+		path, err := document.ParsePath(s)
 		if err != nil {
 			return // reported when the filter was compiled
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -50,7 +51,7 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	if err != nil {
 		return nil, err
 	}
-	mask, err := parseMask(req.GetMask())
+	mask, err := document.ParseMask(req.GetMask())
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	e.stats.reads.Add(int64(max(1, len(docs))))
 	for _, doc := range docs {
 		if mask != nil {
-			doc = project(doc, mask)
+			doc = document.Project(doc, mask)
 		}
 		resp.Documents = append(resp.Documents, doc)
 	}
@@ -151,7 +152,7 @@ func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query) (after str
 		q.start = &cursor{values: place.Values}
 		return "", nil
 	}
-	if checkDocument(db.name, after) != nil || !strings.HasPrefix(after, req.GetParent()+"/") {
+	if document.CheckName(db.name, after) != nil || !strings.HasPrefix(after, req.GetParent()+"/") {
 		return "", invalid("Invalid page token.")
 	}
 	q.start = &cursor{values: []*pb.Value{{ValueType: &pb.Value_ReferenceValue{ReferenceValue: after}}}}
@@ -173,7 +174,7 @@ func (db *database) missing(q *query, after string, at int64) []*pb.Document {
 		}
 		doc, _, _ := strings.Cut(rest, "/")
 		name := q.parent + "/" + id + "/" + doc
-		if after == "" || compareNames(name, after) > 0 {
+		if after == "" || document.CompareNames(name, after) > 0 {
 			below[name] = append(below[name], c.nodes())
 		}
 	}
@@ -198,7 +199,7 @@ func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionId
 	if err != nil {
 		return nil, err
 	}
-	if err := checkParent(db.name, req.GetParent()); err != nil {
+	if err := document.CheckParent(db.name, req.GetParent()); err != nil {
 		return nil, err
 	}
 	size, err := pageSize(req.GetPageSize())
@@ -217,7 +218,7 @@ func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionId
 	if err := db.checkKept(m.at); err != nil {
 		return nil, err
 	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return after != "" && compareIDs(id, after) <= 0 })
+	ids = slices.DeleteFunc(ids, func(id string) bool { return after != "" && document.CompareIDs(id, after) <= 0 })
 	resp := &pb.ListCollectionIdsResponse{CollectionIds: ids}
 	if len(ids) > size {
 		resp.CollectionIds = ids[:size]
@@ -243,6 +244,6 @@ func (db *database) collectionIDs(parent string, at int64) []string {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, compareIDs)
+	slices.SortFunc(ids, document.CompareIDs)
 	return ids
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 )
@@ -66,7 +67,7 @@ func queryTarget(q *pb.StructuredQuery) *pb.Target {
 
 func fieldFilter(field string, op pb.StructuredQuery_FieldFilter_Operator, n int64) *pb.StructuredQuery_Filter {
 	return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-		Field: &pb.StructuredQuery_FieldReference{FieldPath: field}, Op: op, Value: intValue(n)}}}
+		Field: &pb.StructuredQuery_FieldReference{FieldPath: field}, Op: op, Value: document.Int(n)}}}
 }
 
 func newMirror(t *rapid.T, e *Engine) *mirror {

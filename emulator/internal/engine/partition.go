@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // PartitionQuery finds cursors that cut a query of a collection group into parts of about the same size.
@@ -45,7 +46,7 @@ func (e *Engine) PartitionQuery(ctx context.Context, req *pb.PartitionQueryReque
 	last := after
 	for i := int64(1); i <= cursors; i++ {
 		name := docs[i*int64(len(docs))/(cursors+1)].Name
-		if after != "" && compareNames(name, after) <= 0 {
+		if after != "" && document.CompareNames(name, after) <= 0 {
 			continue // on an earlier page
 		}
 		if int64(len(resp.Partitions)) == size {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
@@ -39,7 +40,7 @@ var (
 // drawWrite draws a write, and what it does to the picture; false: its precondition fails.
 func drawWrite(t *rapid.T) (*pb.Write, func(world) bool) {
 	name, field, n := testNames.Draw(t, "name"), testFields.Draw(t, "field"), testInts.Draw(t, "n")
-	w := &pb.Write{Operation: &pb.Write_Update{Update: &pb.Document{Name: name, Fields: map[string]*pb.Value{field: intValue(n)}}}}
+	w := &pb.Write{Operation: &pb.Write_Update{Update: &pb.Document{Name: name, Fields: map[string]*pb.Value{field: document.Int(n)}}}}
 	var do func(world)
 	switch rapid.SampledFrom([]string{"set", "merge", "increment", "remove", "delete"}).Draw(t, "kind") {
 	case "set":
@@ -83,7 +84,7 @@ func incrementWrite(name, field string, n int64) *pb.Write {
 		Operation:  &pb.Write_Update{Update: &pb.Document{Name: name}},
 		UpdateMask: &pb.DocumentMask{},
 		UpdateTransforms: []*pb.DocumentTransform_FieldTransform{{FieldPath: field,
-			TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: intValue(n)}}},
+			TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: document.Int(n)}}},
 	}
 }
 
@@ -177,7 +178,7 @@ func TestQueriesAgainstNaiveFilter(t *testing.T) {
 			for _, name := range []string{"x", "y"} {
 				if rapid.IntRange(0, 5).Draw(t, "has") > 0 {
 					r.f[name] = testInts.Draw(t, name)
-					doc.Fields[name] = intValue(r.f[name])
+					doc.Fields[name] = document.Int(r.f[name])
 				}
 			}
 			rows = append(rows, r)
@@ -224,7 +225,7 @@ func TestQueriesAgainstNaiveFilter(t *testing.T) {
 		if rapid.Bool().Draw(t, "cursor") {
 			from := testInts.Draw(t, "from")
 			after := rapid.Bool().Draw(t, "after")
-			q.StartAt = &pb.Cursor{Values: []*pb.Value{intValue(from)}, Before: !after}
+			q.StartAt = &pb.Cursor{Values: []*pb.Value{document.Int(from)}, Before: !after}
 			rows = slices.DeleteFunc(rows, func(r row) bool {
 				c := cmp.Compare(r.f["y"], from)
 				if desc {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
@@ -21,14 +22,14 @@ type query struct {
 	orders         []order
 	start, end     *cursor
 	offset         int
-	limit          int         // -1: none
-	fields         []fieldPath // nil: all
-	keyOrdered     bool        // the query itself orders by name
-	missing        bool        // documents that don't exist, but have some below them, are of interest too
+	limit          int             // -1: none
+	fields         []document.Path // nil: all
+	keyOrdered     bool            // the query itself orders by name
+	missing        bool            // documents that don't exist, but have some below them, are of interest too
 }
 
 type order struct {
-	path fieldPath
+	path document.Path
 	desc bool
 }
 
@@ -39,7 +40,7 @@ type cursor struct {
 }
 
 func parseQuery(database, parent string, in *pb.StructuredQuery) (*query, error) {
-	if err := checkParent(database, parent); err != nil {
+	if err := document.CheckParent(database, parent); err != nil {
 		return nil, err
 	}
 	if in == nil {
@@ -94,32 +95,32 @@ func parseQuery(database, parent string, in *pb.StructuredQuery) (*query, error)
 
 // parseOrders completes the order as Firestore does: fields with inequality filters that it lacks are appended by name,
 // then the document's name, all in the last direction given.
-func (q *query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []fieldPath) error {
+func (q *query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []document.Path) error {
 	for _, o := range in {
-		path, err := parseFieldPath(o.GetField().GetFieldPath())
+		path, err := document.ParsePath(o.GetField().GetFieldPath())
 		if err != nil {
 			return err
 		}
 		switch {
-		case q.ordersBy(fieldPath{nameField}):
+		case q.ordersBy(document.Path{document.NameField}):
 			return errAfterKey()
 		case q.ordersBy(path):
 			return invalid("order by clause cannot contain duplicate fields %s", path)
 		}
 		q.orders = append(q.orders, order{path, o.GetDirection() == pb.StructuredQuery_DESCENDING})
-		q.keyOrdered = path.isName()
+		q.keyOrdered = path.IsName()
 	}
 	return q.completeOrders(inequalities)
 }
 
 // completeOrders appends the fields that the order lacks, by name, and then the document's name.
-func (q *query) completeOrders(fields []fieldPath) error {
+func (q *query) completeOrders(fields []document.Path) error {
 	fields = slices.Clone(fields)
-	slices.SortFunc(fields, func(a, b fieldPath) int { return cmp.Compare(a.String(), b.String()) })
-	key := fieldPath{nameField}
+	slices.SortFunc(fields, func(a, b document.Path) int { return cmp.Compare(a.String(), b.String()) })
+	key := document.Path{document.NameField}
 	for _, path := range fields {
 		switch {
-		case q.ordersBy(path) || path.isName():
+		case q.ordersBy(path) || path.IsName():
 		case q.ordersBy(key):
 			return errAfterKey()
 		default:
@@ -134,7 +135,7 @@ func (q *query) completeOrders(fields []fieldPath) error {
 
 func errAfterKey() error { return invalid("order by clause cannot contain more fields after the key") }
 
-func (q *query) ordersBy(path fieldPath) bool {
+func (q *query) ordersBy(path document.Path) bool {
 	return slices.ContainsFunc(q.orders, func(o order) bool { return slices.Equal(o.path, path) })
 }
 
@@ -143,7 +144,7 @@ func (q *query) descending() bool { return len(q.orders) > 0 && q.orders[len(q.o
 
 // orderForSums puts the fields that are summed or averaged into the order, where the index has them: which documents a
 // limit takes depends on it.
-func (q *query) orderForSums(fields []fieldPath) error {
+func (q *query) orderForSums(fields []document.Path) error {
 	last := len(q.orders) - 1
 	missing := slices.DeleteFunc(slices.Clone(fields), q.ordersBy)
 	if len(missing) == 0 {
@@ -158,8 +159,8 @@ func (q *query) orderForSums(fields []fieldPath) error {
 }
 
 // checkKeys refuses a filter that names documents beside inequalities of their fields: no index serves it.
-func (q *query) checkKeys(shape filterShape, inequalities []fieldPath) error {
-	if shape.keyEquality && len(inequalities) > 0 && !slices.ContainsFunc(inequalities, fieldPath.isName) {
+func (q *query) checkKeys(shape filterShape, inequalities []document.Path) error {
+	if shape.keyEquality && len(inequalities) > 0 && !slices.ContainsFunc(inequalities, document.Path.IsName) {
 		return invalid("Equality on key is not allowed if there are other inequality fields and key does not appear in inequalities.")
 	}
 	return nil
@@ -188,11 +189,11 @@ func checkSelector(id string) error {
 	if strings.Contains(id, "/") {
 		return invalid("Collection id %q is invalid because it contains \"/\".", id)
 	}
-	_, numeric := numericID(id)
-	if numeric || id == "." || id == ".." || reserved(id) {
+	_, numeric := document.NumericID(id)
+	if numeric || id == "." || id == ".." || document.Reserved(id) {
 		return invalid("Collection id %q is invalid because it is reserved.", id)
 	}
-	return checkID(id, id)
+	return document.CheckID(id, id)
 }
 
 // parseCursor reads a cursor. Its values are of the orders that the query names, not of those that complete them.
@@ -204,7 +205,7 @@ func (q *query) parseCursor(in *pb.Cursor, named int) (*cursor, error) {
 		return nil, invalid("Cursor has too many values.")
 	}
 	for i, v := range in.Values {
-		if q.orders[i].path.isName() && rankOf(v) != rankReference {
+		if q.orders[i].path.IsName() && document.RankOf(v) != document.RankReference {
 			return nil, invalid("Cursor __key__ value is not a document reference.")
 		}
 	}
@@ -215,13 +216,13 @@ func (q *query) parseSelect(in *pb.StructuredQuery_Projection) error {
 	if len(in.GetFields()) == 0 {
 		return nil
 	}
-	q.fields = []fieldPath{}
+	q.fields = []document.Path{}
 	for _, f := range in.Fields {
-		path, err := parseFieldPath(f.GetFieldPath())
+		path, err := document.ParsePath(f.GetFieldPath())
 		if err != nil {
 			return err
 		}
-		if !path.isName() {
+		if !path.IsName() {
 			q.fields = append(q.fields, path)
 		}
 	}
@@ -242,7 +243,7 @@ func (q *query) covers(c *collection) bool {
 // matches tells whether a document of a collection that the query covers is among the results, but for the window.
 func (q *query) matches(doc *pb.Document) bool {
 	for _, o := range q.orders {
-		if !o.path.isName() && lookup(doc.Fields, o.path) == nil {
+		if !o.path.IsName() && document.Lookup(doc.Fields, o.path) == nil {
 			return false // a document is in no index of a field that it lacks
 		}
 	}
@@ -273,7 +274,7 @@ func (q *query) comparePlace(doc *pb.Document, at *cursor) int {
 }
 
 func (o order) compare(a, b *pb.Value) int {
-	c := compareValues(a, b)
+	c := document.Compare(a, b)
 	if o.desc {
 		return -c
 	}
@@ -284,10 +285,10 @@ func (o order) compare(a, b *pb.Value) int {
 func (q *query) compare(a, b *pb.Document) int {
 	for _, o := range q.orders {
 		c := 0
-		if o.path.isName() {
-			c = compareNames(a.Name, b.Name)
+		if o.path.IsName() {
+			c = document.CompareNames(a.Name, b.Name)
 		} else {
-			c = compareValues(lookup(a.Fields, o.path), lookup(b.Fields, o.path))
+			c = document.Compare(document.Lookup(a.Fields, o.path), document.Lookup(b.Fields, o.path))
 		}
 		if c != 0 {
 			if o.desc {
@@ -303,14 +304,14 @@ func (q *query) compare(a, b *pb.Document) int {
 func (q *query) windowed() bool { return q.limit >= 0 || q.offset > 0 }
 
 // byNameOnly tells whether results come in the order of their names.
-func (q *query) byNameOnly() bool { return q.orders[0].path.isName() }
+func (q *query) byNameOnly() bool { return q.orders[0].path.IsName() }
 
 // fieldOf is a document's value in a filter or order; its name is a reference to it.
-func fieldOf(doc *pb.Document, path fieldPath) *pb.Value {
-	if path.isName() {
+func fieldOf(doc *pb.Document, path document.Path) *pb.Value {
+	if path.IsName() {
 		return &pb.Value{ValueType: &pb.Value_ReferenceValue{ReferenceValue: doc.Name}}
 	}
-	return lookup(doc.Fields, path)
+	return document.Lookup(doc.Fields, path)
 }
 
 // wants are the locks of a query in a transaction: of all that could come to match, too.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
@@ -70,7 +71,7 @@ func (e *Engine) BatchGet(ctx context.Context, req *pb.BatchGetDocumentsRequest,
 	if err != nil {
 		return err
 	}
-	mask, err := parseMask(req.GetMask())
+	mask, err := document.ParseMask(req.GetMask())
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (e *Engine) BatchGet(ctx context.Context, req *pb.BatchGetDocumentsRequest,
 			resp.Result = &pb.BatchGetDocumentsResponse_Missing{Missing: name}
 		} else {
 			if mask != nil {
-				doc = project(doc, mask)
+				doc = document.Project(doc, mask)
 			}
 			resp.Result = &pb.BatchGetDocumentsResponse_Found{Found: doc}
 		}
@@ -111,7 +112,7 @@ func distinctDocuments(database string, names []string) ([]string, error) {
 	out := make([]string, 0, len(names))
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
-		if err := checkDocument(database, name); err != nil {
+		if err := document.CheckName(database, name); err != nil {
 			return nil, err
 		}
 		if !seen[name] {
@@ -136,7 +137,7 @@ func (db *database) documentsAt(names []string, at int64) []*pb.Document {
 
 // Get reads one document.
 func (e *Engine) Get(ctx context.Context, req *pb.GetDocumentRequest) (*pb.Document, error) {
-	name, err := databaseOf(req.GetName())
+	name, err := document.DatabaseOf(req.GetName())
 	if err != nil {
 		return nil, err
 	}

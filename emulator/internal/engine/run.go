@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -40,7 +41,7 @@ func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send fun
 	}
 	for _, doc := range docs {
 		if q.fields != nil {
-			doc = project(doc, q.fields)
+			doc = document.Project(doc, q.fields)
 		}
 		if err := send(&pb.RunQueryResponse{Document: doc, ReadTime: readTime, SkippedResults: int32(skipped)}); err != nil {
 			return err
@@ -125,7 +126,7 @@ func (q *query) scan(nodes []*node, at int64) (docs []*pb.Document, skipped int)
 		first, step = len(nodes)-1, -1
 	} else if q.start != nil {
 		first = sort.Search(len(nodes), func(i int) bool {
-			return compareNames(nodes[i].name, q.start.values[0].GetReferenceValue()) >= 0
+			return document.CompareNames(nodes[i].name, q.start.values[0].GetReferenceValue()) >= 0
 		})
 	}
 	for i := first; i >= 0 && i < len(nodes) && (q.limit < 0 || len(docs) < q.limit); i += step {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -157,7 +158,7 @@ func (t *target) present(r *responses, doc *pb.Document) {
 	}
 	t.known[doc.Name] = doc
 	if t.query != nil && t.query.fields != nil {
-		doc = project(doc, t.query.fields)
+		doc = document.Project(doc, t.query.fields)
 	}
 	r.matching(t.id, doc)
 }

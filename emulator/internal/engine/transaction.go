@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
@@ -261,8 +262,8 @@ func (db *database) writeWants(names []string) []locks.Want {
 		}
 	}
 	for _, name := range names {
-		parent, _ := splitParent(name)
-		_, id := splitParent(parent)
+		parent, _ := document.SplitParent(name)
+		_, id := document.SplitParent(parent)
 		add(locks.Resource{Kind: locks.Document, Name: name}, locks.Exclusive)
 		add(locks.Resource{Kind: locks.Collection, Name: parent}, locks.Intent)
 		add(locks.Resource{Kind: locks.Group, Name: id}, locks.Intent)

@@ -5,23 +5,27 @@ import (
 	"slices"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
+// maxTransforms is how many a document takes in a commit.
+const maxTransforms = 500
+
 // transform computes a field from what it holds and, but for the server's time, an operand.
 type transform struct {
-	path fieldPath
+	path document.Path
 	// run gives the new value of the field, from the old (nil where there is none), and what the write's result says.
 	run func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
 }
 
-func (t *transform) apply(e *fieldEditor, now *timestamppb.Timestamp) (result *pb.Value) {
-	old := lookup(e.fields, t.path)
+func (t *transform) apply(e *document.Editor, now *timestamppb.Timestamp) (result *pb.Value) {
+	old := document.Lookup(e.Fields, t.path)
 	value, result := t.run(old, now)
 	if value != old {
-		e.set(t.path, value)
+		e.Set(t.path, value)
 	}
 	return result
 }
@@ -33,11 +37,11 @@ func parseTransforms(in []*pb.DocumentTransform_FieldTransform) (out []transform
 	}
 	out = make([]transform, len(in))
 	for i, ft := range in {
-		path, err := parseFieldPath(ft.GetFieldPath())
+		path, err := document.ParsePath(ft.GetFieldPath())
 		if err != nil {
 			return nil, false, err
 		}
-		if err := checkFieldPath(path); err != nil {
+		if err := document.CheckPath(path); err != nil {
 			return nil, false, err
 		}
 		run, err := parseTransform(ft)
@@ -104,12 +108,12 @@ func requestTime(_ *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Val
 
 // numeric makes a transform of numbers: a field that holds none becomes the operand.
 func numeric(what string, operand *pb.Value, combine func(old, operand *pb.Value) *pb.Value) (func(*pb.Value, *timestamppb.Timestamp) (value, result *pb.Value), error) {
-	if !isNumber(operand) {
+	if !document.IsNumber(operand) {
 		return nil, invalid("The operand of %s must be a number.", what)
 	}
 	return func(old *pb.Value, _ *timestamppb.Timestamp) (value, result *pb.Value) {
 		v := operand
-		if isNumber(old) {
+		if document.IsNumber(old) {
 			v = combine(old, operand)
 		}
 		return v, v
@@ -121,21 +125,21 @@ func add(old, operand *pb.Value) *pb.Value {
 	x, ok1 := old.GetValueType().(*pb.Value_IntegerValue)
 	y, ok2 := operand.GetValueType().(*pb.Value_IntegerValue)
 	if !ok1 || !ok2 {
-		return doubleValue(asDouble(old) + asDouble(operand))
+		return document.Double(document.Float(old) + document.Float(operand))
 	}
 	a, b := x.IntegerValue, y.IntegerValue
 	switch {
 	case b > 0 && a > math.MaxInt64-b:
-		return intValue(math.MaxInt64)
+		return document.Int(math.MaxInt64)
 	case b < 0 && a < math.MinInt64-b:
-		return intValue(math.MinInt64)
+		return document.Int(math.MinInt64)
 	}
-	return intValue(a + b)
+	return document.Int(a + b)
 }
 
 // largest keeps the stored value of two that are equal, whatever their types; NaN wins.
 func largest(old, operand *pb.Value) *pb.Value {
-	if isNaN(old) || !isNaN(operand) && compareNumbers(old, operand) >= 0 {
+	if document.IsNaN(old) || !document.IsNaN(operand) && document.CompareNumbers(old, operand) >= 0 {
 		return old
 	}
 	return operand
@@ -143,7 +147,7 @@ func largest(old, operand *pb.Value) *pb.Value {
 
 // smallest keeps the stored value of two that are equal, whatever their types; NaN wins.
 func smallest(old, operand *pb.Value) *pb.Value {
-	if isNaN(old) || !isNaN(operand) && compareNumbers(old, operand) <= 0 {
+	if document.IsNaN(old) || !document.IsNaN(operand) && document.CompareNumbers(old, operand) <= 0 {
 		return old
 	}
 	return operand
@@ -151,11 +155,11 @@ func smallest(old, operand *pb.Value) *pb.Value {
 
 // elements makes a transform of arrays: a field that holds none counts as an empty one. Its result is null.
 func elements(operand *pb.ArrayValue, combine func(old, operand []*pb.Value) []*pb.Value) (func(*pb.Value, *timestamppb.Timestamp) (value, result *pb.Value), error) {
-	if err := checkArray(operand, 1, 0); err != nil {
+	if err := document.CheckArray(operand, 1, 0); err != nil {
 		return nil, err
 	}
 	return func(old *pb.Value, _ *timestamppb.Timestamp) (value, result *pb.Value) {
-		return arrayValue(combine(old.GetArrayValue().GetValues(), operand.GetValues())), nullValue()
+		return document.Array(combine(old.GetArrayValue().GetValues(), operand.GetValues())), document.Null()
 	}, nil
 }
 
@@ -174,5 +178,5 @@ func subtract(old, operand []*pb.Value) []*pb.Value {
 }
 
 func contains(values []*pb.Value, v *pb.Value) bool {
-	return slices.ContainsFunc(values, func(x *pb.Value) bool { return compareValues(x, v) == 0 })
+	return slices.ContainsFunc(values, func(x *pb.Value) bool { return document.Compare(x, v) == 0 })
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // version is what a document was from one commit to the next. It never changes, but for losing its past.
@@ -73,7 +74,7 @@ func (c *collection) nodes() []*node {
 	if len(c.fresh) == 0 && c.gone == 0 {
 		return c.sorted
 	}
-	byID := func(a, b *node) int { return compareIDs(a.id, b.id) }
+	byID := func(a, b *node) int { return document.CompareIDs(a.id, b.id) }
 	slices.SortFunc(c.fresh, byID)
 	merged := make([]*node, 0, c.count)
 	old, fresh := c.sorted, c.fresh

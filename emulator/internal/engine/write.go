@@ -2,6 +2,7 @@ package engine
 
 import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,7 +15,7 @@ type operation struct {
 	verify     bool // only check the precondition
 	stamps     bool // a transform sets the server's time
 	fields     map[string]*pb.Value
-	mask       []fieldPath // nil: replace the document; empty: touch no field
+	mask       []document.Path // nil: replace the document; empty: touch no field
 	transforms []transform
 	need       precondition
 }
@@ -55,7 +56,7 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 		}
 	case *pb.Write_Transform:
 		op.name = t.Transform.GetDocument()
-		op.mask = []fieldPath{}
+		op.mask = []document.Path{}
 		if w.UpdateMask != nil || len(w.UpdateTransforms) > 0 {
 			return invalid("A transform takes neither a mask nor further transforms.")
 		}
@@ -79,23 +80,23 @@ func parseWrite(database string, w *pb.Write, op *operation) error {
 			return invalid("A verification takes a precondition, and nothing else.")
 		}
 	}
-	if err := checkDocument(database, op.name); err != nil {
+	if err := document.CheckName(database, op.name); err != nil {
 		return err
 	}
 	return parsePrecondition(w.CurrentDocument, &op.need)
 }
 
 func parseUpdate(w *pb.Write, fields map[string]*pb.Value, op *operation) error {
-	if err := checkFields(fields, 0, 0); err != nil {
+	if err := document.CheckFields(fields, 0, 0); err != nil {
 		return err
 	}
 	op.fields = fields
 	var err error
-	if op.mask, err = parseMask(w.UpdateMask); err != nil {
+	if op.mask, err = document.ParseMask(w.UpdateMask); err != nil {
 		return err
 	}
 	for _, path := range op.mask {
-		if err := checkFieldPath(path); err != nil {
+		if err := document.CheckPath(path); err != nil {
 			return err
 		}
 	}
@@ -203,16 +204,16 @@ func (p precondition) check(name string, before, doc *pb.Document) error {
 // apply computes the document's fields after the operation, from those before (nil where there is no document), and the
 // results of its transforms. It changes neither its input nor the operation.
 func (op *operation) apply(before map[string]*pb.Value, now *timestamppb.Timestamp) (after map[string]*pb.Value, results []*pb.Value) {
-	var e fieldEditor
+	var e document.Editor
 	if op.mask == nil {
-		e.fields = op.fields // kept as it is unless a transform changes it
+		e.Fields = op.fields // kept as it is unless a transform changes it
 	} else {
-		e.fields = before
+		e.Fields = before
 		for _, path := range op.mask {
-			if v := lookup(op.fields, path); v != nil {
-				e.set(path, v)
+			if v := document.Lookup(op.fields, path); v != nil {
+				e.Set(path, v)
 			} else {
-				e.remove(path)
+				e.Remove(path)
 			}
 		}
 	}
@@ -222,7 +223,7 @@ func (op *operation) apply(before map[string]*pb.Value, now *timestamppb.Timesta
 			results[i] = op.transforms[i].apply(&e, now)
 		}
 	}
-	return e.fields, results
+	return e.Fields, results
 }
 
 // micros is a time in microseconds since 1970, the unit of versions.
@@ -233,6 +234,3 @@ func micros(t *timestamppb.Timestamp) int64 {
 func timestamp(micros int64) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: micros / 1e6, Nanos: int32(micros%1e6) * 1000}
 }
-
-// messageOf is the message of a status error, without its code.
-func messageOf(err error) string { return status.Convert(err).Message() }

@@ -1,12 +1,10 @@
-package engine
+package document
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // Firestore's limits on names, in bytes.
@@ -16,12 +14,8 @@ const (
 	maxDepth     = 100 // levels of collections
 )
 
-func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, format, args...)
-}
-
-// checkDatabase refuses what is no database name: projects/{project}/databases/{database}.
-func checkDatabase(name string) error {
+// CheckDatabase refuses what is no database name: projects/{project}/databases/{database}.
+func CheckDatabase(name string) error {
 	p := strings.Split(name, "/")
 	if len(p) != 4 || p[0] != "projects" || p[1] == "" || p[2] != "databases" || p[3] == "" {
 		return invalid("Invalid database name %q: want projects/{project}/databases/{database}.", name)
@@ -29,8 +23,8 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// relative cuts "database/documents" off a resource name, and what is left is "" or begins with a slash.
-func relative(database, name string) (string, bool) {
+// Relative cuts "database/documents" off a resource name, and what is left is "" or begins with a slash.
+func Relative(database, name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, database)
 	if !ok {
 		return "", false
@@ -42,8 +36,8 @@ func relative(database, name string) (string, bool) {
 	return rest, true
 }
 
-// databaseOf is the database that a resource name begins with.
-func databaseOf(name string) (string, error) {
+// DatabaseOf is the database that a resource name begins with.
+func DatabaseOf(name string) (string, error) {
 	i, slashes := 0, 0
 	for ; i < len(name); i++ {
 		if name[i] == '/' {
@@ -52,22 +46,22 @@ func databaseOf(name string) (string, error) {
 			}
 		}
 	}
-	if err := checkDatabase(name[:i]); err != nil {
+	if err := CheckDatabase(name[:i]); err != nil {
 		return "", err
 	}
 	return name[:i], nil
 }
 
-// checkDocument refuses what is no name of a document in the database.
-func checkDocument(database, name string) error {
-	rest, ok := relative(database, name)
+// CheckName refuses what is no name of a document in the database.
+func CheckName(database, name string) error {
+	rest, ok := Relative(database, name)
 	if !ok {
-		if err := checkDatabase(database); err != nil {
+		if err := CheckDatabase(database); err != nil {
 			return err
 		}
 		return invalid("Document name %q is not in the database %q.", name, database)
 	}
-	n, err := checkPath(name, rest)
+	n, err := CheckIDs(name, rest)
 	if err != nil {
 		return err
 	}
@@ -77,16 +71,16 @@ func checkDocument(database, name string) error {
 	return nil
 }
 
-// checkParent refuses what is neither a document nor the root of the database's documents.
-func checkParent(database, name string) error {
-	if rest, ok := relative(database, name); ok && rest == "" {
+// CheckParent refuses what is neither a document nor the root of the database's documents.
+func CheckParent(database, name string) error {
+	if rest, ok := Relative(database, name); ok && rest == "" {
 		return nil
 	}
-	return checkDocument(database, name)
+	return CheckName(database, name)
 }
 
-// checkPath checks the ids of a path that begins with a slash (or is empty), and counts them.
-func checkPath(name, path string) (ids int, err error) {
+// CheckIDs checks the ids of a path that begins with a slash (or is empty), and counts them.
+func CheckIDs(name, path string) (ids int, err error) {
 	if len(path) > maxNameBytes {
 		return 0, invalid("Name is longer than %d bytes: %.80q…", maxNameBytes, name)
 	}
@@ -97,7 +91,7 @@ func checkPath(name, path string) (ids int, err error) {
 			id = path[:i]
 		}
 		path = path[len(id):]
-		check := checkID
+		check := CheckID
 		if ids%2 == 0 {
 			check = checkCollectionID
 		}
@@ -112,7 +106,8 @@ func checkPath(name, path string) (ids int, err error) {
 	return ids, nil
 }
 
-func checkID(name, id string) error {
+// CheckID refuses what is no id of a document, or reserved.
+func CheckID(name, id string) error {
 	switch {
 	case id == "":
 		return invalid("Name has an empty id: %q.", name)
@@ -122,29 +117,29 @@ func checkID(name, id string) error {
 		return invalid("An id is not valid UTF-8: %q.", name)
 	case id == "." || id == "..":
 		return invalid("%q is no valid id: %q.", id, name)
-	case reserved(id):
-		if _, ok := numericID(id); !ok {
+	case Reserved(id):
+		if _, ok := NumericID(id); !ok {
 			return invalid("Ids of the form __.*__ are reserved: %q.", name)
 		}
 	}
 	return nil
 }
 
-// reserved tells names that are Firestore's own. Four underscores are nobody's.
-func reserved(name string) bool {
+// Reserved tells names that are Firestore's own. Four underscores are nobody's.
+func Reserved(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
 // checkCollectionID refuses what is no collection's id. Only documents have numeric ids.
 func checkCollectionID(name, id string) error {
-	if _, numeric := numericID(id); numeric {
+	if _, numeric := NumericID(id); numeric {
 		return invalid("Collection ids of the form __.*__ are reserved: %q.", name)
 	}
-	return checkID(name, id)
+	return CheckID(name, id)
 }
 
-// numericID is the number of an id like __id7__, which Firestore keeps for data of its Datastore mode.
-func numericID(id string) (int64, bool) {
+// NumericID is the number of an id like __id7__, which Firestore keeps for data of its Datastore mode.
+func NumericID(id string) (int64, bool) {
 	s, ok := strings.CutPrefix(id, "__id")
 	if !ok {
 		return 0, false
@@ -156,20 +151,20 @@ func numericID(id string) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
-// splitParent cuts the last id off a name.
-func splitParent(name string) (parent, id string) {
+// SplitParent cuts the last id off a name.
+func SplitParent(name string) (parent, id string) {
 	i := strings.LastIndexByte(name, '/')
 	return name[:i], name[i+1:]
 }
 
-// compareIDs orders numeric ids before the others, those by UTF-8 bytes.
-func compareIDs(a, b string) int {
+// CompareIDs orders numeric ids before the others, those by UTF-8 bytes.
+func CompareIDs(a, b string) int {
 	if strings.HasPrefix(a, "__id") || strings.HasPrefix(b, "__id") {
-		x, aNumeric := numericID(a)
-		y, bNumeric := numericID(b)
+		x, aNumeric := NumericID(a)
+		y, bNumeric := NumericID(b)
 		switch {
 		case aNumeric && bNumeric:
-			return compareOrdered(x, y)
+			return cmp.Compare(x, y)
 		case aNumeric:
 			return -1
 		case bNumeric:
@@ -179,12 +174,12 @@ func compareIDs(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// compareNames orders resource names id by id.
-func compareNames(a, b string) int {
+// CompareNames orders resource names id by id.
+func CompareNames(a, b string) int {
 	for a != b {
 		x, restA, moreA := strings.Cut(a, "/")
 		y, restB, moreB := strings.Cut(b, "/")
-		if c := compareIDs(x, y); c != 0 {
+		if c := CompareIDs(x, y); c != 0 {
 			return c
 		}
 		if !moreA || !moreB {

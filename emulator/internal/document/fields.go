@@ -1,4 +1,4 @@
-package engine
+package document
 
 import (
 	"maps"
@@ -8,19 +8,19 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// nameField stands for a document's name in filters, orders and projections.
-const nameField = "__name__"
+// NameField stands for a document's name in filters, orders and projections.
+const NameField = "__name__"
 
-// fieldPath is a field's path through nested maps.
-type fieldPath []string
+// Path is a field's path through nested maps.
+type Path []string
 
-// parseFieldPath reads a path as it is written in masks and queries: names joined by dots, those that aren't simple
+// ParsePath reads a path as it is written in masks and queries: names joined by dots, those that aren't simple
 // ones (letters, digits, underscores, no digit first) in backticks, with \ before a backtick or backslash.
-func parseFieldPath(s string) (fieldPath, error) {
+func ParsePath(s string) (Path, error) {
 	if simplePath(s) {
 		return strings.Split(s, "."), nil
 	}
-	var path fieldPath
+	var path Path
 	for rest := s; ; {
 		var name string
 		var ok bool
@@ -87,8 +87,8 @@ func simplePath(s string) bool {
 
 func simpleName(s string) bool { return simplePath(s) && !strings.Contains(s, ".") }
 
-// String writes a path in the form that parseFieldPath reads.
-func (p fieldPath) String() string {
+// String writes a path in the form that ParsePath reads.
+func (p Path) String() string {
 	var b strings.Builder
 	for i, name := range p {
 		if i > 0 {
@@ -105,10 +105,11 @@ func (p fieldPath) String() string {
 	return b.String()
 }
 
-func (p fieldPath) isName() bool { return len(p) == 1 && p[0] == nameField }
+// IsName tells whether the path stands for the document's name.
+func (p Path) IsName() bool { return len(p) == 1 && p[0] == NameField }
 
-// lookup is the value at a path; nil where there is none.
-func lookup(fields map[string]*pb.Value, path fieldPath) *pb.Value {
+// Lookup is the value at a path; nil where there is none.
+func Lookup(fields map[string]*pb.Value, path Path) *pb.Value {
 	for {
 		v := fields[path[0]]
 		if len(path) == 1 || v == nil {
@@ -118,28 +119,28 @@ func lookup(fields map[string]*pb.Value, path fieldPath) *pb.Value {
 	}
 }
 
-// fieldEditor changes the fields of a document without touching the maps of the version that it starts from: a map is
+// Editor changes the fields of a document without touching the maps of the version that it starts from: a map is
 // copied before its first change, and once only, however many paths below it change.
-type fieldEditor struct {
-	fields map[string]*pb.Value
+type Editor struct {
+	Fields map[string]*pb.Value
 	copied bool
 	nested map[*pb.MapValue]bool // copies made so far, below the top
 }
 
-func (e *fieldEditor) top() map[string]*pb.Value {
+func (e *Editor) top() map[string]*pb.Value {
 	if !e.copied {
-		if e.fields == nil {
-			e.fields = make(map[string]*pb.Value)
+		if e.Fields == nil {
+			e.Fields = make(map[string]*pb.Value)
 		} else {
-			e.fields = maps.Clone(e.fields)
+			e.Fields = maps.Clone(e.Fields)
 		}
 		e.copied = true
 	}
-	return e.fields
+	return e.Fields
 }
 
 // parent is the map that holds the last name of the path, made where it is missing, and in place of what is no map.
-func (e *fieldEditor) parent(path fieldPath) map[string]*pb.Value {
+func (e *Editor) parent(path Path) map[string]*pb.Value {
 	fields := e.top()
 	for _, name := range path[:len(path)-1] {
 		m := fields[name].GetMapValue()
@@ -163,28 +164,30 @@ func (e *fieldEditor) parent(path fieldPath) map[string]*pb.Value {
 	return fields
 }
 
-func (e *fieldEditor) set(path fieldPath, v *pb.Value) {
+// Set puts a value at a path.
+func (e *Editor) Set(path Path, v *pb.Value) {
 	e.parent(path)[path[len(path)-1]] = v
 }
 
-func (e *fieldEditor) remove(path fieldPath) {
-	if lookup(e.fields, path) != nil {
+// Remove takes the value at a path away, if there is one.
+func (e *Editor) Remove(path Path) {
+	if Lookup(e.Fields, path) != nil {
 		delete(e.parent(path), path[len(path)-1])
 	}
 }
 
-// changedPaths are the paths at which two sets of fields differ, sorted; maps on both sides are entered.
-func changedPaths(a, b map[string]*pb.Value) []string {
+// ChangedPaths are the paths at which two sets of fields differ, sorted; maps on both sides are entered.
+func ChangedPaths(a, b map[string]*pb.Value) []string {
 	var paths []string
 	collectChanged(nil, a, b, &paths)
 	slices.Sort(paths)
 	return paths
 }
 
-func collectChanged(at fieldPath, a, b map[string]*pb.Value, paths *[]string) {
+func collectChanged(at Path, a, b map[string]*pb.Value, paths *[]string) {
 	for name, x := range a {
 		y, ok := b[name]
-		if ok && identical(x, y) {
+		if ok && Identical(x, y) {
 			continue
 		}
 		path := append(at[:len(at):len(at)], name)
@@ -201,25 +204,25 @@ func collectChanged(at fieldPath, a, b map[string]*pb.Value, paths *[]string) {
 	}
 }
 
-// project copies of a document only the fields at the paths; its name and times stay.
-func project(doc *pb.Document, paths []fieldPath) *pb.Document {
-	e := fieldEditor{copied: true, fields: make(map[string]*pb.Value)}
+// Project copies of a document only the fields at the paths; its name and times stay.
+func Project(doc *pb.Document, paths []Path) *pb.Document {
+	e := Editor{copied: true, Fields: make(map[string]*pb.Value)}
 	for _, path := range paths {
-		if v := lookup(doc.Fields, path); v != nil {
-			e.set(path, v)
+		if v := Lookup(doc.Fields, path); v != nil {
+			e.Set(path, v)
 		}
 	}
-	return &pb.Document{Name: doc.Name, Fields: e.fields, CreateTime: doc.CreateTime, UpdateTime: doc.UpdateTime}
+	return &pb.Document{Name: doc.Name, Fields: e.Fields, CreateTime: doc.CreateTime, UpdateTime: doc.UpdateTime}
 }
 
-// parseMask reads a mask; nil for none.
-func parseMask(mask *pb.DocumentMask) ([]fieldPath, error) {
+// ParseMask reads a mask; nil for none.
+func ParseMask(mask *pb.DocumentMask) ([]Path, error) {
 	if mask == nil {
 		return nil, nil
 	}
-	paths := make([]fieldPath, 0, len(mask.FieldPaths))
+	paths := make([]Path, 0, len(mask.FieldPaths))
 	for _, s := range mask.FieldPaths {
-		path, err := parseFieldPath(s)
+		path, err := ParsePath(s)
 		if err != nil {
 			return nil, err
 		}

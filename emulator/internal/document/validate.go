@@ -1,4 +1,4 @@
-package engine
+package document
 
 import (
 	"math"
@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Firestore's limits on documents.
 const (
-	maxDocumentBytes  = 1 << 20
-	maxValueBytes     = maxDocumentBytes - 89 // a string or bytes value, after the official emulator
+	MaxBytes          = 1 << 20
+	maxValueBytes     = MaxBytes - 89 // a string or bytes value, after the official emulator
 	maxFieldNameBytes = 1500
 	maxFieldPathBytes = 1500 // names and dots, unquoted
 	maxValueDepth     = 20
-	maxTransforms     = 500 // per document and commit
 )
 
-// checkFieldName refuses what can't name a field of a document.
-func checkFieldName(name string) error {
+// CheckField refuses what can't name a field of a document.
+func CheckField(name string) error {
 	switch {
 	case name == "":
 		return invalid("Property name is empty.")
@@ -28,40 +28,40 @@ func checkFieldName(name string) error {
 		return invalid("Property name is longer than %d bytes: %.80q…", maxFieldNameBytes, name)
 	case !utf8.ValidString(name):
 		return invalid("Property name is not valid UTF-8: %q.", name)
-	case reserved(name):
+	case Reserved(name):
 		return invalid("Property names of the form __.*__ are reserved: %q.", name)
 	}
 	return nil
 }
 
-// checkFieldPath refuses paths that no write can touch.
-func checkFieldPath(path fieldPath) error {
+// CheckPath refuses paths that no write can touch.
+func CheckPath(path Path) error {
 	if len(path) > maxValueDepth+1 { // as many maps, and a field in the last
 		return invalid("Property path is deeper than %d levels: %q.", maxValueDepth, path)
 	}
 	for _, name := range path {
-		if err := checkFieldName(name); err != nil {
+		if err := CheckField(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does. path is how many
+// CheckFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does. path is how many
 // bytes lead to the fields, dots included.
-func checkFields(fields map[string]*pb.Value, depth, path int) error {
+func CheckFields(fields map[string]*pb.Value, depth, path int) error {
 	if depth > maxValueDepth {
 		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)
 	}
 	for name, v := range fields {
-		if err := checkFieldName(name); err != nil {
+		if err := CheckField(name); err != nil {
 			return err
 		}
 		if path+len(name) > maxFieldPathBytes {
 			return invalid("Property path is longer than %d bytes: it ends in %.80q.", maxFieldPathBytes, name)
 		}
 		if err := checkValue(v, depth, path+len(name)+1); err != nil {
-			return invalid("Property %s: %s", name, messageOf(err))
+			return invalid("Property %s: %s", name, status.Convert(err).Message())
 		}
 	}
 	return nil
@@ -78,11 +78,11 @@ func checkValue(v *pb.Value, depth, path int) error {
 	case *pb.Value_BytesValue:
 		return checkValueBytes(len(t.BytesValue))
 	case *pb.Value_ReferenceValue:
-		database, err := databaseOf(t.ReferenceValue)
+		database, err := DatabaseOf(t.ReferenceValue)
 		if err != nil {
 			return err
 		}
-		return checkDocument(database, t.ReferenceValue)
+		return CheckName(database, t.ReferenceValue)
 	case *pb.Value_GeoPointValue:
 		lat, lng := t.GeoPointValue.GetLatitude(), t.GeoPointValue.GetLongitude()
 		if !(math.Abs(lat) <= 90 && math.Abs(lng) <= 180) {
@@ -93,12 +93,12 @@ func checkValue(v *pb.Value, depth, path int) error {
 		}
 		return nil
 	case *pb.Value_ArrayValue:
-		return checkArray(t.ArrayValue, depth+1, path)
+		return CheckArray(t.ArrayValue, depth+1, path)
 	case *pb.Value_MapValue:
 		if isVector(t.MapValue) {
 			return checkVector(t.MapValue.Fields["value"].GetArrayValue())
 		}
-		return checkFields(t.MapValue.GetFields(), depth+1, path)
+		return CheckFields(t.MapValue.GetFields(), depth+1, path)
 	case nil:
 		return invalid("Value has no type.")
 	default:
@@ -123,7 +123,8 @@ func checkValueBytes(n int) error {
 	return nil
 }
 
-func checkArray(a *pb.ArrayValue, depth, path int) error {
+// CheckArray refuses an array that can't be stored; see CheckFields.
+func CheckArray(a *pb.ArrayValue, depth, path int) error {
 	if depth > maxValueDepth {
 		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)
 	}
@@ -143,7 +144,7 @@ func checkVector(a *pb.ArrayValue) error {
 		return invalid("A vector has 1 to 2048 dimensions, not %d.", n)
 	}
 	for _, v := range a.Values {
-		if !isNumber(v) {
+		if !IsNumber(v) {
 			return invalid("A vector holds numbers only.")
 		}
 	}
@@ -152,7 +153,8 @@ func checkVector(a *pb.ArrayValue) error {
 
 // Sizes as Firestore counts them: https://firebase.google.com/docs/firestore/storage-size
 
-func documentSize(name string, fields map[string]*pb.Value) int {
+// Size is a document's size.
+func Size(name string, fields map[string]*pb.Value) int {
 	return nameSize(name) + fieldsSize(fields)
 }
 

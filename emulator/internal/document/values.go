@@ -1,4 +1,4 @@
-package engine
+package document
 
 import (
 	"bytes"
@@ -11,49 +11,50 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// rank is a type's place in the order of values. Values of one rank compare with each other, and a range filter
+// Rank is a type's place in the order of values. Values of one rank compare with each other, and a range filter
 // matches only values of its operand's rank.
-type rank int
+type Rank int
 
 const (
-	rankNull rank = iota
-	rankBool
-	rankNumber
-	rankTimestamp
-	rankString
-	rankBytes
-	rankReference
-	rankGeoPoint
-	rankArray
-	rankVector
-	rankMap
+	RankNull Rank = iota
+	RankBool
+	RankNumber
+	RankTimestamp
+	RankString
+	RankBytes
+	RankReference
+	RankGeoPoint
+	RankArray
+	RankVector
+	RankMap
 )
 
-func rankOf(v *pb.Value) rank {
+// RankOf is the rank of a value's type.
+func RankOf(v *pb.Value) Rank {
 	switch t := v.GetValueType().(type) {
 	case *pb.Value_BooleanValue:
-		return rankBool
+		return RankBool
 	case *pb.Value_IntegerValue, *pb.Value_DoubleValue:
-		return rankNumber
+		return RankNumber
 	case *pb.Value_TimestampValue:
-		return rankTimestamp
+		return RankTimestamp
 	case *pb.Value_StringValue:
-		return rankString
+		return RankString
 	case *pb.Value_BytesValue:
-		return rankBytes
+		return RankBytes
 	case *pb.Value_ReferenceValue:
-		return rankReference
+		return RankReference
 	case *pb.Value_GeoPointValue:
-		return rankGeoPoint
+		return RankGeoPoint
 	case *pb.Value_ArrayValue:
-		return rankArray
+		return RankArray
 	case *pb.Value_MapValue:
 		if isVector(t.MapValue) {
-			return rankVector
+			return RankVector
 		}
-		return rankMap
+		return RankMap
 	}
-	return rankNull
+	return RankNull
 }
 
 // isVector tells whether a map is how a vector is written: {"__type__": "__vector__", "value": [doubles]}.
@@ -62,39 +63,37 @@ func isVector(m *pb.MapValue) bool {
 		m.Fields["value"].GetArrayValue() != nil
 }
 
-func compareOrdered[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }
-
-// compareValues is Firestore's order of values: by type first, numbers by their exact value with NaN before all others.
+// Compare is Firestore's order of values: by type first, numbers by their exact value with NaN before all others.
 // It is 0 for values that a query calls equal, such as 1 and 1.0.
-func compareValues(a, b *pb.Value) int {
-	ra, rb := rankOf(a), rankOf(b)
+func Compare(a, b *pb.Value) int {
+	ra, rb := RankOf(a), RankOf(b)
 	if ra != rb {
 		return cmp.Compare(ra, rb)
 	}
 	switch ra {
-	case rankBool:
+	case RankBool:
 		return compareBool(a.GetBooleanValue(), b.GetBooleanValue())
-	case rankNumber:
-		return compareNumbers(a, b)
-	case rankTimestamp:
+	case RankNumber:
+		return CompareNumbers(a, b)
+	case RankTimestamp:
 		x, y := a.GetTimestampValue(), b.GetTimestampValue()
 		return cmp.Or(cmp.Compare(x.Seconds, y.Seconds), cmp.Compare(x.Nanos, y.Nanos))
-	case rankString:
+	case RankString:
 		return strings.Compare(a.GetStringValue(), b.GetStringValue())
-	case rankBytes:
+	case RankBytes:
 		return bytes.Compare(a.GetBytesValue(), b.GetBytesValue())
-	case rankReference:
-		return compareNames(a.GetReferenceValue(), b.GetReferenceValue())
-	case rankGeoPoint:
+	case RankReference:
+		return CompareNames(a.GetReferenceValue(), b.GetReferenceValue())
+	case RankGeoPoint:
 		x, y := a.GetGeoPointValue(), b.GetGeoPointValue()
 		return cmp.Or(cmp.Compare(x.Latitude, y.Latitude), cmp.Compare(x.Longitude, y.Longitude))
-	case rankArray:
-		return slices.CompareFunc(a.GetArrayValue().GetValues(), b.GetArrayValue().GetValues(), compareValues)
-	case rankVector:
+	case RankArray:
+		return slices.CompareFunc(a.GetArrayValue().GetValues(), b.GetArrayValue().GetValues(), Compare)
+	case RankVector:
 		x := a.GetMapValue().Fields["value"].GetArrayValue().GetValues()
 		y := b.GetMapValue().Fields["value"].GetArrayValue().GetValues()
-		return cmp.Or(cmp.Compare(len(x), len(y)), slices.CompareFunc(x, y, compareValues))
-	case rankMap:
+		return cmp.Or(cmp.Compare(len(x), len(y)), slices.CompareFunc(x, y, Compare))
+	case RankMap:
 		return compareMaps(a.GetMapValue().GetFields(), b.GetMapValue().GetFields())
 	}
 	return 0
@@ -106,14 +105,15 @@ func compareMaps(a, b map[string]*pb.Value) int {
 		if c := strings.Compare(ka[i], kb[i]); c != 0 {
 			return c
 		}
-		if c := compareValues(a[ka[i]], b[kb[i]]); c != 0 {
+		if c := Compare(a[ka[i]], b[kb[i]]); c != 0 {
 			return c
 		}
 	}
 	return cmp.Compare(len(ka), len(kb))
 }
 
-func compareNumbers(a, b *pb.Value) int {
+// CompareNumbers compares numbers by their exact value.
+func CompareNumbers(a, b *pb.Value) int {
 	x, aInt := a.GetValueType().(*pb.Value_IntegerValue)
 	y, bInt := b.GetValueType().(*pb.Value_IntegerValue)
 	switch {
@@ -142,8 +142,8 @@ func compareDoubleInt(f float64, n int64) int {
 	return cmp.Compare(f, whole)
 }
 
-// identical tells whether writing b over a changes nothing. It is stricter than compareValues: 1 and 1.0 differ.
-func identical(a, b *pb.Value) bool {
+// Identical tells whether writing b over a changes nothing. It is stricter than Compare: 1 and 1.0 differ.
+func Identical(a, b *pb.Value) bool {
 	if a == b {
 		return true
 	}
@@ -163,45 +163,54 @@ func identical(a, b *pb.Value) bool {
 			math.IsNaN(x.DoubleValue) && math.IsNaN(y.DoubleValue))
 	case *pb.Value_ArrayValue:
 		y, ok := b.GetValueType().(*pb.Value_ArrayValue)
-		return ok && slices.EqualFunc(x.ArrayValue.GetValues(), y.ArrayValue.GetValues(), identical)
+		return ok && slices.EqualFunc(x.ArrayValue.GetValues(), y.ArrayValue.GetValues(), Identical)
 	case *pb.Value_MapValue:
 		y, ok := b.GetValueType().(*pb.Value_MapValue)
-		return ok && identicalFields(x.MapValue.GetFields(), y.MapValue.GetFields())
+		return ok && IdenticalFields(x.MapValue.GetFields(), y.MapValue.GetFields())
 	}
-	return rankOf(a) == rankOf(b) && compareValues(a, b) == 0
+	return RankOf(a) == RankOf(b) && Compare(a, b) == 0
 }
 
-func identicalFields(a, b map[string]*pb.Value) bool { return maps.EqualFunc(a, b, identical) }
+// IdenticalFields is Identical for sets of fields.
+func IdenticalFields(a, b map[string]*pb.Value) bool { return maps.EqualFunc(a, b, Identical) }
 
-func isNumber(v *pb.Value) bool { return v != nil && rankOf(v) == rankNumber }
+// IsNumber tells integers and doubles from all else.
+func IsNumber(v *pb.Value) bool { return v != nil && RankOf(v) == RankNumber }
 
-func isNaN(v *pb.Value) bool {
+// IsNaN tells the double that is no number.
+func IsNaN(v *pb.Value) bool {
 	d, ok := v.GetValueType().(*pb.Value_DoubleValue)
 	return ok && math.IsNaN(d.DoubleValue)
 }
 
-func isNull(v *pb.Value) bool {
+// IsNull tells null; a value that is missing is not.
+func IsNull(v *pb.Value) bool {
 	_, ok := v.GetValueType().(*pb.Value_NullValue)
 	return ok
 }
 
-func asDouble(v *pb.Value) float64 {
+// Float is a number as a double.
+func Float(v *pb.Value) float64 {
 	if n, ok := v.GetValueType().(*pb.Value_IntegerValue); ok {
 		return float64(n.IntegerValue)
 	}
 	return v.GetDoubleValue()
 }
 
-func intValue(n int64) *pb.Value {
+// Int makes an integer value.
+func Int(n int64) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_IntegerValue{IntegerValue: n}}
 }
 
-func doubleValue(f float64) *pb.Value {
+// Double makes a double value.
+func Double(f float64) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_DoubleValue{DoubleValue: f}}
 }
 
-func nullValue() *pb.Value { return &pb.Value{ValueType: &pb.Value_NullValue{}} }
+// Null makes a null value.
+func Null() *pb.Value { return &pb.Value{ValueType: &pb.Value_NullValue{}} }
 
-func arrayValue(values []*pb.Value) *pb.Value {
+// Array makes an array value.
+func Array(values []*pb.Value) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_ArrayValue{ArrayValue: &pb.ArrayValue{Values: values}}}
 }
