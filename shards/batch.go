@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -33,6 +34,20 @@ type request struct {
 	key        string      // id of its key's marker; "" without a key
 	asked      string      // what is asked, hashed; "" without a key
 	done       chan outcome
+
+	// fate: a commit of it may have been sent, or its caller went away before. Whichever comes first
+	// holds.
+	fate atomic.Int32
+}
+
+const (
+	committing int32 = iota + 1
+	abandoned
+)
+
+// becomes reports whether a request's fate is that.
+func (r *request) becomes(fate int32) bool {
+	return r.fate.CompareAndSwap(0, fate) || r.fate.Load() == fate
 }
 
 // outcome is what became of a request.

@@ -160,6 +160,9 @@ func pickShard(n int, counter string, last picks) int {
 
 // commit sends the batch's commit, once.
 func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
+	if !f.begin() {
+		return finished
+	}
 	sums, markers := f.sums(), f.markers()
 	writes := make([]*firestorepb.Write, 0, len(sums)+len(markers))
 	// Markers first: Firestore looks at one write after the other, and a shard that is missing must not hide that the

@@ -12,7 +12,10 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -323,4 +326,44 @@ func TestMissingShards(t *testing.T) {
 	if counts := w.counts(t, "a"); len(counts) > 0 {
 		t.Errorf("shards came back: %v", counts)
 	}
+}
+
+// A call that ends while its counter is still being read was not counted, and never will be: that is not doubt.
+func TestCallThatEndsBeforeItsCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	reading, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	conn, err := grpc.NewClient(w.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			once.Do(func() { close(reading) })
+			<-release
+			return streamer(ctx, desc, cc, method, opts...)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p"}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := handle(t, client, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Add(ctx, 1) }()
+	<-reading
+	cancel()
+	if err := <-ended; !errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+		t.Errorf("%v; want that nothing was counted", err)
+	}
+	close(release)
+	if err := c.Add(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil { // everything that it has taken is done
+		t.Error(err)
+	}
+	w.wantSum(t, "a", 2)
 }

@@ -3,6 +3,7 @@ package shards
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -102,6 +103,12 @@ func (f *inFlight) shared() bool {
 		}
 	}
 	return false
+}
+
+// begin begins the batch's commit, without the requests whose callers went away before, and reports whether any is left.
+func (f *inFlight) begin() bool {
+	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool { return !r.becomes(committing) })
+	return len(f.requests) > 0
 }
 
 // applied says that a commit was applied.

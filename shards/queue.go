@@ -86,7 +86,7 @@ func (q *queues) add(ctx context.Context, r *request) outcome {
 		return out
 	case <-ctx.Done():
 	}
-	if q.withdraw(of, r) {
+	if q.withdraw(of, r) || r.becomes(abandoned) {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, ctx.Err())}
 	}
 	select {
