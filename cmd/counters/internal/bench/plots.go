@@ -102,8 +102,7 @@ type bar struct {
 
 // barPanel draws bars, the first on top. Names of parts, when there are several, get a legend.
 func barPanel(title string, bars []bar, parts ...string) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text, p.Title.TextStyle.XAlign = title, text.XCenter
+	p := newPlot(title)
 	p.X.Min, p.X.Padding = 0, 0
 	p.X.Tick.Marker = ticks{}
 	slices.Reverse(bars) // upwards
@@ -131,6 +130,7 @@ func barPanel(title string, bars []bar, parts ...string) (*plot.Plot, error) {
 				if err != nil {
 					return nil, err
 				}
+				below.XMin = at
 				chart.StackOn(below)
 			}
 			sum += v
@@ -144,21 +144,31 @@ func barPanel(title string, bars []bar, parts ...string) (*plot.Plot, error) {
 			p.Add(spread)
 		}
 		labels.XYs = append(labels.XYs, plotter.XY{X: max(sum, end), Y: at})
-		labels.Labels = append(labels.Labels, "  "+b.label)
+		labels.Labels = append(labels.Labels, b.label)
 	}
 	figures, err := plotter.NewLabels(labels)
 	if err != nil {
 		return nil, err
 	}
 	for i := range figures.TextStyle {
-		figures.TextStyle[i].YAlign = text.YCenter
+		figures.TextStyle[i].YAlign, figures.TextStyle[i].Font.Variant = text.YCenter, "Sans"
 	}
+	figures.Offset.X = vg.Points(4)
 	p.Add(figures)
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.7, float64(len(bars))-0.3
 	p.X.Max *= 1.15 // for the figures behind the bars
 	p.Legend.Top = true
 	return p, nil
+}
+
+func newPlot(title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.Title.Padding = title, vg.Points(6)
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
+	return p
 }
 
 // ticks are the usual ones, as this program writes numbers.
@@ -209,9 +219,8 @@ func (r *Report) lagPlot() ([]*plot.Plot, error) {
 	if lag == nil || len(lag.Lags) == 0 {
 		return nil, nil
 	}
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("How far the total is behind, at %s increments a second; documents take one write a second", short(lagRate))
-	p.X.Label.Text, p.Y.Label.Text = "seconds since the first increment", "age in seconds of the oldest increment not in the total"
+	p := newPlot(fmt.Sprintf("Age of the oldest increment not in the total, at %s a second on documents of one write a second", short(lagRate)))
+	p.X.Label.Text, p.Y.Label.Text = "seconds since the first increment", "seconds"
 	p.Add(plotter.NewGrid())
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
 	for _, l := range lag.Lags {

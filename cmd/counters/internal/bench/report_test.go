@@ -167,7 +167,10 @@ func TestWritePlots(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		shapes, texts := elements(t, name, string(text))
+		shapes, rows, texts := elements(t, name, string(text))
+		if name == "cost.svg" && len(rows) < 6 { // two contestants and a legend, in two panels
+			t.Errorf("the bars of %s stand in %d rows", name, len(rows))
+		}
 		for color, n := range want.shapes {
 			if shapes[color] != n {
 				t.Errorf("%s has %d shapes of color %s, want %d: %v", name, shapes[color], color, n, shapes)
@@ -181,27 +184,36 @@ func TestWritePlots(t *testing.T) {
 	}
 }
 
-// elements counts a drawing's shapes by their colors, and returns its text.
-func elements(t *testing.T, name, text string) (shapes map[string]int, texts string) {
+// elements counts a drawing's shapes by their colors, and those of one color by how high they stand, and returns its text.
+func elements(t *testing.T, name, text string) (shapes map[string]int, rows map[string]bool, texts string) {
 	t.Helper()
-	shapes = map[string]int{}
+	shapes, rows = map[string]int{}, map[string]bool{}
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		token, err := d.Token()
 		if err == io.EOF {
-			return shapes, texts
+			return shapes, rows, texts
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
+			path := ""
 			for _, a := range token.Attr {
+				if a.Name.Local == "d" {
+					path = a.Value
+				}
 				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
 					t.Errorf("%s: %s has %s=%q", name, token.Name.Local, a.Name.Local, a.Value)
 				}
 				if at := strings.Index(a.Value, "#"); token.Name.Local == "path" && at >= 0 {
 					shapes[a.Value[at:at+7]]++
+					if a.Value[at:at+7] == "#009E73" {
+						_, y, _ := strings.Cut(path, ",")
+						y, _, _ = strings.Cut(y, "L")
+						rows[y] = true
+					}
 				}
 			}
 		case xml.CharData:
