@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -14,26 +13,40 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// ErrContention says that a counter's documents are wanted by too many, and nothing was applied. It may be tried again
-// after a while.
-var ErrContention = errors.New("counter is contended")
+var (
+	// ErrContention says that a counter's documents are wanted by too many, and nothing was applied. It may be tried again
+	// after a while.
+	ErrContention = errors.New("counter is contended")
+	// ErrDamagedLedger says that a counter's ledger is not what this package writes. Delete it, and the counter is adopted
+	// again.
+	ErrDamagedLedger = ledger.ErrDamaged
+	// ErrLedgerFull says that a counter's ledger knows as many shards as it can, so that others are not counted. A
+	// reconcile makes room by removing those that are gone.
+	ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d shards", ledger.MaxEntries)
+)
 
-// attempts is how often one call tries a commit. Every lost condition means that somebody else made progress, so more
-// than a few in a row only happen to a counter that many write.
-const attempts = 6
+const (
+	// attempts is how often one call tries a commit. Every lost condition means that another writer made progress, so more
+	// than a few in a row only happen to a counter that many write.
+	attempts = 6
+	// doubts is how often a commit's answer may be lost before a call gives up. The pauses between them are some three
+	// seconds together: a second without Firestore fails no flush.
+	doubts = 12
+)
 
-// Applied is what one flush did.
-type Applied struct {
-	Shards int   // whose entry in the ledger is newer now
-	Delta  int64 // what the total grew by
-	// Oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's. States that
+// applied is what one flush did.
+type applied struct {
+	shards int   // whose entry in the ledger is newer now
+	delta  int64 // what the total grew by
+	// oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's. States that
 	// hold 0 are left out: a deleted shard's time is that of its last write, which says nothing about when it was deleted.
-	Oldest time.Time
+	oldest time.Time
+	full   map[string]bool // :: keys of shards for which the ledger had no room
 
-	// Others is how many flushes others made since this client's last one, as far as it knows: 0 when it is alone.
-	Others int64
-	// Gone: there is no such counter, so there is nothing to count for.
-	Gone bool
+	// otherFlushes is how many flushes others made since this client's last one, as far as it knows: 0 when it is alone.
+	otherFlushes int64
+	// gone: there is no such counter, so there is nothing to count for.
+	gone bool
 }
 
 // ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is used: a concurrent call
@@ -43,65 +56,76 @@ type ledgerCopy struct {
 	// shared: others wrote it between this client's last two flushes, so that a commit on this copy's condition would
 	// likely fail, and load the documents for nothing. The ledger is read first then.
 	shared bool
+	// inferred is the counter's number of shards where that was inferred, so that it rises with the shards that show up.
+	// Otherwise it is 0.
+	inferred int64
 }
 
-// Apply counts states in a counter's total, each exactly once however often it is applied, in one commit. A counter
+// apply counts states in a counter's total, each exactly once however often it is applied, in one commit. A counter
 // without a ledger is adopted first. It returns nil also when there is no such counter: nothing is written then.
 // Errors: [ErrContention]; anything else is the client library's, and applying the same states again is always safe.
-func (c *Client) Apply(ctx context.Context, counter string, states []State) (Applied, error) {
-	applied, err := c.apply(ctx, counter, states)
+func (c *Client) apply(ctx context.Context, counter string, states []ledger.State) (applied, error) {
+	a, err := c.tryApply(ctx, counter, states)
 	if err != nil {
-		return applied, fmt.Errorf("roll up counter %q: %w", counter, err)
+		return a, fmt.Errorf("roll up counter %q: %w", counter, err)
 	}
-	return applied, nil
+	return a, nil
 }
 
-func (c *Client) apply(ctx context.Context, counter string, states []State) (Applied, error) {
-	var a Applied
+func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.State) (applied, error) {
+	var a applied
 	var err error
 	known := c.take(counter)
-	pause := store.Pauses()
 	last := known // as of this client's last flush
-	for attempt := range attempts {
+	pause := store.Pauses()
+	doubtful := 0
+	for attempt := 0; attempt < attempts+doubtful; attempt++ {
 		if known == nil || known.shared || attempt > 0 {
-			if known, err = c.read(ctx, counter); err != nil {
+			if known, err = c.read(ctx, counter, !onlyGone(states)); err != nil {
 				return a, err
 			}
 			if known == nil {
-				a.Gone = true
+				a.gone = true
 				return a, nil
 			}
-			if last != nil && last.Created.Equal(known.Created) {
-				a.Others = known.Flushes - last.Flushes
+			if last != nil && last.ID == known.ID {
+				a.otherFlushes = known.Flushes - last.Flushes
 			}
-			known.shared = a.Others > 0
+			known.shared = a.otherFlushes > 0
 		}
-		changed, delta := known.Merge(known.Created, states)
-		if len(changed) == 0 {
+		diff := known.Merge(states)
+		a.full = diff.Full
+		if diff.Empty() {
 			c.put(counter, known)
 			return a, nil
 		}
+		writes, inferred := c.writes(counter, known, states, diff)
 		var resp *firestorepb.CommitResponse
-		resp, err = c.db.Commit(ctx, c.writes(counter, known.Ledger, changed, delta))
+		resp, err = c.db.Commit(ctx, writes)
 		if err == nil {
-			maps.Copy(known.Shards, changed)
+			c.clock.saw(resp.GetCommitTime().AsTime())
+			known.Apply(diff)
 			known.Flushes++
 			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-			a.Shards, a.Delta, a.Oldest = len(changed), delta, oldest(changed)
+			known.inferred = inferred
+			a.shards, a.delta, a.oldest = len(diff.Entries), diff.Delta, oldest(diff.Entries)
 			if resp.GetWriteResults()[1].GetTransformResults()[0].GetIntegerValue() == known.Sum() {
 				c.put(counter, known)
 				return a, nil
 			}
 			// The total is not what the ledger says: it drifted, which reconcile mends, or the counter was made again
 			// since the ledger was read, which reading shows. Either way the flush has committed.
-			_, err = c.read(ctx, counter)
+			_, err = c.read(ctx, counter, true)
 			return a, err
 		}
 		switch store.KindOf(err) {
 		case store.Conflict:
-			// Somebody else's commit came first, or the counter is gone: the read will tell.
+			// Another writer's commit came first, or the counter is gone: the read will tell.
 		case store.Doubtful:
 			// Applied or not: the ledger knows.
+			if doubtful++; doubtful == doubts {
+				return a, err
+			}
 			if err := gax.Sleep(ctx, pause.Pause()); err != nil {
 				return a, err
 			}
@@ -114,16 +138,40 @@ func (c *Client) apply(ctx context.Context, counter string, states []State) (App
 	return a, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, attempts, err)
 }
 
-// writes is one flush: what changed in the ledger, if it is still the version that was read, and the total.
-func (c *Client) writes(counter string, l *ledger.Ledger, changed map[string]ledger.Entry, delta int64) []*firestorepb.Write {
-	fields, mask := ledger.EntryFields(changed)
+// onlyGone reports whether states tell of deletions alone. Those adopt nothing: Google's tools delete a counter's document
+// first and then what is below it, and must not bring it back.
+func onlyGone(states []ledger.State) bool {
+	for _, s := range states {
+		if !s.Gone {
+			return false
+		}
+	}
+	return true
+}
+
+// writes is one flush: what changed in the ledger, if it is still the version that was read, and the total. Where the
+// counter's number of shards was inferred, it rises to what the states show, and is returned.
+func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, diff ledger.Diff) (writes []*firestorepb.Write, inferred int64) {
+	fields, mask := diff.Fields()
 	fields[ledger.FieldFlushes] = store.Int(l.Flushes + 1)
 	mask = append(mask, ledger.FieldFlushes)
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{
+		store.Increment(store.Total, diff.Delta), store.ServerTime(store.UpdatedAt),
+	}
+	if inferred = l.inferred; inferred > 0 {
+		for _, s := range states {
+			if !s.Gone {
+				inferred = max(inferred, numberOf(s.Shard)+1)
+			}
+		}
+		if inferred > l.inferred {
+			transforms = append(transforms, store.Maximum(store.NumShards, inferred))
+		}
+	}
 	return []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
-		store.Update(c.db.Counter(counter), store.Exists(true), nil, nil,
-			store.Increment(store.Total, delta), store.ServerTime(store.UpdatedAt)),
-	}
+		store.Update(c.db.Counter(counter), store.Exists(true), nil, nil, transforms...),
+	}, inferred
 }
 
 func oldest(changed map[string]ledger.Entry) time.Time {
@@ -136,13 +184,15 @@ func oldest(changed map[string]ledger.Entry) time.Time {
 	return t
 }
 
-// read reads a counter's ledger, and adopts a counter that has none. It returns nil when there is no counter.
-func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) {
+// read reads a counter's ledger, and adopts a counter that has none if it may. It returns nil when there is no counter, or
+// none that may be adopted.
+func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledgerCopy, error) {
 	for {
-		docs, _, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
+		docs, now, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 		if err != nil {
 			return nil, fmt.Errorf("read ledger: %w", err)
 		}
+		c.clock.saw(now)
 		if docs[0] != nil && docs[1] == nil {
 			return nil, nil // deleted by hand, which leaves the ledger behind
 		}
@@ -151,7 +201,10 @@ func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) 
 			if err != nil {
 				return nil, err
 			}
-			return &ledgerCopy{Ledger: l}, nil
+			return &ledgerCopy{Ledger: l, inferred: inferredShards(docs[1])}, nil
+		}
+		if !mayAdopt {
+			return nil, nil
 		}
 		if docs[1] == nil {
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a transaction, which would have
@@ -164,7 +217,7 @@ func (c *Client) read(ctx context.Context, counter string) (*ledgerCopy, error) 
 				return nil, nil
 			}
 		}
-		adopted, err := c.adopt(ctx, counter)
+		adopted, _, err := c.adopt(ctx, counter)
 		if err != nil {
 			return nil, fmt.Errorf("adopt: %w", err)
 		}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -31,7 +32,7 @@ type world struct {
 	instance *emulator.Instance
 	mu       sync.Mutex
 	more     *sync.Cond
-	events   []rollup.State  // of counter "c", in the order they happened
+	events   []ledger.State  // of counter "c", in the order they happened
 	told     map[string]bool // :: paths outside of counters/c
 }
 
@@ -91,7 +92,7 @@ func (w *world) record(c emulator.Change) {
 }
 
 // arrived takes the states of all events so far.
-func (w *world) arrived() []rollup.State {
+func (w *world) arrived() []ledger.State {
 	w.t.Helper()
 	// Changes are told in order: when this one is, all before it have been.
 	name := fmt.Sprintf("sync/%d", rand.Uint64())
@@ -119,7 +120,7 @@ func (w *world) commit(write func(tx *firestore.Transaction) error) {
 	w.must(nil, w.fs.RunTransaction(w.ctx, func(_ context.Context, tx *firestore.Transaction) error { return write(tx) }))
 }
 
-func (w *world) apply(states ...rollup.State) rollup.Applied {
+func (w *world) apply(states ...ledger.State) rollup.Applied {
 	w.t.Helper()
 	a, err := w.rollup.Apply(w.ctx, "c", states)
 	if err != nil {
@@ -207,7 +208,7 @@ func TestApplyReadsTheLedgerOnlyWithoutACopy(t *testing.T) {
 	w.inc(0, 1)
 	states := w.arrived()
 	w.server.ResetStats()
-	if a := w.apply(states...); a.Others != 0 || a.Shards != 1 || a.Delta != 1 {
+	if a := w.apply(states...); a.OtherFlushes != 0 || a.Shards != 1 || a.Delta != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	if s := w.server.Stats(); s.Reads != 0 || s.Commits != 1 || s.Writes != 2 {
@@ -226,12 +227,12 @@ func TestApplySeesThatOthersWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.inc(0, 1)
-	if a := w.apply(w.arrived()...); a.Others != 1 {
+	if a := w.apply(w.arrived()...); a.OtherFlushes != 1 {
 		t.Errorf("applied %+v, want one flush by another", a)
 	}
 	w.inc(0, 1)
 	// It looks before it commits now, and finds that nobody else has written.
-	if a := w.apply(w.arrived()...); a.Others != 0 {
+	if a := w.apply(w.arrived()...); a.OtherFlushes != 0 {
 		t.Errorf("applied %+v, although nobody else wrote", a)
 	}
 	w.total(3)
@@ -294,7 +295,7 @@ func TestConcurrentApply(t *testing.T) {
 					w.inc(rand.IntN(5), 1)
 					for _, s := range w.arrived() {
 						for {
-							_, err := client.Apply(w.ctx, "c", []rollup.State{s})
+							_, err := client.Apply(w.ctx, "c", []ledger.State{s})
 							if err == nil {
 								break
 							}

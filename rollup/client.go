@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,25 +22,23 @@ type Config struct {
 
 	// Ledgers is how many ledgers are kept in memory, default 1000. One takes about 100 bytes per shard.
 	Ledgers int
-	// Logger is told of drift, adoptions and shards whose count is not an integer; by default nobody is.
+	// Logger is told of flushes, drift, adoptions and shards whose count is not an integer: see [LogRollup] and what
+	// follows it. By default nothing is logged.
 	Logger *slog.Logger
 }
 
-// Client applies states of shards to counters in a database. It is safe for concurrent use.
+// Client rolls up the counters of a database. It is safe for concurrent use.
 type Client struct {
 	db    *store.DB
 	log   *slog.Logger
+	clock serverClock
 	known *lru.Cache[string, *ledgerCopy] // :: counter id → the ledger as this client last wrote it
 }
 
 // Open connects to a database; opts are the official client's. Nothing is sent yet.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	if cfg.Ledgers == 0 {
-		cfg.Ledgers = 1000
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Ledgers = cmp.Or(cfg.Ledgers, 1000)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	known, err := lru.New[string, *ledgerCopy](cfg.Ledgers)
 	if err != nil {
 		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
@@ -56,8 +55,9 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
-// JSON by its content type. Every error is an [ErrPoison]: an event of another database or path, too.
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or JSON
+// by its content type. Names are taken from the documents in the event, never from its headers. Every error is an
+// [ErrPoison]: the event is of another database or of no shard of a counter, or can't be read.
 func (c *Client) Decode(contentType string, data []byte) (Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // BenchmarkCoalesce queues a thousand events, hands them out and takes them back: an event's share of it is what the
@@ -23,7 +25,7 @@ func BenchmarkCoalesce(b *testing.B) {
 			now, queued := after(0), 0
 			b.ReportAllocs()
 			for b.Loop() {
-				if !c.add(now, ids[queued%counters], State{Shard: shards[queued%100], Count: 1, AsOf: now}, queued) {
+				if _, ok := c.add(now, ids[queued%counters], ledger.State{Shard: shards[queued%100], Count: 1, AsOf: now}, queued); !ok {
 					b.Fatal("an event was refused")
 				}
 				if queued++; queued < events {
@@ -31,8 +33,8 @@ func BenchmarkCoalesce(b *testing.B) {
 				}
 				queued = 0
 				now = now.Add(time.Minute) // beyond every interval
-				for flush, ok := c.next(now); ok; flush, ok = c.next(now) {
-					c.done(now, flush, committed, 0)
+				for flush, ok := c.start(now); ok; flush, ok = c.start(now) {
+					c.done(now, flush, committed, 0, nil)
 				}
 				if c.waiting != 0 {
 					b.Fatalf("%d events are still waiting", c.waiting)

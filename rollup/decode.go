@@ -12,7 +12,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// ErrPoison says that an event can never be counted, so that delivering it again helps nobody: it is to be logged and
+// ErrPoison says that an event can never be counted, so that delivering it again is no help: it is to be logged and
 // acknowledged. Reconcile covers what it carried.
 var ErrPoison = errors.New("event can never be counted")
 
@@ -81,10 +81,21 @@ func version(doc *firestoredata.Document, countField string) (*Version, error) {
 	if !ok {
 		return v, nil
 	}
-	count, ok := value.GetValueType().(*firestoredata.Value_IntegerValue)
+	count, ok := eventInteger(value)
 	if !ok {
 		return v, fmt.Errorf("field %q of %q is not an integer", countField, doc.GetName())
 	}
-	v.Count = count.IntegerValue
+	v.Count = count
 	return v, nil
+}
+
+// eventInteger is [store.Integer] of a value in an event, which has types of its own.
+func eventInteger(v *firestoredata.Value) (int64, bool) {
+	switch n := v.GetValueType().(type) {
+	case *firestoredata.Value_IntegerValue:
+		return n.IntegerValue, true
+	case *firestoredata.Value_DoubleValue:
+		return store.Integer(store.Double(n.DoubleValue))
+	}
+	return 0, false
 }

@@ -2,10 +2,12 @@ package rollup
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -38,6 +40,10 @@ func integer(n int64) *firestoredata.Value {
 	return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: n}}
 }
 
+func double(f float64) *firestoredata.Value {
+	return &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: f}}
+}
+
 func text(s string) *firestoredata.Value {
 	return &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: s}}
 }
@@ -51,21 +57,22 @@ func TestDecode(t *testing.T) {
 		name       string
 		value, old *firestoredata.Document
 		want       Change
-		delta      int64
-		state      State
+		state      ledger.State
 	}{
 		{"created", shardDoc(shardName, at(10), integer(5)), nil,
-			change(nil, &Version{5, at(10)}), 5, State{Shard: "7", Count: 5, AsOf: at(10)}},
+			change(nil, &Version{5, at(10)}), ledger.State{Shard: "7", Count: 5, AsOf: at(10)}},
 		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{5, at(10)}, &Version{3, at(20)}), -2, State{Shard: "7", Count: 3, AsOf: at(20)}},
+			change(&Version{5, at(10)}, &Version{3, at(20)}), ledger.State{Shard: "7", Count: 3, AsOf: at(20)}},
+		{"a whole double", shardDoc(shardName, at(20), double(3)), shardDoc(shardName, at(10), integer(2)),
+			change(&Version{2, at(10)}, &Version{3, at(20)}), ledger.State{Shard: "7", Count: 3, AsOf: at(20)}},
 		{"deleted", nil, shardDoc(shardName, at(20), integer(3)),
-			change(&Version{3, at(20)}, nil), -3, State{Shard: "7", Count: 0, AsOf: at(21)}},
+			change(&Version{3, at(20)}, nil), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
 		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{5, at(10)}, &Version{0, at(20)}), -5, State{Shard: "7", Count: 0, AsOf: at(20)}},
+			change(&Version{5, at(10)}, &Version{0, at(20)}), ledger.State{Shard: "7", Count: 0, AsOf: at(20)}},
 		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")),
-			change(&Version{0, at(10)}, &Version{3, at(20)}), 3, State{Shard: "7", Count: 3, AsOf: at(20)}},
+			change(&Version{0, at(10)}, &Version{3, at(20)}), ledger.State{Shard: "7", Count: 3, AsOf: at(20)}},
 		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")),
-			change(&Version{0, at(20)}, nil), 0, State{Shard: "7", Count: 0, AsOf: at(21)}},
+			change(&Version{0, at(20)}, nil), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,8 +94,8 @@ func TestDecode(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
 				}
-				if got.Delta() != tt.delta || got.State() != tt.state {
-					t.Errorf("%s: delta %d, state %v, want %d, %v", contentType, got.Delta(), got.State(), tt.delta, tt.state)
+				if got.state() != tt.state {
+					t.Errorf("%s: state %v, want %v", contentType, got.state(), tt.state)
 				}
 			}
 		})
@@ -122,7 +129,13 @@ func TestDecodePoison(t *testing.T) {
 		{"no update time", protobuf, binary(noTime, nil)},
 		{"no update time of a deletion", protobuf, binary(nil, noTime)},
 		{"a string", protobuf, binary(shardDoc(shardName, at(1), text("5")), nil)},
-		{"a double", protobuf, binary(shardDoc(shardName, at(1), &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: 5}}), nil)},
+		{"half a count", protobuf, binary(shardDoc(shardName, at(1), double(0.5)), nil)},
+		{"a double beyond 2^53", protobuf, binary(shardDoc(shardName, at(1), double(1<<54)), nil)},
+		{"not a number", protobuf, binary(shardDoc(shardName, at(1), double(math.NaN())), nil)},
+		{"a shard's id that no document can have", protobuf, binary(shardDoc(strings.Replace(shardName, "/7", "/..", 1), at(1), integer(1)), nil)},
+		{"a reserved id of a shard", protobuf, binary(shardDoc(strings.Replace(shardName, "/7", "/__x__", 1), at(1), integer(1)), nil)},
+		{"too long an id of a shard", protobuf, binary(shardDoc(strings.Replace(shardName, "/7", "/"+strings.Repeat("x", 1501), 1), at(1), integer(1)), nil)},
+		{"a counter's id that no document can have", protobuf, binary(shardDoc(strings.Replace(shardName, "post-123", "__x__", 1), at(1), integer(1)), nil)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,7 +164,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if s := c.State(); c.Counter == "" || s.Shard == "" || s.AsOf.IsZero() || strings.Contains(c.Counter+s.Shard, "/") {
+		if s := c.state(); c.Counter == "" || s.Shard == "" || s.AsOf.IsZero() || strings.Contains(c.Counter+s.Shard, "/") {
 			t.Errorf("decoded %+v", c)
 		}
 	})

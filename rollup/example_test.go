@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"log/slog"
 	"sync"
 
 	"cloud.google.com/go/firestore"
@@ -30,7 +29,7 @@ func ExampleRoller() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	roller := rollup.NewRoller(client, rollup.Pace{}, slog.New(slog.DiscardHandler))
+	roller := rollup.NewRoller(client, rollup.RollerOptions{})
 
 	fs, err := firestore.NewClient(ctx, "my-project", option.WithGRPCConn(conn))
 	if err != nil {

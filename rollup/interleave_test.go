@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -51,7 +52,7 @@ func (w *world) delete() {
 
 func (w *world) reconcile() rollup.Report {
 	w.t.Helper()
-	r, err := w.rollup.Reconcile(w.ctx, "c", false)
+	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestReconcileBesideEverything(t *testing.T) {
 		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(100)}}))
 		w.before(func() {
 			w.inc(0, 1)
-			if _, err := other.Reconcile(w.ctx, "c", false); err != nil {
+			if _, err := other.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -264,7 +265,7 @@ func TestFewLedgersInMemory(t *testing.T) {
 	for i := range 5 {
 		w.inc(0, 1)
 		w.apply(w.arrived()...)
-		if _, err := w.rollup.Apply(w.ctx, "d", []rollup.State{{Shard: "0", Count: int64(i), AsOf: w.now()}}); err != nil {
+		if _, err := w.rollup.Apply(w.ctx, "d", []ledger.State{{Shard: "0", Count: int64(i), AsOf: w.now()}}); err != nil {
 			t.Fatal(err)
 		}
 	}

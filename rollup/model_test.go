@@ -11,8 +11,9 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// model is one counter in a Firestore whose clock only moves on commits, with the real merge, coalescer and snapshot
-// around it. The plain map is shards: whatever happens, the total is in the end what they hold, plus the base.
+// model is one counter in a Firestore whose clock only moves on commits, with the real merge, coalescer and correction
+// around it. The plain map is shards: whatever happens, the total is in the end what they hold, plus the base. Events are
+// messages as of Pub/Sub: delivered any number of times until one delivery is acknowledged, and maybe once more.
 type model struct {
 	*rapid.T
 	clock int
@@ -25,20 +26,30 @@ type model struct {
 	shards   map[string]ledger.Entry // :: shard id → count and update time
 
 	deletionTime bool // whether a delete event's old update time is the deletion's own
-	events       []State
-	snapshots    []snapshot
+	messages     []*message
+	snapshots    []ledger.Snapshot
 	instances    []*instance
-	lost         bool // an event was dropped
+	lost         bool // a message was dropped, or is a lie
 }
 
-// instance is one process of the roll-up: its coalescer, its copy of the ledger, and a flush that it prepared.
+// message is an event: a state, until a delivery of it is acknowledged.
+type message struct {
+	ledger.State
+	acknowledged bool
+}
+
+// instance is one process of the roll-up: its coalescer, its copy of the ledger, and the flush in flight.
 type instance struct {
-	pending  coalescer[State]
+	pending  coalescer[*message]
 	copy     *ledger.Ledger
-	inFlight *batch[State]
+	inFlight *batch
 }
 
-func (m *model) now() time.Time { m.clock += 10; return at(m.clock) }
+// now is the time of a commit or a read. Commits may be a microsecond apart.
+func (m *model) now() time.Time {
+	m.clock += rapid.SampledFrom([]int{1, 1, 10}).Draw(m.T, "µs")
+	return at(m.clock)
+}
 
 // write commits shards at one time (a nil count deletes), and sends their events.
 func (m *model) write(writes map[string]*int64) {
@@ -52,20 +63,49 @@ func (m *model) write(writes map[string]*int64) {
 			if m.deletionTime {
 				before = now
 			}
-			m.send(Change{Shard: id, Before: &Version{old.Count, before}}.State())
+			m.send(Change{Shard: id, Before: &Version{old.Count, before}}.state())
 		case count != nil && (!there || old.Count != *count): // a no-op write has no event and no new time
 			m.shards[id] = ledger.Entry{Count: *count, AsOf: now}
-			m.send(Change{Shard: id, After: &Version{*count, now}}.State())
+			m.send(Change{Shard: id, After: &Version{*count, now}}.state())
 		}
 	}
 }
 
-func (m *model) send(s State) {
+func (m *model) send(s ledger.State) {
 	if m.lost && rapid.IntRange(0, 4).Draw(m.T, "drop") == 0 {
 		return
 	}
-	for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(m.T, "copies") {
-		m.events = append(m.events, s)
+	m.messages = append(m.messages, &message{State: s})
+}
+
+// deliver hands a message to an instance, at most once more than it takes. It reports whether one was left.
+func (m *model) deliver(clock time.Time) bool {
+	var left []*message
+	for _, msg := range m.messages {
+		if !msg.acknowledged {
+			left = append(left, msg)
+		}
+	}
+	if len(m.messages) > 0 && rapid.IntRange(0, 9).Draw(m.T, "again") == 0 {
+		left = m.messages // one that is acknowledged, too
+	}
+	if len(left) == 0 {
+		return false
+	}
+	msg := rapid.SampledFrom(left).Draw(m.T, "event")
+	in := rapid.SampledFrom(m.instances).Draw(m.T, "to")
+	if msg.AsOf.Add(-time.Microsecond).After(at(m.clock)) { // from the future, as Client.check finds: poison
+		msg.acknowledged = true
+		return true
+	}
+	superseded, _ := in.pending.add(clock, "c", msg.State, msg)
+	acknowledge(superseded)
+	return true
+}
+
+func acknowledge(messages []*message) {
+	for _, msg := range messages {
+		msg.acknowledged = true
 	}
 }
 
@@ -78,7 +118,7 @@ func (m *model) own() bool { return m.ledger != nil && m.ledger.ID == m.ledgerID
 func (m *model) read() *ledger.Ledger {
 	if m.exists && !m.own() || m.ledger == nil && len(m.shards) > 0 {
 		now := m.now()
-		m.ledger = &ledger.Ledger{ID: m.id(), Shards: maps.Clone(m.shards), Created: now, Updated: now}
+		m.ledger = &ledger.Ledger{ID: m.id(), Shards: maps.Clone(m.shards), Floor: now, Updated: now}
 		m.exists, m.ledgerID, m.total = true, m.ledger.ID, m.ledger.Sum()
 	}
 	if m.ledger == nil || !m.exists {
@@ -89,31 +129,34 @@ func (m *model) read() *ledger.Ledger {
 	return &l
 }
 
-// commit writes ledger entries and the total if the ledger is still the version of the copy.
-func (m *model) commit(l *ledger.Ledger, changed map[string]ledger.Entry, total func(int64) int64) bool {
+// commit writes a diff and the total if the ledger is still the version of the copy.
+func (m *model) commit(l *ledger.Ledger, d ledger.Diff, total func(int64) int64) bool {
 	if m.ledger == nil || !m.exists || !m.ledger.Updated.Equal(l.Updated) {
 		return false
 	}
-	maps.Copy(m.ledger.Shards, changed)
+	m.ledger.Apply(d)
 	m.ledger.Updated = m.now()
 	m.total = total(m.total)
 	return true
 }
 
 // flush is what Client.apply does, with whatever the others did since the copy was read in between.
-func (m *model) flush(in *instance, states []State) {
+func (m *model) flush(in *instance, states []ledger.State) {
 	for {
 		if in.copy == nil {
+			if onlyGone(states) && !m.own() {
+				return
+			}
 			if in.copy = m.read(); in.copy == nil {
 				return
 			}
 		}
-		changed, delta := in.copy.Merge(in.copy.Created, states)
-		if len(changed) == 0 {
+		d := in.copy.Merge(states)
+		if d.Empty() {
 			return
 		}
-		if m.commit(in.copy, changed, func(total int64) int64 { return total + delta }) {
-			maps.Copy(in.copy.Shards, changed)
+		if m.commit(in.copy, d, func(total int64) int64 { return total + d.Delta }) {
+			in.copy.Apply(d)
 			in.copy.Updated = m.ledger.Updated
 			if m.total != in.copy.Sum() { // it drifted, or the counter was made again
 				in.copy = nil
@@ -128,21 +171,27 @@ func (m *model) flush(in *instance, states []State) {
 	}
 }
 
-func (m *model) applySnapshot(s snapshot) {
-	had := m.own()
-	l := m.read()
-	if l == nil || !had || !s.at.After(l.Created) {
+// correct is what Client.reconcile does with a snapshot; with a fresh one, nothing comes between its time and the ledger's.
+func (m *model) correct(s ledger.Snapshot, fresh bool) {
+	if !m.exists || !m.own() {
 		return
 	}
-	changed, delta := l.Merge(time.Time{}, s.statesFor(l))
-	m.commit(l, changed, func(int64) int64 { return l.Sum() + delta })
+	l := m.read()
+	now := s.At
+	if !fresh {
+		now = m.now()
+	}
+	d := l.Correct(now, s)
+	after := *l
+	after.Shards = maps.Clone(l.Shards)
+	after.Apply(d)
+	m.commit(l, d, func(int64) int64 { return after.Sum() })
 }
 
-func (m *model) snapshot() snapshot {
-	s := snapshot{at: m.now(), there: map[string]bool{}}
+func (m *model) snapshot() ledger.Snapshot {
+	s := ledger.Snapshot{At: m.now()}
 	for id, e := range m.shards {
-		s.there[id] = true
-		s.states = append(s.states, State{Shard: id, Count: e.Count, AsOf: e.AsOf})
+		s.States = append(s.States, ledger.State{Shard: id, Count: e.Count, AsOf: e.AsOf})
 	}
 	return s
 }
@@ -191,32 +240,25 @@ func walkModel(t *rapid.T) {
 	m.lost = rapid.Bool().Draw(t, "events get lost")
 	clock := time.Unix(0, 0)
 	for range rapid.IntRange(1, 3).Draw(t, "instances") {
-		m.instances = append(m.instances, &instance{pending: coalescer[State]{
-			least: time.Second, most: 5 * time.Second, maxWaiting: 50, maxFlights: 1, maxFailures: 2, backlogs: map[string]*backlog[State]{},
-		}})
-	}
-	deliver := func() {
-		i := rapid.IntRange(0, len(m.events)-1).Draw(m.T, "event")
-		in := rapid.SampledFrom(m.instances).Draw(m.T, "to")
-		if in.pending.add(clock, "c", m.events[i], m.events[i]) {
-			m.events = append(m.events[:i:i], m.events[i+1:]...)
-		}
+		m.instances = append(m.instances, newInstance())
 	}
 	step := func(in *instance) {
 		if in.inFlight == nil {
-			if b, ok := in.pending.next(clock); ok {
+			if b, ok := in.pending.start(clock); ok {
 				in.inFlight = &b
 			}
 			return
 		}
 		b := *in.inFlight
 		in.inFlight = nil
+		o := committed
 		if rapid.IntRange(0, 4).Draw(m.T, "contention") == 0 {
-			m.events = append(m.events, in.pending.done(clock, b, failed, 0)...) // an unacknowledged event comes again
-			return
+			o = failed // events that are refused come again
+		} else {
+			m.flush(in, b.states)
 		}
-		m.flush(in, b.states)
-		in.pending.done(clock, b, committed, rapid.Int64Range(0, 2).Draw(m.T, "others"))
+		counted, _ := in.pending.done(clock, b, o, rapid.Int64Range(0, 2).Draw(m.T, "others"), nil)
+		acknowledge(counted)
 	}
 	actions := map[string]func(*rapid.T){
 		"increment": func(*rapid.T) {
@@ -224,24 +266,14 @@ func walkModel(t *rapid.T) {
 			m.write(map[string]*int64{id: count(m.shards[id].Count + rapid.Int64Range(-3, 5).Draw(m.T, "by"))})
 		},
 		"deliver": func(t *rapid.T) {
-			if len(m.events) == 0 {
+			if !m.deliver(clock) {
 				t.Skip()
 			}
-			deliver()
 		},
 		"flush": func(*rapid.T) { step(rapid.SampledFrom(m.instances).Draw(m.T, "instance")) },
 		"time":  func(*rapid.T) { clock = clock.Add(700 * time.Millisecond) },
-		"kill": func(*rapid.T) { // an instance: what it held comes again
-			in := rapid.SampledFrom(m.instances).Draw(m.T, "instance")
-			for _, b := range in.pending.backlogs {
-				m.events = append(m.events, b.waiters...)
-			}
-			if in.inFlight != nil {
-				m.events = append(m.events, in.inFlight.waiters...)
-			}
-			fresh := in.pending
-			fresh.backlogs, fresh.queue, fresh.waiting, fresh.flights = map[string]*backlog[State]{}, nil, 0, 0
-			*in = instance{pending: fresh}
+		"kill": func(*rapid.T) { // what it held comes again
+			*rapid.SampledFrom(m.instances).Draw(m.T, "instance") = *newInstance()
 		},
 		"create": func(t *rapid.T) {
 			if m.exists {
@@ -255,7 +287,7 @@ func walkModel(t *rapid.T) {
 			base := rapid.SampledFrom([]int64{0, 0, 100}).Draw(m.T, "base")
 			m.exists, m.total = true, base
 			m.ledgerID = m.id()
-			m.ledger = &ledger.Ledger{ID: m.ledgerID, Shards: map[string]ledger.Entry{}, Base: base, Created: at(m.clock), Updated: at(m.clock)}
+			m.ledger = &ledger.Ledger{ID: m.ledgerID, Shards: map[string]ledger.Entry{}, Base: base, Floor: at(m.clock), Updated: at(m.clock)}
 		},
 		"create by snippet": func(t *rapid.T) {
 			if m.exists { // or over what a deletion by hand has left behind
@@ -300,14 +332,30 @@ func walkModel(t *rapid.T) {
 				t.Skip()
 			}
 			i := rapid.IntRange(0, len(m.snapshots)-1).Draw(m.T, "snapshot")
-			m.applySnapshot(m.snapshots[i])
+			m.correct(m.snapshots[i], false)
 			m.snapshots = append(m.snapshots[:i:i], m.snapshots[i+1:]...)
 		},
-		"somebody writes the total": func(t *rapid.T) {
+		"reconcile at once": func(*rapid.T) { m.correct(m.snapshot(), true) },
+		"something writes the total": func(t *rapid.T) {
 			if !m.lost || !m.exists {
 				t.Skip()
 			}
 			m.total += 7
+		},
+		"an event from the future": func(*rapid.T) {
+			m.messages = append(m.messages, &message{State: ledger.State{Shard: "0", Count: 999, AsOf: at(m.clock + 1_000_000)}})
+		},
+		"an event of what never was": func(t *rapid.T) {
+			if !m.lost {
+				t.Skip()
+			}
+			m.messages = append(m.messages, &message{State: ledger.State{Shard: rapid.SampledFrom([]string{"0", "1", "9"}).Draw(t, "of"), Count: 999, AsOf: at(m.clock)}})
+		},
+		"a ledger with an entry from the future": func(t *rapid.T) {
+			if !m.lost || m.ledger == nil {
+				t.Skip()
+			}
+			m.ledger.Shards["0"], m.ledger.Updated = ledger.Entry{Count: 999, AsOf: at(m.clock + 1_000_000)}, m.now()
 		},
 	}
 	for _, often := range []string{"increment", "deliver", "flush"} { // actions are drawn evenly
@@ -317,28 +365,24 @@ func walkModel(t *rapid.T) {
 	}
 	t.Repeat(actions)
 
-	// Everything arrives in the end, in any order.
+	// Everything arrives in the end, in any order, after every instance has died once.
+	for _, in := range m.instances {
+		*in = *newInstance()
+	}
 	for busy := true; busy; {
-		for len(m.events) > 0 {
-			deliver()
-			for _, in := range m.instances {
-				step(in)
-			}
-			clock = clock.Add(10 * time.Second)
-		}
-		busy = false
+		busy = m.deliver(clock)
 		for _, in := range m.instances {
 			clock = clock.Add(10 * time.Second)
 			step(in)
-			busy = busy || in.inFlight != nil || in.pending.waiting > 0 || len(m.events) > 0
+			busy = busy || in.inFlight != nil || in.pending.waiting > 0
 		}
 	}
 	for _, s := range m.snapshots {
-		m.applySnapshot(s)
+		m.correct(s, false)
 	}
 	if m.lost {
 		m.read()
-		m.applySnapshot(m.snapshot())
+		m.correct(m.snapshot(), true)
 	}
 	if m.exists && m.own() { // else no event has touched it yet
 		want := m.ledger.Base
@@ -349,4 +393,10 @@ func walkModel(t *rapid.T) {
 			t.Fatalf("total %d, want %d", m.total, want)
 		}
 	}
+}
+
+func newInstance() *instance {
+	return &instance{pending: coalescer[*message]{
+		least: time.Second, most: 5 * time.Second, maxWaiting: 50, maxFlushes: 1, maxFailures: 2, backlogs: map[string]*backlog[*message]{},
+	}}
 }

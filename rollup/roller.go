@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,12 @@ var (
 	ErrClosed = errors.New("roll-up is closed")
 )
 
-// Pace says how a [Roller] coalesces. Zero values mean the defaults.
-type Pace struct {
-	Interval time.Duration // least time between two flushes of a counter, default 1s
-	Most     time.Duration // what contention may stretch it to, default 5s, at least Interval
-	Pending  int           // events that may wait, default 5000
-	Flushes  int           // counters flushed side by side, default 64
+// RollerOptions say how a [Roller] coalesces. Zero values mean the defaults.
+type RollerOptions struct {
+	Interval    time.Duration // least time between two flushes of a counter, default 1s
+	MaxInterval time.Duration // what contention may stretch it to, default 5s, at least Interval
+	MaxPending  int           // events that may wait, about one per shard that is written; default 5000
+	MaxFlushes  int           // counters flushed side by side, default 64
 }
 
 // flushTimeout bounds one flush. A commit on a contended document takes a second or so to be refused, and an event
@@ -45,54 +46,55 @@ type Roller struct {
 	closed  bool
 
 	kick    chan struct{} // something may be due
-	stop    chan struct{}
-	stopped chan struct{}
-	flights sync.WaitGroup
+	idle    chan struct{} // closed once nothing waits any more, and nothing will
+	running context.Context
+	stop    context.CancelFunc
+	all     sync.WaitGroup // run, and the flushes in flight
 }
 
 // NewRoller starts a roller. Each flush is logged with what it counted, how late and how long it took. [Roller.Close]
 // ends it; the client stays open.
-func NewRoller(client *Client, pace Pace, log *slog.Logger) *Roller {
-	orDefault(&pace.Interval, time.Second)
-	orDefault(&pace.Most, 5*time.Second)
-	orDefault(&pace.Pending, 5000)
-	orDefault(&pace.Flushes, 64)
+func NewRoller(client *Client, opts RollerOptions) *Roller {
+	opts.Interval = cmp.Or(opts.Interval, time.Second)
 	r := &Roller{
 		client: client,
-		log:    log,
+		log:    client.log,
 		pending: coalescer[chan<- error]{
-			least: pace.Interval, most: max(pace.Interval, pace.Most),
-			maxWaiting: pace.Pending, maxFlights: pace.Flushes, maxFailures: maxFailures,
+			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
+			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), maxFailures: maxFailures,
 			backlogs: map[string]*backlog[chan<- error]{},
 		},
-		kick:    make(chan struct{}, 1),
-		stop:    make(chan struct{}),
-		stopped: make(chan struct{}),
+		kick: make(chan struct{}, 1),
+		idle: make(chan struct{}),
 	}
-	go r.run()
+	r.running, r.stop = context.WithCancel(context.Background())
+	r.all.Go(r.run)
 	return r
 }
 
-func orDefault[T int | time.Duration](value *T, def T) {
-	if *value == 0 {
-		*value = def
-	}
-}
-
-// Add counts a change, and returns once the flush that holds it has committed. It may be called again for the same
-// change: that counts nothing more. Errors: [ErrBusy], [ErrClosed], the context's, in which case the change may be
-// counted all the same, and those of [Client.Apply].
+// Add counts a change, and returns once the flush that holds it has committed, or once a newer change of its shard waits
+// for its own: that one covers this, and comes again if it is not counted. It may be called again for the same change:
+// that counts nothing more. Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; [ErrLedgerFull];
+// [ErrContention]; [ErrDamagedLedger]; the context's, in which case the change may be counted all the same; and the client
+// library's.
 func (r *Roller) Add(ctx context.Context, change Change) error {
+	// First of all: once it is held, nothing may drop it any more, because events that it supersedes are done.
+	if err := r.client.check(ctx, change); err != nil {
+		return err
+	}
 	flushed := make(chan error, 1)
 	r.mu.Lock()
-	closed := r.closed
-	added := !closed && r.pending.add(time.Now(), change.Counter, change.State(), flushed)
-	r.mu.Unlock()
-	switch {
-	case closed:
+	if r.closed {
+		r.mu.Unlock()
 		return ErrClosed
-	case !added:
+	}
+	superseded, ok := r.pending.add(time.Now(), change.Counter, change.state(), flushed)
+	r.mu.Unlock()
+	if !ok {
 		return ErrBusy
+	}
+	for _, event := range superseded {
+		event <- nil
 	}
 	r.poke()
 	select {
@@ -103,43 +105,47 @@ func (r *Roller) Add(ctx context.Context, change Change) error {
 	}
 }
 
-// Close flushes what waits, without regard to intervals, and ends the roller. When the context ends first, those who
-// still wait get [ErrClosed].
+// Close refuses further changes, flushes at once what waits, and ends the roller. When the context ends first, those who
+// still wait get [ErrClosed], or the error of their flush.
 func (r *Roller) Close(ctx context.Context) error {
 	r.mu.Lock()
-	r.pending.drain()
+	if !r.closed {
+		r.closed = true
+		r.pending.drain(time.Now())
+		r.rest()
+	}
 	r.mu.Unlock()
 	r.poke()
 	var err error
-	for r.waiting() > 0 && err == nil {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+	select {
+	case <-r.idle:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
+	r.stop()
+	r.all.Wait()
 	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return nil
-	}
-	r.closed = true
-	r.mu.Unlock()
-	close(r.stop)
-	<-r.stopped
-	r.flights.Wait()
+	defer r.mu.Unlock()
 	for _, b := range r.pending.backlogs {
-		for _, w := range b.waiters {
-			w <- ErrClosed
+		for _, h := range b.next {
+			for _, event := range h.events {
+				event <- ErrClosed
+			}
+			h.events = nil
 		}
 	}
 	return err
 }
 
-func (r *Roller) waiting() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.pending.waiting
+// rest tells Close when nothing waits any more.
+func (r *Roller) rest() {
+	if r.closed && r.pending.waiting == 0 {
+		select {
+		case <-r.idle:
+		default:
+			close(r.idle)
+		}
+	}
 }
 
 func (r *Roller) poke() {
@@ -151,16 +157,15 @@ func (r *Roller) poke() {
 
 // run starts what is due.
 func (r *Roller) run() {
-	defer close(r.stopped)
 	for {
 		var wake <-chan time.Time
 		r.mu.Lock()
-		for {
-			flush, ok := r.pending.next(time.Now())
+		for r.running.Err() == nil {
+			flush, ok := r.pending.start(time.Now())
 			if !ok {
 				break
 			}
-			r.flights.Go(func() { r.flush(flush) })
+			r.all.Go(func() { r.flush(flush) })
 		}
 		if due, ok := r.pending.wake(); ok {
 			wake = time.After(time.Until(due))
@@ -169,58 +174,66 @@ func (r *Roller) run() {
 		select {
 		case <-r.kick:
 		case <-wake:
-		case <-r.stop:
+		case <-r.running.Done():
 			return
 		}
 	}
 }
 
-func (r *Roller) flush(b batch[chan<- error]) {
+func (r *Roller) flush(b batch) {
 	// A context of its own: no event's deadline or disconnect ends what others wait for.
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	ctx, cancel := context.WithTimeout(r.running, flushTimeout)
 	defer cancel()
-	applied, err := r.client.Apply(ctx, b.counter, b.states)
+	applied, err := r.client.apply(ctx, b.counter, b.states)
 	r.report(ctx, b, applied, err)
 
 	o := committed
 	switch {
-	case err == nil && applied.Shards == 0 && !applied.Gone:
+	case err == nil && applied.shards == 0 && !applied.gone:
 		o = unchanged
-	case err != nil && (store.KindOf(err) == store.Permanent || errors.Is(err, ledger.ErrDamaged)):
-		o = hopeless
+	case err != nil && (store.KindOf(err) == store.Permanent || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull)):
+		o = permanent
 	case err != nil:
 		o = failed
 	}
 	r.mu.Lock()
-	told := r.pending.done(time.Now(), b, o, applied.Others)
+	counted, refused := r.pending.done(time.Now(), b, o, applied.otherFlushes, applied.full)
+	r.rest()
 	r.mu.Unlock()
-	for _, w := range told {
-		w <- err
+	for _, event := range counted {
+		event <- nil
+	}
+	for _, event := range refused {
+		event <- cmp.Or(err, ErrLedgerFull)
 	}
 	r.poke()
 }
 
 // report writes the one log line per flush that metrics are made from.
-func (r *Roller) report(ctx context.Context, b batch[chan<- error], applied Applied, err error) {
+func (r *Roller) report(ctx context.Context, b batch, applied applied, err error) {
 	attrs := []slog.Attr{
 		slog.String("counter", b.counter),
-		slog.Int("events", len(b.waiters)),
-		slog.Int("shards", applied.Shards),
-		slog.Int64("delta", applied.Delta),
+		slog.Int("events", b.events),
+		slog.Int("shards", applied.shards),
+		slog.Int64("delta", applied.delta),
 		slog.Float64("duration_ms", ms(time.Since(b.started))),
 	}
-	if !applied.Oldest.IsZero() {
-		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(applied.Oldest))))
+	if !applied.oldest.IsZero() {
+		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(applied.oldest))))
 	}
 	switch {
 	case err != nil && errors.Is(err, ErrContention):
 		r.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
 	case err != nil:
-		r.log.LogAttrs(ctx, slog.LevelError, "roll-up failed", append(attrs, slog.Any("error", err))...)
-	case applied.Gone:
+		r.log.LogAttrs(ctx, slog.LevelError, LogRollupFailed, append(attrs, slog.Any("error", err))...)
+	case applied.gone:
 		r.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
 	default:
-		r.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("others", applied.Others))...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("other_flushes", applied.otherFlushes))...)
+	}
+	if len(applied.full) > 0 {
+		r.log.LogAttrs(ctx, slog.LevelError, LogLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.full)),
+			slog.Int("known", ledger.MaxEntries))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -17,13 +16,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 )
 
 // roller starts one more instance.
-func (w *world) roller(pace rollup.Pace) *rollup.Roller {
+func (w *world) roller(opts rollup.RollerOptions) *rollup.Roller {
 	w.t.Helper()
-	r := rollup.NewRoller(w.open(), pace, slog.New(slog.DiscardHandler))
+	r := rollup.NewRoller(w.open(), opts)
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -34,7 +34,7 @@ func (w *world) roller(pace rollup.Pace) *rollup.Roller {
 	return r
 }
 
-func change(s rollup.State) rollup.Change {
+func change(s ledger.State) rollup.Change {
 	return rollup.Change{Counter: "c", Shard: s.Shard, After: &rollup.Version{Count: s.Count, Updated: s.AsOf}}
 }
 
@@ -48,7 +48,7 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 		if shard == c.Name {
 			return
 		}
-		s := rollup.State{Shard: shard, Count: c.New.GetFields()["count"].GetIntegerValue(), AsOf: c.CommitTime}
+		s := ledger.State{Shard: shard, Count: c.New.GetFields()["count"].GetIntegerValue(), AsOf: c.CommitTime}
 		roller := rollers[rand.IntN(len(rollers))]
 		deliveries.Go(func() {
 			for roller.Add(context.WithoutCancel(ctx), change(s)) != nil {
@@ -90,7 +90,7 @@ func TestRollerCommitsOncePerInterval(t *testing.T) {
 	w := newWorld(t)
 	w.snippet(20)
 	w.apply(w.arrived()...)
-	r := w.roller(rollup.Pace{Interval: 250 * time.Millisecond})
+	r := w.roller(rollup.RollerOptions{Interval: 250 * time.Millisecond})
 	commits := w.commitsOnCounter()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -113,7 +113,7 @@ func TestRollersShareACounter(t *testing.T) {
 	const interval = 200 * time.Millisecond
 	var rollers []*rollup.Roller
 	for range 3 {
-		rollers = append(rollers, w.roller(rollup.Pace{Interval: interval, Most: 5 * interval}))
+		rollers = append(rollers, w.roller(rollup.RollerOptions{Interval: interval, MaxInterval: 5 * interval}))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*interval)
 	defer cancel()
@@ -134,12 +134,20 @@ func TestRollersShareACounter(t *testing.T) {
 func TestRollerFlushesCountersSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.roller(rollup.Pace{Flushes: 3})
+	r := w.roller(rollup.RollerOptions{MaxFlushes: 3})
 	for i := range 6 {
 		w.must(w.fs.Doc(fmt.Sprintf("counters/c%d", i)).Set(w.ctx, map[string]any{"num_shards": 1}))
-		if _, err := w.rollup.Reconcile(w.ctx, fmt.Sprintf("c%d", i), false); err != nil {
+		if _, err := w.rollup.Reconcile(w.ctx, fmt.Sprintf("c%d", i), rollup.ReconcileOptions{}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	var states []ledger.State
+	for i := range 6 {
+		written, err := w.fs.Doc(fmt.Sprintf("counters/c%d/shards/0", i)).Set(w.ctx, map[string]any{"count": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, ledger.State{Shard: "0", Count: 1, AsOf: written.UpdateTime})
 	}
 	arrived, release := make(chan struct{}, 10), make(chan struct{})
 	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
@@ -150,7 +158,7 @@ func TestRollerFlushesCountersSideBySide(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
-			s := change(rollup.State{Shard: "0", Count: 1, AsOf: time.Now().Add(time.Second)})
+			s := change(states[i])
 			s.Counter = fmt.Sprintf("c%d", i)
 			if err := r.Add(w.ctx, s); err != nil {
 				t.Error(err)
@@ -174,7 +182,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.snippet(1)
-	r := rollup.NewRoller(w.rollup, rollup.Pace{Interval: 4 * time.Second}, slog.New(slog.DiscardHandler))
+	r := rollup.NewRoller(w.rollup, rollup.RollerOptions{Interval: 4 * time.Second})
 	add := func() {
 		for _, s := range w.arrived() {
 			if err := r.Add(w.ctx, change(s)); err != nil {
@@ -196,7 +204,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 		t.Errorf("waited %v, as if nobody had closed it", waited)
 	}
 	w.total(5)
-	if err := r.Add(w.ctx, change(rollup.State{Shard: "0", Count: 6, AsOf: time.Now()})); !errors.Is(err, rollup.ErrClosed) {
+	if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 6, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
 		t.Errorf("after Close: %v, want ErrClosed", err)
 	}
 }
@@ -207,14 +215,16 @@ func TestRollerCloseGivesUp(t *testing.T) {
 	w := newWorld(t)
 	w.snippet(1)
 	w.apply(w.arrived()...)
-	r := rollup.NewRoller(w.rollup, rollup.Pace{}, slog.New(slog.DiscardHandler))
+	r := rollup.NewRoller(w.rollup, rollup.RollerOptions{})
+	w.inc(0, 6)
+	state := w.arrived()[0]
 	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 		time.Sleep(20 * time.Millisecond)
 		return emulator.Verdict{Before: status.Error(codes.Unavailable, "down")}
 	})
 	told := make(chan error, 1)
 	go func() {
-		told <- r.Add(w.ctx, change(rollup.State{Shard: "0", Count: 6, AsOf: time.Now().Add(time.Second)}))
+		told <- r.Add(w.ctx, change(state))
 	}()
 	time.Sleep(50 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
@@ -233,7 +243,7 @@ func TestRollerOneGivesUp(t *testing.T) {
 	w := newWorld(t)
 	w.snippet(2)
 	w.apply(w.arrived()...)
-	r := w.roller(rollup.Pace{Interval: 300 * time.Millisecond})
+	r := w.roller(rollup.RollerOptions{Interval: 300 * time.Millisecond})
 	w.inc(0, 1)
 	for _, s := range w.arrived() {
 		if err := r.Add(w.ctx, change(s)); err != nil {

@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,28 +12,18 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// Walk says how all counters are reconciled.
-type Walk struct {
-	// Parallel is how many counters are checked side by side, default 8.
-	Parallel int
-	// DryRun only says what would be done.
-	DryRun bool
-	// Resume goes on where the last walk that ran out of time stopped, and remembers where this one does.
-	Resume bool
-	// Report is called for every counter, one call at a time, with the error where it could not be reconciled.
-	Report func(Report, error)
-}
 
 // Summary is what a walk found.
 type Summary struct {
 	Seen     int   `json:"seen"`     // counters that were checked
 	Repaired int   `json:"repaired"` // of these, those that were not right
-	Drifted  int   `json:"drifted"`  // of these, those whose total somebody else had written
+	Drifted  int   `json:"drifted"`  // of these, those whose total something else had written
 	Drift    int64 `json:"drift"`    // of these totals, summed up without their signs
 	Failed   int   `json:"failed"`   // counters that could not be checked or repaired
+	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
 	Done     bool  `json:"done"`     // whether the walk reached the last counter
 }
 
@@ -49,54 +40,74 @@ func (s *Summary) add(r Report, err error) {
 	if r.Repaired() {
 		s.Repaired++
 	}
+	if r.Problem != "" {
+		s.Problems++
+	}
 	if r.Drift != 0 {
 		s.Drifted++
-		s.Drift += max(r.Drift, -r.Drift)
+		s.Drift = ledger.Add(s.Drift, max(r.Drift, ledger.Sub(0, r.Drift)))
 	}
 }
 
-// pageSize is how many counters one page lists. A walk that runs out of time repeats its last page: at 8 side by side and
-// some 20 ms each that is less than a second, and even at a second each it gets through a page within a minute.
+// pageSize is how many counters one page lists.
 const pageSize = 100
 
-// cursor fields of the document that says where the last walk stopped.
+// defaultLimit is how long one counter may take: adopting the largest ones takes seconds, and one that waits for the locks
+// of a process that was killed a minute, which is left to the next walk.
+const defaultLimit = 30 * time.Second
+
+// cursor is where a walk over all counters goes on: behind the last counter of a page that it has done.
+type cursor struct {
+	page string // token of the page
+	done string // id of the last counter of it that was done, with all before it; empty for none
+}
+
+// Fields of the document that says where the last walk stopped.
 const (
-	cursorToken = "page_token" // :: path of counters → where its walk goes on
+	cursorWalks = "walks" // :: path of counters → where its walk goes on
+	cursorPage  = "page"
+	cursorDone  = "done"
 	cursorAt    = "updated_at"
 )
 
 // ReconcileAll reconciles all counters, in pages, until the context ends. A counter's failure is reported and passed
 // over. Running out of time is no error: the summary says that the walk is not done. Errors are those of listing.
-func (c *Client) ReconcileAll(ctx context.Context, w Walk) (Summary, error) {
-	if w.Parallel <= 0 {
-		w.Parallel = 8
-	}
+func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
+	opts = opts.withDefaults(ctx)
+	resume := opts.Resume && !opts.DryRun
 	var sum Summary
-	token := ""
-	if w.Resume {
+	var at cursor
+	if resume {
 		var err error
-		if token, err = c.cursor(ctx); err != nil {
+		if at, err = c.cursor(ctx); err != nil {
 			return sum, fmt.Errorf("reconcile: read where the last walk stopped: %w", err)
 		}
 	}
 	for {
-		ids, next, err := c.db.List(ctx, c.db.Counters(), pageSize, token)
-		if status.Code(err) == codes.InvalidArgument && token != "" {
-			token = "" // no longer known to Firestore: from the beginning
+		ids, next, err := c.db.List(ctx, c.db.Counters(), pageSize, at.page)
+		if status.Code(err) == codes.InvalidArgument && at.page != "" {
+			at = cursor{} // no longer known to Firestore: from the beginning
 			continue
 		}
+		stopped := false
 		if err == nil {
-			c.reconcilePage(ctx, ids, w, &sum)
-		} else if ctx.Err() == nil {
+			if done := slices.Index(ids, at.done); done >= 0 { // -1: it is gone, and others may be behind it now
+				ids = ids[done+1:]
+			}
+			if n := c.reconcilePage(ctx, ids, opts, &sum); n < len(ids) {
+				stopped = true
+				if n > 0 {
+					at.done = ids[n-1]
+				}
+			} else {
+				at = cursor{page: next}
+			}
+		} else if stopped = ctx.Err() != nil; !stopped {
 			return sum, fmt.Errorf("reconcile: list counters: %w", err)
 		}
-		stopped := ctx.Err() != nil
-		if !stopped {
-			token = next
-			sum.Done = token == ""
-		}
-		if w.Resume && !w.DryRun {
-			if err := c.setCursor(ctx, token); err != nil {
+		sum.Done = !stopped && at.page == ""
+		if resume {
+			if err := c.setCursor(ctx, at); err != nil {
 				return sum, fmt.Errorf("reconcile: remember where the walk stopped: %w", err)
 			}
 		}
@@ -107,55 +118,77 @@ func (c *Client) ReconcileAll(ctx context.Context, w Walk) (Summary, error) {
 }
 
 // ReconcileSome reconciles the counters named. The summary is done unless the context ended first.
-func (c *Client) ReconcileSome(ctx context.Context, counters []string, w Walk) Summary {
-	if w.Parallel <= 0 {
-		w.Parallel = 8
-	}
+func (c *Client) ReconcileSome(ctx context.Context, counters []string, opts ReconcileOptions) Summary {
 	var sum Summary
-	c.reconcilePage(ctx, counters, w, &sum)
-	sum.Done = ctx.Err() == nil
+	sum.Done = c.reconcilePage(ctx, counters, opts.withDefaults(ctx), &sum) == len(counters)
 	return sum
 }
 
-func (c *Client) reconcilePage(ctx context.Context, ids []string, w Walk, sum *Summary) {
+func (o ReconcileOptions) withDefaults(ctx context.Context) ReconcileOptions {
+	if o.Parallel <= 0 {
+		o.Parallel = 8
+	}
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	if end, ok := ctx.Deadline(); ok {
+		o.Limit = min(o.Limit, time.Until(end)/4)
+	}
+	return o
+}
+
+// reconcilePage returns how many counters it has done from the first on, those that failed included: the next walk goes on
+// behind them. The first ones of a walk have their whole limit, so that every walk gets further than the one before.
+func (c *Client) reconcilePage(ctx context.Context, ids []string, opts ReconcileOptions, sum *Summary) int {
 	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(w.Parallel)
-	for _, id := range ids {
+	group.SetLimit(opts.Parallel)
+	done := make([]bool, len(ids))
+	for i, id := range ids {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			r, err := c.Reconcile(ctx, id, w.DryRun)
+			one, cancel := context.WithTimeout(ctx, opts.Limit)
+			defer cancel()
+			r, err := c.Reconcile(one, id, opts)
 			if err != nil && ctx.Err() != nil {
 				return nil // out of time, and seen again by the next walk
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			done[i] = true
 			sum.add(r, err)
-			if w.Report != nil && !r.Gone {
-				w.Report(r, err)
+			if opts.Report != nil && !r.Gone {
+				opts.Report(r, err)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait()
+	if n := slices.Index(done, false); n >= 0 {
+		return n
+	}
+	return len(ids)
 }
 
-func (c *Client) cursor(ctx context.Context) (string, error) {
+func (c *Client) cursor(ctx context.Context) (cursor, error) {
 	docs, _, err := c.db.Get(ctx, c.db.Cursor())
 	if err != nil {
-		return "", err
+		return cursor{}, err
 	}
-	return docs[0].GetFields()[cursorToken].GetMapValue().GetFields()[c.db.Path.String()].GetStringValue(), nil
+	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[c.db.Path.String()].GetMapValue().GetFields()
+	return cursor{page: at[cursorPage].GetStringValue(), done: at[cursorDone].GetStringValue()}, nil
 }
 
-func (c *Client) setCursor(ctx context.Context, token string) error {
+func (c *Client) setCursor(ctx context.Context, at cursor) error {
 	// The walk's own time may have run out, and where it stopped is worth a few seconds more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	path := c.db.Path.String()
+	value := store.Map(map[string]*firestorepb.Value{cursorPage: store.String(at.page), cursorDone: store.String(at.done)})
 	_, err := c.db.Commit(ctx, []*firestorepb.Write{store.Update(c.db.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorToken: store.Map(map[string]*firestorepb.Value{c.db.Path.String(): store.String(token)})},
-		[]string{store.FieldPath(cursorToken, c.db.Path.String())}, store.ServerTime(cursorAt))})
+		map[string]*firestorepb.Value{cursorWalks: store.Map(map[string]*firestorepb.Value{path: value})},
+		[]string{store.FieldPath(cursorWalks, path)}, store.ServerTime(cursorAt))})
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/store"
 
@@ -21,16 +22,16 @@ const (
 	FieldFlushes  = "flushes"
 	FieldID       = "id"
 	FieldImported = "imported"
+	FieldFloor    = "floor" // where it is not the document's create time
 	entryCount    = "count"
 	entryAsOf     = "as_of"
-	entryShard    = "shard" // its id, where that can't be the entry's name
 )
 
 // MaxOps is how many ids of commands a ledger remembers. A command asks for its own id right after a doubtful answer,
 // so a few would do.
 const MaxOps = 32
 
-// ErrDamaged says that a ledger is not one of ours any more. Delete it, and the counter is adopted again.
+// ErrDamaged says that a ledger's document is not what this package writes. Delete it, and the counter is adopted again.
 var ErrDamaged = errors.New("ledger is damaged")
 
 // Of reports whether a ledger's document is that of a counter's document, and not of an earlier one under the same id:
@@ -41,47 +42,43 @@ func Of(ledger, counter *firestorepb.Document) bool {
 	return ledger != nil && counter != nil && counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
 }
 
-// Fields are all fields of the ledger, for creating it.
+// Fields are all fields of a new ledger, for creating it.
 func (l *Ledger) Fields() map[string]*firestorepb.Value {
-	shards := make(map[string]*firestorepb.Value, len(l.Shards))
-	for id, e := range l.Shards {
-		key, value := e.field(id)
-		shards[key] = value
-	}
-	fields := map[string]*firestorepb.Value{FieldShards: store.Map(shards), FieldBase: store.Int(l.Base), FieldOps: opsValue(l.Ops), FieldFlushes: store.Int(l.Flushes), FieldID: store.String(l.ID)}
+	fields, _ := Diff{Entries: l.Shards}.Fields()
+	fields[FieldBase] = store.Int(l.Base)
+	fields[FieldOps] = opsValue(l.Ops)
+	fields[FieldFlushes] = store.Int(l.Flushes)
+	fields[FieldID] = store.String(l.ID)
 	if l.Replaced != nil {
 		fields[FieldReplaced] = store.Int(*l.Replaced)
 	}
 	return fields
 }
 
-// EntryFields are the fields and the update mask that set just these entries and leave all others alone, so that a
-// flush sends what changed and not the whole ledger.
-func EntryFields(entries map[string]Entry) (fields map[string]*firestorepb.Value, mask []string) {
-	shards := make(map[string]*firestorepb.Value, len(entries))
-	mask = make([]string, 0, len(entries))
-	for id, e := range entries {
-		key, value := e.field(id)
-		shards[key] = value
+// Fields are the fields and the update mask that change just these entries and leave all others alone, so that a flush
+// sends what changed and not the whole ledger.
+func (d Diff) Fields() (fields map[string]*firestorepb.Value, mask []string) {
+	shards := make(map[string]*firestorepb.Value, len(d.Entries))
+	mask = make([]string, 0, len(d.Entries)+len(d.Removed)+1)
+	for key, e := range d.Entries {
+		shards[key] = store.Map(map[string]*firestorepb.Value{entryCount: store.Int(e.Count), entryAsOf: store.Time(e.AsOf)})
 		mask = append(mask, store.FieldPath(FieldShards, key))
 	}
-	return map[string]*firestorepb.Value{FieldShards: store.Map(shards)}, mask
+	for _, key := range d.Removed {
+		mask = append(mask, store.FieldPath(FieldShards, key))
+	}
+	fields = map[string]*firestorepb.Value{FieldShards: store.Map(shards)}
+	if !d.Floor.IsZero() {
+		fields[FieldFloor] = store.Time(d.Floor)
+		mask = append(mask, FieldFloor)
+	}
+	return fields, mask
 }
 
 // OpsWith is the ops field with one more id, and without the oldest ones beyond [MaxOps].
 func (l *Ledger) OpsWith(id string) *firestorepb.Value {
 	ops := append(l.Ops[:len(l.Ops):len(l.Ops)], id)
 	return opsValue(ops[max(0, len(ops)-MaxOps):])
-}
-
-// field is the entry of a shard as a field of the ledger's map.
-func (e Entry) field(id string) (key string, value *firestorepb.Value) {
-	key, hashed := entryKey(id)
-	fields := map[string]*firestorepb.Value{entryCount: store.Int(e.Count), entryAsOf: store.Time(e.AsOf)}
-	if hashed {
-		fields[entryShard] = store.String(id)
-	}
-	return key, store.Map(fields)
 }
 
 func opsValue(ids []string) *firestorepb.Value {
@@ -92,69 +89,104 @@ func opsValue(ids []string) *firestorepb.Value {
 	return store.Array(values...)
 }
 
-// Decode reads a ledger's document. A field of another type than ours is an error: somebody else wrote it, and
-// guessing would make a total that nobody can explain.
+// Decode reads a ledger's document. A field of another type than ours is an [ErrDamaged]: something else wrote it, and
+// guessing would make a total that no one can explain, or import a counter twice.
 func Decode(doc *firestorepb.Document) (*Ledger, error) {
-	base, ok := integer(doc.GetFields()[FieldBase])
-	if !ok {
-		return nil, fmt.Errorf("%w: the base of %s is not an integer", ErrDamaged, doc.GetName())
-	}
+	var d decoder
+	fields := doc.GetFields()
 	l := &Ledger{
-		ID:      doc.GetFields()[FieldID].GetStringValue(),
-		Base:    base,
-		Flushes: doc.GetFields()[FieldFlushes].GetIntegerValue(),
-		Created: doc.GetCreateTime().AsTime(),
-		Updated: doc.GetUpdateTime().AsTime(),
+		ID:       value(&d, FieldID, fields[FieldID], text),
+		Base:     value(&d, FieldBase, fields[FieldBase], integer),
+		Flushes:  value(&d, FieldFlushes, fields[FieldFlushes], integer),
+		Floor:    value(&d, FieldFloor, fields[FieldFloor], timestamp),
+		Shards:   map[string]Entry{},
+		Imported: map[string]int64{},
+		Updated:  doc.GetUpdateTime().AsTime(),
 	}
-	for _, v := range doc.GetFields()[FieldOps].GetArrayValue().GetValues() {
-		l.Ops = append(l.Ops, v.GetStringValue())
+	if created := doc.GetCreateTime().AsTime(); created.After(l.Floor) {
+		l.Floor = created
 	}
-	if v, ok := doc.GetFields()[FieldReplaced].GetValueType().(*firestorepb.Value_IntegerValue); ok {
-		l.Replaced = &v.IntegerValue
+	if v := fields[FieldReplaced]; v != nil {
+		replaced := value(&d, FieldReplaced, v, integer)
+		l.Replaced = &replaced
 	}
-	imported := doc.GetFields()[FieldImported].GetMapValue().GetFields()
-	l.Imported = make(map[string]int64, len(imported))
-	for source, v := range imported {
-		l.Imported[source] = v.GetIntegerValue()
+	for _, v := range value(&d, FieldOps, fields[FieldOps], array) {
+		l.Ops = append(l.Ops, value(&d, FieldOps, v, text))
 	}
-	shards := doc.GetFields()[FieldShards].GetMapValue().GetFields()
-	l.Shards = make(map[string]Entry, len(shards))
-	for key, v := range shards {
-		count, ok1 := v.GetMapValue().GetFields()[entryCount].GetValueType().(*firestorepb.Value_IntegerValue)
-		asOf, ok2 := v.GetMapValue().GetFields()[entryAsOf].GetValueType().(*firestorepb.Value_TimestampValue)
-		if !ok1 || !ok2 {
-			return nil, fmt.Errorf("%w: entry %q of %s is not {count, as_of}", ErrDamaged, key, doc.GetName())
+	for source, v := range value(&d, FieldImported, fields[FieldImported], mapping) {
+		l.Imported[source] = value(&d, FieldImported, v, integer)
+	}
+	for key, v := range value(&d, FieldShards, fields[FieldShards], mapping) {
+		entry := value(&d, FieldShards, v, mapping)
+		if entry[entryCount] == nil || entry[entryAsOf] == nil {
+			d.fail(FieldShards)
 		}
-		if id := v.GetMapValue().GetFields()[entryShard].GetStringValue(); id != "" {
-			key = id
+		l.Shards[key] = Entry{
+			Count: value(&d, FieldShards, entry[entryCount], integer),
+			AsOf:  value(&d, FieldShards, entry[entryAsOf], timestamp),
 		}
-		l.Shards[key] = Entry{Count: count.IntegerValue, AsOf: asOf.TimestampValue.AsTime()}
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, doc.GetName(), d.err)
 	}
 	return l, nil
 }
 
-// longestKey is how long a shard's id may be to name its entry, in bytes: Firestore takes field paths of 1,500 bytes, and
-// ids of as many.
-const longestKey = 1400
+// decoder remembers the first thing that was not as it should be.
+type decoder struct{ err error }
 
-// entryKey is the name of a shard's entry: its id, or where that can't be a field's name (__x__ is Firestore's own) a
-// hash of it behind a slash, which no id has in it. Such an entry says whose it is.
-func entryKey(id string) (key string, hashed bool) {
-	if len(id) <= longestKey && !(strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__")) {
-		return id, false
+func (d *decoder) fail(field string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("field %q is of another type", field)
 	}
-	hash := sha256.Sum256([]byte(id))
-	return "/" + hex.EncodeToString(hash[:]), true
 }
 
-// integer is an integer value, and 0 where there is none.
-func integer(v *firestorepb.Value) (n int64, ok bool) {
+// value is a value of a field, as one of the functions below reads it, or the zero value where there is none.
+func value[T any](d *decoder, field string, v *firestorepb.Value, read func(*firestorepb.Value) (T, bool)) (t T) {
 	if v == nil {
-		return 0, true
+		return t
 	}
-	i, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
+	t, ok := read(v)
 	if !ok {
-		return 0, false
+		d.fail(field)
 	}
-	return i.IntegerValue, true
+	return t
+}
+
+func integer(v *firestorepb.Value) (int64, bool) {
+	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
+	return v.GetIntegerValue(), ok
+}
+
+func text(v *firestorepb.Value) (string, bool) {
+	_, ok := v.GetValueType().(*firestorepb.Value_StringValue)
+	return v.GetStringValue(), ok
+}
+
+func timestamp(v *firestorepb.Value) (time.Time, bool) {
+	_, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
+	return v.GetTimestampValue().AsTime(), ok
+}
+
+func array(v *firestorepb.Value) ([]*firestorepb.Value, bool) {
+	_, ok := v.GetValueType().(*firestorepb.Value_ArrayValue)
+	return v.GetArrayValue().GetValues(), ok
+}
+
+func mapping(v *firestorepb.Value) (map[string]*firestorepb.Value, bool) {
+	_, ok := v.GetValueType().(*firestorepb.Value_MapValue)
+	return v.GetMapValue().GetFields(), ok
+}
+
+// maxKey is how long a shard's id may be to name its entry, in bytes. With longer ones a ledger would be full of names.
+const maxKey = 100
+
+// Key is the name of a shard's entry in [Ledger.Shards]: the shard's id, or where that is long or can't be a field's name
+// (__x__ is Firestore's own) a hash of it behind a slash, which no id has in it.
+func Key(shard string) string {
+	if len(shard) <= maxKey && !(strings.HasPrefix(shard, "__") && strings.HasSuffix(shard, "__")) {
+		return shard
+	}
+	hash := sha256.Sum256([]byte(shard))
+	return "/" + hex.EncodeToString(hash[:])
 }

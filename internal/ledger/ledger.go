@@ -4,26 +4,40 @@
 // shard held, and since when, by the document's own update time. An event tells a state too. Counting it is the difference
 // between the two, and writes the newer one down:
 //
-//	known = ledger[shard], or (0, the ledger's create time)
+//	known = ledger[shard], or (0, the ledger's floor)
 //	state is newer than known:  total += state.count - known.count;  ledger[shard] = state
 //
 // So an event that comes twice, late or out of order changes nothing, and one that never came is made up for by the next
-// state of its shard. A ledger is a last-writer-wins map: applying states is idempotent, commutative and associative.
+// state of its shard. A ledger is a last-writer-wins map: merging states is idempotent, commutative and associative.
 //
 // Everything here is pure: no client, no clock, no logger. Package rollup reads ledgers, merges states into them and
 // commits both with the total; package shards writes them when it creates, resets or imports.
 package ledger
 
 import (
-	"math"
 	"time"
 )
 
-// State is what a shard held as of a time. Of two states of one shard the one with the later time counts.
+// MaxEntries is how many shards a ledger knows at most: five times as many as a counter may have. With names of up to
+// [maxKey] bytes that is some 650 KB of the megabyte that a document may take.
+const MaxEntries = 5000
+
+// State is what a shard held as of a time.
 type State struct {
 	Shard string
 	Count int64
 	AsOf  time.Time // the document's own update time, in microseconds
+	Gone  bool      // the shard was deleted, and Count is 0
+}
+
+// Supersedes reports whether s is strictly newer than old, a state of the same shard: whoever counts s need not count old.
+// A deletion's time is that of the version before it and a microsecond. The shard may have been made again at the same
+// time, so of two with the same time a document beats a deletion.
+func (s State) Supersedes(old State) bool {
+	if order := s.AsOf.Compare(old.AsOf); order != 0 {
+		return order > 0
+	}
+	return old.Gone && !s.Gone
 }
 
 // Entry is one shard's newest counted state.
@@ -35,58 +49,166 @@ type Entry struct {
 // Ledger says what a counter's total is made of.
 type Ledger struct {
 	ID       string           // which the counter's document names too: see [Of]
-	Shards   map[string]Entry // :: shard id → the newest state counted
+	Shards   map[string]Entry // :: [Key] of a shard's id → the newest state counted
 	Base     int64            // what the total holds beyond the shards
 	Ops      []string         // ids of the last commands that were applied, oldest first
 	Replaced *int64           // the total that adoption replaced, where there was one
 	Flushes  int64            // how often it was rolled up: tells an instance how many others write it
 	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
 
-	Created time.Time // the document's create time: nothing older is counted for a shard that Shards doesn't know
+	// Floor is the time as of which shards that are not in Shards held nothing: no state that is not newer counts. It is
+	// the document's create time, so that late events of an earlier counter under the same id count nothing, or the time
+	// at which entries of deleted shards were last removed.
+	Floor   time.Time
 	Updated time.Time // the document's update time: every commit's precondition
 }
 
-// Sum is what the total should be: base plus every shard's count.
-func (l *Ledger) Sum() int64 {
-	sum := l.Base
+// Sum is what the total should be: base plus every shard's count, and the largest or smallest int64 where that is beyond.
+func (l *Ledger) Sum() int64 { return l.sum().clamp() }
+
+func (l *Ledger) sum() wide {
+	var w wide
+	w.add(l.Base)
 	for _, e := range l.Shards {
-		sum += e.Count
+		w.add(e.Count)
 	}
-	return sum
+	return w
 }
 
-// Merge tells what states add to the total, and which of the ledger's entries they replace. Of several states of a shard
-// the newest counts. A shard that the ledger doesn't know counts as 0 since floor: the ledger's own create time for
-// events, so that late ones of an earlier counter under the same id count nothing, and the zero time for a snapshot,
-// which is no older than the ledger as a whole. The ledger itself is left as it is.
-func (l *Ledger) Merge(floor time.Time, states []State) (changed map[string]Entry, delta int64) {
+// Diff is what a merge changes.
+type Diff struct {
+	Entries map[string]Entry // :: [Key] of a shard's id → its new entry
+	Removed []string         // keys of entries that go
+	Floor   time.Time        // the new floor; the zero time leaves it
+	Delta   int64            // what the total grows by
+
+	// Full are the keys of shards that were left out, because the ledger knows [MaxEntries] others.
+	Full map[string]bool
+	// Impossible says that an entry was newer than now, and that states may have been passed over for it.
+	Impossible bool
+}
+
+// Empty reports whether there is nothing to write down.
+func (d Diff) Empty() bool { return len(d.Entries) == 0 && len(d.Removed) == 0 }
+
+// Apply brings the ledger up to date with a diff that was made of it.
+func (l *Ledger) Apply(d Diff) {
+	for key, e := range d.Entries {
+		l.Shards[key] = e
+	}
+	for _, key := range d.Removed {
+		delete(l.Shards, key)
+	}
+	if !d.Floor.IsZero() {
+		l.Floor = d.Floor
+	}
+}
+
+// Merge tells what states, which events have brought, change in the ledger: of several of a shard the newest counts. The
+// ledger itself is left as it is.
+func (l *Ledger) Merge(states []State) (d Diff) {
 	for _, s := range states {
-		known, ok := changed[s.Shard]
+		key := Key(s.Shard)
+		known, ok := d.Entries[key]
 		if !ok {
-			if known, ok = l.Shards[s.Shard]; !ok {
-				known.AsOf = floor
-			}
+			known, ok = l.Shards[key]
 		}
-		if !s.AsOf.After(known.AsOf) {
+		switch {
+		case !ok && !s.AsOf.After(l.Floor):
+			continue
+		case !ok && len(l.Shards)+len(d.Entries) >= MaxEntries: // too careful by the entries that only change
+			d.full(key)
+			continue
+		case ok && !s.Supersedes(State{AsOf: known.AsOf, Gone: known.Count == 0 && s.Count != 0}):
 			continue
 		}
-		if changed == nil {
-			changed = make(map[string]Entry, len(states))
-		}
-		delta += s.Count - known.Count
-		changed[s.Shard] = Entry{Count: s.Count, AsOf: s.AsOf}
+		d.set(key, Entry{Count: s.Count, AsOf: s.AsOf})
 	}
-	return changed, delta
+	d.Delta = l.delta(d)
+	return d
 }
 
-// Add is the sum of two counts, which stays at the largest or smallest int64 as Firestore's own increments do.
-func Add(a, b int64) int64 {
-	sum := a + b
-	switch {
-	case a > 0 && b > 0 && sum < 0:
-		return math.MaxInt64
-	case a < 0 && b < 0 && sum >= 0:
-		return math.MinInt64
+// Snapshot is all shards of a counter as they were at one time.
+type Snapshot struct {
+	At     time.Time
+	States []State
+	Odd    []string // ids of shards whose count is not an integer: they keep the entries that they have
+}
+
+// Correct tells what a snapshot changes in a ledger that was read at the time now, which is the snapshot's or later.
+//
+// Of the same time, the snapshot is what is true, whatever times the ledger claims. Of an earlier time, what the ledger has
+// that is newer stays, unless it is newer than now, which is impossible; and a deletion may be newer than its time. Entries
+// of shards that are gone are removed, which raises the floor. A snapshot that is not younger than the floor says nothing
+// about this ledger.
+func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
+	if !s.At.After(l.Floor) {
+		return Diff{}
 	}
-	return sum
+	there := make(map[string]bool, len(s.States)+len(s.Odd))
+	for _, id := range s.Odd {
+		there[Key(id)] = true
+	}
+	for _, state := range s.States {
+		key, e := Key(state.Shard), Entry{Count: state.Count, AsOf: state.AsOf}
+		there[key] = true
+		known, ok := l.Shards[key]
+		impossible := known.AsOf.After(now)
+		switch {
+		case ok && known.Count == e.Count && known.AsOf.Equal(e.AsOf):
+			continue
+		case ok && !impossible && !s.At.Equal(now) && !e.AsOf.After(known.AsOf):
+			continue
+		case !ok && len(there) > MaxEntries:
+			d.full(key)
+			continue
+		}
+		// A shard that is unknown counts at any age: only events are asked whether they are of an earlier counter.
+		d.set(key, e)
+		d.Impossible = d.Impossible || impossible
+	}
+	for key, known := range l.Shards {
+		impossible := known.AsOf.After(now)
+		if !there[key] && (impossible || !known.AsOf.After(s.At)) {
+			d.Removed = append(d.Removed, key)
+			d.Impossible = d.Impossible || impossible
+		}
+	}
+	if len(d.Removed) > 0 {
+		d.Floor = s.At // every other shard that there was then has an entry now
+	}
+	d.Delta = l.delta(d)
+	return d
+}
+
+func (d *Diff) set(key string, e Entry) {
+	if d.Entries == nil {
+		d.Entries = map[string]Entry{}
+	}
+	d.Entries[key] = e
+}
+
+func (d *Diff) full(key string) {
+	if d.Full == nil {
+		d.Full = map[string]bool{}
+	}
+	d.Full[key] = true
+}
+
+// delta is the difference between the sums after and before, so that a total which has come to the end of an int64 is right
+// again once its shards come back from there.
+func (l *Ledger) delta(d Diff) int64 {
+	if d.Empty() {
+		return 0
+	}
+	sum := l.sum()
+	before := sum.clamp()
+	for key, e := range d.Entries {
+		sum.sub(l.Shards[key].Count)
+		sum.add(e.Count)
+	}
+	for _, key := range d.Removed {
+		sum.sub(l.Shards[key].Count)
+	}
+	return Sub(sum.clamp(), before)
 }

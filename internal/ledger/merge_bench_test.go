@@ -3,7 +3,6 @@ package ledger
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // BenchmarkMerge merges a second's worth of states, one per shard, into a ledger that knows all of them, and tells what
@@ -20,11 +19,11 @@ func BenchmarkMerge(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				changed, delta := l.Merge(time.Time{}, states)
-				if delta != int64(shards) {
-					b.Fatalf("delta = %d, want %d", delta, shards)
+				d := l.Merge(states)
+				if d.Delta != int64(shards) {
+					b.Fatalf("delta = %d, want %d", d.Delta, shards)
 				}
-				EntryFields(changed)
+				d.Fields()
 			}
 		})
 	}

@@ -3,10 +3,15 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"math"
+	"math/big"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
 
@@ -15,43 +20,175 @@ func at(n int) time.Time { return time.UnixMicro(1_800_000_000_000_000 + int64(n
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
-	ledger := func(entries map[string]Entry) *Ledger {
-		return &Ledger{Shards: entries, Created: at(100)}
+	state := func(shard string, count int64, asOf int) State {
+		return State{Shard: shard, Count: count, AsOf: at(asOf)}
 	}
-	one := map[string]Entry{"0": {Count: 5, AsOf: at(200)}}
+	gone := func(shard string, asOf int) State { return State{Shard: shard, AsOf: at(asOf), Gone: true} }
+	entry := func(shard string, count int64, asOf int) map[string]Entry {
+		return map[string]Entry{shard: {Count: count, AsOf: at(asOf)}}
+	}
+	one := entry("0", 5, 200)
 	tests := []struct {
 		name    string
-		ledger  *Ledger
-		floor   time.Time
+		ledger  map[string]Entry
 		states  []State
 		delta   int64
 		changed map[string]Entry
 	}{
-		{"nothing", ledger(one), at(100), nil, 0, nil},
-		{"newer", ledger(one), at(100), []State{{"0", 7, at(300)}}, 2, map[string]Entry{"0": {Count: 7, AsOf: at(300)}}},
-		{"the same again", ledger(one), at(100), []State{{"0", 5, at(200)}}, 0, nil},
-		{"late", ledger(one), at(100), []State{{"0", 3, at(150)}}, 0, nil},
-		{"newer, and holding the same", ledger(one), at(100), []State{{"0", 5, at(300)}}, 0, map[string]Entry{"0": {Count: 5, AsOf: at(300)}}},
-		{"unknown shard", ledger(one), at(100), []State{{"1", 4, at(101)}}, 4, map[string]Entry{"1": {Count: 4, AsOf: at(101)}}},
-		{"unknown shard, of an earlier counter", ledger(one), at(100), []State{{"1", 4, at(99)}}, 0, nil},
-		{"unknown shard, as old as the ledger", ledger(one), at(100), []State{{"1", 4, at(100)}}, 0, nil},
-		{"unknown shard in a snapshot", ledger(one), time.Time{}, []State{{"1", 4, at(99)}}, 4, map[string]Entry{"1": {Count: 4, AsOf: at(99)}}},
-		{"deleted", ledger(one), at(100), []State{{"0", 0, at(201)}}, -5, map[string]Entry{"0": {Count: 0, AsOf: at(201)}}},
-		{"deletion and what came before it", ledger(nil), at(100), []State{{"0", 0, at(201)}, {"0", 5, at(200)}}, 0, map[string]Entry{"0": {Count: 0, AsOf: at(201)}}},
-		{"several of one shard, out of order", ledger(one), at(100), []State{{"0", 6, at(300)}, {"0", 9, at(500)}, {"0", 8, at(400)}}, 4, map[string]Entry{"0": {Count: 9, AsOf: at(500)}}},
+		{"nothing", one, nil, 0, nil},
+		{"newer", one, []State{state("0", 7, 300)}, 2, entry("0", 7, 300)},
+		{"the same again", one, []State{state("0", 5, 200)}, 0, nil},
+		{"late", one, []State{state("0", 3, 150)}, 0, nil},
+		{"newer, and holding the same", one, []State{state("0", 5, 300)}, 0, entry("0", 5, 300)},
+		{"unknown shard", one, []State{state("1", 4, 101)}, 4, entry("1", 4, 101)},
+		{"unknown shard, of an earlier counter", one, []State{state("1", 4, 99)}, 0, nil},
+		{"unknown shard, as old as the floor", one, []State{state("1", 4, 100)}, 0, nil},
+		{"deleted", one, []State{gone("0", 201)}, -5, entry("0", 0, 201)},
+		{"deletion and what came before it", nil, []State{gone("0", 201), state("0", 5, 200)}, 0, entry("0", 0, 201)},
+		{"deleted at the same time", one, []State{gone("0", 200)}, 0, nil},
+		{"made again at the time of the deletion", entry("0", 0, 201), []State{state("0", 3, 201)}, 3, entry("0", 3, 201)},
+		{"deleted and made again at the same time", one, []State{gone("0", 201), state("0", 3, 201)}, -2, entry("0", 3, 201)},
+		{"several of one shard, out of order", one, []State{state("0", 6, 300), state("0", 9, 500), state("0", 8, 400)}, 4, entry("0", 9, 500)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			before := maps.Clone(tt.ledger.Shards)
-			changed, delta := tt.ledger.Merge(tt.floor, tt.states)
-			if delta != tt.delta || !maps.Equal(changed, tt.changed) {
-				t.Errorf("merge = %v, %+d, want %v, %+d", changed, delta, tt.changed, tt.delta)
+			l := &Ledger{Shards: tt.ledger, Floor: at(100)}
+			before := maps.Clone(l.Shards)
+			d := l.Merge(tt.states)
+			if d.Delta != tt.delta || !maps.Equal(d.Entries, tt.changed) || len(d.Removed) != 0 {
+				t.Errorf("diff = %+v, want %d, %v", d, tt.delta, tt.changed)
 			}
-			if !maps.Equal(before, tt.ledger.Shards) {
-				t.Errorf("merge wrote to the ledger: %v, was %v", tt.ledger.Shards, before)
+			if !maps.Equal(before, l.Shards) {
+				t.Errorf("merge wrote to the ledger: %v, was %v", l.Shards, before)
 			}
 		})
+	}
+}
+
+func TestCorrect(t *testing.T) {
+	t.Parallel()
+	const now = 1000
+	snapshot := func(at_ int, states ...State) Snapshot { return Snapshot{At: at(at_), States: states} }
+	state := func(shard string, count int64, asOf int) State {
+		return State{Shard: shard, Count: count, AsOf: at(asOf)}
+	}
+	tests := []struct {
+		name       string
+		known      Entry // of shard 0
+		snapshot   Snapshot
+		want       map[string]Entry // nil: as it was
+		floor      int
+		impossible bool
+	}{
+		{"the same", Entry{5, at(200)}, snapshot(now, state("0", 5, 200)), nil, 100, false},
+		{"a lost event", Entry{5, at(200)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, false},
+		{"a lost event that changed nothing in the end", Entry{5, at(200)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {5, at(300)}}, 100, false},
+		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, 100, false},
+		{"a shard that is gone", Entry{5, at(200)}, snapshot(now), map[string]Entry{}, now, false},
+		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), Odd: []string{"0"}}, nil, 100, false},
+		{"counted since the snapshot", Entry{9, at(950)}, snapshot(900, state("0", 7, 300)), nil, 100, false},
+		{"made since the snapshot", Entry{9, at(950)}, snapshot(900), nil, 100, false},
+		{"deleted since the snapshot, at an earlier time", Entry{0, at(301)}, snapshot(900, state("0", 7, 300)), nil, 100, false},
+		{"a change that never was", Entry{99, at(500)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, false},
+		{"a change in the future", Entry{99, at(5000)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, true},
+		{"a change in the future, and an earlier snapshot", Entry{99, at(5000)}, snapshot(900, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, true},
+		{"a shard in the future that is not there", Entry{99, at(5000)}, snapshot(now), map[string]Entry{}, now, true},
+		{"an earlier counter's snapshot", Entry{5, at(200)}, snapshot(100, state("0", 7, 90)), nil, 100, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := &Ledger{Shards: map[string]Entry{"0": tt.known}, Floor: at(100)}
+			before, want := l.Sum(), tt.want
+			if want == nil {
+				want = map[string]Entry{"0": tt.known}
+			}
+			d := l.Correct(at(now), tt.snapshot)
+			if d.Empty() != (tt.want == nil) || d.Impossible != tt.impossible {
+				t.Errorf("diff = %+v", d)
+			}
+			l.Apply(d)
+			if !maps.Equal(l.Shards, want) || !l.Floor.Equal(at(tt.floor)) || l.Sum() != before+d.Delta {
+				t.Errorf("ledger = %+v after %+v, want %v and floor %v", l, d, want, at(tt.floor))
+			}
+		})
+	}
+}
+
+// Sums and deltas end at the largest and smallest int64, in whatever order their terms come, and a total that was there
+// is right again once the shards come back.
+func TestSumsSaturate(t *testing.T) {
+	t.Parallel()
+	if got := Add(math.MinInt64, -1); got != math.MinInt64 {
+		t.Errorf("Add = %d", got)
+	}
+	if got := Sub(0, math.MinInt64); got != math.MaxInt64 {
+		t.Errorf("Sub = %d", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, 1, -1, 0}))
+		l := &Ledger{Shards: map[string]Entry{}, Floor: at(0), Base: count.Draw(t, "base")}
+		total := l.Sum()
+		for i := range rapid.IntRange(1, 10).Draw(t, "steps") {
+			d := l.Merge([]State{{Shard: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "shard")), Count: count.Draw(t, "count"), AsOf: at(i + 1)}})
+			sum := big.NewInt(l.Base)
+			l.Apply(d)
+			for _, e := range l.Shards {
+				sum.Add(sum, big.NewInt(e.Count))
+			}
+			want := int64(math.MaxInt64)
+			switch {
+			case sum.IsInt64():
+				want = sum.Int64()
+			case sum.Sign() < 0:
+				want = math.MinInt64
+			}
+			if l.Sum() != want {
+				t.Fatalf("sum = %d, want %d", l.Sum(), want)
+			}
+			if step := new(big.Int).Sub(big.NewInt(want), big.NewInt(total)); step.IsInt64() && Add(total, d.Delta) != want {
+				t.Fatalf("total %d and delta %d make %d, want %d", total, d.Delta, Add(total, d.Delta), want)
+			}
+			total = want
+		}
+	})
+}
+
+// However many shards events tell of, and however long their ids are, a ledger stays below a document's megabyte.
+func TestLedgerIsBounded(t *testing.T) {
+	t.Parallel()
+	l := &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
+	id := func(i int) string { return fmt.Sprintf("%0*d", maxKey, i) }
+	for i := range MaxEntries {
+		if d := l.Merge([]State{{Shard: id(i), Count: 1, AsOf: at(1)}}); len(d.Full) > 0 {
+			t.Fatalf("full at %d", i)
+		} else {
+			l.Apply(d)
+		}
+	}
+	d := l.Merge([]State{{Shard: "more", Count: 1, AsOf: at(2)}, {Shard: id(7), Count: 3, AsOf: at(2)}})
+	if !d.Full["more"] || len(d.Full) != 1 || d.Delta != 2 {
+		t.Errorf("diff = %+v, want one shard refused and the other counted", d)
+	}
+	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 1<<20 {
+		t.Errorf("a full ledger takes %d bytes", size)
+	}
+	long := strings.Repeat("x", 1400)
+	l = &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
+	l.Apply(l.Merge([]State{{Shard: long, Count: 1, AsOf: at(1)}}))
+	l.Apply(l.Merge([]State{{Shard: long, Count: 3, AsOf: at(2)}}))
+	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 500 || l.Sum() != 3 {
+		t.Errorf("a shard with a long id takes %d bytes, and the sum is %d", size, l.Sum())
+	}
+	// A snapshot without the shards makes room.
+	l = &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
+	for i := range MaxEntries {
+		l.Shards[id(i)] = Entry{Count: 0, AsOf: at(1)}
+	}
+	l.Apply(l.Correct(at(5), Snapshot{At: at(5)}))
+	if len(l.Shards) != 0 || !l.Merge([]State{{Shard: id(3), Count: 9, AsOf: at(4)}}).Empty() {
+		t.Errorf("%d shards are left, or a late event of one that is gone counts", len(l.Shards))
 	}
 }
 
@@ -86,13 +223,13 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		rng.Shuffle(len(arrived), func(i, j int) { arrived[i], arrived[j] = arrived[j], arrived[i] })
 
-		l := &Ledger{Shards: map[string]Entry{}, Created: at(0)}
+		l := &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
 		var total int64
 		for len(arrived) > 0 {
 			n := rapid.IntRange(1, len(arrived)).Draw(t, "batch")
-			changed, delta := l.Merge(l.Created, arrived[:n])
-			maps.Copy(l.Shards, changed)
-			total += delta
+			d := l.Merge(arrived[:n])
+			l.Apply(d)
+			total += d.Delta
 			arrived = arrived[n:]
 		}
 		if total != want || l.Sum() != want {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,20 +113,67 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 // one more per 1,000 documents. Documents where the field is missing, or is no number, count nothing. A double among the
 // summands, and a sum beyond an int64, make the sum a double.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
-	const alias = "sum"
-	parent, id := split(collection)
+	sum, err := db.aggregate(ctx, from(collection), collection, at, sumOf(field))
+	if err != nil {
+		return nil, err
+	}
+	return sum[0], nil
+}
+
+// SumNumbers is [DB.Sum] that also tells how many documents hold a number in the field, for the same price.
+func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, err error) {
+	query := from(collection)
+	query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{ // a range holds values of one type only
+			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: FieldPath(field)},
+			Op:    firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
+			Value: Double(math.Inf(-1)),
+		},
+	}}
+	values, err := db.aggregate(ctx, query, collection, at, sumOf(field), count())
+	if err != nil {
+		return nil, 0, err
+	}
+	return values[0], values[1].GetIntegerValue(), nil
+}
+
+// Count tells how many documents a collection has, as of a time. It costs what [DB.Sum] does.
+func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64, error) {
+	values, err := db.aggregate(ctx, from(collection), collection, at, count())
+	if err != nil {
+		return 0, err
+	}
+	return values[0].GetIntegerValue(), nil
+}
+
+func from(collection string) *firestorepb.StructuredQuery {
+	_, id := split(collection)
+	return &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}}}
+}
+
+func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
+	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
+		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: FieldPath(field)}},
+	}}
+}
+
+func count() *firestorepb.StructuredAggregationQuery_Aggregation {
+	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{
+		Count: &firestorepb.StructuredAggregationQuery_Aggregation_Count{},
+	}}
+}
+
+// aggregate returns the results in the order of the aggregations.
+func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, error) {
+	for i, a := range aggregations {
+		a.Alias = fmt.Sprintf("a%d", i)
+	}
+	parent, _ := split(collection)
 	req := &firestorepb.RunAggregationQueryRequest{
 		Parent: parent,
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
-			QueryType: &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: &firestorepb.StructuredQuery{
-				From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}},
-			}},
-			Aggregations: []*firestorepb.StructuredAggregationQuery_Aggregation{{
-				Alias: alias,
-				Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{
-					Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: FieldPath(field)},
-				}},
-			}},
+			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query},
+			Aggregations: aggregations,
 		}},
 	}
 	if !at.IsZero() {
@@ -134,16 +183,18 @@ func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	var sum *firestorepb.Value
+	values := make([]*firestorepb.Value, len(aggregations))
 	err = receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
-		if v := resp.GetResult().GetAggregateFields()[alias]; v != nil {
-			sum = v
+		for i, a := range aggregations {
+			if v := resp.GetResult().GetAggregateFields()[a.Alias]; v != nil {
+				values[i] = v
+			}
 		}
 	})
-	if err == nil && sum == nil {
+	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}
-	return sum, err
+	return values, err
 }
 
 // List lists the ids of a page of a collection's documents, those included that don't exist and only have something below

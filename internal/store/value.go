@@ -68,6 +68,14 @@ func Increment(field string, n int64) *firestorepb.DocumentTransform_FieldTransf
 	}
 }
 
+// Maximum is the transform that raises an integer field to n where it is less.
+func Maximum(field string, n int64) *firestorepb.DocumentTransform_FieldTransform {
+	return &firestorepb.DocumentTransform_FieldTransform{
+		FieldPath:     FieldPath(field),
+		TransformType: &firestorepb.DocumentTransform_FieldTransform_Maximum{Maximum: Int(n)},
+	}
+}
+
 // ServerTime is the transform that sets a field to the time of the commit.
 func ServerTime(field string) *firestorepb.DocumentTransform_FieldTransform {
 	return &firestorepb.DocumentTransform_FieldTransform{

@@ -1,0 +1,60 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// serverClock knows what Firestore's own clock says at least: the newest time that an answer of Firestore has told, and
+// what has passed here since that answer.
+type serverClock struct {
+	asking sync.Mutex // one question at a time is enough for all who wait
+
+	mu   sync.Mutex
+	told time.Time
+	at   time.Time // when it was told, by the clock of this process
+}
+
+// saw takes a time that an answer has told, which has just come.
+func (c *serverClock) saw(told time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.told.IsZero() || told.After(c.told.Add(now.Sub(c.at))) {
+		c.told, c.at = told, now
+	}
+}
+
+// passed reports whether Firestore's clock is at t or later, as far as is known here.
+func (c *serverClock) passed(t time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.told.IsZero() && !t.After(c.told.Add(time.Since(c.at)))
+}
+
+// check refuses a change from the future, as [ErrPoison]: nothing is newer than now. Its state would hide what the shard
+// really holds for as long as its time is ahead. Firestore is asked for its time only where this process doesn't know
+// that it is late enough, which is rare: an event takes longer to arrive than Firestore's last answer did.
+func (c *Client) check(ctx context.Context, change Change) error {
+	t := change.updated()
+	if c.clock.passed(t) {
+		return nil
+	}
+	c.clock.asking.Lock()
+	defer c.clock.asking.Unlock()
+	if c.clock.passed(t) {
+		return nil
+	}
+	_, now, err := c.db.Get(ctx, c.db.LedgerOf(change.Counter))
+	if err != nil {
+		return fmt.Errorf("ask Firestore for its time: %w", err)
+	}
+	c.clock.saw(now)
+	if t.After(now) {
+		return fmt.Errorf("%w: shard %q of counter %q was changed at %s, and it is only %s", ErrPoison,
+			change.Shard, change.Counter, t.Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))
+	}
+	return nil
+}
