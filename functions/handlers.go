@@ -21,7 +21,7 @@ func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Sett
 	return newRollupHandler(client, roller, s.RequestTimeout, log)
 }
 
-// ReconcileHandler is the function Reconcile over a client.
+// ReconcileHandler is the function Reconcile over a client. Deletions that were cut short are only reported.
 func ReconcileHandler(client *rollup.Client, s settings.Settings, log *slog.Logger) http.Handler {
-	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, s.ReconcileParallel, log)
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true}, log)
 }

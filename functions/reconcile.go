@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // maxReconcileBody bounds the body of a call to Reconcile.
@@ -24,8 +26,28 @@ func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	handler := newReconcileHandler(client, s.Counters, s.ReconcileDeadline, s.ReconcileParallel, log)
-	return handler, nil, nil
+	counters, err := shards.Open(ctx, shards.Config{
+		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, FinishDeletion: finishDeletion(counters)}
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log), nil, nil
+}
+
+// finishDeletion deletes what is left of a counter whose deletion took several commits and was cut short.
+func finishDeletion(client *shards.Client) func(context.Context, string) error {
+	return func(ctx context.Context, id string) error {
+		counter, err := client.Counter(id)
+		if err != nil {
+			return err
+		}
+		if err := counter.Delete(ctx); !errors.Is(err, shards.ErrNotFound) {
+			return err
+		}
+		return nil // another call was faster
+	}
 }
 
 // reconcileRequest is the body of a call, which may be empty.
@@ -43,7 +65,7 @@ type reconcileAnswer struct {
 // newReconcileHandler answers calls that put counters right: those named, or all of them, going on where the last call
 // ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
 // on a schedule sees it.
-func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.Duration, parallel int, log *slog.Logger) http.Handler {
+func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := decodeReconcile(w, r, path)
 		if err != nil {
@@ -54,21 +76,22 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 		defer cancel()
 
 		var answer reconcileAnswer
-		walk := rollup.Walk{Parallel: parallel, DryRun: req.DryRun, Resume: true, Report: func(report rollup.Report, err error) {
+		opts := opts
+		opts.DryRun, opts.Report = req.DryRun, func(report rollup.Report, err error) {
 			if err != nil {
 				log.ErrorContext(ctx, "reconcile failed", "counter", report.Counter, "error", err)
 			}
 			if len(req.Counters) > 0 {
 				answer.Counters = append(answer.Counters, report)
 			}
-		}}
+		}
 		if len(req.Counters) > 0 {
-			answer.Summary = client.ReconcileSome(ctx, req.Counters, walk)
+			answer.Summary = client.ReconcileSome(ctx, req.Counters, opts)
 		} else {
-			answer.Summary, err = client.ReconcileAll(ctx, walk)
+			answer.Summary, err = client.ReconcileAll(ctx, opts)
 		}
 		s := answer.Summary
-		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "done", s.Done}
+		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "done", s.Done}
 		code := http.StatusOK
 		switch {
 		case err != nil:

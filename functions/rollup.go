@@ -32,7 +32,7 @@ func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (ht
 	if err != nil {
 		return nil, nil, err
 	}
-	roller := rollup.NewRoller(client, rollup.Pace{Interval: s.RollupInterval, Pending: s.RollupPending, Flushes: s.RollupFlushes}, log)
+	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes})
 	return newRollupHandler(client, roller, s.RequestTimeout, log), roller.Close, nil
 }
 

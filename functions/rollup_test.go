@@ -48,7 +48,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 }
 func (b *syncBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
 
-func startRollup(t *testing.T, pace rollup.Pace, timeout time.Duration) *rollupFunction {
+func startRollup(t *testing.T, opts rollup.RollerOptions, timeout time.Duration) *rollupFunction {
 	t.Helper()
 	f := &rollupFunction{firestore: emulator.Start(t)}
 	f.fs = f.firestore.Client(t, "p")
@@ -57,7 +57,7 @@ func startRollup(t *testing.T, pace rollup.Pace, timeout time.Duration) *rollupF
 	if err != nil {
 		t.Fatal(err)
 	}
-	roller := rollup.NewRoller(client, pace, log)
+	roller := rollup.NewRoller(client, opts)
 	f.Server = httptest.NewServer(newRollupHandler(client, roller, timeout, log))
 	t.Cleanup(func() {
 		f.Close()
@@ -120,6 +120,16 @@ func number(n int64) *firestoredata.Value {
 
 const shard0 = "projects/p/databases/(default)/documents/counters/c/shards/0"
 
+// now is Firestore's time, at which nothing else was written.
+func (f *rollupFunction) now(t *testing.T) time.Time {
+	t.Helper()
+	written, err := f.fs.Doc("tests/clock").Set(t.Context(), map[string]any{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written.UpdateTime
+}
+
 // snippet makes a counter as Google's snippets do, and has it adopted.
 func (f *rollupFunction) snippet(t *testing.T) {
 	t.Helper()
@@ -128,7 +138,7 @@ func (f *rollupFunction) snippet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code := f.post(t, shardEvent(t, "adopt", shard0, number(0), time.Now())); code != http.StatusNoContent {
+	if code := f.post(t, shardEvent(t, "adopt", shard0, number(0), f.now(t))); code != http.StatusNoContent {
 		t.Fatalf("adoption answered %d", code)
 	}
 }
@@ -144,9 +154,9 @@ func (f *rollupFunction) total(t *testing.T) any {
 
 func TestRollupCounts(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
 	f.snippet(t)
-	e := shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))
+	e := shardEvent(t, "1", shard0, number(5), f.now(t))
 	for range 3 {
 		if code := f.post(t, e); code != http.StatusNoContent {
 			t.Errorf("answered %d", code)
@@ -162,15 +172,15 @@ func TestRollupCounts(t *testing.T) {
 
 func TestRollupPoison(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
 	f.snippet(t)
-	good := shardEvent(t, "good", shard0, number(5), time.Now().Add(time.Second))
+	good := shardEvent(t, "good", shard0, number(5), f.now(t))
 	valid := func(change func(*event)) event {
 		e := good
 		change(&e)
 		return e
 	}
-	doc := func(name string) event { return shardEvent(t, "", name, number(5), time.Now().Add(time.Second)) }
+	doc := func(name string) event { return shardEvent(t, "", name, number(5), f.now(t)) }
 	text := &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: "5"}}
 	tests := map[string]event{
 		"not a protocol buffer": valid(func(e *event) { e.data = []byte{0xff} }),
@@ -184,7 +194,7 @@ func TestRollupPoison(t *testing.T) {
 		"another collection":    doc("projects/p/databases/(default)/documents/likes/c/shards/0"),
 		"another database":      doc("projects/p/databases/other/documents/counters/c/shards/0"),
 		"another project":       doc("projects/q/databases/(default)/documents/counters/c/shards/0"),
-		"count not an integer":  shardEvent(t, "", shard0, text, time.Now().Add(time.Second)),
+		"count not an integer":  shardEvent(t, "", shard0, text, f.now(t)),
 		"no time":               valid(func(e *event) { e.data = noTime(t) }),
 	}
 	f.firestore.Server.ResetStats()
@@ -233,9 +243,9 @@ func noTime(t *testing.T) []byte {
 // An event whose body is cut off half-way is not one that can never be counted: it has to come again.
 func TestRollupCutOff(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
 	f.snippet(t)
-	e := shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))
+	e := shardEvent(t, "1", shard0, number(5), f.now(t))
 	conn, err := net.Dial("tcp", f.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -265,12 +275,12 @@ func TestRollupTransient(t *testing.T) {
 	for _, code := range []codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond, Most: 20 * time.Millisecond}, 2*time.Second)
+			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxInterval: 20 * time.Millisecond}, 2*time.Second)
 			f.snippet(t)
+			e := shardEvent(t, "1", shard0, number(5), f.now(t))
 			f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 				return emulator.Verdict{Before: status.Error(code, "injected")}
 			})
-			e := shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))
 			if code := f.post(t, e); code != http.StatusServiceUnavailable {
 				t.Errorf("answered %d, want 503", code)
 			}
@@ -287,8 +297,10 @@ func TestRollupTransient(t *testing.T) {
 
 func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.Pace{Interval: 10 * time.Millisecond, Pending: 1}, 5*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxPending: 1}, 5*time.Second)
 	f.snippet(t)
+	one := shardEvent(t, "1", shard0, number(5), f.now(t))
+	other := shardEvent(t, "2", strings.Replace(shard0, "shards/0", "shards/1", 1), number(6), f.now(t))
 	held, release := make(chan struct{}), make(chan struct{})
 	f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 		close(held)
@@ -296,9 +308,9 @@ func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
 		return emulator.Verdict{}
 	})
 	first := make(chan int)
-	go func() { first <- f.post(t, shardEvent(t, "1", shard0, number(5), time.Now().Add(time.Second))) }()
+	go func() { first <- f.post(t, one) }()
 	<-held
-	if code := f.post(t, shardEvent(t, "2", shard0, number(6), time.Now().Add(2*time.Second))); code != http.StatusServiceUnavailable {
+	if code := f.post(t, other); code != http.StatusServiceUnavailable {
 		t.Errorf("one beyond the bound: %d, want 503", code)
 	}
 	f.firestore.Server.SetInterceptor(nil)
@@ -310,7 +322,7 @@ func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
 
 func TestRollupMethod(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.Pace{}, time.Second)
+	f := startRollup(t, rollup.RollerOptions{}, time.Second)
 	resp, err := http.Get(f.URL)
 	if err != nil {
 		t.Fatal(err)

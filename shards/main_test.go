@@ -111,7 +111,7 @@ func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	r, err := client.Reconcile(t.Context(), id, false)
+	r, err := client.Reconcile(t.Context(), id, rollup.ReconcileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

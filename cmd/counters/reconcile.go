@@ -17,7 +17,7 @@ import (
 
 func newReconcileCommand(t *target) *cobra.Command {
 	var all bool
-	walk := rollup.Walk{}
+	opts := rollup.ReconcileOptions{}
 	cmd := &cobra.Command{
 		Use:   "reconcile ID... | --all",
 		Short: "Put totals right that are not what their shards add up to",
@@ -40,12 +40,27 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 				return err
 			}
 			defer client.Close()
-			return t.reconcile(cmd, client, args, walk)
+			counters, err := t.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer counters.Close()
+			opts.FinishDeletion = func(ctx context.Context, id string) error {
+				counter, err := counters.Counter(id)
+				if err == nil {
+					err = counter.Delete(ctx)
+				}
+				if errors.Is(err, shards.ErrNotFound) {
+					return nil // another was faster
+				}
+				return err
+			}
+			return t.reconcile(cmd, client, args, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
-	cmd.Flags().BoolVar(&walk.DryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().IntVar(&walk.Parallel, "parallel", 8, "counters to check side by side")
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().IntVar(&opts.Parallel, "parallel", 8, "counters to check side by side")
 	return cmd
 }
 
@@ -66,18 +81,18 @@ type reconciled struct {
 	Counters []rollup.Report `json:"counters"` // those that were named or had to be put right
 }
 
-func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []string, walk rollup.Walk) error {
+func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []string, opts rollup.ReconcileOptions) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	progress := newProgress(cmd.ErrOrStderr(), "reconciling")
 	result := reconciled{Counters: []rollup.Report{}}
-	walk.Report = func(r rollup.Report, err error) {
+	opts.Report = func(r rollup.Report, err error) {
 		_ = progress.Add(1)
 		if err != nil {
 			_ = progress.Clear()
 			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", escaped(err.Error()))
 			return
 		}
-		if len(ids) == 0 && !r.Repaired() {
+		if len(ids) == 0 && r.Right() {
 			return
 		}
 		if t.json {
@@ -85,13 +100,13 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 			return
 		}
 		_ = progress.Clear()
-		fmt.Fprintln(out, finding(r, walk.DryRun))
+		fmt.Fprintln(out, finding(r, opts.DryRun))
 	}
 	var err error
 	if len(ids) > 0 {
-		result.Summary = client.ReconcileSome(ctx, ids, walk)
+		result.Summary = client.ReconcileSome(ctx, ids, opts)
 	} else {
-		result.Summary, err = client.ReconcileAll(ctx, walk)
+		result.Summary, err = client.ReconcileAll(ctx, opts)
 	}
 	_ = progress.Finish()
 	if err != nil {
@@ -99,10 +114,10 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 	}
 	s := result.Summary
 	repaired := "repaired"
-	if walk.DryRun {
+	if opts.DryRun {
 		repaired = "to repair"
 	}
-	err = t.print(cmd, result, "%s seen, %d %s, %d of them drifted by %d in all, %d failed", quantity(s.Seen, "counter"), s.Repaired, repaired, s.Drifted, s.Drift, s.Failed)
+	err = t.print(cmd, result, "%s seen, %d %s, %d of them drifted by %d in all, %d failed, %d not right", quantity(s.Seen, "counter"), s.Repaired, repaired, s.Drifted, s.Drift, s.Failed, s.Problems)
 	switch {
 	case err != nil:
 		return err
@@ -110,6 +125,8 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 		return errors.New("stopped before the last counter")
 	case s.Failed > 0:
 		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
+	case s.Problems > 0:
+		return fmt.Errorf("%s not right, for the reasons above", quantity(s.Problems, "counter"))
 	case len(ids) > 0 && s.Seen < len(ids):
 		return fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound)
 	}
@@ -118,12 +135,21 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 
 // finding says in a line what was found of a counter.
 func finding(r rollup.Report, dryRun bool) string {
-	if !r.Repaired() {
+	if r.Right() {
 		return fmt.Sprintf("%s  %d  right", printable(r.Counter), r.After)
 	}
 	line := fmt.Sprintf("%s  %d → %d  %+d that no event had brought, drift %+d", printable(r.Counter), r.Before, r.After, r.Late, r.Drift)
 	if r.Adopted {
 		line = fmt.Sprintf("%s  %d → %d  adopted: it had no ledger", printable(r.Counter), r.Before, r.After)
+	}
+	switch {
+	case r.Deleted:
+		line = fmt.Sprintf("%s  deleted: its deletion had not been finished", printable(r.Counter))
+	case !r.Repaired():
+		line = fmt.Sprintf("%s  %d", printable(r.Counter), r.After)
+	}
+	if r.Problem != "" {
+		line += "  not right: " + escaped(r.Problem)
 	}
 	if dryRun {
 		line += "  (dry run)"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -51,6 +52,6 @@ func (t *target) reconcileOne(ctx context.Context, id string) error {
 		return err
 	}
 	defer client.Close()
-	_, err = client.Reconcile(ctx, id, false)
+	_, err = client.Reconcile(ctx, id, rollup.ReconcileOptions{})
 	return err
 }

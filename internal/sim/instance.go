@@ -96,7 +96,7 @@ func newRollup(server *emulator.Server, l *link, s settings.Settings) (*instance
 	if err != nil {
 		return nil, err
 	}
-	roller := rollup.NewRoller(client, rollup.Pace{Interval: s.RollupInterval, Pending: s.RollupPending, Flushes: s.RollupFlushes}, log)
+	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes})
 	return &instance{
 		link: l, handler: functions.RollupHandler(client, roller, s, log),
 		closing: func() {

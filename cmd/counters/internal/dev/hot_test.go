@@ -155,10 +155,17 @@ func (s *System) rollUpBlindly(b *testing.B, client *firestore.Client) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if change.Delta() == 0 {
+		var delta int64
+		if change.After != nil {
+			delta += change.After.Count
+		}
+		if change.Before != nil {
+			delta -= change.Before.Count
+		}
+		if delta == 0 {
 			return
 		}
-		if _, err := client.Doc("counters/c").Update(r.Context(), []firestore.Update{{Path: "total", Value: firestore.Increment(change.Delta())}}); err != nil {
+		if _, err := client.Doc("counters/c").Update(r.Context(), []firestore.Update{{Path: "total", Value: firestore.Increment(delta)}}); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	}))

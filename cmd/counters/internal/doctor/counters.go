@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -81,8 +82,8 @@ func (f *findings) total(d *Deployment, c Counter) {
 func (c *Counter) behind() (sum int64, oldest time.Duration) {
 	there := map[string]bool{}
 	for _, s := range c.Shards {
-		there[s.ID] = true
-		known := c.Ledger.Shards[s.ID] // a shard that is unknown to the ledger counts at any age
+		there[ledger.Key(s.ID)] = true
+		known := c.Ledger.Shards[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
 		age := c.At.Sub(s.Updated)
 		if s.Bad == "" && s.Count != known.Count && s.Updated.After(known.AsOf) && age > late {
 			sum += s.Count - known.Count
@@ -176,7 +177,7 @@ func (d *Deployment) curl() string {
 func (d *Deployment) setCount(c Counter, s Shard) string {
 	var count int64
 	if c.Ledger != nil {
-		count = c.Ledger.Shards[s.ID].Count
+		count = c.Ledger.Shards[ledger.Key(s.ID)].Count
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.CountField, count)
 	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body,

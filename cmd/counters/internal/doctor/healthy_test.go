@@ -104,7 +104,7 @@ func (d *deployment) reconcile(t *testing.T, id string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := client.Reconcile(t.Context(), id, false); err != nil {
+	if _, err := client.Reconcile(t.Context(), id, rollup.ReconcileOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
