@@ -5,11 +5,11 @@ var mutants = []mutant{
 	// The roll-up.
 	{
 		"an older state counts too", "internal/ledger",
-		"if !s.AsOf.After(known.AsOf) {", "if s.AsOf.Equal(known.AsOf) {", simulation,
+		"case ok && !s.Supersedes(State{AsOf: known.AsOf, Gone: known.Count == 0 && s.Count != 0}):", "case ok && s.AsOf.Equal(known.AsOf):", simulation,
 	},
 	{
 		"no floor for shards that the ledger doesn't know", "internal/ledger",
-		"known.AsOf = floor", "_ = floor", simulation,
+		"case !ok && !s.AsOf.After(l.Floor):", "case false:", simulation,
 	},
 	{
 		"a flush without the ledger's condition", "rollup",
