@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
 	"github.com/valyala/fasthttp"
 )
 
@@ -92,6 +93,6 @@ func (st *stage) coldStart(ctx context.Context, program, function string, first 
 		if took > patience+time.Second {
 			return 0, fmt.Errorf("first answer of %s: %w", function, err)
 		}
-		sleep(ctx, time.Millisecond) // until it listens
+		_ = gax.Sleep(ctx, time.Millisecond) // until it listens
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/googleapis/gax-go/v2"
 	"github.com/valyala/fasthttp"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
@@ -260,7 +261,7 @@ func drive(ctx context.Context, clients []client, window time.Duration, turn fun
 				if !ok {
 					break
 				}
-				if wait := s.due - time.Since(l.began); wait > 0 && !sleep(ctx, wait) {
+				if wait := s.due - time.Since(l.began); wait > 0 && gax.Sleep(ctx, wait) != nil {
 					break
 				}
 				s.instance, s.sent = c.instance, time.Since(l.began)
@@ -288,16 +289,4 @@ func drive(ctx context.Context, clients []client, window time.Duration, turn fun
 		}
 	}
 	return l
-}
-
-// sleep reports false when the context ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -226,8 +227,8 @@ func (st *stage) create(ctx context.Context, ids ...string) error {
 		return fmt.Errorf("make counters for %s: %w", st.name, err)
 	}
 	for st.meter.shardsMade() < len(ids)*st.shards { // changes are told a moment after their commit
-		if !sleep(ctx, time.Millisecond) {
-			return ctx.Err()
+		if err := gax.Sleep(ctx, time.Millisecond); err != nil {
+			return err
 		}
 	}
 	st.live.Store(true)
