@@ -22,7 +22,7 @@ func TestExpiredMarkersAreDeleted(t *testing.T) {
 	c := in.Client(t, "expiry")
 	ctx := t.Context()
 	soon := time.Now().Add(time.Minute)
-	bulk := c.Batch()
+	bulk := c.BulkWriter(ctx)
 	for path, doc := range map[string]fields{
 		"counter_requests/soon":       {"expire_at": soon},
 		"a/1/counter_requests/nested": {"expire_at": soon},
@@ -32,14 +32,16 @@ func TestExpiredMarkersAreDeleted(t *testing.T) {
 		"counter_requests/list":       {"expire_at": []any{time.Unix(0, 0)}},
 		"elsewhere/soon":              {"expire_at": soon},
 	} {
-		bulk.Create(c.Doc(path), doc)
+		if _, err := bulk.Create(c.Doc(path), doc); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range 700 { // more than one commit deletes
-		bulk.Create(c.Collection("counter_requests").Doc("many-"+string(rune('a'+i%26))+time.Duration(i).String()), fields{"expire_at": soon})
+		if _, err := bulk.Create(c.Collection("counter_requests").Doc("many-"+string(rune('a'+i%26))+time.Duration(i).String()), fields{"expire_at": soon}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := bulk.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	bulk.End()
 	deleted := make(chan int, 10)
 	defer in.OnCommit(func(changes []emulator.Change) { deleted <- len(changes) })()
 	if n := in.Sweep(); n != 0 {

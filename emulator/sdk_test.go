@@ -281,13 +281,13 @@ func TestPartitions(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client(t, "partitions")
 	ctx := t.Context()
-	batch := c.Batch()
+	bulk := c.BulkWriter(ctx)
 	for i := range 100 {
-		batch.Create(c.Doc(fmt.Sprintf("p/%d/g/%d", i%7, i)), fields{"n": i})
+		if _, err := bulk.Create(c.Doc(fmt.Sprintf("p/%d/g/%d", i%7, i)), fields{"n": i}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := batch.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	bulk.End()
 	for _, want := range []int{1, 2, 7, 100} {
 		parts, err := c.CollectionGroup("g").GetPartitionedQueries(ctx, want)
 		if err != nil || len(parts) < want || len(parts) > want+1 { // it asks for as many places to cut at

@@ -174,6 +174,11 @@ func Identical(a, b *pb.Value) bool {
 // IdenticalFields is Identical for sets of fields.
 func IdenticalFields(a, b map[string]*pb.Value) bool { return maps.EqualFunc(a, b, Identical) }
 
+// Contains tells whether a value equals one of several, as queries have it.
+func Contains(values []*pb.Value, v *pb.Value) bool {
+	return slices.ContainsFunc(values, func(x *pb.Value) bool { return Compare(x, v) == 0 })
+}
+
 // IsNumber tells integers and doubles from all else.
 func IsNumber(v *pb.Value) bool { return v != nil && RankOf(v) == RankNumber }
 

@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	"strings"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // Clear deletes everything at and below a resource name: a document, a collection, or the database's documents as a

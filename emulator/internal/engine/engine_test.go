@@ -9,6 +9,7 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
+	"github.com/firestore-counters/counters/emulator/internal/query"
 	"go.uber.org/goleak"
 )
 
@@ -16,18 +17,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func stringValue(s string) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_StringValue{StringValue: s}}
-}
-
-func boolValue(b bool) *pb.Value {
-	return &pb.Value{ValueType: &pb.Value_BooleanValue{BooleanValue: b}}
-}
-
-func referenceValue(name string) *pb.Value {
-	return &pb.Value{ValueType: &pb.Value_ReferenceValue{ReferenceValue: testRoot + "/" + name}}
-}
-
-func mapOf(fields map[string]*pb.Value) *pb.Value {
-	return &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: fields}}}
 }
 
 // Whatever bytes come for a resume token, a transaction or a page token are read without harm, and those that are
@@ -136,7 +125,7 @@ func TestHistoryForgetsDeletedDocuments(t *testing.T) {
 	if got, want := len(db.nodes), documents/2+1; got != want {
 		t.Errorf("%d names are kept, want %d", got, want)
 	}
-	db.resultsAt(&query{parent: testRoot, collection: "b", allDescendants: true, orders: []order{{path: document.Path{document.NameField}}}}, db.present())
+	db.resultsAt(&query.Query{Parent: testRoot, Collection: "b", AllDescendants: true, Orders: []query.Order{{Path: document.Path{document.NameField}}}}, db.present())
 	listed := 0
 	for _, c := range db.groups["b"] {
 		listed += len(c.sorted)

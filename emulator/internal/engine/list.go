@@ -8,6 +8,7 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
+	"github.com/firestore-counters/counters/emulator/internal/query"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -55,7 +56,7 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	if err != nil {
 		return nil, err
 	}
-	q, err := parseQuery(db.name, req.GetParent(), &pb.StructuredQuery{
+	q, err := query.Parse(db.name, req.GetParent(), &pb.StructuredQuery{
 		From:    []*pb.StructuredQuery_CollectionSelector{{CollectionId: req.GetCollectionId()}},
 		OrderBy: orders,
 	})
@@ -69,21 +70,21 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	if err != nil {
 		return nil, err
 	}
-	q.limit = size + 1
-	q.missing = req.GetShowMissing()
+	q.Limit = size + 1
+	q.Missing = req.GetShowMissing()
 	c := consistency{transaction: req.GetTransaction(), readTime: req.GetReadTime()}
 	docs, _, m, err := db.results(ctx, q, c)
 	if err != nil {
 		return nil, err
 	}
-	if q.missing {
+	if q.Missing {
 		docs = append(docs, db.missing(q, after, m.at)...)
-		slices.SortFunc(docs, q.compare)
+		slices.SortFunc(docs, q.Compare)
 	}
 	resp := &pb.ListDocumentsResponse{}
 	if len(docs) > size {
 		docs = docs[:size]
-		resp.NextPageToken = q.pageAfter(docs[size-1])
+		resp.NextPageToken = pageAfter(q, docs[size-1])
 	}
 	e.stats.reads.Add(int64(max(1, len(docs))))
 	for _, doc := range docs {
@@ -122,13 +123,13 @@ func parseOrderBy(text string) ([]*pb.StructuredQuery_Order, error) {
 }
 
 // pageAfter is the token of the page that begins behind a document: its name, or what it is ordered by.
-func (q *query) pageAfter(doc *pb.Document) string {
-	if q.byNameOnly() {
+func pageAfter(q *query.Query, doc *pb.Document) string {
+	if q.ByNameOnly() {
 		return encodePage(doc.Name)
 	}
 	place := &pb.ArrayValue{}
-	for _, o := range q.orders {
-		place.Values = append(place.Values, fieldOf(doc, o.path))
+	for _, o := range q.Orders {
+		place.Values = append(place.Values, query.FieldOf(doc, o.Path))
 	}
 	data, _ := proto.Marshal(place) // of values that were sent and stored
 	return encodePage(string(data))
@@ -136,7 +137,7 @@ func (q *query) pageAfter(doc *pb.Document) string {
 
 // pageStart lets the query begin where the page does, and returns the name behind which, in the order of names; "" for
 // the first page.
-func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query) (after string, err error) {
+func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query.Query) (after string, err error) {
 	if req.GetPageToken() == "" {
 		return "", nil
 	}
@@ -144,36 +145,36 @@ func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query) (after str
 	if err != nil {
 		return "", err
 	}
-	if !q.byNameOnly() {
+	if !q.ByNameOnly() {
 		var place pb.ArrayValue
-		if proto.Unmarshal([]byte(after), &place) != nil || len(place.Values) != len(q.orders) {
+		if proto.Unmarshal([]byte(after), &place) != nil || len(place.Values) != len(q.Orders) {
 			return "", invalid("Invalid page token.")
 		}
-		q.start = &cursor{values: place.Values}
+		q.Start = &query.Cursor{Values: place.Values}
 		return "", nil
 	}
 	if document.CheckName(db.name, after) != nil || !strings.HasPrefix(after, req.GetParent()+"/") {
 		return "", invalid("Invalid page token.")
 	}
-	q.start = &cursor{values: []*pb.Value{{ValueType: &pb.Value_ReferenceValue{ReferenceValue: after}}}}
+	q.Start = &query.Cursor{Values: []*pb.Value{{ValueType: &pb.Value_ReferenceValue{ReferenceValue: after}}}}
 	return after, nil
 }
 
 // missing are the documents of the query's collection that don't exist, but have documents below them.
-func (db *database) missing(q *query, after string, at int64) []*pb.Document {
+func (db *database) missing(q *query.Query, after string, at int64) []*pb.Document {
 	db.mu.Lock()
 	below := make(map[string][][]*node) // name of a document of the collection → what is below it
 	for _, c := range db.collections {
-		rest, ok := strings.CutPrefix(c.parent, q.parent+"/")
+		rest, ok := strings.CutPrefix(c.parent, q.Parent+"/")
 		if !ok {
 			continue
 		}
 		id, rest, _ := strings.Cut(rest, "/")
-		if q.collection != "" && id != q.collection {
+		if q.Collection != "" && id != q.Collection {
 			continue
 		}
 		doc, _, _ := strings.Cut(rest, "/")
-		name := q.parent + "/" + id + "/" + doc
+		name := q.Parent + "/" + id + "/" + doc
 		if after == "" || document.CompareNames(name, after) > 0 {
 			below[name] = append(below[name], c.nodes())
 		}

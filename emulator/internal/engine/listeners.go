@@ -38,12 +38,12 @@ func (l *listeners) add(t *target) {
 	}
 	if q := t.query; q != nil {
 		switch {
-		case q.collection == "":
+		case q.Collection == "":
 			l.everywhere = append(l.everywhere, t)
-		case q.allDescendants:
-			l.byGroup[q.collection] = append(l.byGroup[q.collection], t)
+		case q.AllDescendants:
+			l.byGroup[q.Collection] = append(l.byGroup[q.Collection], t)
 		default:
-			name := q.parent + "/" + q.collection
+			name := q.Parent + "/" + q.Collection
 			l.byCollection[name] = append(l.byCollection[name], t)
 		}
 	}
@@ -62,12 +62,12 @@ func (l *listeners) remove(t *target) {
 	}
 	if q := t.query; q != nil {
 		switch {
-		case q.collection == "":
+		case q.Collection == "":
 			l.everywhere = slices.DeleteFunc(l.everywhere, func(x *target) bool { return x == t })
-		case q.allDescendants:
-			without(l.byGroup, q.collection)
+		case q.AllDescendants:
+			without(l.byGroup, q.Collection)
 		default:
-			without(l.byCollection, q.parent+"/"+q.collection)
+			without(l.byCollection, q.Parent+"/"+q.Collection)
 		}
 	}
 }

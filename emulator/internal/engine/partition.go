@@ -5,6 +5,7 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
+	"github.com/firestore-counters/counters/emulator/internal/query"
 )
 
 // PartitionQuery finds cursors that cut a query of a collection group into parts of about the same size.
@@ -14,14 +15,14 @@ func (e *Engine) PartitionQuery(ctx context.Context, req *pb.PartitionQueryReque
 		return nil, err
 	}
 	in := req.GetStructuredQuery()
-	q, err := parseQuery(db.name, req.GetParent(), in)
+	q, err := query.Parse(db.name, req.GetParent(), in)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case !q.allDescendants || !q.byNameOnly() || q.orders[0].desc:
+	case !q.AllDescendants || !q.ByNameOnly() || q.Orders[0].Desc:
 		return nil, invalid("A query to partition is of all descendants, and in the order of __name__.")
-	case in.GetWhere() != nil || in.GetLimit() != nil || q.offset > 0 || q.start != nil || q.end != nil:
+	case in.GetWhere() != nil || in.GetLimit() != nil || q.Offset > 0 || q.Start != nil || q.End != nil:
 		return nil, invalid("A query to partition has no filter, limit, offset or cursor.")
 	case req.GetPartitionCount() <= 0:
 		return nil, invalid("partition_count must be positive.")

@@ -7,8 +7,11 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
+	"github.com/firestore-counters/counters/emulator/internal/query"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator/internal/locks"
 )
 
 // RunQuery answers a query, one document a response.
@@ -20,7 +23,7 @@ func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send fun
 	if err != nil {
 		return err
 	}
-	q, err := parseQuery(db.name, req.GetParent(), req.GetStructuredQuery())
+	q, err := query.Parse(db.name, req.GetParent(), req.GetStructuredQuery())
 	if err != nil {
 		return err
 	}
@@ -40,8 +43,8 @@ func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send fun
 		return send(&pb.RunQueryResponse{ReadTime: readTime, SkippedResults: int32(skipped)})
 	}
 	for _, doc := range docs {
-		if q.fields != nil {
-			doc = document.Project(doc, q.fields)
+		if q.Fields != nil {
+			doc = document.Project(doc, q.Fields)
 		}
 		if err := send(&pb.RunQueryResponse{Document: doc, ReadTime: readTime, SkippedResults: int32(skipped)}); err != nil {
 			return err
@@ -51,15 +54,58 @@ func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send fun
 	return nil
 }
 
+// entriesPerRead is how many index entries an aggregation counts for the price of one read.
+const entriesPerRead = 1000
+
+// RunAggregation counts, sums and averages over the results of a query.
+func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQueryRequest, send func(*pb.RunAggregationQueryResponse) error) error {
+	if req.GetExplainOptions() != nil {
+		return errExplain()
+	}
+	db, err := e.databaseFor(req.GetParent())
+	if err != nil {
+		return err
+	}
+	in := req.GetStructuredAggregationQuery()
+	q, err := query.Parse(db.name, req.GetParent(), in.GetStructuredQuery())
+	if err != nil {
+		return err
+	}
+	aggs, err := query.ParseAggregations(in.GetAggregations())
+	if err != nil {
+		return err
+	}
+	var fields []document.Path
+	for _, a := range aggs {
+		if a.Path != nil {
+			fields = append(fields, a.Path)
+		}
+	}
+	if err := q.OrderForSums(fields); err != nil {
+		return err
+	}
+	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
+	docs, skipped, m, err := db.results(ctx, q, c)
+	if err != nil {
+		return err
+	}
+	e.stats.reads.Add(max(1, int64(len(docs)+skipped+entriesPerRead-1)/entriesPerRead))
+	return send(&pb.RunAggregationQueryResponse{
+		Transaction: m.transaction,
+		ReadTime:    timestamp(m.at),
+		Result:      &pb.AggregationResult{AggregateFields: query.Aggregate(aggs, docs)},
+	})
+}
+
 // errExplain is of no use to a client that waits for a plan: there are no indexes here to explain.
 func errExplain() error {
 	return status.Error(codes.Unimplemented, "Query explain isn't covered here: this server has no indexes. Ask a real database.")
 }
 
 // results runs a query at the moment that a reader wants.
-func (db *database) results(ctx context.Context, q *query, c consistency) (docs []*pb.Document, skipped int, m moment, err error) {
+func (db *database) results(ctx context.Context, q *query.Query, c consistency) (docs []*pb.Document, skipped int, m moment, err error) {
 	for {
-		if m, err = db.moment(ctx, c, q.wants); err != nil {
+		if m, err = db.moment(ctx, c, func(mode locks.Mode) []locks.Want { return wantsOf(q, mode) }); err != nil {
 			return nil, 0, m, err
 		}
 		docs, skipped = db.resultsAt(q, m.at)
@@ -74,44 +120,44 @@ func (db *database) results(ctx context.Context, q *query, c consistency) (docs 
 }
 
 // resultsAt runs a query on the documents as of a time. skipped is how many of them its offset passed over.
-func (db *database) resultsAt(q *query, at int64) (docs []*pb.Document, skipped int) {
+func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, skipped int) {
 	lists := db.candidates(q)
-	if len(lists) == 1 && q.byNameOnly() {
-		return q.scan(lists[0], at)
+	if len(lists) == 1 && q.ByNameOnly() {
+		return scan(q, lists[0], at)
 	}
 	for _, nodes := range lists {
 		for _, n := range nodes {
-			if doc := n.at(at); doc != nil && q.matches(doc) {
+			if doc := n.at(at); doc != nil && q.Matches(doc) {
 				docs = append(docs, doc)
 			}
 		}
 	}
-	slices.SortFunc(docs, q.compare)
-	skipped = min(q.offset, len(docs))
+	slices.SortFunc(docs, q.Compare)
+	skipped = min(q.Offset, len(docs))
 	docs = docs[skipped:]
-	if q.limit >= 0 && len(docs) > q.limit {
-		docs = docs[:q.limit]
+	if q.Limit >= 0 && len(docs) > q.Limit {
+		docs = docs[:q.Limit]
 	}
 	return docs, skipped
 }
 
 // candidates are the nodes of all collections that a query covers.
-func (db *database) candidates(q *query) [][]*node {
+func (db *database) candidates(q *query.Query) [][]*node {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if q.collection != "" && !q.allDescendants {
-		if c := db.collections[q.parent+"/"+q.collection]; c != nil {
+	if q.Collection != "" && !q.AllDescendants {
+		if c := db.collections[q.Parent+"/"+q.Collection]; c != nil {
 			return [][]*node{c.nodes()}
 		}
 		return nil
 	}
 	in := db.collections
-	if q.collection != "" {
-		in = db.groups[q.collection]
+	if q.Collection != "" {
+		in = db.groups[q.Collection]
 	}
 	var lists [][]*node
 	for _, c := range in {
-		if q.covers(c) {
+		if q.Covers(c.parent, c.id) {
 			lists = append(lists, c.nodes())
 		}
 	}
@@ -120,20 +166,20 @@ func (db *database) candidates(q *query) [][]*node {
 
 // scan runs a query that orders by name on the nodes of one collection, and stops as soon as its window is full: pages
 // through a large collection cost what they hold.
-func (q *query) scan(nodes []*node, at int64) (docs []*pb.Document, skipped int) {
+func scan(q *query.Query, nodes []*node, at int64) (docs []*pb.Document, skipped int) {
 	first, step := 0, 1
-	if q.orders[0].desc {
+	if q.Orders[0].Desc {
 		first, step = len(nodes)-1, -1
-	} else if q.start != nil {
+	} else if q.Start != nil {
 		first = sort.Search(len(nodes), func(i int) bool {
-			return document.CompareNames(nodes[i].name, q.start.values[0].GetReferenceValue()) >= 0
+			return document.CompareNames(nodes[i].name, q.Start.Values[0].GetReferenceValue()) >= 0
 		})
 	}
-	for i := first; i >= 0 && i < len(nodes) && (q.limit < 0 || len(docs) < q.limit); i += step {
+	for i := first; i >= 0 && i < len(nodes) && (q.Limit < 0 || len(docs) < q.Limit); i += step {
 		doc := nodes[i].at(at)
 		switch {
-		case doc == nil || !q.matches(doc):
-		case skipped < q.offset:
+		case doc == nil || !q.Matches(doc):
+		case skipped < q.Offset:
 			skipped++
 		default:
 			docs = append(docs, doc)

@@ -6,6 +6,7 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
+	"github.com/firestore-counters/counters/emulator/internal/query"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -14,7 +15,7 @@ import (
 type target struct {
 	id     int32
 	watch  *Watch
-	query  *query
+	query  *query.Query
 	names  []string
 	once   bool  // to be removed when its first state has been told
 	resume int64 // the time that the client has seen everything of; 0: it knows nothing, -1: it knows what we can't tell
@@ -50,7 +51,7 @@ func newTarget(w *Watch, in *pb.Target) (*target, error) {
 		}
 		t.names, err = distinctDocuments(w.db.name, k.Documents.Documents)
 	case *pb.Target_Query:
-		t.query, err = parseQuery(w.db.name, k.Query.GetParent(), k.Query.GetStructuredQuery())
+		t.query, err = query.Parse(w.db.name, k.Query.GetParent(), k.Query.GetStructuredQuery())
 	case nil:
 		err = invalid("A target has neither a query nor documents.")
 	default:
@@ -117,13 +118,13 @@ func (t *target) resultsAt(at int64) []*pb.Document {
 
 // update tells what became of documents that were touched.
 func (t *target) update(r *responses, touched map[string]*node) {
-	if t.query != nil && t.query.windowed() {
+	if t.query != nil && t.query.Windowed() {
 		t.tell(r, t.resultsAt(r.at)) // others may have moved into the window, or out of it
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		doc := touched[name].at(r.at)
-		if doc != nil && t.query != nil && (!t.query.covers(touched[name].coll) || !t.query.matches(doc)) {
+		if doc != nil && t.query != nil && (!t.query.Covers(touched[name].coll.parent, touched[name].coll.id) || !t.query.Matches(doc)) {
 			t.gone(r, name, doc)
 			continue
 		}
@@ -157,8 +158,8 @@ func (t *target) present(r *responses, doc *pb.Document) {
 		return // versions are never changed: the same one is the same document
 	}
 	t.known[doc.Name] = doc
-	if t.query != nil && t.query.fields != nil {
-		doc = document.Project(doc, t.query.fields)
+	if t.query != nil && t.query.Fields != nil {
+		doc = document.Project(doc, t.query.Fields)
 	}
 	r.matching(t.id, doc)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
+	"github.com/firestore-counters/counters/emulator/internal/query"
 )
 
 // transaction is one that has begun and has not ended. Its fields are guarded by the database's lock.
@@ -279,6 +280,17 @@ func readWants(names []string, mode locks.Mode) []locks.Want {
 		wants[i] = locks.Want{Resource: locks.Resource{Kind: locks.Document, Name: name}, Mode: mode}
 	}
 	return wants
+}
+
+// wantsOf are the locks of a query in a transaction: of all that could come to match, too.
+func wantsOf(q *query.Query, mode locks.Mode) []locks.Want {
+	switch {
+	case q.Collection == "" || q.Missing:
+		return []locks.Want{{Resource: locks.Resource{Kind: locks.Everything}, Mode: mode}}
+	case q.AllDescendants:
+		return []locks.Want{{Resource: locks.Resource{Kind: locks.Group, Name: q.Collection}, Mode: mode}}
+	}
+	return []locks.Want{{Resource: locks.Resource{Kind: locks.Collection, Name: q.Parent + "/" + q.Collection}, Mode: mode}}
 }
 
 // readMode is how a transaction locks what it reads.

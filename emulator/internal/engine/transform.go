@@ -166,7 +166,7 @@ func elements(operand *pb.ArrayValue, combine func(old, operand []*pb.Value) []*
 func union(old, operand []*pb.Value) []*pb.Value {
 	out := slices.Clone(old)
 	for _, v := range operand {
-		if !contains(out, v) {
+		if !document.Contains(out, v) {
 			out = append(out, v)
 		}
 	}
@@ -174,9 +174,5 @@ func union(old, operand []*pb.Value) []*pb.Value {
 }
 
 func subtract(old, operand []*pb.Value) []*pb.Value {
-	return slices.DeleteFunc(slices.Clone(old), func(v *pb.Value) bool { return contains(operand, v) })
-}
-
-func contains(values []*pb.Value, v *pb.Value) bool {
-	return slices.ContainsFunc(values, func(x *pb.Value) bool { return document.Compare(x, v) == 0 })
+	return slices.DeleteFunc(slices.Clone(old), func(v *pb.Value) bool { return document.Contains(operand, v) })
 }

@@ -1,7 +1,6 @@
-package engine
+package query
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/big"
@@ -10,68 +9,25 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
-const (
-	maxAggregations = 5
-	// entriesPerRead is how many index entries an aggregation counts for the price of one read.
-	entriesPerRead = 1000
-)
+const maxAggregations = 5
 
-// aggregation is one checked count, sum or average.
-type aggregation struct {
+// Aggregation is one checked count, sum or average.
+type Aggregation struct {
 	alias string
 	upTo  *int64        // of a count; nil: no limit
-	path  document.Path // of a sum or an average
+	Path  document.Path // of a sum or an average
 	avg   bool
 }
 
-// RunAggregation counts, sums and averages over the results of a query.
-func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQueryRequest, send func(*pb.RunAggregationQueryResponse) error) error {
-	if req.GetExplainOptions() != nil {
-		return errExplain()
-	}
-	db, err := e.databaseFor(req.GetParent())
-	if err != nil {
-		return err
-	}
-	in := req.GetStructuredAggregationQuery()
-	q, err := parseQuery(db.name, req.GetParent(), in.GetStructuredQuery())
-	if err != nil {
-		return err
-	}
-	aggs, err := parseAggregations(in.GetAggregations())
-	if err != nil {
-		return err
-	}
-	var fields []document.Path
-	for _, a := range aggs {
-		if a.path != nil {
-			fields = append(fields, a.path)
-		}
-	}
-	if err := q.orderForSums(fields); err != nil {
-		return err
-	}
-	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
-	docs, skipped, m, err := db.results(ctx, q, c)
-	if err != nil {
-		return err
-	}
-	e.stats.reads.Add(max(1, int64(len(docs)+skipped+entriesPerRead-1)/entriesPerRead))
-	return send(&pb.RunAggregationQueryResponse{
-		Transaction: m.transaction,
-		ReadTime:    timestamp(m.at),
-		Result:      &pb.AggregationResult{AggregateFields: aggregate(aggs, docs)},
-	})
-}
-
-func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggregation, error) {
+// ParseAggregations checks the counts, sums and averages of a request.
+func ParseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]Aggregation, error) {
 	switch {
 	case len(in) == 0:
 		return nil, invalid("Aggregations can not be empty.")
 	case len(in) > maxAggregations:
 		return nil, invalid("The maximum number of aggregations allowed in an aggregation query is %d. Received: %d", maxAggregations, len(in))
 	}
-	out := make([]aggregation, len(in))
+	out := make([]Aggregation, len(in))
 	aliases := make(map[string]bool)
 	unnamed := 0
 	for i, a := range in {
@@ -85,14 +41,14 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 				}
 			}
 		case *pb.StructuredAggregationQuery_Aggregation_Sum_:
-			agg.path, err = document.ParsePath(op.Sum.GetField().GetFieldPath())
+			agg.Path, err = document.ParsePath(op.Sum.GetField().GetFieldPath())
 		case *pb.StructuredAggregationQuery_Aggregation_Avg_:
 			agg.avg = true
-			agg.path, err = document.ParsePath(op.Avg.GetField().GetFieldPath())
+			agg.Path, err = document.ParsePath(op.Avg.GetField().GetFieldPath())
 		default:
 			err = invalid("Operator field in Aggregation is not set.")
 		}
-		if err == nil && len(agg.path) > 0 && agg.path.IsName() {
+		if err == nil && len(agg.Path) > 0 && agg.Path.IsName() {
 			err = invalid("Aggregations are not supported for the property: __key__")
 		}
 		if err != nil {
@@ -113,31 +69,31 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]aggre
 	return out, nil
 }
 
-// aggregate counts only documents that have all fields that are summed or averaged, as production does: they are the
+// Aggregate counts only documents that have all fields that are summed or averaged, as production does: they are the
 // ones in its index.
-func aggregate(aggs []aggregation, docs []*pb.Document) map[string]*pb.Value {
+func Aggregate(aggs []Aggregation, docs []*pb.Document) map[string]*pb.Value {
 	count := int64(0)
 	sums := make([]sum, len(aggs))
 next:
 	for _, doc := range docs {
 		for i := range aggs {
-			if p := aggs[i].path; p != nil && fieldOf(doc, p) == nil {
+			if p := aggs[i].Path; p != nil && FieldOf(doc, p) == nil {
 				continue next
 			}
 		}
 		count++
 		for i := range aggs {
-			if p := aggs[i].path; p != nil {
-				sums[i].add(fieldOf(doc, p))
+			if p := aggs[i].Path; p != nil {
+				sums[i].add(FieldOf(doc, p))
 			}
 		}
 	}
 	out := make(map[string]*pb.Value, len(aggs))
 	for i, a := range aggs {
 		switch {
-		case a.path == nil && a.upTo != nil:
+		case a.Path == nil && a.upTo != nil:
 			out[a.alias] = document.Int(min(count, *a.upTo))
-		case a.path == nil:
+		case a.Path == nil:
 			out[a.alias] = document.Int(count)
 		case a.avg:
 			out[a.alias] = sums[i].average()

@@ -1,4 +1,4 @@
-package engine
+package query
 
 import (
 	"cmp"
@@ -147,7 +147,7 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 		return nil, shape, err
 	}
 	return func(doc *pb.Document) bool {
-		v := fieldOf(doc, path)
+		v := FieldOf(doc, path)
 		return v != nil && test(v)
 	}, shape, nil
 }
@@ -192,7 +192,7 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 			return document.RankOf(v) == r && comparable(v) && comparable(operand) && ok(document.Compare(v, operand))
 		}
 	}
-	among := func(values []*pb.Value, v *pb.Value) bool { return comparable(v) && contains(values, v) }
+	among := func(values []*pb.Value, v *pb.Value) bool { return comparable(v) && document.Contains(values, v) }
 	values := operand.GetArrayValue().GetValues()
 	switch op {
 	case pb.StructuredQuery_FieldFilter_LESS_THAN:
@@ -214,7 +214,7 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 	case pb.StructuredQuery_FieldFilter_IN:
 		return func(v *pb.Value) bool { return among(values, v) }, nil
 	case pb.StructuredQuery_FieldFilter_NOT_IN:
-		none := contains(values, document.Null())
+		none := document.Contains(values, document.Null())
 		return func(v *pb.Value) bool { return !none && !document.IsNull(v) && !among(values, v) }, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		return func(v *pb.Value) bool {
@@ -255,7 +255,7 @@ func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, erro
 		return nil, shape, invalid("Unknown operator %v of a unary filter.", in.GetOp())
 	}
 	return func(doc *pb.Document) bool {
-		v := fieldOf(doc, path)
+		v := FieldOf(doc, path)
 		return v != nil && test(v)
 	}, shape, nil
 }
