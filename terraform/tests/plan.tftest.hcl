@@ -311,12 +311,43 @@ run "no_alerts" {
   }
 }
 
+run "internal_traffic" {
+  command = plan
+
+  assert {
+    condition = (
+      google_cloudfunctions2_function.rollup.service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY" &&
+      google_cloudfunctions2_function.http["reconcile"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY" &&
+      google_cloudfunctions2_function.http["increment"].service_config[0].ingress_settings == "ALLOW_ALL"
+    )
+    error_message = "The internet must reach Increment and nothing else."
+  }
+}
+
+run "a_second_deployment_owns_nothing" {
+  command = plan
+
+  variables {
+    owns = []
+  }
+
+  assert {
+    condition     = length(google_project_iam_member.eventarc_agent) == 0
+    error_message = "The role of Eventarc's agent must stay the first deployment's."
+  }
+  assert {
+    condition     = length([for f in google_firestore_field.field : f if startswith(f.collection, "counter_")]) == 0
+    error_message = "What counter_requests and counter_rollup are exempt from must stay the first deployment's."
+  }
+}
+
 run "every_setting_is_checked" {
   command = plan
 
   variables {
     database           = "a/b"
     counters           = "a/b"
+    shards             = "a/b"
     count_field        = "a.b"
     num_shards         = 0
     max_shards         = 1001
@@ -367,12 +398,14 @@ run "every_size_is_checked" {
     lag_alert_seconds       = 1
     notification_channels   = ["me@example.com"]
     multi_regions           = { nam5 = { region = "nam5", trigger_region = "nam5" } }
+    owns                    = ["everything"]
+    patience                = { apis = "soon", accounts = "1s", agent = "1s" }
   }
 
   expect_failures = [
     var.project_id, var.location, var.prefix, var.labels, var.runtime, var.invokers, var.increment_concurrency,
     var.increment_max_instances, var.increment_min_instances, var.rollup_max_instances, var.rollup_min_instances,
     var.memory, var.reconcile_schedule, var.reconcile_missing_after, var.lag_alert_seconds, var.notification_channels,
-    var.multi_regions,
+    var.multi_regions, var.owns, var.patience,
   ]
 }
