@@ -80,7 +80,8 @@ func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.S
 	pause := store.Pauses()
 	doubtful := 0
 	for attempt := 0; attempt < attempts+doubtful; attempt++ {
-		if known == nil || known.shared || attempt > 0 {
+		fresh := known == nil || known.shared || attempt > 0
+		if fresh {
 			if known, err = c.read(ctx, counter, !onlyGone(states)); err != nil {
 				return a, err
 			}
@@ -94,7 +95,9 @@ func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.S
 			known.shared = a.otherFlushes > 0
 		}
 		diff := known.Merge(states)
-		a.full = diff.Full
+		if a.full = diff.Full; len(a.full) > 0 && !fresh {
+			continue // a reconcile may have made room
+		}
 		if diff.Empty() {
 			c.put(counter, known)
 			return a, nil

@@ -60,6 +60,16 @@ func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 	return client
 }
 
+// silent is an instance's client without a logger.
+func (w *world) silent() *rollup.Client {
+	w.t.Helper()
+	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p"}, option.WithGRPCConn(w.instance.Conn(w.t)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
 // now is Firestore's time.
 func (w *world) now() time.Time {
 	w.t.Helper()

@@ -238,8 +238,11 @@ func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Doc
 	if !isInteger(sum) || !isInteger(total) || total.GetIntegerValue() != ledger.Add(l.Base, sum.GetIntegerValue()) {
 		return false, nil // a double as the sum may hide a half, or be beyond an int64
 	}
-	if inferred := inferredShards(doc); inferred > 0 && numbers > inferred || int64(len(l.Shards)) > numbers+spare {
+	if int64(len(l.Shards)) > numbers+spare {
 		return false, nil
+	}
+	if inferred := inferredShards(doc); inferred > 0 {
+		return numbers == inferred, nil // or else one with a higher number may have shown up
 	}
 	if numbers == fields[store.NumShards].GetIntegerValue() {
 		return true, nil // as many as it should have

@@ -1,0 +1,508 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// What went wrong once when the exactness was attacked, and must not again.
+
+// field fails unless a field of the counter's document is what is wanted.
+func (w *world) field(name string, want any) {
+	w.t.Helper()
+	snap, err := w.counter().Get(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got := snap.Data()[name]; got != want {
+		w.t.Errorf("%s = %v, want %v", name, got, want)
+	}
+}
+
+// Totals beyond an int64 stay at its end, as Firestore's increments do, and come back from there.
+func TestTotalBeyondAnInt64(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "reconcile", "adoption"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			count := func() {
+				if how == "event" {
+					w.apply(w.arrived()...)
+					return
+				}
+				w.arrived()
+				w.reconcile()
+			}
+			w.snippet(2)
+			if how != "adoption" {
+				count()
+			}
+			w.must(w.shard(0).Set(w.ctx, map[string]any{"count": math.MaxInt64}))
+			w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 5}))
+			count()
+			w.total(math.MaxInt64)
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("reconcile = %+v, want that it is right", r)
+			}
+			w.must(w.shard(0).Set(w.ctx, map[string]any{"count": math.MaxInt64 - 6}))
+			count()
+			w.total(math.MaxInt64 - 1)
+		})
+	}
+}
+
+// One client's increment(1.0) makes a shard a double for good. It is counted all the same.
+func TestWholeDoubleCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3.0}))
+	w.arrived()
+	if r := w.reconcile(); !r.Adopted || r.Problem != "" {
+		t.Errorf("reconcile = %+v", r)
+	}
+	w.total(3)
+	w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(4)}}))
+	w.arrived()
+	if r := w.reconcile(); r.Late != 4 || r.Problem != "" {
+		t.Errorf("reconcile = %+v, want 4 late", r)
+	}
+	w.total(7)
+	if r := w.reconcile(); !r.Right() {
+		t.Errorf("reconcile = %+v, want that it is right", r)
+	}
+}
+
+// A shard that holds no integer is reported, whatever the sums say.
+func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]any{"string": "five", "half": 0.5, "beyond 2^53": 1e300, "not a number": math.NaN(), "null": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 7)
+			w.apply(w.arrived()...)
+			w.must(w.shard(1).Set(w.ctx, map[string]any{"count": value}))
+			w.arrived()
+			for range 2 {
+				if r := w.reconcile(); r.Right() || !strings.Contains(r.Problem, `"1"`) {
+					t.Errorf("reconcile = %+v, want a problem with shard 1", r)
+				}
+			}
+			w.total(7)
+			w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 2}))
+			if r := w.reconcile(); r.Problem != "" {
+				t.Errorf("once it is mended: %+v", r)
+			}
+			w.total(9)
+		})
+	}
+}
+
+// An event that claims a time which has not come is poison: its state would hide the shard for as long.
+func TestEventFromTheFutureIsPoison(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	w.inc(0, 5)
+	for _, s := range w.arrived() {
+		if err := r.Add(w.ctx, change(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []rollup.Change{
+		change(ledger.State{Shard: "0", Count: 999, AsOf: future}),
+		change(ledger.State{Shard: "0", Count: 999, AsOf: w.now().Add(time.Minute)}),
+		{Counter: "c", Shard: "0", Before: &rollup.Version{Updated: future}},
+	} {
+		if err := r.Add(w.ctx, c); !errors.Is(err, rollup.ErrPoison) {
+			t.Errorf("Add(%+v) = %v, want ErrPoison", c, err)
+		}
+	}
+	w.inc(0, 1)
+	for _, s := range w.arrived() {
+		if err := r.Add(w.ctx, change(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.total(6)
+}
+
+// What a ledger claims of a time that has not come, or of one at which a shard did not change, a reconcile replaces.
+func TestReconcileOverwritesImpossibleEntries(t *testing.T) {
+	t.Parallel()
+	for name, asOf := range map[string]func(w *world) time.Time{
+		"from the future": func(*world) time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"that never were": func(w *world) time.Time { return w.now() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 5)
+			w.apply(w.arrived()...)
+			claim := map[string]any{"count": 999, "as_of": asOf(w)}
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"shards", "0"}, Value: claim}, {FieldPath: []string{"shards", "gone"}, Value: claim}}))
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1998}}))
+			w.before(func() { w.inc(0, 2) }) // hidden by the claim until the commit
+			w.reconcile()
+			if name == "from the future" {
+				w.total(7)
+			}
+			w.inc(0, 1)
+			w.apply(w.arrived()...)
+			w.total(8)
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("a second reconcile = %+v", r)
+			}
+		})
+	}
+}
+
+// However many shards events tell of, those that the ledger knows count on. A reconcile makes room.
+func TestFullLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	now := w.now()
+	var states []ledger.State
+	for i := range ledger.MaxEntries + 10 {
+		states = append(states, ledger.State{Shard: fmt.Sprintf("%0100d", i), AsOf: now})
+	}
+	if a := w.apply(states...); a.Full != 11 {
+		t.Errorf("%d shards were refused, want 11: one more was known", a.Full)
+	}
+	w.inc(0, 5)
+	w.apply(w.arrived()...)
+	w.total(5)
+	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 3}))
+	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	one := w.arrived()[0]
+	if err := r.Add(w.ctx, change(one)); !errors.Is(err, rollup.ErrLedgerFull) {
+		t.Errorf("Add = %v, want ErrLedgerFull", err)
+	}
+	w.reconcile()
+	w.total(8)
+	w.inc(1, 1)
+	if err := r.Add(w.ctx, change(w.arrived()[0])); err != nil {
+		t.Errorf("after a reconcile: %v", err)
+	}
+	w.total(9)
+	w.apply(states[:5]...) // late ones of shards that are gone
+	w.total(9)
+}
+
+// A ledger of another's making stops its own counter, says so, and is in no other's way.
+func TestDamagedLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 5)
+	events := w.arrived()
+	w.apply(events...)
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "shards", Value: "none"}}))
+	if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedLedger) {
+		t.Errorf("reconcile = %v, want ErrDamagedLedger", err)
+	}
+	// The counter is deleted by hand, and made again by a snippet.
+	w.must(w.counter().Delete(w.ctx))
+	w.snippet(1)
+	w.inc(0, 2)
+	w.apply(w.arrived()...)
+	w.total(2)
+}
+
+// Snippets that write no counter document make shards one by one: the number of shards rises with those that show up.
+func TestInferredNumberOfShardsRises(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			count := func() {
+				if events := w.arrived(); how == "event" {
+					w.apply(events...)
+				} else {
+					w.reconcile()
+				}
+			}
+			for _, n := range []int{2, 0, 5, 3, 9} {
+				w.must(w.shard(n).Set(w.ctx, map[string]any{"count": 0}))
+				count()
+			}
+			w.field("num_shards", int64(10))
+			w.field("num_shards_inferred", true)
+			w.must(w.counter().Collection("shards").Doc("x").Set(w.ctx, map[string]any{"count": 1}))
+			w.must(w.counter().Collection("shards").Doc("1000").Set(w.ctx, map[string]any{"count": 1}))
+			count()
+			w.field("num_shards", int64(10))
+			// A number that is meant stays, whatever shows up.
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "num_shards_inferred", Value: firestore.Delete}}))
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "ops", Value: []string{"resize"}}}))
+			w.must(w.shard(20).Set(w.ctx, map[string]any{"count": 1}))
+			count()
+			w.field("num_shards", int64(10))
+			w.total(3)
+		})
+	}
+}
+
+// Google's Go snippet writes Count.
+func TestShardsOfAnotherField(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
+	for n := range 2 {
+		w.must(w.shard(n).Set(w.ctx, map[string]any{"Count": n}))
+	}
+	const want = `shards hold no integer "count", but "Count": set COUNT_FIELD=Count`
+	for range 2 { // adopted, and then
+		if r := w.reconcile(); r.Problem != want || r.Right() {
+			t.Errorf("reconcile = %+v, want the problem %q", r, want)
+		}
+	}
+}
+
+// Google's tools delete a document first, and then what is below it.
+func TestDeletionsAloneAdoptNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(3)
+	w.arrived()
+	w.must(w.counter().Delete(w.ctx))
+	w.must(w.shard(0).Delete(w.ctx))
+	w.apply(w.arrived()...)
+	if w.exists(w.counter()) || w.exists(w.ledger()) {
+		t.Error("the counter is back")
+	}
+}
+
+// counters makes a number of counters without ledgers, so that reconciling each takes commits.
+func (w *world) counters(n int) {
+	w.t.Helper()
+	for i := range n {
+		w.must(w.fs.Doc(fmt.Sprintf("counters/c%03d", i)).Set(w.ctx, map[string]any{"num_shards": 1}))
+	}
+}
+
+// However short the time of a walk is, the next one goes on where it stopped, and one slow counter holds no other up.
+func TestReconcileAllGetsFurther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const counters = 130
+	w.counters(counters)
+	w.server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		for _, write := range req.GetWrites() {
+			if strings.Contains(write.GetUpdate().GetName(), "/counters/c003/") {
+				<-ctx.Done()
+				return emulator.Verdict{Before: status.Error(codes.DeadlineExceeded, "slow")}
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+		return emulator.Verdict{}
+	})
+	seen := map[string]int{}
+	for calls := 0; ; calls++ {
+		if calls == 30 {
+			t.Fatalf("not through after %d calls, %d of %d seen", calls, len(seen), counters)
+		}
+		before := len(seen)
+		ctx, cancel := context.WithTimeout(w.ctx, 400*time.Millisecond)
+		sum, err := w.rollup.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true, Parallel: 4, Report: func(r rollup.Report, _ error) { seen[r.Counter]++ }})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) == before && !sum.Done {
+			t.Fatalf("call %d saw no other counter than those before it", calls)
+		}
+		if sum.Done {
+			break
+		}
+	}
+	if len(seen) != counters {
+		t.Errorf("%d of %d counters seen", len(seen), counters)
+	}
+}
+
+// A dry run begins at the beginning, and leaves the cursor where it is.
+func TestDryRunOfAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counters(110)
+	cut, cancel := context.WithCancel(w.ctx)
+	n := 0
+	if _, err := w.rollup.ReconcileAll(cut, rollup.ReconcileOptions{Resume: true, Parallel: 1, Report: func(rollup.Report, error) {
+		if n++; n == 40 {
+			cancel()
+		}
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true, DryRun: true})
+	if err != nil || !sum.Done || sum.Seen != 110 {
+		t.Errorf("a dry run saw %+v, %v, want all", sum, err)
+	}
+	sum, err = w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true})
+	if err != nil || !sum.Done || sum.Seen != 70 {
+		t.Errorf("the next walk saw %+v, %v, want the 70 behind the cursor", sum, err)
+	}
+}
+
+// A deletion that was cut short is finished where the reconcile knows how, and else reported.
+func TestReconcileFinishesADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "deleting", Value: true}}))
+	if r := w.reconcile(); r.Right() || r.Repaired() || r.Problem == "" {
+		t.Errorf("reconcile = %+v, want a problem", r)
+	}
+	finish := func(_ context.Context, counter string) error {
+		if counter != "c" {
+			t.Errorf("told to delete %q", counter)
+		}
+		w.delete()
+		return nil
+	}
+	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: true, FinishDeletion: finish})
+	if err != nil || !r.Deleted || !w.exists(w.counter()) {
+		t.Errorf("dry run = %+v, %v", r, err)
+	}
+	r, err = w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{FinishDeletion: finish})
+	if err != nil || !r.Deleted || !r.Repaired() || w.exists(w.counter()) {
+		t.Errorf("reconcile = %+v, %v", r, err)
+	}
+}
+
+// A roller that closes takes nothing more, so that it ends whatever comes, and commits no more than it needs.
+func TestRollerClosesUnderASteadyStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(4)
+	w.apply(w.arrived()...)
+	r := rollup.NewRoller(w.open(), rollup.RollerOptions{Interval: 50 * time.Millisecond})
+	commits := w.commitsOnCounter()
+	var stream sync.WaitGroup
+	var stop atomic.Bool
+	for range 8 {
+		stream.Go(func() {
+			for !stop.Load() {
+				if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 1, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	before := commits.Load()
+	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+	defer cancel()
+	if err := r.Close(ctx); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if n := commits.Load() - before; n > 3 {
+		t.Errorf("%d commits to close, want at most the one in flight and one for what waited", n)
+	}
+	stop.Store(true)
+	stream.Wait()
+}
+
+// A client without a logger is silent.
+func TestNoLogger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.silent()
+	w.snippet(1)
+	w.inc(0, 1)
+	r := rollup.NewRoller(client, rollup.RollerOptions{})
+	if err := r.Add(w.ctx, change(w.arrived()[1])); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(w.ctx); err != nil {
+		t.Error(err)
+	}
+	w.total(1)
+}
+
+// A second or so without Firestore fails no flush.
+func TestApplyOutlastsDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	w.inc(0, 5)
+	states := w.arrived()
+	var commits atomic.Int64
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if commits.Add(1) <= 9 {
+			v.Before = status.Error(codes.Unavailable, "away")
+		}
+		return v
+	})
+	w.apply(states...)
+	w.total(5)
+}
+
+// An event is answered as soon as a newer one of its shard is held; that one is answered when it is counted.
+func TestRollerAnswersSupersededEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	r := w.roller(rollup.RollerOptions{})
+	release := make(chan struct{})
+	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		for _, write := range req.GetWrites() {
+			if strings.HasSuffix(write.GetUpdate().GetName(), "/counter_rollup/ledger") {
+				<-release
+			}
+		}
+		return emulator.Verdict{}
+	})
+	var states []ledger.State
+	for range 50 {
+		w.inc(0, 1)
+	}
+	states = w.arrived()
+	answers := make(chan error, len(states))
+	for _, s := range states {
+		go func() { answers <- r.Add(w.ctx, change(s)) }()
+	}
+	for range len(states) - 1 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case err := <-answers:
+		t.Errorf("the newest was answered before it was counted: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	if err := <-answers; err != nil {
+		t.Error(err)
+	}
+	w.total(50)
+}
