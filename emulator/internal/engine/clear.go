@@ -47,10 +47,10 @@ func (db *database) clear(name string) {
 		db.locks.Release(&tx.Owner)
 	}
 	s := staging{db: db, time: db.commitTime(0), silent: true}
-	for _, n := range db.nodes {
-		doc := n.current()
-		if doc != nil && (n.name == name || strings.HasPrefix(n.name, name+"/")) {
-			s.docs = append(s.docs, staged{name: n.name, node: n, before: doc})
+	for _, n := range db.Nodes {
+		doc := n.Current()
+		if doc != nil && (n.Name == name || strings.HasPrefix(n.Name, name+"/")) {
+			s.docs = append(s.docs, staged{name: n.Name, node: n, before: doc})
 		}
 	}
 	s.publish()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
 // Commit applies all of a request's writes, or none. When it is a transaction's, the transaction has ended afterwards,
@@ -126,8 +127,9 @@ type staging struct {
 
 // staged is a document in a commit.
 type staged struct {
-	name   string
-	node   *node // nil: never heard of
+	name string
+	node *versions. // nil: never heard of
+		Node
 	before *pb.Document
 	after  *pb.Document // nil: deleted
 	size   int
@@ -165,8 +167,8 @@ func (s *staging) stage(name string) int {
 	if k, ok := s.byName[name]; ok {
 		return k
 	}
-	n := s.db.nodes[name]
-	doc := n.current()
+	n := s.db.Nodes[name]
+	doc := n.Current()
 	s.docs = append(s.docs, staged{name: name, node: n, before: doc, after: doc})
 	k := len(s.docs) - 1
 	if s.byName != nil {
@@ -217,18 +219,14 @@ func (s *staging) publish() {
 			continue
 		}
 		if d.node == nil {
-			d.node = db.node(d.name)
+			d.node = db.Node(d.name)
 		}
-		v := &version{time: s.time, doc: d.after, size: d.size}
-		if prev := d.node.head.Load(); prev != nil {
-			v.prev.Store(prev)
-			db.history.push(superseded{node: d.node, by: v, size: prev.size})
-		}
-		d.node.head.Store(v)
+		db.Put(d.node, s.time, d.after, d.size)
 		db.listeners.mark(d.node)
 	}
 	if !s.silent {
 		db.engine.feed.add(s.docs, s.time)
 	}
-	db.prune(s.time)
+	o := &db.engine.opts
+	db.Prune(versions.Bounds{Oldest: s.time - o.History.Microseconds(), Versions: o.HistoryVersions, Bytes: o.HistoryBytes})
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/locks"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
 // database is one database: documents, locks and listeners. What takes time (evaluating, encoding, sending, calling
@@ -20,14 +20,10 @@ type database struct {
 	name   string
 	root   string // name/documents
 
-	last    atomic.Int64 // the youngest time handed out, to a commit or a reader
-	horizon atomic.Int64 // reads before this time can't be answered any more; 0: all within the hour can
+	last atomic.Int64 // the youngest time handed out, to a commit or a reader
 
-	mu           sync.RWMutex
-	nodes        map[string]*node                  // full resource name → document
-	collections  map[string]*collection            // full resource name → collection
-	groups       map[string]map[string]*collection // collection id → full resource name → collection
-	history      history
+	mu sync.RWMutex
+	*versions.Tree
 	locks        *locks.Table
 	transactions transactions
 	listeners    listeners
@@ -35,12 +31,10 @@ type database struct {
 
 func newDatabase(e *Engine, name string) *database {
 	db := &database{
-		engine:      e,
-		name:        name,
-		root:        name + "/documents",
-		nodes:       make(map[string]*node),
-		collections: make(map[string]*collection),
-		groups:      make(map[string]map[string]*collection),
+		engine: e,
+		name:   name,
+		root:   name + "/documents",
+		Tree:   versions.New(),
 	}
 	db.last.Store(e.started)
 	db.locks = locks.New(locks.Config{
@@ -49,34 +43,6 @@ func newDatabase(e *Engine, name string) *database {
 	db.transactions.init(e.started)
 	db.listeners.init()
 	return db
-}
-
-// node finds a document's node, or makes it. The caller holds the lock for writing.
-func (db *database) node(name string) *node {
-	n := db.nodes[name]
-	if n == nil {
-		path, id := document.SplitParent(name)
-		n = &node{name: name, id: id, coll: db.collection(path)}
-		n.coll.add(n)
-		db.nodes[name] = n
-	}
-	return n
-}
-
-func (db *database) collection(name string) *collection {
-	c := db.collections[name]
-	if c == nil {
-		parent, id := document.SplitParent(name)
-		c = &collection{name: name, parent: parent, id: id}
-		db.collections[name] = c
-		group := db.groups[id]
-		if group == nil {
-			group = make(map[string]*collection)
-			db.groups[id] = group
-		}
-		group[name] = c
-	}
-	return c
 }
 
 // readTime is the present, as a reader sees it: not before any commit that has been applied, and before every one that
@@ -129,7 +95,7 @@ const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
 // checkKept refuses times of which versions may be missing. A reader checks before it reads and, as the past may have
 // been cut off meanwhile, once more when it is done.
 func (db *database) checkKept(at int64) error {
-	if at < db.horizon.Load() || at < db.engine.now()-db.engine.opts.History.Microseconds() {
+	if at < db.Horizon.Load() || at < db.engine.now()-db.engine.opts.History.Microseconds() {
 		return status.Errorf(codes.FailedPrecondition, "The requested read_time %s is too old.",
 			timestamp(at).AsTime().Format(timeFormat))
 	}
@@ -139,10 +105,10 @@ func (db *database) checkKept(at int64) error {
 // lookup is a document as of a time.
 func (db *database) lookup(name string, at int64) *pb.Document {
 	db.mu.RLock()
-	n := db.nodes[name]
+	n := db.Nodes[name]
 	db.mu.RUnlock()
 	if n == nil {
 		return nil
 	}
-	return n.at(at)
+	return n.At(at)
 }

@@ -122,13 +122,13 @@ func TestHistoryForgetsDeletedDocuments(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	write(incrementWrite(testRoot+"/a/last", "n", 1))
-	if got, want := len(db.nodes), documents/2+1; got != want {
+	if got, want := len(db.Nodes), documents/2+1; got != want {
 		t.Errorf("%d names are kept, want %d", got, want)
 	}
 	db.resultsAt(&query.Query{Parent: testRoot, Collection: "b", AllDescendants: true, Orders: []query.Order{{Path: document.Path{document.NameField}}}}, db.present())
 	listed := 0
-	for _, c := range db.groups["b"] {
-		listed += len(c.sorted)
+	for _, c := range db.Groups["b"] {
+		listed += len(c.All())
 	}
 	if listed != documents/2 {
 		t.Errorf("%d names are listed, want %d", listed, documents/2)
@@ -138,8 +138,8 @@ func TestHistoryForgetsDeletedDocuments(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	write(incrementWrite(testRoot+"/a/last", "n", 1))
-	if len(db.nodes) != 1 || len(db.collections) != 1 || len(db.groups) != 1 || db.history.n != 1 {
-		t.Errorf("%d names, %d collections, %d groups, %d old versions are left", len(db.nodes), len(db.collections), len(db.groups), db.history.n)
+	if past, _ := db.Past(); len(db.Nodes) != 1 || len(db.Collections) != 1 || len(db.Groups) != 1 || past != 1 {
+		t.Errorf("%d names, %d collections, %d groups, %d old versions are left", len(db.Nodes), len(db.Collections), len(db.Groups), past)
 	}
 }
 
@@ -159,8 +159,8 @@ func TestHistoryBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if db.history.n != 9 || db.history.bytes > 100_000 {
-		t.Errorf("%d versions of %d bytes are kept", db.history.n, db.history.bytes)
+	if n, bytes := db.Past(); n != 9 || bytes > 100_000 {
+		t.Errorf("%d versions of %d bytes are kept", n, bytes)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
 // expiryBatch is how many expired documents one commit deletes: it holds the database's lock, while others commit.
@@ -57,17 +58,17 @@ func isExpired(doc *pb.Document, path document.Path, now int64) bool {
 }
 
 // expired are the documents of a collection group that look expired.
-func (db *database) expired(group string, path document.Path) []*node {
+func (db *database) expired(group string, path document.Path) []*versions.Node {
 	db.mu.RLock()
-	var nodes []*node
-	for _, c := range db.groups[group] {
-		nodes = append(append(nodes, c.sorted...), c.fresh...)
+	var nodes []*versions.Node
+	for _, c := range db.Groups[group] {
+		nodes = append(nodes, c.All()...)
 	}
 	db.mu.RUnlock()
 	now := db.engine.now()
 	out := nodes[:0]
 	for _, n := range nodes {
-		if isExpired(n.current(), path, now) {
+		if isExpired(n.Current(), path, now) {
 			out = append(out, n)
 		}
 	}
@@ -75,17 +76,17 @@ func (db *database) expired(group string, path document.Path) []*node {
 }
 
 // deleteExpired deletes in one commit those that are expired still.
-func (db *database) deleteExpired(nodes []*node, path document.Path) int {
+func (db *database) deleteExpired(nodes []*versions.Node, path document.Path) int {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	s := staging{db: db, time: db.commitTime(0)}
 	now := db.engine.now()
 	for _, n := range nodes {
-		doc := n.current()
-		if n.gone || !isExpired(doc, path, now) || db.locks.Wanted(db.writeWants([]string{n.name})) {
+		doc := n.Current()
+		if n.Gone || !isExpired(doc, path, now) || db.locks.Wanted(db.writeWants([]string{n.Name})) {
 			continue
 		}
-		s.docs = append(s.docs, staged{name: n.name, node: n, before: doc})
+		s.docs = append(s.docs, staged{name: n.Name, node: n, before: doc})
 	}
 	s.publish()
 	db.engine.stats.expired.Add(int64(len(s.docs)))

@@ -9,6 +9,7 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -163,9 +164,10 @@ func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query.Query) (aft
 // missing are the documents of the query's collection that don't exist, but have documents below them.
 func (db *database) missing(q *query.Query, after string, at int64) []*pb.Document {
 	db.mu.Lock()
-	below := make(map[string][][]*node) // name of a document of the collection → what is below it
-	for _, c := range db.collections {
-		rest, ok := strings.CutPrefix(c.parent, q.Parent+"/")
+	below := make(map[string][][]*versions. // name of a document of the collection → what is below it
+						Node)
+	for _, c := range db.Collections {
+		rest, ok := strings.CutPrefix(c.Parent, q.Parent+"/")
 		if !ok {
 			continue
 		}
@@ -176,21 +178,21 @@ func (db *database) missing(q *query.Query, after string, at int64) []*pb.Docume
 		doc, _, _ := strings.Cut(rest, "/")
 		name := q.Parent + "/" + id + "/" + doc
 		if after == "" || document.CompareNames(name, after) > 0 {
-			below[name] = append(below[name], c.nodes())
+			below[name] = append(below[name], c.Nodes())
 		}
 	}
 	db.mu.Unlock()
 	var out []*pb.Document
 	for name, lists := range below {
-		if db.lookup(name, at) == nil && slices.ContainsFunc(lists, func(l []*node) bool { return anyAt(l, at) }) {
+		if db.lookup(name, at) == nil && slices.ContainsFunc(lists, func(l []*versions.Node) bool { return anyAt(l, at) }) {
 			out = append(out, &pb.Document{Name: name})
 		}
 	}
 	return out
 }
 
-func anyAt(nodes []*node, at int64) bool {
-	return slices.ContainsFunc(nodes, func(n *node) bool { return n.at(at) != nil })
+func anyAt(nodes []*versions.Node, at int64) bool {
+	return slices.ContainsFunc(nodes, func(n *versions.Node) bool { return n.At(at) != nil })
 }
 
 // ListCollectionIDs lists the ids of the collections under a document, or at the root, that have documents, at whatever
@@ -231,17 +233,17 @@ func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionId
 
 func (db *database) collectionIDs(parent string, at int64) []string {
 	db.mu.Lock()
-	below := make(map[string][][]*node)
-	for _, c := range db.collections {
-		if rest, ok := strings.CutPrefix(c.name, parent+"/"); ok {
+	below := make(map[string][][]*versions.Node)
+	for _, c := range db.Collections {
+		if rest, ok := strings.CutPrefix(c.Name, parent+"/"); ok {
 			id, _, _ := strings.Cut(rest, "/")
-			below[id] = append(below[id], c.nodes())
+			below[id] = append(below[id], c.Nodes())
 		}
 	}
 	db.mu.Unlock()
 	var ids []string
 	for id, lists := range below {
-		if slices.ContainsFunc(lists, func(l []*node) bool { return anyAt(l, at) }) {
+		if slices.ContainsFunc(lists, func(l []*versions.Node) bool { return anyAt(l, at) }) {
 			ids = append(ids, id)
 		}
 	}

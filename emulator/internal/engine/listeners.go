@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"github.com/firestore-counters/counters/emulator/internal/versions"
+	"slices"
+)
 
 // listeners are the targets that look at a database, by what a change of a document is looked up with. All of it is
 // guarded by the database's lock; a commit only marks what it has touched, and the listener does the rest.
@@ -19,13 +22,13 @@ func (l *listeners) init() {
 }
 
 // mark tells every target that may care that a document has changed.
-func (l *listeners) mark(n *node) {
+func (l *listeners) mark(n *versions.Node) {
 	if l.count == 0 {
 		return
 	}
-	for _, targets := range [...][]*target{l.byDocument[n.name], l.byCollection[n.coll.name], l.byGroup[n.coll.id], l.everywhere} {
+	for _, targets := range [...][]*target{l.byDocument[n.Name], l.byCollection[n.Collection.Name], l.byGroup[n.Collection.ID], l.everywhere} {
 		for _, t := range targets {
-			t.touched[n.name] = n
+			t.touched[n.Name] = n
 			t.watch.signal()
 		}
 	}

@@ -82,8 +82,8 @@ func TestEverybodyGetsThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := int64(0)
-	for _, n := range db.nodes {
-		sum += n.current().Fields["n"].GetIntegerValue()
+	for _, n := range db.Nodes {
+		sum += n.Current().Fields["n"].GetIntegerValue()
 	}
 	if sum != 2*workers*each {
 		t.Errorf("%d increments are counted of %d", sum, 2*workers*each)
@@ -286,8 +286,8 @@ func TestNothingIsLeft(t *testing.T) {
 		if db.locks.Len() != 0 || len(db.transactions.open) != 0 {
 			t.Fatalf("%d locks and %d transactions are left", db.locks.Len(), len(db.transactions.open))
 		}
-		for name, n := range db.nodes {
-			if n.name != name || n.gone || n.coll != db.collections[n.coll.name] || db.groups[n.coll.id][n.coll.name] != n.coll {
+		for name, n := range db.Nodes {
+			if n.Name != name || n.Gone || n.Collection != db.Collections[n.Collection.Name] || db.Groups[n.Collection.ID][n.Collection.Name] != n.Collection {
 				t.Fatalf("%s is not where it should be", name)
 			}
 		}
@@ -381,7 +381,7 @@ func TestFiftyContendersAreAbortedOnce(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if n := q.db.nodes[testRoot+"/a/1"].current().Fields["n"].GetIntegerValue(); n != contenders {
+	if n := q.db.Nodes[testRoot+"/a/1"].Current().Fields["n"].GetIntegerValue(); n != contenders {
 		t.Errorf("%d of %d increments are counted", n, contenders)
 	}
 	if s := q.e.Stats(); s.LockRefused < contenders-1 || s.LockRefused > contenders || s.OpenLocks != 0 {

@@ -128,8 +128,8 @@ func (db *database) documentsAt(names []string, at int64) []*pb.Document {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
 	for i, name := range names {
-		if n := db.nodes[name]; n != nil {
-			docs[i] = n.at(at)
+		if n := db.Nodes[name]; n != nil {
+			docs[i] = n.At(at)
 		}
 	}
 	return docs

@@ -8,6 +8,7 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -127,7 +128,7 @@ func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, sk
 	}
 	for _, nodes := range lists {
 		for _, n := range nodes {
-			if doc := n.at(at); doc != nil && q.Matches(doc) {
+			if doc := n.At(at); doc != nil && q.Matches(doc) {
 				docs = append(docs, doc)
 			}
 		}
@@ -142,23 +143,23 @@ func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, sk
 }
 
 // candidates are the nodes of all collections that a query covers.
-func (db *database) candidates(q *query.Query) [][]*node {
+func (db *database) candidates(q *query.Query) [][]*versions.Node {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if q.Collection != "" && !q.AllDescendants {
-		if c := db.collections[q.Parent+"/"+q.Collection]; c != nil {
-			return [][]*node{c.nodes()}
+		if c := db.Collections[q.Parent+"/"+q.Collection]; c != nil {
+			return [][]*versions.Node{c.Nodes()}
 		}
 		return nil
 	}
-	in := db.collections
+	in := db.Collections
 	if q.Collection != "" {
-		in = db.groups[q.Collection]
+		in = db.Groups[q.Collection]
 	}
-	var lists [][]*node
+	var lists [][]*versions.Node
 	for _, c := range in {
-		if q.Covers(c.parent, c.id) {
-			lists = append(lists, c.nodes())
+		if q.Covers(c.Parent, c.ID) {
+			lists = append(lists, c.Nodes())
 		}
 	}
 	return lists
@@ -166,17 +167,17 @@ func (db *database) candidates(q *query.Query) [][]*node {
 
 // scan runs a query that orders by name on the nodes of one collection, and stops as soon as its window is full: pages
 // through a large collection cost what they hold.
-func scan(q *query.Query, nodes []*node, at int64) (docs []*pb.Document, skipped int) {
+func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document, skipped int) {
 	first, step := 0, 1
 	if q.Orders[0].Desc {
 		first, step = len(nodes)-1, -1
 	} else if q.Start != nil {
 		first = sort.Search(len(nodes), func(i int) bool {
-			return document.CompareNames(nodes[i].name, q.Start.Values[0].GetReferenceValue()) >= 0
+			return document.CompareNames(nodes[i].Name, q.Start.Values[0].GetReferenceValue()) >= 0
 		})
 	}
 	for i := first; i >= 0 && i < len(nodes) && (q.Limit < 0 || len(docs) < q.Limit); i += step {
-		doc := nodes[i].at(at)
+		doc := nodes[i].At(at)
 		switch {
 		case doc == nil || !q.Matches(doc):
 		case skipped < q.Offset:

@@ -16,7 +16,7 @@ func (db *database) nextStamp(ops []operation) int64 {
 		if !ops[i].stamps {
 			continue
 		}
-		if doc := db.nodes[ops[i].name].current(); doc != nil {
+		if doc := db.Nodes[ops[i].name].Current(); doc != nil {
 			next = max(next, micros(doc.UpdateTime)/1000*1000+1000)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -21,14 +22,15 @@ type target struct {
 	resume int64 // the time that the client has seen everything of; 0: it knows nothing, -1: it knows what we can't tell
 
 	// Guarded by the database's lock.
-	live    bool             // its first state is being told, or has been
-	touched map[string]*node // documents that changed since the listener looked last
+	live    bool                  // its first state is being told, or has been
+	touched map[string]*versions. // documents that changed since the listener looked last
+		Node
 
 	known map[string]*pb.Document // what the client has been told; for the goroutine of Next
 }
 
 func newTarget(w *Watch, in *pb.Target) (*target, error) {
-	t := &target{id: in.GetTargetId(), watch: w, once: in.GetOnce(), touched: make(map[string]*node)}
+	t := &target{id: in.GetTargetId(), watch: w, once: in.GetOnce(), touched: make(map[string]*versions.Node)}
 	switch r := in.GetResumeType().(type) {
 	case *pb.Target_ResumeToken:
 		if len(r.ResumeToken) > 0 {
@@ -117,14 +119,14 @@ func (t *target) resultsAt(at int64) []*pb.Document {
 }
 
 // update tells what became of documents that were touched.
-func (t *target) update(r *responses, touched map[string]*node) {
+func (t *target) update(r *responses, touched map[string]*versions.Node) {
 	if t.query != nil && t.query.Windowed() {
 		t.tell(r, t.resultsAt(r.at)) // others may have moved into the window, or out of it
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
-		doc := touched[name].at(r.at)
-		if doc != nil && t.query != nil && (!t.query.Covers(touched[name].coll.parent, touched[name].coll.id) || !t.query.Matches(doc)) {
+		doc := touched[name].At(r.at)
+		if doc != nil && t.query != nil && (!t.query.Covers(touched[name].Collection.Parent, touched[name].Collection.ID) || !t.query.Matches(doc)) {
 			t.gone(r, name, doc)
 			continue
 		}

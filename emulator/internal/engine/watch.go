@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -112,10 +113,12 @@ func (w *Watch) Close() {
 type work struct {
 	at       int64
 	commands []command
-	touched  map[*target]map[string]*node
+	touched  map[*target]map[string]*versions.
+
+		// Next waits until there is something to say, and returns it. It is for one goroutine.
+		Node
 }
 
-// Next waits until there is something to say, and returns it. It is for one goroutine.
 func (w *Watch) Next(ctx context.Context) ([]*pb.ListenResponse, error) {
 	for {
 		out, err := w.respond(w.take())
@@ -143,11 +146,12 @@ func (w *Watch) take() work {
 		}
 		if t.live {
 			if out.touched == nil {
-				out.touched = make(map[*target]map[string]*node)
+				out.touched = make(map[*target]map[string]*versions.Node)
 			}
 			out.touched[t] = t.touched
 		}
-		t.touched = make(map[string]*node) // the first state of one that isn't live yet says it all
+		t.touched = make(map[string]*versions. // the first state of one that isn't live yet says it all
+							Node)
 	}
 	for _, c := range out.commands {
 		if c.add != nil {

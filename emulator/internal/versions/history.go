@@ -1,4 +1,4 @@
-package engine
+package versions
 
 // history bounds how much of the past a database keeps: superseded versions for some time, up to a number and a size.
 // Beyond that the oldest go first, and the horizon, before which nothing can be read, moves to where they ended.
@@ -11,7 +11,7 @@ type history struct {
 
 // superseded is a version with a past: at its time it took the place of the one behind it.
 type superseded struct {
-	node *node
+	node *Node
 	by   *version
 	size int // of the version that was superseded
 }
@@ -37,33 +37,27 @@ func (h *history) pop() superseded {
 	return s
 }
 
-// prune forgets what is beyond the bounds. The caller holds the database's lock for writing.
-func (db *database) prune(now int64) {
-	h, o := &db.history, &db.engine.opts
-	oldest := now - o.History.Microseconds()
-	for h.n > 0 && (h.n > o.HistoryVersions || h.bytes > o.HistoryBytes || h.entries[h.first].by.time < oldest) {
+// Bounds are how much of the past is kept.
+type Bounds struct {
+	Oldest   int64 // microseconds; what was superseded before is forgotten
+	Versions int   // superseded versions
+	Bytes    int   // their sizes together
+}
+
+// Prune forgets what is beyond the bounds.
+func (t *Tree) Prune(b Bounds) {
+	h := &t.history
+	for h.n > 0 && (h.n > b.Versions || h.bytes > b.Bytes || h.entries[h.first].by.time < b.Oldest) {
 		s := h.pop()
 		// All versions of one commit share its time, and go one by one: the horizon is exact once all are gone, and
 		// says too much is lost, never too little, until then.
-		db.horizon.Store(s.by.time)
+		t.Horizon.Store(s.by.time)
 		s.by.prev.Store(nil)
 		if s.by.doc == nil && s.node.head.Load() == s.by {
-			db.forget(s.node)
+			t.forget(s.node)
 		}
 	}
 }
 
-// forget removes a deleted document's name.
-func (db *database) forget(n *node) {
-	delete(db.nodes, n.name)
-	c := n.coll
-	c.drop(n)
-	if c.count == 0 {
-		delete(db.collections, c.name)
-		if group := db.groups[c.id]; len(group) > 1 {
-			delete(group, c.name)
-		} else {
-			delete(db.groups, c.id)
-		}
-	}
-}
+// Past is how many superseded versions are kept, and their size together.
+func (t *Tree) Past() (versions, bytes int) { return t.history.n, t.history.bytes }
