@@ -23,7 +23,7 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	defer all.close()
-	window := pick(s, 2500*time.Millisecond, 30*time.Second)
+	window := pick(s, 2*time.Second, 30*time.Second)
 	for _, st := range all {
 		s.say("%s, for %v", st.name, window)
 		clients := clients(clientsFor(lagRate), st.https)

@@ -26,14 +26,17 @@ func (s *session) memory(ctx context.Context) (Result, error) {
 	for _, st := range all {
 		st.pause()
 		events := newEventSource("hot", hotShards)
-		for _, f := range []struct {
+		type kind struct {
 			what string
 			of   []*process
-			next requests
-		}{
-			{"requests", st.https, post("/hot")},
-			{"events", st.triggers, events.next(4 * inFlight)},
-		} {
+			next func() requests
+		}
+		kinds := []kind{
+			{"requests", st.https, func() requests { return post("/hot") }},
+			{"events", st.triggers, func() requests { return events.next(4 * inFlight) }},
+		}
+		for _, f := range pick(s, kinds[:1], kinds) {
+			next := f.next()
 			what := fmt.Sprintf("%s %s", short(inFlight), f.what)
 			s.say("%s, %s", st.name, what)
 			p := f.of[0]
@@ -42,7 +45,7 @@ func (s *session) memory(ctx context.Context) (Result, error) {
 				return r, fmt.Errorf("read the memory of a process: %w", err)
 			}
 			l, most := p.mostMemory(ctx, pick(s, 1200*time.Millisecond, 4*time.Second), func(ctx context.Context) *load {
-				return closedLoop(ctx, clients(inFlight, f.of), time.Hour, f.next)
+				return closedLoop(ctx, clients(inFlight, f.of), time.Hour, next)
 			})
 			if err := p.alive(); err != nil {
 				return r, err

@@ -105,8 +105,8 @@ func (s *session) even(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 1,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
 	counters, paths := ids(manyCounters)
 	c := s.fastest(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()}), manyShards, counters, post(paths...))
-	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second // until every counter is known
-	c.settle = 3 * time.Second                      // what is rolled up a second later is part of the bill
+	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second          // until every counter is known
+	c.settle = pick(s, 1500*time.Millisecond, 3*time.Second) // what is rolled up a second later is part of the bill
 	c.columns = func(t *turns) []Metric { return append(throughput(t), t.metric("per million", "$", turn.price)) }
 	of, err := s.race(ctx, &r, c)
 	if of[nameOurs] != nil {
@@ -136,8 +136,8 @@ func (s *session) rollups(ctx context.Context) (Result, error) {
 	_, err := s.race(ctx, &r, race{
 		contestants: pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), faster, blind(), nothing()}),
 		setup:       setup{shards: hotShards, faults: commits(), only: "trigger"}, counters: []string{"hot"},
-		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 1100*time.Millisecond, 2*time.Second), // longer than the interval
-		rounds: pick(s, 1, 5), window: pick(s, 1500*time.Millisecond, 3*time.Second),
+		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 600*time.Millisecond, 2*time.Second),
+		rounds: pick(s, 1, 5), window: pick(s, 1200*time.Millisecond, 3*time.Second), // longer than the interval
 		columns: func(t *turns) []Metric {
 			return []Metric{
 				t.metric("events/s", "/s", func(r turn) float64 { return r.rate }), t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }), t.latency("p50", 0.5),
@@ -188,7 +188,7 @@ func (s *session) steady(rate float64, contestants []contestant, window time.Dur
 	return race{
 		contestants: contestants, setup: setup{shards: hotShards, faults: commits()}, counters: []string{"hot"}, next: post("/hot"),
 		load: short(rate) + "/s", rate: rate, clients: []int{clientsFor(rate)}, warm: window / 4, window: window,
-		rounds: pick(s, 1, 2), settle: pick(s, 1500*time.Millisecond, 4*time.Second),
+		rounds: pick(s, 1, 2), settle: pick(s, 1200*time.Millisecond, 4*time.Second),
 	}
 }
 
@@ -199,7 +199,7 @@ func clientsFor(rate float64) int { return min(1000, 16+int(rate)/4) }
 func (s *session) price(ctx context.Context) (Result, error) {
 	const rate = 1000
 	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, billed while a request is in flight, each for 100 ms at least", rate, hotShards, slowly, cost.AsOf)}
-	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), thrifty(), sumOnRead()}), pick(s, 1500*time.Millisecond, 8*time.Second))
+	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), thrifty(), sumOnRead()}), pick(s, time.Second, 8*time.Second))
 	bare := func(t turn) float64 { return t.price() - t.bill().Instances }
 	c.columns = func(t *turns) []Metric {
 		return []Metric{t.metric("per million", "$", turn.price), t.metric("without instances", "$", bare), left(t)}
