@@ -78,7 +78,9 @@ func (p *process) do(t *testing.T, method, path, body string, header ...string) 
 	if err := json.Unmarshal(data, &a.body); err != nil {
 		t.Errorf("%s %s: the body is not JSON: %q", method, path, data)
 	}
-	conforms(t, req, body, a, data)
+	if p.target == "Increment" {
+		conforms(t, req, body, a, data)
+	}
 	want := "application/json"
 	if a.status >= 400 {
 		want = "application/problem+json"

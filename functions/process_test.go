@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 
 // process is a function in a process of its own, over an embedded Firestore.
 type process struct {
+	target    string
 	url       string
 	cmd       *exec.Cmd
 	firestore *emulator.Instance
@@ -44,7 +45,7 @@ type process struct {
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
 func startProcess(t *testing.T, target string, settings ...string) *process {
 	t.Helper()
-	p := &process{firestore: emulator.Start(t)}
+	p := &process{target: target, firestore: emulator.Start(t)}
 	p.fs = p.firestore.Client(t, "p")
 	port := freePort(t)
 	p.url = "http://127.0.0.1:" + port

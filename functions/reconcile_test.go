@@ -1,0 +1,40 @@
+package functions
+
+import (
+	"strings"
+	"testing"
+)
+
+// What Reconcile takes, and what it answers to anything else, which changes nothing.
+func TestReconcileRequests(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Reconcile")
+	p.create(t, "a")
+	for _, c := range []struct {
+		name, method, body string
+		status             int
+	}{
+		{"GET", "GET", "", 405},
+		{"not JSON", "POST", "a", 400},
+		{"half of it", "POST", `{"counters":["a"`, 400},
+		{"trailing data", "POST", `{"counters":["a"]}{}`, 400},
+		{"unknown field", "POST", `{"counter":"a"}`, 400},
+		{"not a list", "POST", `{"counters":"a"}`, 400},
+		{"bad id", "POST", `{"counters":["a","__x__"]}`, 400},
+		{"large body", "POST", `{"counters":["` + strings.Repeat("x", maxReconcileBody) + `"]}`, 413},
+		{"dry run", "POST", `{"counters":["a"],"dry_run":true}`, 200},
+	} {
+		before := p.dump(t)
+		if got := p.do(t, c.method, "/", c.body); got.status != c.status {
+			t.Errorf("%s: answered %d %v, want %d", c.name, got.status, got.body, c.status)
+		}
+		if after := p.dump(t); after != before {
+			t.Errorf("%s: something was written:\n%s\nwas\n%s", c.name, after, before)
+		}
+	}
+	for _, body := range []string{`{"counters":["a"]}`, ""} {
+		if got := p.do(t, "POST", "/", body); got.status != 200 || got.body["seen"] != 1.0 || got.body["done"] != true {
+			t.Errorf("%s: answered %d %v, want one counter seen", body, got.status, got.body)
+		}
+	}
+}
