@@ -12,10 +12,7 @@ func TestRollupFlushesOnSIGTERM(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, Config{Environ: []string{"ROLLUP_INTERVAL=5s"}})
 	client := s.client(t)
-	if _, err := client.Doc("counters/c").Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
-		t.Fatal(err)
-	}
-	url, started := s.rollup(t), time.Now()
+	url, started := s.rollup(t), s.adopted(t)
 	post := func(n int) (int, error) {
 		return postEvent(t.Context(), http.DefaultClient, url, s.Project, n, 1, started)
 	}
