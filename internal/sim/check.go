@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -61,6 +62,7 @@ type counter struct {
 	shrinks     bool // a command took something away, or may have: it doesn't only grow
 	acked       int64
 	attempted   int64
+	makers      int // of shards without a counter, that are under way
 	byHand      int // deletions of it, shard by shard, that are under way
 	creations   int // commits that made it, and whose caller has not been told yet
 }
@@ -151,6 +153,8 @@ func (c *checker) begin(b Begin) {
 		k.from, k.acked = len(n.series)-1, n.acked
 	case Delete, Reset, Rebase:
 		c.counter(b.Counter).shrinks = true
+	case MakeShards:
+		c.counter(b.Counter).makers++
 	case DeleteByHand:
 		c.counter(b.Counter).shrinks = true
 		c.counter(b.Counter).byHand++
@@ -167,6 +171,8 @@ func (c *checker) end(e End) {
 		c.endRead(k, e, func(p point) int64 { return p.exact }, 0)
 	case Read:
 		c.endRead(k, e, func(p point) int64 { return p.total }, 2*time.Second) // it may be answered from memory
+	case MakeShards:
+		c.counter(k.Counter).makers--
 	case DeleteByHand:
 		c.counter(k.Counter).byHand--
 	case Create:
@@ -253,6 +259,7 @@ func (c *checker) commit(e Commit) {
 type deed struct {
 	made, gone bool  // its document
 	deletes    bool  // shards
+	inUse      bool  // of these, one that the counter has, by its number of shards
 	command    bool  // has an op id that the ledger had not
 	total      bool  // is changed, and the ledger isn't
 	delta      int64 // of the sum of the shards
@@ -296,6 +303,9 @@ func (c *checker) commitTo(id string, changes []Change, e Commit, found map[*int
 		}
 		if is == nil {
 			d.deletes, k.deleted[ch.Doc.Shard] = true, true
+			if n, err := strconv.ParseInt(ch.Doc.Shard, 10, 64); err == nil && k.doc != nil && n < k.doc.NumShards {
+				d.inUse = true
+			}
 			delete(k.shards, ch.Doc.Shard)
 			continue
 		}
@@ -368,12 +378,12 @@ func (k *counter) total() int64 {
 
 // counted checks what a commit added to shards.
 func (c *checker) counted(id string, k *counter, d deed, before *Document, revived bool, found map[*intent]int) {
-	if len(d.shardsMade) > 0 && (k.doc == nil || k.doc.Deleting) {
+	if len(d.shardsMade) > 0 && (k.doc == nil || k.doc.Deleting) && k.makers == 0 {
 		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)
 	}
 	switch {
 	case d.made, d.gone, before == nil, before.Deleting, k.doc == nil:
-		if d.made && !k.doc.Sharded && k.own() == nil {
+		if d.made && k.doc.NumShards == 0 && k.own() == nil {
 			c.fail("a commit that makes no counter makes the document of %q: %s", id, k.doc)
 		}
 		// Adoption may make a counter of what is there, which its total has then.
@@ -387,6 +397,9 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 	case d.command:
 		return
 	case d.deletes:
+		if d.inUse && k.byHand == 0 {
+			c.fail("a commit deletes a shard that %q has", id)
+		}
 		if d.delta != 0 && k.byHand == 0 {
 			c.fail("a commit deletes shards of %q, and its sum changes by %d", id, d.delta)
 		}

@@ -190,14 +190,14 @@ func TestCheck(t *testing.T) {
 		}},
 		{"Jepsen's lower bound, of a counter whose increments have no names", "acknowledged before", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5}}})
-			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {Sharded: true}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
 			s.add(End{Call: 1, Outcome: OK})
 			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
 			s.add(End{Call: 2, Outcome: OK, Total: 0})
 		}},
 		{"Jepsen's upper bound", "attempted before", func(s *script) {
 			shard := Doc{Kind: "shard", Counter: "plain-1", Shard: "0"}
-			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {Sharded: true}, shard: {}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, shard: {}})
 			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5}}})
 			s.commit(map[Doc]*Document{shard: {Count: 10}})
 			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
@@ -294,6 +294,16 @@ func TestCheck(t *testing.T) {
 			s.begin(1, 1, 1)
 			s.shard("1", 1)
 			s.commit(map[Doc]*Document{shardDoc("1"): nil})
+		}},
+		{"an earlier counter's deletion takes a shard", "that \"named-1\" has", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.commit(map[Doc]*Document{shardDoc("1"): nil})
+		}},
+		{"a snippet makes shards, and no counter", "", func(s *script) {
+			s.add(Begin{Call: 1, Kind: MakeShards, Counter: named})
+			s.shard("0", 0)
+			s.add(End{Call: 1, Outcome: OK})
 		}},
 		{"a command applied twice", "is applied twice", func(s *script) {
 			s.make()

@@ -35,6 +35,7 @@ const (
 	Rebase    Kind = "rebase"
 	Resize    Kind = "resize"
 
+	MakeShards   Kind = "make shards"    // without a counter, as some snippets do
 	DeleteByHand Kind = "delete by hand" // in a console, or by a tool that knows nothing of counters
 )
 
@@ -94,15 +95,15 @@ type Doc struct {
 
 // Document is what a document held, of what matters here.
 type Document struct {
-	Updated  int64  // update time, in microseconds
-	Total    int64  // of a counter
-	LedgerID string // of a counter, and of a ledger its own
-	Deleting bool   // of a counter
-	Sharded  bool   // whether a counter says how many shards it has
-	Count    int64  // of a shard
-	Base     int64  // of a ledger
-	Ops      []string
-	Shards   map[string]State
+	Updated   int64  // update time, in microseconds
+	Total     int64  // of a counter
+	LedgerID  string // of a counter, and of a ledger its own
+	Deleting  bool   // of a counter
+	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
+	Count     int64  // of a shard
+	Base      int64  // of a ledger
+	Ops       []string
+	Shards    map[string]State
 }
 
 // State is a ledger's entry.
@@ -179,13 +180,13 @@ func documentOf(doc *firestorepb.Document) *Document {
 	}
 	f := doc.GetFields()
 	d := &Document{
-		Updated:  doc.GetUpdateTime().AsTime().UnixMicro(),
-		Total:    f["total"].GetIntegerValue(),
-		LedgerID: f["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
-		Deleting: f["deleting"].GetBooleanValue(),
-		Sharded:  f["num_shards"] != nil,
-		Count:    f["count"].GetIntegerValue(),
-		Base:     f["base"].GetIntegerValue(),
+		Updated:   doc.GetUpdateTime().AsTime().UnixMicro(),
+		Total:     integer(f["total"]),
+		LedgerID:  f["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
+		Deleting:  f["deleting"].GetBooleanValue(),
+		NumShards: integer(f["num_shards"]),
+		Count:     integer(f["count"]),
+		Base:      f["base"].GetIntegerValue(),
 	}
 	for _, op := range f["ops"].GetArrayValue().GetValues() {
 		d.Ops = append(d.Ops, op.GetStringValue())
@@ -198,6 +199,14 @@ func documentOf(doc *firestorepb.Document) *Document {
 		}
 	}
 	return d
+}
+
+// integer is the integer that a field stands for: one client's increment(1.0) makes it a double for good.
+func integer(v *firestorepb.Value) int64 {
+	if f := v.GetDoubleValue(); f != 0 {
+		return int64(f)
+	}
+	return v.GetIntegerValue()
 }
 
 // String is the entry as a line or two.

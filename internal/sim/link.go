@@ -8,11 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/firestore-counters/counters/emulator"
 )
@@ -208,15 +210,13 @@ func (l *link) call(ctx context.Context, method string, serve func(ctx context.C
 }
 
 func (l *link) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	sent := proto.Clone(req.(proto.Message)) // it may arrive after the caller has gone on
-	resp := reply.(proto.Message).ProtoReflect().New().Interface()
-	err := l.call(ctx, path.Base(method), func(ctx context.Context, _ fate) error {
-		return invoke(ctx, method, sent, resp, conn, opts...)
-	})
-	if err == nil {
-		proto.Merge(reply.(proto.Message), resp)
+	if list, ok := req.(*firestorepb.ListDocumentsRequest); ok {
+		req = proto.Clone(list) // which its iterator changes from page to page, and it may arrive later
 	}
-	return err
+	// Whoever has given up looks at the reply no more: the generated client makes another for each call.
+	return l.call(ctx, path.Base(method), func(ctx context.Context, _ fate) error {
+		return invoke(ctx, method, req, reply, conn, opts...)
+	})
 }
 
 // stream carries a call that is answered by a stream, all of which is gathered before any of it is handed on.
@@ -246,7 +246,7 @@ func (s *stream) Header() (metadata.MD, error) { return nil, nil }
 func (s *stream) Trailer() metadata.MD         { return nil }
 func (s *stream) Context() context.Context     { return s.ctx }
 func (s *stream) CloseSend() error             { return nil }
-func (s *stream) SendMsg(m any) error          { s.req = proto.Clone(m.(proto.Message)); return nil }
+func (s *stream) SendMsg(m any) error          { s.req = m.(proto.Message); return nil }
 
 func (s *stream) RecvMsg(m any) error {
 	if !s.called {
@@ -256,7 +256,11 @@ func (s *stream) RecvMsg(m any) error {
 	if len(s.messages) == 0 {
 		return s.end
 	}
-	proto.Merge(m.(proto.Message), s.messages[0])
+	to := m.(proto.Message).ProtoReflect()
+	s.messages[0].ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value) // not copied: the message is nobody else's
+		return true
+	})
 	s.messages = s.messages[1:]
 	return nil
 }

@@ -94,7 +94,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -114,8 +114,10 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 				w.increment(r, adds, intent, "")
 			}
 		}
+	case is(m.Double) && !w.plan.Named: // a double has no more than 53 bits
+		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent, store.Double(float64(adds[0].By))) }
 	case is(m.Snippet):
-		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent) }
+		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent, store.Int(adds[0].By)) }
 	default:
 		increments = false
 		id := w.any(r)
@@ -139,6 +141,8 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() {
 				w.command(r, Rebase, id, func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, r.Int64N(1000)) })
 			})
+		case is(m.Large):
+			all.Go(func() { w.large(all, number) })
 		case is(m.Delete):
 			all.Go(func() { w.remove(r, id); w.create(r, id) })
 		case is(m.ByHand):
@@ -331,6 +335,35 @@ func (w *world) create(r *rand.Rand, id string) {
 	both.Wait()
 }
 
+// large is the life of a counter of so many shards that its deletion takes several commits, which two people begin, while
+// a third makes it again.
+func (w *world) large(all *sync.WaitGroup, number uint64) {
+	r := dice(w.plan.Seed, "large", number)
+	id := "named-large-" + strconv.FormatUint(number, 36)
+	create := func(r *rand.Rand) {
+		w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
+			return c.Create(ctx, shards.CreateOptions{Shards: 501 + r.IntN(100)})
+		})
+	}
+	create(r)
+	for n := range 12 {
+		w.load.mu.Lock()
+		w.load.intents++
+		intent := w.load.intents
+		w.load.mu.Unlock()
+		w.increment(r, []Add{{Counter: id, By: 1 << n}}, intent, "")
+		if n != 6 {
+			continue
+		}
+		for rival := range uint64(2) {
+			all.Go(func() { w.remove(dice(w.plan.Seed, "large rival", number+rival), id) })
+		}
+		w.sleep(between(r, time.Millisecond, 10*time.Second))
+		create(r)
+	}
+	w.remove(r, id)
+}
+
 // commit sends a commit as somebody else's client, once.
 func (w *world) commit(l *link, writes ...*firestorepb.Write) error {
 	conn, err := l.connect(w.server)
@@ -352,11 +385,15 @@ func counterName(id string) string { return database + "/documents/counters/" + 
 func shardName(id string, n int) string { return counterName(id) + "/shards/" + strconv.Itoa(n) }
 
 // snippet increments a shard as Google's snippets do: the first that comes to mind.
-func (w *world) snippet(r *rand.Rand, add Add, intent int) {
+func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value) {
 	l := w.newLink("snippet")
 	defer w.forget(l)
 	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: []Add{add}})
-	err := w.commit(l, store.Update(shardName(add.Counter, r.IntN(3)), store.Exists(true), nil, nil, store.Increment("count", add.By)))
+	err := w.commit(l, store.Update(shardName(add.Counter, r.IntN(3)), store.Exists(true), nil, nil,
+		&firestorepb.DocumentTransform_FieldTransform{
+			FieldPath:     "count",
+			TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: by},
+		}))
 	end := End{Call: call, Outcome: Unknown}
 	switch status.Code(err) {
 	case codes.OK:
@@ -373,6 +410,18 @@ func (w *world) createBySnippet(r *rand.Rand, id string) {
 	defer w.forget(l)
 	call := w.begin(Begin{Kind: Reset, Counter: id}) // it sets to zero what is there
 	n := 3 + r.IntN(3)
+	if r.IntN(3) == 0 { // as the Python, Go, C# and Ruby snippets do: shards one by one, and no counter
+		made := w.begin(Begin{Kind: MakeShards, Counter: id})
+		for i := range n {
+			_ = w.commit(l, &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{
+				Name: shardName(id, i), Fields: map[string]*firestorepb.Value{"count": store.Int(0)},
+			}}})
+		}
+		w.sleep(longestLate + time.Minute) // until what is late has come
+		w.rec.add(End{Call: made, Outcome: OK})
+		w.rec.add(End{Call: call, Outcome: Unknown})
+		return
+	}
 	writes := []*firestorepb.Write{store.Create(counterName(id), map[string]*firestorepb.Value{"num_shards": store.Int(int64(n))})}
 	for i := range n {
 		writes = append(writes, &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{

@@ -28,7 +28,7 @@ type Plan struct {
 
 // Mix is how often an operation is of a kind, relative to each other.
 type Mix struct {
-	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival float64
+	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double float64
 }
 
 // calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last of a row of events comes.
@@ -69,7 +69,7 @@ func PlanOf(seed uint64) Plan {
 		Named: r.IntN(4) > 0,
 		Mix: Mix{
 			Add: 50, Key: 10 * r.Float64(), Bulk: some(20), Snippet: some(20), Exact: 10, Read: 5,
-			Resize: some(4), Reset: some(2), Rebase: some(2), Delete: some(2), ByHand: some(2), Rival: some(1),
+			Resize: some(4), Reset: some(2), Rebase: some(2), Delete: some(2), ByHand: some(2), Rival: some(1), Large: some(0.2), Double: some(5),
 		},
 	}
 	if r.IntN(4) == 0 {
