@@ -50,11 +50,11 @@ func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)
 	}
 	var mu sync.Mutex
 	moved := 0
-	group, ctx := errgroup.WithContext(ctx)
+	group, moving := errgroup.WithContext(ctx)
 	group.SetLimit(movesAtOnce)
 	for i, id := range beyond {
 		group.Go(func() error {
-			if err := c.move(ctx, id, i%n); err != nil {
+			if err := c.move(moving, id, i%n); err != nil {
 				return fmt.Errorf("move shard %s: %w", id, err)
 			}
 			mu.Lock()
@@ -66,7 +66,29 @@ func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)
 			return nil
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil || len(beyond) == 0 {
+		return err
+	}
+	return c.keepShards(ctx, n)
+}
+
+// keepShards makes those of the counter's shards, from the n-th on, that are not there: where another resize, or growth,
+// has given the counter more shards than n meanwhile, this one may have taken some away. Clients that only know the public
+// layout add to shards that exist, and to no others.
+func (c Counter) keepShards(ctx context.Context, n int) error {
+	return c.client.db.Transact(ctx, func(tx *store.Tx) error {
+		docs, _, err := tx.Get(ctx, c.client.db.Counter(c.id))
+		if err != nil {
+			return err
+		}
+		var names []string
+		if s, ok := snapshotOf(c.id, docs[0]); ok {
+			for i := n; i < s.NumShards; i++ {
+				names = append(names, c.client.db.Shard(c.id, shardID(i)))
+			}
+		}
+		return c.client.createMissingShards(ctx, tx, names)
+	})
 }
 
 // setShards sets the counter's number of shards to what change makes of it, and makes those that are missing, so that
@@ -108,14 +130,19 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 
 // move adds a shard's count to another shard and deletes it, in one commit, on condition that nothing was added to it
 // since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
-// one of them is applied.
+// one of them is applied. A shard that the counter has again stays: another resize, or growth, came in between.
 func (c Counter) move(ctx context.Context, from string, to int) error {
 	db := c.client.db
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		target := c.shardName(shardID(to))
-		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target)
+		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target, db.Counter(c.id))
 		if err != nil || docs[0] == nil {
 			return nil, true, err
+		}
+		if s, there := snapshotOf(c.id, docs[2]); there {
+			if number, ok := shardNumber(from); ok && number < s.NumShards {
+				return nil, true, nil
+			}
 		}
 		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
 		value := docs[0].GetFields()[db.CountField]

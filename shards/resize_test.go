@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,5 +163,41 @@ func TestResizeLosesItsAnswer(t *testing.T) {
 	}
 	if s, err := c.Get(t.Context()); err != nil || s.NumShards != 5 {
 		t.Errorf("%d shards (%v), want 5", s.NumShards, err)
+	}
+}
+
+// Two resizes at a time, one of which makes the counter smaller: whatever the other one has in the end is there, for
+// clients that only add to shards that exist.
+func TestResizeBesideAResize(t *testing.T) {
+	t.Parallel()
+	for _, between := range []int{1, 2} { // the commits of the first resize after which the second one comes
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 4)
+		w.inc(t, "3", 5)
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if between--; between == 0 {
+				w.before(func() {
+					if err := handle(t, client, "a").Resize(t.Context(), 5, nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return emulator.Verdict{}
+		})
+		if err := c.Resize(t.Context(), 2, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 5)
+		s, err := c.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := w.counts(t, "a")
+		for n := range s.NumShards {
+			if _, ok := counts[strconv.Itoa(n)]; !ok {
+				t.Errorf("the counter has %d shards, and number %d is missing: %v", s.NumShards, n, counts)
+			}
+		}
 	}
 }
