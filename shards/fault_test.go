@@ -185,7 +185,7 @@ func TestDeletedInDoubt(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Timeout: 100 * time.Millisecond})
+	client := w.open(t, shards.Config{Timeout: time.Second})
 	counter := w.counter(t, client, "a", 2)
 	key := shards.Key{Value: "k"}
 	hold := make(chan struct{})

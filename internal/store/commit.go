@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/status"
@@ -15,17 +16,26 @@ var once = gax.WithRetry(func() gax.Retryer { return nil })
 // Commit applies the writes as one, or none of them. It is sent once: no layer below resends it. [KindOf] tells what
 // its error says about whether it was applied.
 func (db *DB) Commit(ctx context.Context, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
-	return db.api.Commit(db.outgoing(ctx), &firestorepb.CommitRequest{Database: db.Database, Writes: writes}, once)
+	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Database, Writes: writes})
+}
+
+func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp *firestorepb.CommitResponse, err error) {
+	err = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		resp, err = api.Commit(db.outgoing(ctx), req, once)
+		return err
+	})
+	return resp, err
 }
 
 const (
 	// transactionTries is how often a transaction is tried that meets contention or doubt: about fifteen seconds.
-	transactionTries = 20
+	transactionTries   = 20
+	transactionTimeout = time.Minute
 	// rollbackTimeout bounds giving a transaction's locks back. Whatever keeps them, Firestore takes them after a minute.
 	rollbackTimeout = 2 * time.Second
 )
 
-// Tx is a read-write transaction: what it has read, nobody changes before its commit.
+// Tx is a read-write transaction: what it has read is not changed by others before its commit.
 type Tx struct {
 	reader
 	writes []*firestorepb.Write
@@ -37,7 +47,13 @@ func (tx *Tx) Write(writes ...*firestorepb.Write) { tx.writes = append(tx.writes
 // Transact runs body in a transaction and commits what it writes. Body runs again after contention and after a commit
 // whose outcome is in doubt, so it must be harmless to apply twice. An error of body that is not Firestore's ends the
 // transaction and is returned as it is; so is one of the kinds [Permanent] and [Conflict].
+// Without a deadline of ctx it has a minute.
 func (db *DB) Transact(ctx context.Context, body func(*Tx) error) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, transactionTimeout)
+		defer cancel()
+	}
 	var before []byte // the id of the last attempt, whose age the next one takes over
 	pause := Pauses()
 	for try := 1; ; try++ {
@@ -56,11 +72,15 @@ func (db *DB) Transact(ctx context.Context, body func(*Tx) error) error {
 }
 
 func (db *DB) transact(ctx context.Context, body func(*Tx) error, before *[]byte) error {
-	begun, err := db.api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
-		Database: db.Database,
-		Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
-			ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: *before},
-		}},
+	var begun *firestorepb.BeginTransactionResponse
+	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) { // one that is never heard of holds no locks
+		begun, err = api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
+			Database: db.Database,
+			Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
+				ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: *before},
+			}},
+		})
+		return err
 	})
 	if err != nil {
 		return err
@@ -68,14 +88,14 @@ func (db *DB) transact(ctx context.Context, body func(*Tx) error, before *[]byte
 	*before = begun.GetTransaction()
 	tx := &Tx{reader: reader{db: db, transaction: begun.GetTransaction()}}
 	if err = body(tx); err == nil {
-		_, err = db.api.Commit(db.outgoing(ctx), &firestorepb.CommitRequest{
-			Database: db.Database, Writes: tx.writes, Transaction: begun.GetTransaction(),
-		}, once)
+		_, err = db.commit(ctx, &firestorepb.CommitRequest{Database: db.Database, Writes: tx.writes, Transaction: begun.GetTransaction()})
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
-		_ = db.api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: begun.GetTransaction()}, once)
+		_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
+			return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: begun.GetTransaction()}, once)
+		})
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -54,21 +55,27 @@ func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Docume
 	if r.transaction != nil {
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
-	stream, err := r.db.api.BatchGetDocuments(r.db.outgoing(ctx), req)
+	found := make(map[string]*firestorepb.Document, len(names))
+	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		clear(found)
+		stream, err := api.BatchGetDocuments(r.db.outgoing(ctx), req)
+		if err != nil {
+			return err
+		}
+		return receive(stream.Recv, func(resp *firestorepb.BatchGetDocumentsResponse) {
+			readTime = resp.GetReadTime().AsTime()
+			if doc := resp.GetFound(); doc != nil {
+				found[doc.GetName()] = doc
+			}
+		})
+	})
 	if err != nil {
 		return nil, readTime, err
 	}
-	found := make(map[string]*firestorepb.Document, len(names))
-	err = receive(stream.Recv, func(resp *firestorepb.BatchGetDocumentsResponse) {
-		readTime = resp.GetReadTime().AsTime()
-		if doc := resp.GetFound(); doc != nil {
-			found[doc.GetName()] = doc
-		}
-	})
 	for i, name := range names {
 		docs[i] = found[name]
 	}
-	return docs, readTime, err
+	return docs, readTime, nil
 }
 
 // Documents is [DB.Documents]. In a transaction, At is not taken.
@@ -93,15 +100,18 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	case !q.At.IsZero():
 		req.ConsistencySelector = &firestorepb.RunQueryRequest_ReadTime{ReadTime: timestamppb.New(q.At)}
 	}
-	stream, err := r.db.api.RunQuery(r.db.outgoing(ctx), req)
-	if err != nil {
-		return nil, err
-	}
 	var docs []*firestorepb.Document
-	err = receive(stream.Recv, func(resp *firestorepb.RunQueryResponse) {
-		if doc := resp.GetDocument(); doc != nil {
-			docs = append(docs, doc)
+	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		docs = nil
+		stream, err := api.RunQuery(r.db.outgoing(ctx), req)
+		if err != nil {
+			return err
 		}
+		return receive(stream.Recv, func(resp *firestorepb.RunQueryResponse) {
+			if doc := resp.GetDocument(); doc != nil {
+				docs = append(docs, doc)
+			}
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -179,17 +189,19 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 	if !at.IsZero() {
 		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(at)}
 	}
-	stream, err := db.api.RunAggregationQuery(db.outgoing(ctx), req)
-	if err != nil {
-		return nil, err
-	}
 	values := make([]*firestorepb.Value, len(aggregations))
-	err = receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
-		for i, a := range aggregations {
-			if v := resp.GetResult().GetAggregateFields()[a.Alias]; v != nil {
-				values[i] = v
-			}
+	err := db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error { // it may take a minute, so it is not asked twice
+		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req)
+		if err != nil {
+			return err
 		}
+		return receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
+			for i, a := range aggregations {
+				if v := resp.GetResult().GetAggregateFields()[a.Alias]; v != nil {
+					values[i] = v
+				}
+			}
+		})
 	})
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
@@ -201,14 +213,18 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 // them. Token is empty for the first page, and next is for the last.
 func (db *DB) List(ctx context.Context, collection string, size int, token string) (ids []string, next string, err error) {
 	parent, id := split(collection)
-	it := db.api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
-		Parent:       parent,
-		CollectionId: id,
-		Mask:         &firestorepb.DocumentMask{}, // no fields
-		ShowMissing:  true,
-	})
 	var docs []*firestorepb.Document
-	next, err = iterator.NewPager(it, size, token).NextPage(&docs)
+	err = db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
+		it := api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
+			Parent:       parent,
+			CollectionId: id,
+			Mask:         &firestorepb.DocumentMask{}, // no fields
+			ShowMissing:  true,
+		})
+		docs = nil
+		next, err = iterator.NewPager(it, size, token).NextPage(&docs)
+		return err
+	})
 	for _, doc := range docs {
 		ids = append(ids, path.Base(doc.GetName()))
 	}

@@ -43,7 +43,7 @@ type DB struct {
 	Layout // names of its documents
 
 	client *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves
-	api    *apiv1.Client
+	api    *connection
 }
 
 // Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
@@ -53,28 +53,23 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 	if err != nil {
 		return nil, fmt.Errorf("path of the counters: %w", err)
 	}
-	dial := dialOptions()
-	if emulator := os.Getenv("FIRESTORE_EMULATOR_HOST"); emulator != "" {
-		conn, err := dialEmulator(emulator, dial)
-		if err != nil {
-			return nil, fmt.Errorf("connect to FIRESTORE_EMULATOR_HOST=%s: %w", emulator, err)
-		}
-		// First, so that a connection among opts wins, for both clients alike. Left to itself the high-level client would go
-		// to the emulator, and the generated one to production.
-		opts = slices.Concat([]option.ClientOption{option.WithGRPCConn(conn)}, opts)
-	} else {
-		var own []option.ClientOption
-		for _, o := range dial {
-			own = append(own, option.WithGRPCDialOption(o))
-		}
-		opts = slices.Concat(own, opts)
+	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
+	own, err := clientOptions(emulator, opts)
+	if err != nil {
+		return nil, err
 	}
 	client, err := firestore.NewClientWithDatabase(ctx, cmp.Or(cfg.Project, firestore.DetectProjectID),
-		cmp.Or(cfg.Database, firestore.DefaultDatabaseID), opts...)
+		cmp.Or(cfg.Database, firestore.DefaultDatabaseID), own...)
 	if err != nil {
 		return nil, fmt.Errorf("open Firestore: %w", err)
 	}
-	api, err := apiv1.NewClient(ctx, opts...)
+	api, err := newConnection(func() (*apiv1.Client, error) {
+		own, err := clientOptions(emulator, opts)
+		if err != nil {
+			return nil, err
+		}
+		return apiv1.NewClient(context.WithoutCancel(ctx), own...)
+	})
 	if err != nil {
 		_ = client.Close()
 		return nil, fmt.Errorf("open Firestore: %w", err)
@@ -95,8 +90,8 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 
 // Close closes the connections.
 func (db *DB) Close() error {
-	err := db.api.Close()
-	// Where both clients share a connection, the second close finds it closed, which is what was asked for.
+	err := db.api.close()
+	// Where both clients share a connection that was given, the second close finds it closed, which is what was asked for.
 	_ = db.client.Close()
 	return err
 }
@@ -106,6 +101,25 @@ func (db *DB) Project() string { return strings.Split(db.Database, "/")[1] }
 
 func (db *DB) outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Database)
+}
+
+// clientOptions are the options of a client: those that were given, and what they leave open.
+func clientOptions(emulator string, given []option.ClientOption) ([]option.ClientOption, error) {
+	dial := dialOptions()
+	if emulator == "" {
+		var own []option.ClientOption
+		for _, o := range dial {
+			own = append(own, option.WithGRPCDialOption(o))
+		}
+		return slices.Concat(own, given), nil
+	}
+	conn, err := dialEmulator(emulator, dial)
+	if err != nil {
+		return nil, fmt.Errorf("connect to FIRESTORE_EMULATOR_HOST=%s: %w", emulator, err)
+	}
+	// First, so that a connection among those given wins, for both clients alike. Left to itself the high-level client
+	// would go to the emulator, and the generated one to production.
+	return slices.Concat([]option.ClientOption{option.WithGRPCConn(conn)}, given), nil
 }
 
 // dialOptions are what every connection needs to be rid of one that went silent, and to come back soon after Firestore does.

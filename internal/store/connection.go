@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apiv1 "cloud.google.com/go/firestore/apiv1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// callTimeout bounds a call whose context has no earlier deadline. Whatever is at the other end, and be it no Firestore
+	// at all, a caller hears of it.
+	callTimeout = 30 * time.Second
+	// readTimeout is how long the first attempt of a read may take, or half of the time there is. The second goes over a new
+	// connection where that one got no answer.
+	readTimeout = 10 * time.Second
+	// silence is how long a call without an answer takes at least that tells of a silent connection. What is given up sooner
+	// only tells that its caller was in a hurry.
+	silence = 500 * time.Millisecond
+)
+
+// connection leads to Firestore, and is replaced by a new one when a call over it gets no answer. Left to itself, gRPC
+// notices after 35 s with [dialOptions], and where packets are still acknowledged by something in between, only by its
+// own pings; until then each call would burn its deadline.
+type connection struct {
+	dial func() (*apiv1.Client, error)
+
+	mu      sync.Mutex
+	now     *line
+	open    map[*line]bool // now, and older ones whose calls have not ended
+	dialing bool
+	given   bool // by whoever opened the database, and so not to be replaced
+}
+
+// line is one connection.
+type line struct {
+	api   *apiv1.Client
+	calls int // over it, now
+}
+
+func newConnection(dial func() (*apiv1.Client, error)) (*connection, error) {
+	api, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	first := &line{api: api}
+	return &connection{dial: dial, now: first, open: map[*line]bool{first: true}}, nil
+}
+
+// call does something over the connection, bounded by ctx or else by [callTimeout].
+func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+	}
+	c.mu.Lock()
+	over := c.now
+	over.calls++
+	c.mu.Unlock()
+	began := time.Now()
+	err := do(ctx, over.api)
+	if isDeadline(err) && time.Since(began) >= silence {
+		c.redial(over)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	over.calls--
+	if over != c.now && over.calls == 0 && c.open[over] {
+		delete(c.open, over)
+		_ = over.api.Close()
+	}
+	return err
+}
+
+// read is call for what is harmless to do twice: it does so when the first attempt gets no answer.
+func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
+	first := readTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		first = min(first, time.Until(deadline)/2)
+	}
+	attempt, cancel := context.WithTimeout(ctx, first)
+	defer cancel()
+	err := c.call(attempt, do)
+	if isDeadline(err) && ctx.Err() == nil {
+		return c.call(ctx, do)
+	}
+	return err
+}
+
+// redial replaces a connection that is silent, unless another call has done so. Calls over the old one go on, and it is
+// closed when the last of them has ended.
+func (c *connection) redial(silent *line) {
+	c.mu.Lock()
+	if silent != c.now || c.given || c.dialing || !c.open[silent] {
+		c.mu.Unlock()
+		return
+	}
+	c.dialing = true
+	c.mu.Unlock()
+	api, err := c.dial() // it may look for credentials
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dialing = false
+	switch {
+	case err != nil: // the old one has to do
+	//lint:ignore SA1019 there is no other way to see that the connection was given, and that a new client has the same
+	case api.Connection() == silent.api.Connection():
+		c.given = true
+	case !c.open[silent]: // closed meanwhile
+		_ = api.Close()
+	default:
+		c.now = &line{api: api}
+		c.open[c.now] = true
+	}
+}
+
+// close closes the connection. Calls under way fail.
+func (c *connection) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for line := range c.open {
+		errs = append(errs, line.api.Close())
+	}
+	clear(c.open)
+	return errors.Join(errs...)
+}
+
+func isDeadline(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}

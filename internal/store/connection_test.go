@@ -1,0 +1,154 @@
+package store_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/emulatortest"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// proxy is what stands between a client and Firestore. Connections that it silences stay open, and take what is sent, and
+// nothing comes of it: neither the kernel nor gRPC sees anything wrong.
+type proxy struct {
+	net.Listener
+	accepted atomic.Int64
+	mu       sync.Mutex
+	silent   []*atomic.Bool // of each connection
+	conns    []net.Conn
+}
+
+func startProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.accepted.Add(1)
+			silent := new(atomic.Bool)
+			p.mu.Lock()
+			p.silent = append(p.silent, silent)
+			p.mu.Unlock()
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, client, server)
+			p.mu.Unlock()
+			pipe := func(to, from net.Conn) {
+				defer to.Close()
+				buffer := make([]byte, 64<<10)
+				for {
+					n, err := from.Read(buffer)
+					if err != nil {
+						return
+					}
+					if !silent.Load() {
+						if _, err := to.Write(buffer[:n]); err != nil {
+							return
+						}
+					}
+				}
+			}
+			group.Go(func() { pipe(server, client) })
+			group.Go(func() { pipe(client, server) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		p.mu.Lock()
+		for _, conn := range p.conns { // the client library opens one of its own to an emulator, and forgets it
+			conn.Close()
+		}
+		p.mu.Unlock()
+		group.Wait()
+	})
+	return p
+}
+
+// silence silences all connections that there are.
+func (p *proxy) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, silent := range p.silent {
+		silent.Store(true)
+	}
+}
+
+// A connection that went silent fails the call that met it, at its deadline, and no further one: they go over a new one.
+func TestSilentConnectionIsReplaced(t *testing.T) {
+	instance := emulatortest.Start(t, emulator.Options{})
+	p := startProxy(t, instance.Addr)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", p.Addr().String())
+	db, err := store.Open(t.Context(), store.Config{Project: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	name := db.Shard("c", "0")
+	write := func(timeout time.Duration, w *firestorepb.Write) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		_, err := db.Commit(ctx, []*firestorepb.Write{w})
+		return err
+	}
+	if err := write(10*time.Second, store.Create(name, map[string]*firestorepb.Value{"count": store.Int(1)})); err != nil {
+		t.Fatal(err)
+	}
+	before := p.accepted.Load()
+	p.silence()
+	if err := write(time.Second, store.Delete(name)); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("over the silent connection: %v, want DEADLINE_EXCEEDED", err)
+	}
+	if err := write(10*time.Second, store.Update(name, store.Exists(true), nil, nil, store.Increment("count", 1))); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	p.silence()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if docs, _, err := db.Get(ctx, name); err != nil || docs[0].GetFields()["count"].GetIntegerValue() != 2 { // within one call
+		t.Errorf("read %v, %v; want 2", docs, err)
+	}
+	if n := p.accepted.Load() - before; n != 2 {
+		t.Errorf("%d new connections, want 2", n)
+	}
+}
+
+// At the other end is something that is no Firestore: it is an error, and before long.
+func TestNoFirestore(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // what is connected to it waits for ever, as nobody accepts it
+	t.Setenv("FIRESTORE_EMULATOR_HOST", l.Addr().String())
+	db, err := store.Open(t.Context(), store.Config{Project: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, _, err := db.Get(ctx, db.Counter("a")); err == nil {
+		t.Error("read something from nothing")
+	}
+}
