@@ -5,6 +5,7 @@ const [sdk, counter, ...commands] = process.argv.slice(2);
 const snippet = await import(`./${sdk}.mjs`);
 const { db, close } = await (sdk === "web" ? connectWeb() : connectNode());
 const numShards = 5;
+const crowd = 25; // increments at a time
 
 while (commands.length > 0) {
   switch (commands.shift()) {
@@ -12,7 +13,9 @@ while (commands.length > 0) {
       await snippet.createCounter(db, counter, Number(commands.shift()));
       break;
     case "increment":
-      for (let n = Number(commands.shift()); n > 0; n--) await snippet.incrementCounter(db, counter, numShards);
+      for (let n = Number(commands.shift()); n > 0; n -= crowd) {
+        await Promise.all(Array.from({ length: Math.min(crowd, n) }, () => snippet.incrementCounter(db, counter, numShards)));
+      }
       break;
     case "sum":
       console.log(await snippet.getCount(db, counter));
