@@ -40,8 +40,9 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --dry-run                    print each command, run none
   --help
 
-Needs gcloud, logged in with roles/owner, or with the roles that terraform/README.md lists. Rules are released with the
-Firebase CLI: firebase deploy --only firestore:rules. It asks nothing, and takes five to ten minutes in a new project.
+Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that terraform/README.md
+lists. It asks nothing, and takes five to ten minutes in a new project. Rules are released with the Firebase CLI:
+firebase deploy --only firestore:rules.
 HELP
 }
 
@@ -401,7 +402,8 @@ if [[ $alerts == yes ]]; then
   for file in "$root"/terraform/monitoring/alerts/*.json; do
     policy=$(render "$file")
     name=$(value "$policy" displayName)
-    read -r id more < <(named "$name" "$policies" | xargs)
+    ids=$(named "$name" "$policies")
+    id=${ids%%$'\n'*}
     if [[ -n $id ]]; then
       patiently gcloud alpha monitoring policies update "$id" --project="$project" --policy-from-file="$policy" \
         ${channels:+--set-notification-channels="$channels"} --format=none
@@ -409,8 +411,8 @@ if [[ $alerts == yes ]]; then
       patiently gcloud alpha monitoring policies create --project="$project" --policy-from-file="$policy" \
         ${channels:+--notification-channels="$channels"} --format=none
     fi
-    for id in $more; do # of a version that made them anew each time
-      patiently gcloud alpha monitoring policies delete "$id" --project="$project"
+    for more in $ids; do # of a version that made them anew each time
+      [[ $more == "$id" ]] || patiently gcloud alpha monitoring policies delete "$more" --project="$project"
     done
   done
 fi

@@ -105,7 +105,11 @@ func (s setting) literal() string {
 	case "string":
 		return fmt.Sprintf("%q", s.def)
 	case "list(string)":
-		return "[]"
+		var list []string
+		for value := range strings.FieldsFuncSeq(s.def, func(r rune) bool { return r == ',' }) {
+			list = append(list, strconv.Quote(value))
+		}
+		return "[" + strings.Join(list, ", ") + "]"
 	}
 	return s.def
 }
