@@ -348,3 +348,32 @@ func TestListInOrder(t *testing.T) {
 		t.Errorf("listed %v, want %s", got, want)
 	}
 }
+
+// A stream that is refused has headers: without, Node's client begins it again for seven seconds.
+func TestRefusedStreamsHaveHeaders(t *testing.T) {
+	t.Parallel()
+	w := newWire(t, start(t), "headers")
+	from := []*pb.StructuredQuery_CollectionSelector{{CollectionId: "a"}}
+	for name, tt := range map[string]struct {
+		req  *pb.RunQueryRequest
+		want codes.Code
+	}{
+		"explain": {&pb.RunQueryRequest{ExplainOptions: &pb.ExplainOptions{}, QueryType: &pb.RunQueryRequest_StructuredQuery{
+			StructuredQuery: &pb.StructuredQuery{From: from}}}, codes.Unimplemented},
+		"vector search": {&pb.RunQueryRequest{QueryType: &pb.RunQueryRequest_StructuredQuery{
+			StructuredQuery: &pb.StructuredQuery{From: from, FindNearest: &pb.StructuredQuery_FindNearest{}}}}, codes.Unimplemented},
+		"a bad query": {&pb.RunQueryRequest{QueryType: &pb.RunQueryRequest_StructuredQuery{
+			StructuredQuery: &pb.StructuredQuery{From: from, Offset: -1}}}, codes.InvalidArgument},
+	} {
+		tt.req.Parent = w.db + "/documents"
+		s, err := w.RunQuery(t.Context(), tt.req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header, err := s.Header(); err != nil || len(header) == 0 {
+			t.Errorf("%s: headers %v, %v", name, header, err)
+		}
+		_, err = s.Recv()
+		wantCode(t, err, tt.want)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -37,7 +38,7 @@ func (s *service) Commit(ctx context.Context, req *firestorepb.CommitRequest) (*
 }
 
 func (s *service) BatchGetDocuments(req *firestorepb.BatchGetDocumentsRequest, stream firestorepb.Firestore_BatchGetDocumentsServer) error {
-	return s.engine.BatchGet(stream.Context(), req, stream.Send)
+	return refuse(stream, s.engine.BatchGet(stream.Context(), req, stream.Send))
 }
 
 func (s *service) GetDocument(ctx context.Context, req *firestorepb.GetDocumentRequest) (*firestorepb.Document, error) {
@@ -94,11 +95,21 @@ func (s *service) Rollback(_ context.Context, req *firestorepb.RollbackRequest) 
 }
 
 func (s *service) RunQuery(req *firestorepb.RunQueryRequest, stream firestorepb.Firestore_RunQueryServer) error {
-	return s.engine.RunQuery(stream.Context(), req, stream.Send)
+	return refuse(stream, s.engine.RunQuery(stream.Context(), req, stream.Send))
 }
 
 func (s *service) RunAggregationQuery(req *firestorepb.RunAggregationQueryRequest, stream firestorepb.Firestore_RunAggregationQueryServer) error {
-	return s.engine.RunAggregation(stream.Context(), req, stream.Send)
+	return refuse(stream, s.engine.RunAggregation(stream.Context(), req, stream.Send))
+}
+
+// refuse ends a stream with an error that no repetition helps, behind headers: a stream that ends without any is begun
+// again by Node's client, whatever its code, for seven seconds.
+func refuse(stream grpc.ServerStream, err error) error {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.Unimplemented, codes.FailedPrecondition, codes.NotFound, codes.PermissionDenied:
+		_ = stream.SendHeader(nil) // sent already, or the client is gone
+	}
+	return err
 }
 
 func (s *service) PartitionQuery(ctx context.Context, req *firestorepb.PartitionQueryRequest) (*firestorepb.PartitionQueryResponse, error) {

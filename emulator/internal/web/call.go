@@ -72,12 +72,15 @@ func (c *collector[A]) Send(m *A) error {
 	return err
 }
 
-// serverStream is what all streams of the service have besides Send and Recv, and none of its methods uses but the
-// context: headers and trailers have no place here.
+// serverStream is what all streams of the service have besides Send and Recv, and of which its methods
+// use but these.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
+
+// SendHeader has nothing to do: HTTP's headers are sent with the answer.
+func (s serverStream) SendHeader(metadata.MD) error { return nil }
 
 // Context has the request's metadata.
 func (s serverStream) Context() context.Context { return s.ctx }
