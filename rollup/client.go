@@ -49,7 +49,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	if err != nil {
 		return nil, fmt.Errorf("rollup: %w", err)
 	}
-	return &Client{db: db, log: cfg.Logger, known: known}, nil
+	return &Client{db: db, clock: serverClock{asking: make(chan struct{}, 1)}, log: cfg.Logger, known: known}, nil
 }
 
 // Close closes the connection. Calls under way fail.

@@ -10,7 +10,7 @@ import (
 // serverClock knows what Firestore's own clock says at least: the newest time that an answer of Firestore has told, and
 // what has passed here since that answer.
 type serverClock struct {
-	asking sync.Mutex // one question at a time is enough for all who wait
+	asking chan struct{} // holds one while Firestore is asked: one question at a time is enough for all who wait
 
 	mu   sync.Mutex
 	told time.Time
@@ -42,8 +42,12 @@ func (c *Client) check(ctx context.Context, change Change) error {
 	if c.clock.passed(t) {
 		return nil
 	}
-	c.clock.asking.Lock()
-	defer c.clock.asking.Unlock()
+	select { // and no mutex, which would hold those who wait beyond their deadlines
+	case c.clock.asking <- struct{}{}:
+		defer func() { <-c.clock.asking }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for Firestore's time: %w", ctx.Err())
+	}
 	if c.clock.passed(t) {
 		return nil
 	}

@@ -54,7 +54,7 @@ func TestSimulation(t *testing.T) {
 
 // longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked on a mutex, say, which
 // a deadlock makes forever.
-const longest = 5 * time.Minute
+const longest = 2 * time.Minute
 
 // simulate runs a plan in a bubble.
 func simulate(t *testing.T, p Plan) History {
