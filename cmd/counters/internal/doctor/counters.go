@@ -173,10 +173,13 @@ func (d *Deployment) curl() string {
 	return `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
 }
 
-// setCount writes a shard's count: what is counted of it, as far as that is known.
+// setCount writes a shard's count: the integer nearest to what it holds, or else what is counted of it, as far as that is
+// known. The document's other fields stay.
 func (d *Deployment) setCount(c Counter, s Shard) string {
 	var count int64
-	if c.Ledger != nil {
+	if s.Nearest != nil {
+		count = *s.Nearest
+	} else if c.Ledger != nil {
 		count = c.Ledger.Shards[ledger.Key(s.ID)].Count
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.CountField, count)

@@ -195,6 +195,7 @@ type Shard struct {
 	ID      string
 	Count   int64
 	Bad     string   // what it holds instead of an integer
+	Nearest *int64   // the integer nearest to that; nil where it is no number
 	Counted bool     // it holds something in the field that is counted
 	Others  []string // other fields that hold integers, sorted
 	Updated time.Time

@@ -278,6 +278,12 @@ var brokenDeployments = []broken{
 		d.reconcile(t, "odd")
 		d.set(t, "counters/odd/shards/0", map[string]any{"count": "four"})
 	}, "shard-count-not-number", "odd", `{"fields":{"count":{"integerValue":"4"}}}`},
+	{"a shard that holds a fraction", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/shards/0", map[string]any{"count": 41.6})
+	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"42"}}}`},
+	{"a shard that holds digits", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/shards/0", map[string]any{"count": "17"})
+	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"17"}}}`},
 }
 
 // unfilled is a flag without its value.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
+	"strconv"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
@@ -109,13 +111,31 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	return c, nil
 }
 
+// nearest is the integer nearest to a value that is none: a fraction, a number beyond 2⁵³, or digits as a text. It is nil
+// of anything else.
+func nearest(value *firestorepb.Value) *int64 {
+	text := value.GetStringValue()
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return &n
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		f = value.GetDoubleValue()
+	}
+	if _, double := value.GetValueType().(*firestorepb.Value_DoubleValue); err != nil && !double || math.IsNaN(f) || math.Abs(f) >= math.MaxInt64 {
+		return nil
+	}
+	n := int64(math.Round(f))
+	return &n
+}
+
 func decodeShard(doc *firestorepb.Document, countField string) Shard {
 	s := Shard{ID: path.Base(doc.GetName()), Updated: doc.GetUpdateTime().AsTime()}
 	var value *firestorepb.Value
 	value, s.Counted = doc.GetFields()[countField]
 	var ok bool
 	if s.Count, ok = store.Integer(value); !ok {
-		s.Bad = value.String()
+		s.Bad, s.Nearest = value.String(), nearest(value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.GetFields())) {
 		if _, integer := store.Integer(doc.GetFields()[name]); integer && name != countField {
