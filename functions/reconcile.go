@@ -43,10 +43,10 @@ func finishDeletion(client *shards.Client) func(context.Context, string) error {
 		if err != nil {
 			return err
 		}
-		if err := counter.Delete(ctx); !errors.Is(err, shards.ErrNotFound) {
+		if err := counter.FinishDeletion(ctx); !errors.Is(err, shards.ErrNotFound) {
 			return err
 		}
-		return nil // another call was faster
+		return nil // another call was faster, and the counter may have been made again
 	}
 }
 

@@ -13,15 +13,20 @@
 // a hundred commits a second, whatever the number of callers. Where so many wait that another commit costs next to
 // nothing for each, up to four are in flight.
 //
+// Different counters share commits too, once a few are in flight: a request waits for one of those to end, and ten
+// milliseconds at most. A counter that is contended, unknown or missing leaves such a commit and goes alone, so that no
+// counter's trouble is another's.
+//
 // # Exactly once
 //
-// When a commit's answer is lost, nobody knows whether it was applied, and sending a plain increment again may count it
+// When a commit's answer is lost, it may have been applied or not, and sending a plain increment again may count it
 // twice. Every commit therefore creates a marker document beside the increment. After a doubtful answer the same commit
 // goes again, with the same marker: if the first one was applied, the second fails on the marker, and counts nothing.
+// Before a call is told that nothing was counted, the marker is made alone: then no commit on its way can count any more.
 // Callers who may repeat a request themselves give it a [Key], whose marker does the same for the whole request.
 //
 // # Reading
 //
 // [Counter.Get] reads the total that the roll-up keeps (package rollup), in one document read; it lags by about a second.
-// [Counter.Sum] adds up the shards on the server, and is exact.
+// [Counter.Cached] has it from memory for a second more. [Counter.Sum] adds up the shards on the server, and is exact.
 package shards

@@ -30,7 +30,7 @@ func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id
 // shard is a shard's document.
 type shard struct {
 	id      string
-	count   *firestorepb.Value // an integer unless somebody else wrote it; nil where the field is missing
+	count   *firestorepb.Value // an integer unless something else wrote it; nil where the field is missing
 	updated time.Time
 }
 

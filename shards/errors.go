@@ -23,8 +23,8 @@ var (
 	// ErrBusy says that too much is asked of the counter, the database or this client. Nothing was counted; the call may
 	// be repeated after a second or so.
 	ErrBusy = errors.New("too busy")
-	// ErrUnknown says that nobody knows whether the increment was counted. Repeating the call may count it twice, unless
-	// it has a [Key].
+	// ErrUnknown says that an increment may have been counted, or a command carried out, or not. Repeating an increment may
+	// count it twice, unless it has a [Key].
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrKeyReused says that the same caller used an idempotency key for another request before. Nothing was counted.
 	ErrKeyReused = errors.New("idempotency key was used for another request")

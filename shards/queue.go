@@ -22,7 +22,7 @@ const (
 	sharedWait = 10 * time.Millisecond
 	// maxCommits is how many of them are in flight at most, however slow.
 	maxCommits = 64
-	// troubledFor is how long a counter that met contention goes alone: nobody else's increments wait for it.
+	// troubledFor is how long a counter that met contention goes alone: other counters' increments don't wait for it.
 	troubledFor = 10 * time.Second
 	// maxIdle is how many goroutines wait for batches. A new one grows its stack to the depth of a commit first, which was
 	// 6 % of what a lone increment took; those that wait have it grown already.
