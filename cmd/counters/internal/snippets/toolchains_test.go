@@ -65,7 +65,7 @@ func have(language string, programs ...string) error {
 }
 
 // installing bounds an installation, on a machine that is busy with other things and has nothing cached.
-const installing = 10 * time.Minute
+const installing = 5 * time.Minute
 
 func run(dir, program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), installing)
