@@ -17,6 +17,7 @@ const wellKnownJar = "/usr/lib/google-cloud-sdk/platform/cloud-firestore-emulato
 type officialEmulator struct {
 	addr  string
 	dir   string
+	pid   int
 	stdin io.Closer
 	ended chan struct{} // closed when the process is gone
 }
@@ -65,6 +66,7 @@ func startOfficial() (*officialEmulator, string) {
 		os.RemoveAll(dir)
 		return nil, err.Error()
 	}
+	e.pid = cmd.Process.Pid
 	go func() {
 		defer close(e.ended)
 		_ = cmd.Wait() // it is killed
