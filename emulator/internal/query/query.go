@@ -146,6 +146,9 @@ func (q *Query) descending() bool { return len(q.Orders) > 0 && q.Orders[len(q.O
 // OrderForSums puts the fields that are summed or averaged into the order, where the index has them: which documents a
 // limit takes depends on it.
 func (q *Query) OrderForSums(fields []document.Path) error {
+	if !q.Windowed() {
+		return nil
+	}
 	last := len(q.Orders) - 1
 	missing := slices.DeleteFunc(slices.Clone(fields), q.ordersBy)
 	if len(missing) == 0 {
