@@ -362,3 +362,22 @@ var flatPath = func() store.Path {
 	}
 	return path
 }()
+
+// Without a marker for each commit, a batch that has a key in it can still find out what became of it.
+func TestBatchWithAKeyIsMarked(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
+		b := &batch{id: newID()}
+		for _, key := range keys {
+			r, err := newRequest(flatPath, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.requests = append(b.requests, r)
+		}
+		f := newInFlight(b, false)
+		if next := f.failed(status.Error(codes.Unavailable, "lost")); !f.marked() || next != pause {
+			t.Errorf("keys %q: marked %v, then step %d; want another try with the same markers", keys, f.marked(), next)
+		}
+	}
+}
