@@ -279,6 +279,9 @@ func (c *checker) commitTo(id string, changes []Change, e Commit, found map[*int
 		case "counter":
 			d.made, d.gone = ch.Before == nil, ch.After == nil
 			d.total = !d.made && !d.gone && ch.Before.Total != ch.After.Total
+			if !d.made && !d.gone && ch.After.NumShards < ch.Before.NumShards && c.now.Sub(k.resized) > 10*time.Minute {
+				c.fail("%q has %d shards instead of %d, and nobody resized it", id, ch.After.NumShards, ch.Before.NumShards)
+			}
 			k.doc = ch.After
 		case "ledger":
 			k.ledger = ch.After
@@ -408,7 +411,7 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 		}
 		return
 	}
-	if Named(id) {
+	if Named(id) && !(d.delta < 0 && k.makers > 0) { // who makes shards sets to zero what is there
 		c.names(id, k, d.delta, found)
 	}
 }
@@ -502,7 +505,7 @@ func (c *checker) quiet(reconciled bool) {
 		if k.doc == nil || k.doc.Deleting {
 			continue
 		}
-		if !reconciled && (k.dropped || k.foreign) {
+		if !reconciled && (k.dropped || k.foreign || k.own() == nil) { // without a ledger it waits to be adopted
 			continue
 		}
 		if reconciled {

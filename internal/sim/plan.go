@@ -78,6 +78,7 @@ func PlanOf(seed uint64) Plan {
 	p.Rate = between(r, 0.1, 5)
 	p.Environ = []string{
 		"GOOGLE_CLOUD_PROJECT=" + project,
+		fmt.Sprintf("MAX_INCREMENT=%d", 1<<62), // increments name themselves by their bits
 		fmt.Sprintf("AUTO_CREATE=%v", r.IntN(2) == 0),
 		fmt.Sprintf("NUM_SHARDS=%d", 1+r.IntN(6)),
 		fmt.Sprintf("MAX_SHARDS=%d", []int{0, 8, 16}[r.IntN(3)]),
