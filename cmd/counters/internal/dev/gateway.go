@@ -132,6 +132,7 @@ func newProxy(prefix string, to *backends, origin string, logger *slog.Logger) *
 			// Cloud Run keeps what the client said of itself, and adds the address that it sees.
 			p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 			p.SetXForwarded()
+			p.Out.Host = "" // What is behind goes by its own address, and may check that.
 			p.Out = p.Out.WithContext(context.WithValue(p.Out.Context(), passedRequest{}, passed))
 		},
 		ModifyResponse: func(r *http.Response) error {
