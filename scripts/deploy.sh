@@ -153,7 +153,8 @@ if ! [[ $increment_concurrency =~ ^[0-9]{3,4}$ ]] || ((increment_concurrency > 1
   fail "--increment-concurrency $increment_concurrency: want 100 to 1000; less undoes group commit"
 fi
 auth=$(setting AUTH)
-if [[ $public == yes && (-z $auth || $auth == none) ]]; then
+[[ $auth =~ ^(none|firebase|appcheck)$ ]] || fail "--set AUTH=$auth: want none, firebase or appcheck; the functions don't start with anything else"
+if [[ $public == yes && $auth == none ]]; then
   echo "deploy.sh: warning: with --public and AUTH=none anybody on the internet can count" >&2
 fi
 

@@ -97,7 +97,7 @@ func TestDeployNamesCallersThatAreLeftOver(t *testing.T) {
 
 func TestDeployWarnsWhereAnybodyCanCount(t *testing.T) {
 	t.Parallel()
-	for auth, warns := range map[string]bool{"AUTH=none": true, "AUTH=": true, "AUTH=firebase": false} {
+	for auth, warns := range map[string]bool{"AUTH=none": true, "AUTH=firebase": false} {
 		_, out, err := script(t, nil, "deploy.sh", "--project=a-project", "--location=us-central1", "--dry-run", "--public", "--set="+auth)
 		if err != nil || strings.Contains(out, "anybody on the internet can count") != warns {
 			t.Errorf("%s: %v: %s", auth, err, out)
@@ -232,6 +232,8 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--set=NUM_SHARDS"), "no value"},
 		{"deploy.sh", append(ok, "--set=COUNTERS=a|b"), "can't hold |"},
 		{"deploy.sh", append(ok, "--set=RECONCILE_DEADLINE=soon"), "RECONCILE_DEADLINE"},
+		{"deploy.sh", append(ok, "--public", "--set=AUTH="), "want none, firebase or appcheck"},
+		{"deploy.sh", append(ok, "--set=AUTH=iap"), "want none, firebase or appcheck"},
 		{"deploy.sh", append(ok, "--increment-concurrency=1"), "undoes group commit"},
 		{"deploy.sh", append(ok, "--prefix=Likes"), "--prefix"},
 		{"destroy.sh", []string{"--project=p-roject"}, "--region is missing"},
