@@ -229,7 +229,7 @@ func (m *model) nothings() map[string]*int64 {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for range 15 { // a check is a hundred walks, and some mistakes show in one of a few hundred
+	for range 60 { // a check is a hundred walks, and some mistakes show in one of a few hundred
 		rapid.Check(t, walkModel)
 	}
 }
@@ -326,6 +326,13 @@ func walkModel(t *rapid.T) {
 			}
 			m.write(map[string]*int64{to: count(m.shards[to].Count + m.shards[from].Count), from: nil})
 		},
+		"a shard is made": func(t *rapid.T) { // by an increment that found none, beside a read of the counter
+			id := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "new"))
+			if _, there := m.shards[id]; there || !m.exists {
+				t.Skip()
+			}
+			m.write(map[string]*int64{id: count(rapid.Int64Range(1, 5).Draw(t, "by"))})
+		},
 		"reconcile reads": func(*rapid.T) { m.snapshots = append(m.snapshots, m.snapshot()) },
 		"reconcile applies": func(t *rapid.T) {
 			if len(m.snapshots) == 0 {
@@ -362,6 +369,9 @@ func walkModel(t *rapid.T) {
 		for i := range 4 {
 			actions[fmt.Sprint(often, i)] = actions[often]
 		}
+	}
+	for _, sometimes := range []string{"shrink", "a shard is made", "reconcile reads", "reconcile applies", "reconcile at once"} {
+		actions[sometimes+" again"] = actions[sometimes]
 	}
 	t.Repeat(actions)
 
