@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -65,7 +64,7 @@ func (m muted) Write(b []byte) (int, error) {
 // within the time that it has.
 func TestSilentConnection(t *testing.T) {
 	t.Parallel()
-	i := emulatortest.Start(t, emulator.Options{})
+	i := emulator.Start(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ type Options struct {
 	// post waiting until the write that covers it has been committed.
 	InFlight int
 
-	// Posted is called after each post, from several goroutines, with its target and how long it took; nil for nobody.
+	// Posted is called after each post, from several goroutines, with its target and how long it took; nil for none.
 	Posted func(target string, began, ended time.Time)
 
 	Faults Faults
@@ -65,7 +65,7 @@ type Deliverer struct {
 	held    held
 	timer   *time.Timer // Fires when the first of the held events is due.
 	stats   Stats
-	idle    chan struct{} // Closed when nothing is pending; nil while nobody waits.
+	idle    chan struct{} // Closed when nothing is pending; nil while there is no waiter.
 	warned  time.Time
 }
 

@@ -48,7 +48,7 @@ func (d *Deliverer) post(to *url.URL, e *event) error {
 		return err
 	}
 	defer answer.Body.Close()
-	// Read to the end, so that the connection can be used again; but not what nobody would send.
+	// Read to the end, so that the connection can be used again; but no more than an answer may reasonably hold.
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 	if answer.StatusCode/100 == 2 {
 		return nil // Acknowledged, whatever became of the rest.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/emulatortest"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -96,7 +95,7 @@ func (p *proxy) silence() {
 
 // A connection that went silent fails the call that met it, at its deadline, and no further one: they go over a new one.
 func TestSilentConnectionIsReplaced(t *testing.T) {
-	instance := emulatortest.Start(t, emulator.Options{})
+	instance := emulator.Start(t)
 	p := startProxy(t, instance.Addr)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", p.Addr().String())
 	db, err := store.Open(t.Context(), store.Config{Project: "p"})

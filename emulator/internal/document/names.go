@@ -125,7 +125,7 @@ func CheckID(name, id string) error {
 	return nil
 }
 
-// Reserved tells names that are Firestore's own. Four underscores are nobody's.
+// Reserved tells names that are Firestore's own. Four underscores are an ordinary name.
 func Reserved(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }

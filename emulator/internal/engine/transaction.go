@@ -139,7 +139,7 @@ func (db *database) issued(id uint64) bool {
 	return id < db.transactions.next
 }
 
-// expire ends a transaction that nobody has used for a while, or that is too old: a client that vanished must not keep
+// expire ends a transaction that was not used for a while, or that is too old: a client that vanished must not keep
 // its locks.
 func (db *database) expire(tx *transaction, idle time.Duration) {
 	db.mu.Lock()

@@ -41,7 +41,7 @@ func (t *Table) openCycles(closing *request) {
 }
 
 // abortYoungest ends the youngest transaction of a cycle, but none that was aborted before if there is another. Who holds
-// nothing is spared if possible: it is in nobody's way but in a queue.
+// nothing is spared if possible: it is in the way in queues only.
 func (t *Table) abortYoungest(cycle []step) {
 	victim := slices.MaxFunc(cycle, func(a, b step) int {
 		return cmp.Or(falseFirst(len(a.next.held) > 0, len(b.next.held) > 0),

@@ -15,9 +15,9 @@
 // who only read, one at a time. So those who have met once go one after the other, and none of fifty that increment one
 // field is aborted twice.
 //
-// A request names all that it wants and gets it at once, when nobody else has any of it and nobody who came earlier
+// A request names all that it wants and gets it at once, when no other owner has any of it and no earlier request
 // waits for any of it. A commit outside of a transaction therefore never holds one lock while it waits for the next.
-// Transactions do, so they can wait in a cycle. That is found when the cycle closes: where somebody in it waits only for
+// Transactions do, so they can wait in a cycle. That is found when the cycle closes: where one of its owners waits only for
 // a place in a queue, the one behind gets that place; otherwise the youngest transaction of the cycle is aborted.
 package locks
 
@@ -139,13 +139,13 @@ type Table struct {
 // New makes a table without locks.
 func New(c Config) *Table { return &Table{Config: c, locks: make(map[Resource]*lock)} }
 
-// Idle tells whether nobody holds or wants anything.
+// Idle tells whether there is neither a holder nor a waiter.
 func (t *Table) Idle() bool { return len(t.locks) == 0 }
 
 // Len is the number of resources that are held or wanted.
 func (t *Table) Len() int { return len(t.locks) }
 
-// Wanted tells whether somebody holds or waits for any of it in a way that conflicts.
+// Wanted tells whether another owner holds or waits for any of it in a way that conflicts.
 func (t *Table) Wanted(wants []Want) bool {
 	return !t.Idle() && !t.free(&request{owner: &Owner{}, wants: wants})
 }
@@ -165,7 +165,7 @@ func (t *Table) tidy(r Resource, l *lock) {
 	}
 }
 
-// free tells whether a request can be granted now: no other holder, and nobody before it in a queue, conflicts with it.
+// free tells whether a request can be granted now: neither another holder nor a request before it in a queue conflicts with it.
 func (t *Table) free(req *request) bool {
 	for range t.blockers(req) {
 		return false
@@ -222,7 +222,7 @@ func (t *Table) Acquire(ctx context.Context, o *Owner, wants []Want) error {
 	t.Waits.Add(1)
 	req.done = make(chan error, 1)
 	t.enqueue(req)
-	if len(o.held) > 0 { // nobody waits for an owner that holds nothing
+	if len(o.held) > 0 { // no request waits for an owner that holds nothing
 		t.openCycles(req)
 	}
 	t.Mu.Unlock()
@@ -326,7 +326,7 @@ func (t *Table) advance(changed []Want) {
 				continue
 			}
 			if req.mode(w.Resource)&Exclusive != 0 {
-				break // nobody behind it gets past
+				break // nothing behind it gets past
 			}
 			i++
 		}

@@ -121,7 +121,7 @@ func (n *Node) Current() *pb.Document {
 	return nil
 }
 
-// Collection holds the nodes of one collection. Nodes come in any order; they are sorted when somebody looks.
+// Collection holds the nodes of one collection. Nodes come in any order; they are sorted when they are listed.
 type Collection struct {
 	Name   string // full resource name
 	Parent string // full resource name of the document above, or of the root

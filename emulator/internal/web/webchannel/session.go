@@ -32,7 +32,7 @@ type Session struct {
 	id     string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	served chan struct{} // closed when nobody sends or receives any more
+	served chan struct{} // closed when neither side sends or receives any more
 	acked  chan struct{} // gets a value when there may be room for another message
 
 	receiving sync.Mutex // one request's messages after the other's
