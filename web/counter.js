@@ -252,10 +252,10 @@ export function fromFunction(url, { every = 2_000, headers } = {}) {
     let timer;
     const ask = async () => {
       clearTimeout(timer);
-      const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(every + 20_000)]);
       try {
-        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: await headers?.(), signal });
+        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: await headers?.(), signal: AbortSignal.timeout(20_000) });
         const body = await answer.json();
+        if (ended.signal.aborted) return;
         if (answer.ok) next({ exists: true, total: body.total, updatedAt: Date.parse(body.updated_at), live: true });
         else if (answer.status === 404) next({ exists: false, total: 0, live: true });
         else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));

@@ -206,8 +206,7 @@ export class Queue {
       headers.set("Content-Type", "application/json");
       headers.set("Idempotency-Key", key);
       answer = await fetch(`${this.url}/${encodeURIComponent(counter)}`, {
-        method: "POST", headers, body: JSON.stringify({ by }),
-        signal: AbortSignal.any([this.#closed.signal, AbortSignal.timeout(TIMEOUT)]),
+        method: "POST", headers, body: JSON.stringify({ by }), signal: AbortSignal.timeout(TIMEOUT),
       });
       text = await answer.text();
     } catch (error) {
