@@ -355,3 +355,25 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	s := newScript()
+	s.make()
+	at := s.shard("0", 1)
+	s.flush(1, map[string]State{"0": {1, at}})
+	if v := Bounds(s.history, 3*time.Second, 1); len(v) > 0 {
+		t.Errorf("a quick history: %v", v)
+	}
+	at = s.shard("0", 3)
+	s.shard("1", 1)
+	s.flush(3, map[string]State{"0": {3, at}})
+	if v := Bounds(s.history, 3*time.Second, 1); len(v) != 1 || !strings.Contains(v[0].Message, "2 times") {
+		t.Errorf("two writes in a minute: %v", v)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.add(Calm{})
+	if v := Bounds(s.history, 10*time.Second, 2); len(v) != 1 || !strings.Contains(v[0].Message, `"named-1"/1 is not counted`) {
+		t.Errorf("a state that is counted late: %v", v)
+	}
+}

@@ -100,6 +100,7 @@ func (p Plan) Shortened(operations int) Plan {
 func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
 	p.Crashes, p.Cuts, p.Silences, p.Foreign = 0, 0, 0, 0
+	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large = 0, 0, 0, 0
 	return p
 }
 

@@ -52,6 +52,23 @@ func TestSimulation(t *testing.T) {
 		time.Duration(virtual.Load()).Hours(), entries.Load(), time.Since(began).Round(time.Second))
 }
 
+// TestFaultless holds worlds in which nothing goes wrong to how fast and how thrifty the roll-up is meant to be, however
+// many of its instances share a counter.
+func TestFaultless(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		p := PlanOf(seed).Faultless().Shortened(*operations)
+		p.Replacements = 0
+		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s", "ROLLUP_LEDGERS=1000")
+		p.Rollups = 1 + int(seed)
+		h := simulate(t, p)
+		check(t, h)
+		for _, v := range Bounds(h, 6*time.Second, 80) { // events take up to a second to arrive, a flush waits for up to 1.25 s per instance
+			t.Errorf("seed %d: %s", seed, v)
+		}
+	}
+}
+
 // longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked on a mutex, say, which
 // a deadlock makes forever.
 const longest = 2 * time.Minute

@@ -26,23 +26,27 @@ var mutants = []mutant{
 	},
 	{
 		"a deleted shard is as old as its last version", "rollup",
-		"AsOf: c.Before.Updated.Add(time.Microsecond)}", "AsOf: c.Before.Updated}", simulation,
+		"AsOf: c.Before.Updated.Add(time.Microsecond), Gone: true}", "AsOf: c.Before.Updated, Gone: true}", simulation,
 	},
 	{
 		"adoption keeps the total that was", "rollup",
 		"store.LedgerID: store.String(l.ID), store.Total: store.Int(sum)}", "store.LedgerID: store.String(l.ID), store.Total: was[store.Total]}", simulation,
 	},
 	{
-		"a snapshot says nothing about shards that are gone", "rollup",
-		"if !s.there[id] {", "if false {", simulation,
+		"a snapshot says nothing about shards that are gone", "internal/ledger",
+		"for key, known := range l.Shards {", "for key, known := range map[string]Entry(nil) {", simulation,
 	},
 	{
 		"an event is acknowledged before its flush", "rollup",
 		"flushed := make(chan error, 1)\n", "flushed := make(chan error, 2)\n\tflushed <- nil\n", simulation,
 	},
 	{
-		"waiters of failing flushes are told that all is well", "rollup",
-		"for _, w := range told {\n\t\tw <- err", "for _, w := range told {\n\t\tw <- nil", simulation,
+		"events of failing flushes are acknowledged", "rollup",
+		"event <- cmp.Or(err, ErrLedgerFull)", "_ = cmp.Or(err, ErrLedgerFull)\n\t\tevent <- nil", simulation,
+	},
+	{
+		"an event is done once an older one of its shard is held", "rollup",
+		"superseded = newest.events", "superseded = append(newest.events, event)", simulation,
 	},
 	{
 		"the reconcile cursor is never stored", "rollup",
