@@ -256,7 +256,7 @@ export function fromFunction(url, { every = 2_000, headers } = {}) {
         const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: await headers?.(), signal: AbortSignal.timeout(20_000) });
         const body = await answer.json();
         if (ended.signal.aborted) return;
-        if (answer.ok) next({ exists: true, total: body.total, updatedAt: Date.parse(body.updated_at), live: true });
+        if (answer.ok) next({ exists: true, total: body.total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
         else if (answer.status === 404) next({ exists: false, total: 0, live: true });
         else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));
         else next(null);

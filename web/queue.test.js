@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
-import { CounterError, Counters } from "./counter.js";
+import { CounterError, Counters, documentOf, fromFunction } from "./counter.js";
 
 /** Keeps what is stored, as localStorage does, for one page after another. */
 class MemoryStorage extends Map {
@@ -229,4 +229,35 @@ test("a subscriber is told of changes until it ends, and the last one ends the w
   assert.deepEqual([told, counter.value, counter.exists, stopped], [5, 0, false, 0]);
   stops[1]();
   assert.equal(stopped, 1);
+});
+
+test("without the SDK, totals come from the function, and say when it can't be heard", async (t) => {
+  const answers = [[200, { total: 5, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [404, {}], "broken", [200, { total: 6 }], [403, { detail: "no" }]];
+  const asked = [];
+  const server = createServer((request, response) => {
+    asked.push([request.url, request.headers.authorization]);
+    const answer = answers[asked.length - 1] ?? assert.fail("it was asked again after it had refused");
+    if (answer === "broken") return request.socket.destroy();
+    response.writeHead(answer[0], { "Content-Type": "application/json" });
+    response.end(JSON.stringify(answer[1]));
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const told = [];
+  const stop = fromFunction(url, { every: 1, headers: () => ({ Authorization: "Bearer x" }) })("a&b/c", (snapshot) => told.push(snapshot), (error) => told.push(error));
+  await until(() => told.length === answers.length);
+  stop();
+  const failed = told.pop();
+  assert.deepEqual(told, [
+    { exists: true, total: 5, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), live: true }, null,
+    { exists: false, total: 0, live: true }, null, { exists: true, total: 6, updatedAt: undefined, live: true },
+  ]);
+  assert.ok(failed instanceof CounterError && failed.status === 403 && /no \(403\)/.test(failed.message));
+  assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc" && token === "Bearer x"));
+});
+
+test("a counter's document is where COUNTERS says", () => {
+  assert.equal(documentOf("counters/{counter}", "post-123"), "counters/post-123");
+  assert.equal(documentOf("teams/{team}/posts/{post}", "red/$&"), "teams/red/posts/$&");
 });
