@@ -20,7 +20,7 @@ import (
 func TestCrowd(t *testing.T) {
 	const (
 		listeners  = 1000
-		increments = 300 // under way while they watch
+		increments = 50 // under way while they watch, each a message to every page
 	)
 	b, i := startServer(t)
 	client := i.Client(t, "p")
