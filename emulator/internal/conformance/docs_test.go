@@ -79,6 +79,27 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 | Export and import, a user interface | ` + "`counters dev`" + ` has a page for counters |
 | A disk | everything is gone when it ends |
 
+## The suites of Firestore's own clients
+
+Run by hand against both servers, November 2026:
+
+| suite | official emulator 1.19.9 | here |
+| --- | --- | --- |
+| Go client 1.29.0, integration tests | fails PartitionQuery and one of listening | fails vector search |
+| | both fail QueryDocuments and NewClientWithDatabase, which want a project with indexes and a second database | |
+| Node.js client 8.3.0, system tests of documents and queries | 331 pass of 344, in 31 s | 310 pass, in 19 s: all of those but 21 of vector search |
+
+## Speed
+
+` + "`go test -run '^$' -bench . ./emulator/internal/conformance`" + ` on two cores, which client, server and other work shared:
+
+| | official emulator 1.19.9 | here |
+| --- | --- | --- |
+| increments of 100 documents, from 32 goroutines | 2,115 commits a second | 4,477 |
+| listeners that begin, are told and go | 807 a second | 2,939 |
+| from start to first answer | 7.3 s | 1.5 ms |
+| memory of 100,000 small documents | 210 MB of the process | 82 MB of the heap |
+
 ## Held against the official emulator
 
 Each observation is one answer (an error's code, a document, results in their order, which times are the same), recorded from the
