@@ -236,7 +236,12 @@ func (db *DB) List(ctx context.Context, collection string, size int, token strin
 // strings, booleans and times. It ends with an error of the client library's; when ctx ends it just ends.
 func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Document, error] {
 	return func(yield func(*firestorepb.Document, error) bool) {
-		changes := db.client.Doc(strings.TrimPrefix(name, db.Database+"/documents/")).Snapshots(ctx)
+		client, err := db.watching()
+		if err != nil {
+			yield(nil, fmt.Errorf("open Firestore: %w", err))
+			return
+		}
+		changes := client.Doc(strings.TrimPrefix(name, db.Database+"/documents/")).Snapshots(ctx)
 		defer changes.Stop()
 		for {
 			snap, err := changes.Next()

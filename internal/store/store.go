@@ -17,6 +17,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -42,8 +43,11 @@ type Config struct {
 type DB struct {
 	Layout // names of its documents
 
-	client *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves
-	api    *connection
+	api *connection
+
+	newWatcher func() (*firestore.Client, error)
+	mu         sync.Mutex
+	watcher    *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
 }
 
 // Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
@@ -54,45 +58,62 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 		return nil, fmt.Errorf("path of the counters: %w", err)
 	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
-	own, err := clientOptions(emulator, opts)
-	if err != nil {
-		return nil, err
-	}
-	client, err := firestore.NewClientWithDatabase(ctx, cmp.Or(cfg.Project, firestore.DetectProjectID),
-		cmp.Or(cfg.Database, firestore.DefaultDatabaseID), own...)
-	if err != nil {
-		return nil, fmt.Errorf("open Firestore: %w", err)
-	}
-	api, err := newConnection(func() (*apiv1.Client, error) {
-		own, err := clientOptions(emulator, opts)
+	db := &DB{Layout: Layout{
+		Path:       countersPath,
+		Shards:     cmp.Or(cfg.Shards, DefaultShards),
+		CountField: cmp.Or(cfg.CountField, "count"),
+	}}
+	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
+	db.newWatcher = func() (*firestore.Client, error) {
+		options, err := clientOptions(emulator, opts)
 		if err != nil {
 			return nil, err
 		}
-		return apiv1.NewClient(context.WithoutCancel(ctx), own...)
+		return firestore.NewClientWithDatabase(context.WithoutCancel(ctx), cmp.Or(project, firestore.DetectProjectID), database, options...)
+	}
+	if project == "" {
+		watcher, err := db.watching()
+		if err != nil {
+			return nil, fmt.Errorf("open Firestore: %w", err)
+		}
+		// The only public way to the project that was found.
+		project = strings.Split(watcher.Doc("a/b").Path, "/")[1]
+	}
+	db.Database = "projects/" + project + "/databases/" + database
+	db.api, err = newConnection(func() (*apiv1.Client, error) {
+		options, err := clientOptions(emulator, opts)
+		if err != nil {
+			return nil, err
+		}
+		return apiv1.NewClient(context.WithoutCancel(ctx), options...)
 	})
 	if err != nil {
-		_ = client.Close()
 		return nil, fmt.Errorf("open Firestore: %w", err)
 	}
-	// The only public way to the name of the database, whose project may just have been detected.
-	path := client.Doc("a/b").Path
-	return &DB{
-		Layout: Layout{
-			Database:   path[:strings.Index(path, "/documents/")],
-			Path:       countersPath,
-			Shards:     cmp.Or(cfg.Shards, DefaultShards),
-			CountField: cmp.Or(cfg.CountField, "count"),
-		},
-		client: client,
-		api:    api,
-	}, nil
+	return db, nil
+}
+
+// watching is the high-level client, which is made when it is needed: it has connections of its own.
+func (db *DB) watching() (*firestore.Client, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.watcher != nil {
+		return db.watcher, nil
+	}
+	var err error
+	db.watcher, err = db.newWatcher()
+	return db.watcher, err
 }
 
 // Close closes the connections.
 func (db *DB) Close() error {
 	err := db.api.close()
-	// Where both clients share a connection that was given, the second close finds it closed, which is what was asked for.
-	_ = db.client.Close()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.watcher != nil {
+		// Where both clients share a connection that was given, the second close finds it closed, which is what was asked for.
+		_ = db.watcher.Close()
+	}
 	return err
 }
 
