@@ -43,8 +43,8 @@ type drain func(context.Context) error
 // grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
 const grace = 9 * time.Second
 
-// register makes a function known to the framework. Bad settings stop the start of the process that is to serve it, with
-// a message for whoever deployed it.
+// register makes a function known to the framework. In the process that is to serve it, bad settings stop the start with a
+// message for whoever deployed it, and the garbage collector gets settings that suit functions.
 func register(name string, build builder) {
 	f := newFunction(build)
 	if os.Getenv("FUNCTION_TARGET") == name {
@@ -52,6 +52,7 @@ func register(name string, build builder) {
 			fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
 			os.Exit(1)
 		}
+		collectSeldom(os.LookupEnv, limitFiles)
 	}
 	functions.HTTP(name, f.ServeHTTP)
 }

@@ -28,7 +28,7 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --increment-concurrency N    requests an instance takes at a time (default: 500)
   --increment-max-instances N  (default: 10)
   --increment-min-instances N  (default: 0)
-  --rollup-max-instances N     peak events a second x 1.1 / 1000, rounded up (default: 2)
+  --rollup-max-instances N     shards that are busy at once / 1000, rounded up (default: 2)
   --rollup-min-instances N     (default: 0)
   --reconcile-schedule CRON    in UTC (default: 7 * * * *)
 

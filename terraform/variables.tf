@@ -220,7 +220,7 @@ variable "increment_min_instances" {
 }
 
 variable "rollup_max_instances" {
-  description = "Instances of Rollup at most. An event waits up to 1.1 s for the flush that holds it, and an instance holds 1,000: take the peak of events a second × 1.1 ÷ 1,000, rounded up. More only fight over the same counters."
+  description = "Instances of Rollup at most. An instance holds at most one event of a shard, for up to 1.1 s, and 1,000 in all: take the shards that are written within the same 1.1 s ÷ 1,000, rounded up. More only fight over the same counters."
   type        = number
   nullable    = false
   default     = 2

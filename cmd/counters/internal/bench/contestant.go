@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 
-	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	framework "github.com/GoogleCloudPlatform/functions-framework-go/functions"
+
+	"github.com/firestore-counters/counters/functions"
 )
 
 // Names of this package's functions, values of FUNCTION_TARGET.
@@ -19,11 +22,11 @@ const (
 // serves profiles there when they are asked for.
 func Register() {
 	b := newBlindFunctions()
-	functions.HTTP(noopFunction, noop)
-	functions.HTTP(noopEventFunction, noopEvent)
-	functions.HTTP(blindIncrementFunction, b.increment)
-	functions.HTTP(blindRollupFunction, b.rollup)
-	functions.HTTP(sumFunction, b.sum)
+	framework.HTTP(noopFunction, noop)
+	framework.HTTP(noopEventFunction, noopEvent)
+	framework.HTTP(blindIncrementFunction, b.increment)
+	framework.HTTP(blindRollupFunction, b.rollup)
+	framework.HTTP(sumFunction, b.sum)
 	serveProfiles(os.Getenv(profilesVariable))
 }
 
@@ -46,12 +49,18 @@ const (
 	nameSum     = "sum"
 )
 
-func ours() contestant { return contestant{name: nameOurs, http: "Increment", trigger: "Rollup"} }
+// instanceMemory is that of an instance of a function, in bytes, unless a deployment says otherwise.
+const instanceMemory = 512 << 20
+
+// ours has the limit that our functions set for themselves in such an instance: this machine's memory is none.
+func ours() contestant {
+	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
+}
 
 // thrifty is ours without the marker that tells whether a commit was applied when its answer is lost.
 func thrifty() contestant {
 	c := ours()
-	c.name, c.environ = nameThrifty, []string{"EXACT_WRITES=false"}
+	c.name, c.environ = nameThrifty, append(c.environ, "EXACT_WRITES=false")
 	return c
 }
 
