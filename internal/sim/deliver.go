@@ -48,9 +48,7 @@ func (w *world) deliver(c emulator.Change, counter string) {
 	case reorder < f.Reorder:
 		delay = reorderBy
 	}
-	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10), eventarc.Change{
-		Name: c.Name, Old: c.Old, New: c.New, UpdateMask: c.UpdateMask, CommitTime: c.CommitTime,
-	})
+	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10), eventarc.Change(c))
 	if err != nil {
 		w.rec.add(Stuck{What: "an event can't be encoded: " + err.Error()})
 		return
@@ -60,11 +58,11 @@ func (w *world) deliver(c emulator.Change, counter string) {
 		copies = 2
 	}
 	for range copies {
-		r, wait := rand.New(rand.NewPCG(r.Uint64(), 0)), delay
+		own, wait := rand.New(rand.NewPCG(r.Uint64(), 0)), delay
 		w.deliveries.Go(func() {
 			until := time.Now().Add(wait + eventsLast)
 			for attempt := 0; w.sleep(wait); attempt++ {
-				if w.post(r, header, body) {
+				if w.post(own, header, body) {
 					return
 				}
 				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {

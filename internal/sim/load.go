@@ -285,12 +285,12 @@ func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Cont
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- do(ctx, counter) }()
 	crash := time.Duration(1<<62 - 1)
 	if w.plan.Crashes > 0 && r.IntN(5) == 0 {
 		crash = between(r, time.Millisecond, time.Second)
 	}
+	done := make(chan error, 1)
+	go func() { done <- do(ctx, counter) }() // which draws from r, too
 	end := End{Call: call, Outcome: Unknown}
 	select {
 	case err = <-done:
