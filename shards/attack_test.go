@@ -559,3 +559,38 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 	w.Server.SetInterceptor(nil)
 	w.wantSum(t, "a", 7)
 }
+
+// A counter is deleted by a script that knows the public layout alone: its shards and its document go, its ledger stays.
+// The counter that AUTO_CREATE makes then begins at zero, and owes nothing for shards that are gone.
+func TestAutoCreateOverALedgerWhoseShardsAreGone(t *testing.T) {
+	t.Parallel()
+	for _, gone := range [][]string{{"0"}, {"0", "1"}, {"0", "1", "2"}} {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+		for n := range 3 {
+			w.inc(t, fmt.Sprint(n), 5)
+		}
+		if r := w.rollUp(t, "a"); r.After != 15 {
+			t.Fatalf("rolled up %+v, want 15", r)
+		}
+		for _, n := range gone {
+			if _, err := w.fs.Doc("counters/a/shards/" + n).Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 1)
+		w.rollUp(t, "a")
+		if got := w.total(t, "a"); got != 1 {
+			t.Errorf("without shards %v: total %d after one increment, want 1", gone, got)
+		}
+		if s, err := c.Sum(t.Context()); err != nil || s.Total != 1 {
+			t.Errorf("without shards %v: exact total %d, %v; want 1", gone, s.Total, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package shards
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -99,17 +100,28 @@ func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
 func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*firestorepb.Write {
 	db := c.client.db
 	n = numbered(there, n)
+	left := make(map[string]bool, len(there))
+	for _, s := range there {
+		left[ledger.Key(s.id)] = true
+	}
+	gone := ledger.Diff{Entries: map[string]ledger.Entry{}}
+	for key, e := range l.Shards {
+		if !left[key] && e.Count != 0 {
+			gone.Entries[key] = ledger.Entry{AsOf: e.AsOf.Add(time.Microsecond)}
+		}
+	}
+	l.Apply(gone)
 	l.Base = 0
+	fields, mask := gone.Fields()
+	fields[ledger.FieldID], fields[ledger.FieldBase] = store.String(op), store.Int(subtract(0, l.Sum()))
+	mask = append(mask, ledger.FieldID, ledger.FieldBase, ledger.FieldImported, ledger.FieldReplaced)
 	writes := []*firestorepb.Write{
 		store.Create(db.Counter(c.id), map[string]*firestorepb.Value{
 			store.NumShards: store.Int(int64(n)),
 			store.Total:     store.Int(0),
 			store.LedgerID:  store.String(op),
 		}, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt)),
-		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), map[string]*firestorepb.Value{
-			ledger.FieldID:   store.String(op),
-			ledger.FieldBase: store.Int(subtract(0, l.Sum())),
-		}, []string{ledger.FieldID, ledger.FieldBase, ledger.FieldImported, ledger.FieldReplaced}),
+		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
 	}
 	missing := map[int]bool{}
 	for i := range n {
