@@ -594,3 +594,37 @@ func TestAutoCreateOverALedgerWhoseShardsAreGone(t *testing.T) {
 		}
 	}
 }
+
+// While Create is about to remove what lies where it is to make a counter, the roll-up or an increment with AUTO_CREATE makes
+// one of it: Create finds a counter then, and has taken nothing of it.
+func TestCreateBesideAnAdoption(t *testing.T) {
+	t.Parallel()
+	for name, adopt := range map[string]func(w *world) int64{
+		"roll-up": func(w *world) int64 { return w.rollUp(t, "a").After },
+		"AUTO_CREATE": func(w *world) int64 {
+			if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+			return w.rollUp(t, "a").After
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, n := range []string{"50", "51"} {
+				if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": 5}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var had int64
+			w.before(func() { had = adopt(w) })
+			if err := handle(t, w.open(t, shards.Config{}), "a").Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
+				t.Errorf("create: %v, want ErrExists", err)
+			}
+			if had < 10 {
+				t.Errorf("the counter had %d before, want 10 or more", had)
+			}
+			w.wantSum(t, "a", had)
+		})
+	}
+}

@@ -53,3 +53,10 @@ func deleteIf(name string, updated time.Time) *firestorepb.Write {
 	w.CurrentDocument = store.UpdatedAtTime(updated)
 	return w
 }
+
+// none is the write that changes nothing, and is there for its condition: that there is no such document.
+func none(name string) *firestorepb.Write {
+	w := store.Delete(name)
+	w.CurrentDocument = store.Exists(false)
+	return w
+}
