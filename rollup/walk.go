@@ -84,7 +84,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 		}
 	}
 	for {
-		ids, next, err := c.db.List(ctx, c.db.Counters(), pageSize, at.page)
+		ids, next, err := c.db.List(ctx, pageSize, at.page)
 		if status.Code(err) == codes.InvalidArgument && at.page != "" {
 			at = cursor{} // no longer known to Firestore: from the beginning
 			continue

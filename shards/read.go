@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"path"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -99,24 +98,32 @@ func snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
 // listPage is how many counters are read at a time. A query of all of them might take longer than Firestore lets one.
 const listPage = 500
 
-// List yields all counters, in the order of their ids. It ends with the first error, which is the client library's.
+// List yields all counters, in the order of their ids within a collection. Where COUNTERS has several wildcards, counters
+// that have not been rolled up yet are left out. It ends with the first error, which is the client library's.
 func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
-		for q := (store.Query{Collection: c.db.Counters(), Limit: listPage}); ; {
-			docs, err := c.db.Documents(ctx, q)
+		for token := ""; ; {
+			ids, next, err := c.db.List(ctx, listPage, token)
+			names := make([]string, len(ids))
+			for i, id := range ids {
+				names[i] = c.db.Counter(id)
+			}
+			var docs []*firestorepb.Document
+			if err == nil {
+				docs, _, err = c.db.Get(ctx, names...)
+			}
 			if err != nil {
 				yield(Snapshot{}, fmt.Errorf("list counters: %w", err))
 				return
 			}
-			for _, doc := range docs {
-				if s, ok := snapshotOf(path.Base(doc.GetName()), doc); ok && !yield(s, nil) {
+			for i, doc := range docs {
+				if s, ok := snapshotOf(ids[i], doc); ok && !yield(s, nil) {
 					return
 				}
 			}
-			if len(docs) < listPage {
+			if token = next; token == "" {
 				return
 			}
-			q.After = docs[len(docs)-1].GetName()
 		}
 	}
 }

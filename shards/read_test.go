@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -134,5 +136,53 @@ func TestOneReadForAllWhoAsk(t *testing.T) {
 	group.Wait()
 	if reads := w.Server.Stats().Reads; reads > 2 { // between the end of one and the next look at the memory there may be another
 		t.Errorf("%d reads for %d who asked, want 1", reads, asked)
+	}
+}
+
+// Counters at a path of several wildcards are made, added to, read and listed by ids of several parts.
+func TestNestedPath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Counters: "teams/{team}/posts/{post}", Shards: "parts", AutoCreate: true, NumShards: 2})
+	var want []string
+	for _, team := range []string{"blue", "red"} {
+		for n := range 300 { // two pages
+			want = append(want, fmt.Sprintf("%s/post-%03d", team, n))
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(50)
+	for _, id := range want {
+		counter, err := client.Counter(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() error { return counter.Add(t.Context(), 3) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for s, err := range client.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, s.Counter)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d counters are listed, want %d", len(got), len(want))
+	}
+	counter, _ := client.Counter("red/post-007")
+	if s, err := counter.Sum(t.Context()); err != nil || s.Total != 3 {
+		t.Errorf("Sum = %+v, %v", s, err)
+	}
+	parts, err := w.fs.Collection("teams").Doc("red").Collection("posts").Doc("post-007").Collection("parts").Documents(t.Context()).GetAll()
+	if err != nil || len(parts) != 2 {
+		t.Errorf("%d shards, %v, want 2", len(parts), err)
+	}
+	for _, id := range []string{"red", "red/post/1", "red/", "/post-1", "red/.."} {
+		if _, err := client.Counter(id); !errors.Is(err, shards.ErrInvalidID) {
+			t.Errorf("Counter(%q): %v, want ErrInvalidID", id, err)
+		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 // Query asks for the documents of a collection, in the order of their ids.
 type Query struct {
 	Collection string    // resource name, as of [Layout]
+	Group      bool      // all collections of that id, however deep below the same parent
 	After      string    // resource name of a document of it; those behind that one
 	Limit      int       // at most so many; 0 is all
 	At         time.Time // as they were then, within the last hour; the zero time is now
@@ -82,7 +83,7 @@ func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Docume
 func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
 	parent, collection := split(q.Collection)
 	query := &firestorepb.StructuredQuery{
-		From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection}},
+		From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection, AllDescendants: q.Group}},
 		OrderBy: []*firestorepb.StructuredQuery_Order{{
 			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: firestore.DocumentID}, Direction: firestorepb.StructuredQuery_ASCENDING,
 		}},
@@ -209,10 +210,16 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 	return values, err
 }
 
-// List lists the ids of a page of a collection's documents, those included that don't exist and only have something below
-// them. Token is empty for the first page, and next is for the last.
-func (db *DB) List(ctx context.Context, collection string, size int, token string) (ids []string, next string, err error) {
-	parent, id := split(collection)
+// List lists the ids of a page of counters, which may be empty though others follow. Token is empty for the first page,
+// and next is for the last.
+//
+// Where all counters are in one collection, those without a document are listed too: a snippet may have made shards only.
+// Where they are not, they are found by their ledgers: one that has not been adopted yet is not listed.
+func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
+	if db.Path.Nested() {
+		return db.listLedgers(ctx, size, token)
+	}
+	parent, id := split(db.Counters())
 	var docs []*firestorepb.Document
 	err = db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
 		it := api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
@@ -229,6 +236,25 @@ func (db *DB) List(ctx context.Context, collection string, size int, token strin
 		ids = append(ids, path.Base(doc.GetName()))
 	}
 	return ids, next, err
+}
+
+// listLedgers is List by ledgers. Its token is the name of the last one.
+func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []string, next string, err error) {
+	docs, err := db.Documents(ctx, Query{Collection: db.root() + Rollup, Group: true, Limit: size, After: token})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, doc := range docs {
+		if document, ok := strings.CutSuffix(strings.TrimPrefix(doc.GetName(), db.root()), "/"+Rollup+"/"+Ledger); ok {
+			if id, ok := db.Path.ID(document); ok {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(docs) == size {
+		next = docs[size-1].GetName()
+	}
+	return ids, next, nil
 }
 
 // Watch yields a document as it is, nil while it doesn't exist, and again with every change, as long as ctx and the loop

@@ -67,7 +67,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 // made shards only.
 func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool, err error) {
 	for token := ""; ; {
-		page, next, err := db.List(ctx, db.Counters(), min(n+1, 300), token)
+		page, next, err := db.List(ctx, min(n+1, 300), token)
 		if err != nil {
 			return nil, false, err
 		}
