@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/internal/ledger"
 
 	"github.com/firestore-counters/counters/internal/store"
 )

@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -303,5 +304,40 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("a counter that is right took %+v, want at most %d reads", s, tt.reads)
 			}
 		})
+	}
+}
+
+// Counters at a path of several wildcards are adopted by their events, and found by a reconcile of all.
+func TestNestedPath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.openWith(rollup.Config{Project: "p", Counters: "teams/{team}/posts/{post}", Shards: "parts", CountField: "n"})
+	for _, team := range []string{"blue", "red"} {
+		post := w.fs.Collection("teams").Doc(team).Collection("posts").Doc("p1")
+		for shard, n := range []int{3, 4} {
+			if _, err := post.Collection("parts").Doc(fmt.Sprint(shard)).Set(t.Context(), map[string]any{"n": n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := client.Reconcile(t.Context(), team+"/p1", rollup.ReconcileOptions{}); err != nil || !r.Adopted || r.After != 7 {
+			t.Errorf("%s: reconcile = %+v, %v, want adopted with 7", team, r, err)
+		}
+		if _, err := post.Update(t.Context(), []firestore.Update{{Path: "total", Value: 100}}); err != nil { // drift
+			t.Fatal(err)
+		}
+	}
+	// Beside them another counter, which is not one of this deployment.
+	if _, err := w.fs.Collection("posts").Doc("p1").Collection("counter_rollup").Doc("ledger").Set(t.Context(), map[string]any{"id": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int64{}
+	sum, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{Resume: true, Report: func(r rollup.Report, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		seen[r.Counter] = r.After
+	}})
+	if err != nil || !sum.Done || sum.Seen != 2 || seen["blue/p1"] != 7 || seen["red/p1"] != 7 {
+		t.Errorf("ReconcileAll = %+v, %v, and saw %v", sum, err, seen)
 	}
 }

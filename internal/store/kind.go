@@ -44,8 +44,13 @@ func KindOf(err error) Kind {
 		// A transaction's commit that was sent twice, the first answer lost: Firestore no longer knows the transaction
 		// ("has expired", googleapis/nodejs-firestore#1347; "is invalid or closed", says the official emulator). Whatever
 		// else such a message means, running the transaction again tells.
-		if strings.Contains(strings.ToLower(s.Message()), "transaction") {
+		switch message := strings.ToLower(s.Message()); {
+		case strings.Contains(message, "transaction"):
 			return Doubtful
+		case strings.Contains(message, "base version"):
+			// A document is older than the version that a commit is on condition of: the database was restored from a backup, or
+			// an emulator reset. As with any other version than that, reading again tells.
+			return Conflict
 		}
 	}
 	return Permanent

@@ -42,6 +42,7 @@ func TestKindOf(t *testing.T) {
 		{errors.New("connection reset"), store.Doubtful},
 		{status.Error(codes.InvalidArgument, expired), store.Doubtful},
 		{status.Error(codes.InvalidArgument, "Transaction is invalid or closed."), store.Doubtful},
+		{status.Error(codes.InvalidArgument, "Invalid base version, it is greater than the stored version"), store.Conflict},
 		{status.Error(codes.InvalidArgument, "a field name is empty"), store.Permanent},
 		{status.Error(codes.PermissionDenied, ""), store.Permanent},
 		{fmt.Errorf("add: %w", status.Error(codes.Aborted, "")), store.Contention},
