@@ -238,22 +238,6 @@ func TestREADMEs(t *testing.T) {
 		t.Errorf("README.md describes %s, which is neither variable nor output", name)
 	}
 }
-
-func TestProjectREADMEListsTheSettings(t *testing.T) {
-	t.Parallel()
-	rows := table(t, "../README.md")
-	if _, ok := rows["DATABASE"]; !ok {
-		t.Skip("../README.md has no table of the settings")
-	}
-	for _, s := range allSettings() {
-		row := rows[s.env] // default and description come last
-		if n := len(row); n < 2 || strings.Trim(row[n-2], "`") != s.def || row[n-1] != s.desc {
-			t.Errorf("the README says of %s %q, want %q", s.env, row, []string{s.def, s.desc})
-		}
-	}
-}
-
-// table reads a file's rows of the form | `name` | cell | …
 func table(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	content, err := os.ReadFile(path)
