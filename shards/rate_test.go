@@ -3,6 +3,7 @@ package shards
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,5 +48,52 @@ func TestCommitRate(t *testing.T) {
 	}
 	if got := CommitRate(0, time.Second); got != 0 {
 		t.Errorf("without increments: %v commits a second", got)
+	}
+}
+
+// The same of many counters, which share commits.
+func TestSharedRate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		counters int
+		rate     float64 // of each
+		commit   time.Duration
+		within   float64
+	}{
+		{1, 100, 10 * time.Millisecond, 0.15},
+		{1000, 0.02, 10 * time.Millisecond, 0.15}, // hardly two at once
+		{1000, 0.1, 10 * time.Millisecond, 0.15},
+		{1000, 0.4, 10 * time.Millisecond, 0.3}, // about four at once: where it begins
+		{1000, 1, 10 * time.Millisecond, 0.15},
+		{1000, 5, 10 * time.Millisecond, 0.15},
+		{100, 50, 10 * time.Millisecond, 0.15},
+		{1000, 1, 30 * time.Millisecond, 0.2},
+		{1000, 1, 200 * time.Millisecond, 0.2}, // slow ones: whoever has waited begins another
+		{10_000, 2, 10 * time.Millisecond, 0.15},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var commits atomic.Int64
+			q := newQueues(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
+				commits.Add(1)
+				time.Sleep(tt.commit)
+				f.applied()
+			})
+			dice := rand.New(rand.NewPCG(1, 2))
+			began := time.Now()
+			var adding sync.WaitGroup
+			for range 20_000 {
+				time.Sleep(time.Duration(dice.ExpFloat64() / (tt.rate * float64(tt.counters)) * float64(time.Second)))
+				counter := strconv.Itoa(dice.IntN(tt.counters))
+				adding.Go(func() {
+					q.add(t.Context(), &request{increments: []Increment{{Counter: counter, By: 1}}, done: make(chan outcome, 1)})
+				})
+			}
+			adding.Wait()
+			got := float64(commits.Load()) / time.Since(began).Seconds()
+			q.close()
+			if want := SharedRate(tt.counters, tt.rate, tt.commit); math.Abs(got-want) > tt.within*want {
+				t.Errorf("%d counters with %v increments a second each, %v a commit: %.1f commits a second, and the formula says %.1f", tt.counters, tt.rate, tt.commit, got, want)
+			}
+		})
 	}
 }

@@ -156,10 +156,13 @@ func TestDesigns(t *testing.T) {
 	near(t, "writes without markers", thrifty.Usage.Writes, 102, 0.01)
 	near(t, "requests without markers", thrifty.Usage.Requests, 1100, 0.01)
 
-	// Over many counters no two increments share a commit, and every event waits for a roll-up of its own.
+	// Over many counters each increment is a write of a shard and waits for a roll-up of its own, and some share a commit
+	// and its marker.
 	l.Thrift, l.Counters, l.Shards = false, 10_000, 0
 	spread := l.ours()
 	near(t, "commits over many counters", spread.Commits, 1000, 0.01)
+	near(t, "markers over many counters", spread.Usage.Deletes, 400, 0.01)
+	near(t, "writes over many counters", spread.Usage.Writes, 1000+400+2*1000, 0.1)
 	near(t, "roll-ups over many counters", spread.RollUps, 1000, 0.1)
 	near(t, "instance seconds over many counters", spread.Usage.InstanceSeconds, 2, 0.01)
 	if spread.Shards != 1 || spread.Unworkable != "" {

@@ -45,7 +45,7 @@ type Design struct {
 	Shards     int     `json:"shards,omitempty"`     // of each counter, as the load says or as many as it needs
 	Unworkable string  `json:"unworkable,omitempty"` // why it would not hold, in a few words
 	Usage      Usage   `json:"per_second"`
-	Commits    float64 `json:"commits_per_second"` // of increments
+	Commits    float64 `json:"commits_per_second"` // of increments: writes of shards, which counters may share a commit for
 	RollUps    float64 `json:"roll_ups_per_second"`
 }
 
@@ -84,13 +84,14 @@ func (l Load) sharded(d Design) Design {
 	return d
 }
 
-// ours is a commit for all increments of a counter that arrive while another is in flight, and a roll-up per interval.
+// ours is a commit for all increments of a counter that arrive while another is in flight, which counters share where many
+// have one in flight, and a roll-up per interval.
 func (l Load) ours() Design {
 	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
 	instances, counters := float64(l.Instances), float64(l.Counters)
 
 	batches := counters * instances * shards.CommitRate(l.Rate/counters/instances, l.Commit)
-	markers := batches // one in each commit, and each commit has one counter's increments
+	markers := instances * shards.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit) // one in each commit
 	if l.Thrift {
 		markers = 0
 	}
