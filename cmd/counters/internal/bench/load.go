@@ -201,12 +201,14 @@ func (l *load) periods(since time.Time) map[int][]cost.Period {
 // patience is how long an answer may take after a load has ended.
 const patience = 5 * time.Second
 
-// closedLoop has each client send one request after the other until the time is over or there is no further request.
+// closedLoop has each client send one request after the other until the time is over or there is no further request. The
+// first one is sent in any case: on a busy machine a short time may be over before anything has begun.
 func closedLoop(ctx context.Context, clients []client, window time.Duration, next requests) *load {
 	var n atomic.Int64
 	began := time.Now()
 	return drive(ctx, clients, window, func(r *fasthttp.Request) (sample, bool) {
-		return sample{}, time.Since(began) < window && next(int(n.Add(1)-1), r)
+		turn := int(n.Add(1) - 1)
+		return sample{}, (turn == 0 || time.Since(began) < window) && next(turn, r)
 	})
 }
 

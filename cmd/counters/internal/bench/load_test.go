@@ -44,6 +44,15 @@ func TestClosedLoopCountsErrors(t *testing.T) {
 	}
 }
 
+// A time that is over before anything has begun leaves one figure, and not none.
+func TestClosedLoopSendsOneAtLeast(t *testing.T) {
+	t.Parallel()
+	l := closedLoop(t.Context(), clientsOf(t, 4, func(http.ResponseWriter, *http.Request) {}), 0, post("/"))
+	if l.answered() != 1 || l.failed() != nil {
+		t.Errorf("%d answered, %v; want 1", l.answered(), l.failed())
+	}
+}
+
 // In an open loop a slow answer delays the requests behind it, and their latency says so: the one client is held by the
 // first request until all others are due.
 func TestOpenLoopTimesFromWhenARequestWasDue(t *testing.T) {
