@@ -628,3 +628,26 @@ func TestCreateBesideAnAdoption(t *testing.T) {
 		})
 	}
 }
+
+// A key that is to be remembered for a minute only: its marker, the only one there is, still stands in the way of a commit
+// that arrives half an hour late.
+func TestLateCommitFindsAKeyOfAMinute(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	i := emulator.StartWith(t, emulator.Options{
+		TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: time.Hour, // the test sweeps
+		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	})
+	w := &world{Instance: i, fs: i.Client(t, "p")}
+	c := w.counter(t, w.open(t, shards.Config{KeyTTL: time.Minute}), "a", 2)
+	release := w.hold(t, addsToShard)
+	if _, err := c.AddOnce(t.Context(), 1, shards.Key{Value: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	ahead.Store(int64(30 * time.Minute))
+	w.Server.Sweep()
+	if err := release(); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("the late commit: %v, want ALREADY_EXISTS", err)
+	}
+	w.wantSum(t, "a", 1)
+}

@@ -37,8 +37,8 @@ type Config struct {
 	// InexactWrites drops the marker of commits without a [Key], which saves a write and a delete per commit. A commit
 	// whose answer is lost is then reported as [ErrUnknown].
 	InexactWrites bool
-	// KeyTTL is how long a [Key] is remembered; default 24h. It takes a TTL policy on the field expire_at of the
-	// collection counter_requests.
+	// KeyTTL is how long a [Key] is remembered, an hour at least; default 24h. It takes a TTL policy on the field expire_at
+	// of the collection counter_requests.
 	KeyTTL time.Duration
 	// Timeout is how long a batch is tried, retries included; default 20s.
 	Timeout time.Duration

@@ -54,7 +54,8 @@ const (
 	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
 )
 
-// batchMarkerTTL is how long the marker of a batch without keys is kept. The batch asks for it within seconds.
+// batchMarkerTTL is how long any marker is kept at least. A batch asks for its own within seconds; a commit whose answer was
+// lost may arrive when the batch has long ended, and finds it.
 const batchMarkerTTL = time.Hour
 
 // marker is a document that is made in the same commit as increments, and so tells whether they were applied.
