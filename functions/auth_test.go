@@ -26,7 +26,6 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/shards"
 )
 
 // issuer signs tokens, and serves the keys to check them by.
@@ -157,7 +156,7 @@ func startGuardedWithLog(t *testing.T, tokens *tokens, change func(*settings.Set
 		change(&s)
 	}
 	i := emulator.Start(t)
-	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(i.Conn(t)))
+	client, err := openShards(s, log, option.WithGRPCConn(i.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

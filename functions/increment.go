@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
-func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := shards.Open(ctx, shardsConfig(s, log))
+func buildIncrement(ctx context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
+	client, err := shards.New(db, shardsConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -24,7 +25,6 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 
 func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
-		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
 		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,

@@ -1,7 +1,6 @@
 package functions
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -36,7 +35,7 @@ func BenchmarkIncrement(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(firestore.Conn(b)))
+	client, err := openShards(s, log, option.WithGRPCConn(firestore.Conn(b)))
 	if err != nil {
 		b.Fatal(err)
 	}

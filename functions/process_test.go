@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -14,8 +15,12 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on that port, by the
@@ -127,4 +132,13 @@ func (p *process) send(t *testing.T, request string) int {
 	}
 	resp.Body.Close()
 	return resp.StatusCode
+}
+
+// openShards opens what Increment uses, over a connection of its own.
+func openShards(s settings.Settings, log *slog.Logger, opts ...option.ClientOption) (*shards.Client, error) {
+	db, err := store.Open(context.Background(), s.Store(), opts...)
+	if err != nil {
+		return nil, err
+	}
+	return shards.New(db, shardsConfig(s, log))
 }

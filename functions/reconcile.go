@@ -19,16 +19,12 @@ import (
 // maxReconcileBody bounds the body of a call to Reconcile.
 const maxReconcileBody = 64 << 10
 
-func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := rollup.Open(ctx, rollup.Config{
-		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField, Logger: log,
-	})
+func buildReconcile(_ context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
+	client, err := rollup.New(db, rollup.Config{Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
-	counters, err := shards.Open(ctx, shards.Config{
-		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField, Logger: log,
-	})
+	counters, err := shards.New(db, shards.Config{Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}

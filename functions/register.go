@@ -2,6 +2,7 @@ package functions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Register makes the functions of this package known to the functions framework: Increment, Rollup and Reconcile. It is
@@ -32,8 +34,8 @@ var functionsByName = map[string]builder{"Increment": buildIncrement, "Rollup": 
 // Names are the names of the functions, in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(functionsByName)) }
 
-// builder opens what a function needs, and returns its handler.
-type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)
+// builder returns a function's handler, over a database that is open.
+type builder func(context.Context, settings.Settings, *store.DB, *slog.Logger) (http.Handler, drain, error)
 
 // drain answers at once the requests that a function holds back, when the process is to end. It is nil where none are:
 // requests that are under way are waited for in any case. Connections are left to the end of the process, for one of them
@@ -92,9 +94,13 @@ func (f *function) ready() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	handler, drain, err := f.build(context.Background(), settings, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
+	db, err := store.Open(context.Background(), settings.Store())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
+	}
+	handler, drain, err := f.build(context.Background(), settings, db, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStart, errors.Join(err, db.Close()))
 	}
 	f.handler = boundBodies(settings.RequestTimeout, f.life.ending, handler)
 	go f.endOnSignal(drain)

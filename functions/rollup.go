@@ -14,6 +14,7 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -24,11 +25,8 @@ const maxEvent = 4 << 20
 // authentication context.
 const eventTypes = "google.cloud.firestore.document.v1."
 
-func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := rollup.Open(ctx, rollup.Config{
-		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField,
-		Ledgers: s.RollupLedgers, Logger: log,
-	})
+func buildRollup(_ context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
+	client, err := rollup.New(db, rollup.Config{Ledgers: s.RollupLedgers, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -37,17 +37,27 @@ type Client struct {
 
 // Open connects to a database; opts are the official client's. Nothing is sent yet.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	cfg.Ledgers = cmp.Or(cfg.Ledgers, 1000)
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	known, err := lru.New[string, *ledgerCopy](cfg.Ledgers)
-	if err != nil {
-		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
-	}
 	db, err := store.Open(ctx, store.Config{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Shards: cfg.Shards, CountField: cfg.CountField,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("rollup: %w", err)
+	}
+	c, err := New(db, cfg)
+	if err != nil {
+		_ = db.Close()
+	}
+	return c, err
+}
+
+// New is [Open] for a database that is open already, as this module's functions share one with package shards. It says where
+// the counters are, and cfg doesn't.
+func New(db *store.DB, cfg Config) (*Client, error) {
+	cfg.Ledgers = cmp.Or(cfg.Ledgers, 1000)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	known, err := lru.New[string, *ledgerCopy](cfg.Ledgers)
+	if err != nil {
+		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
 	}
 	return &Client{db: db, clock: serverClock{asking: make(chan struct{}, 1)}, log: cfg.Logger, known: known}, nil
 }

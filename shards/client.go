@@ -88,17 +88,27 @@ type Client struct {
 // Open connects to a database; opts are the official client's. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
 // yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	cfg = cfg.withDefaults()
-	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
-		if err := validShards(n); err != nil {
-			return nil, fmt.Errorf("shards: %w", err)
-		}
-	}
 	db, err := store.Open(ctx, store.Config{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Shards: cfg.Shards, CountField: cfg.CountField,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
+	}
+	c, err := New(db, cfg)
+	if err != nil {
+		_ = db.Close()
+	}
+	return c, err
+}
+
+// New is [Open] for a database that is open already, as this module's functions share one with package rollup. It says where
+// the counters are, and cfg doesn't. Errors: [ErrInvalidShards].
+func New(db *store.DB, cfg Config) (*Client, error) {
+	cfg = cfg.withDefaults()
+	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
+		if err := validShards(n); err != nil {
+			return nil, fmt.Errorf("shards: %w", err)
+		}
 	}
 	c := &Client{
 		cfg:    cfg,

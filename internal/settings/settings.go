@@ -65,6 +65,11 @@ type Settings struct {
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
 }
 
+// Store says where the counters are.
+func (s Settings) Store() store.Config {
+	return store.Config{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField}
+}
+
 // Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names every
 // variable that is wrong, with its value and what is allowed.
 func Parse(environ []string) (Settings, error) {
