@@ -72,7 +72,7 @@ var mutants = []mutant{
 	},
 	{
 		"the client library sends a commit again", "internal/store",
-		"&firestorepb.CommitRequest{Database: db.Database, Writes: writes}, once)", "&firestorepb.CommitRequest{Database: db.Database, Writes: writes})", simulation,
+		"resp, err = api.Commit(db.outgoing(ctx), req, once)", "resp, err = api.Commit(db.outgoing(ctx), req)", simulation,
 	},
 	{
 		"the last look at a key's marker is dropped", "shards",
@@ -80,7 +80,7 @@ var mutants = []mutant{
 	},
 	{
 		"what is in doubt is not settled before it leaves", "shards",
-		"case !f.doubt:\n\t\treturn f.decide(v)", "default:\n\t\treturn f.decide(v)", simulation,
+		"case !f.doubt:\n\t\treturn f.decide(v)", "case true:\n\t\treturn f.decide(v)", simulation,
 	},
 	{
 		"a move without a condition", "shards",
