@@ -96,34 +96,40 @@ func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
 
 // revival is the commit that makes a counter anew, at zero, over what a counter that was deleted by hand left behind. Its
 // shards stay: an instance that has not noticed yet may be adding to them at this moment, and what it has acknowledged must
-// not go. The ledger stays too, and what it has counted of the shards so far is taken off in its base. So increments that
-// were rolled up before the deletion are gone, and later ones count.
+// not go. What was rolled up of them before the deletion is taken off each; what was not counts, and so does what is added
+// later. The ledger stays too, with shards that hold nothing: whatever deletes the counter may not be done yet, and a shard
+// that goes with it, before or after this, must owe this one nothing.
 func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*firestorepb.Write {
 	db := c.client.db
 	n = numbered(there, n)
-	left := make(map[string]bool, len(there))
-	for _, s := range there {
-		left[ledger.Key(s.id)] = true
-	}
-	gone := ledger.Diff{Entries: map[string]ledger.Entry{}}
+	none := ledger.Diff{Entries: map[string]ledger.Entry{}}
 	for key, e := range l.Shards {
-		if !left[key] && e.Count != 0 {
-			gone.Entries[key] = ledger.Entry{AsOf: e.AsOf.Add(time.Microsecond)}
+		if e.Count != 0 {
+			none.Entries[key] = ledger.Entry{AsOf: e.AsOf.Add(time.Microsecond)}
 		}
 	}
-	l.Apply(gone)
-	l.Base = 0
-	fields, mask := gone.Fields()
-	fields[ledger.FieldID], fields[ledger.FieldBase] = store.String(op), store.Int(subtract(0, l.Sum()))
+	var shards []*firestorepb.Write
+	for _, s := range there {
+		key := ledger.Key(s.id)
+		counted := l.Shards[key].Count
+		if _, ok := store.Integer(s.count); !ok || counted == 0 {
+			continue
+		}
+		// Late events of it, up to the version that was read, are older than this.
+		none.Entries[key] = ledger.Entry{AsOf: s.updated.Add(time.Microsecond)}
+		shards = append(shards, store.Update(c.shardName(s.id), store.Exists(true), nil, nil, store.Increment(db.CountField, subtract(0, counted))))
+	}
+	fields, mask := none.Fields()
+	fields[ledger.FieldID], fields[ledger.FieldBase] = store.String(op), store.Int(0)
 	mask = append(mask, ledger.FieldID, ledger.FieldBase, ledger.FieldImported, ledger.FieldReplaced)
-	writes := []*firestorepb.Write{
+	writes := append([]*firestorepb.Write{
 		store.Create(db.Counter(c.id), map[string]*firestorepb.Value{
 			store.NumShards: store.Int(int64(n)),
 			store.Total:     store.Int(0),
 			store.LedgerID:  store.String(op),
 		}, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt)),
 		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
-	}
+	}, shards...)
 	missing := map[int]bool{}
 	for i := range n {
 		missing[i] = true
