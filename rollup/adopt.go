@@ -34,10 +34,23 @@ func inferredShards(counter *firestorepb.Document) int64 {
 	return max(n, 1)
 }
 
+// risen is what an inferred number of shards rises to with the shards that states show. A number that was not inferred, 0
+// here, stays.
+func risen(inferred int64, states []ledger.State) int64 {
+	if inferred == 0 {
+		return 0
+	}
+	for _, s := range states {
+		if !s.Gone {
+			inferred = max(inferred, numberOf(s.Shard)+1)
+		}
+	}
+	return inferred
+}
+
 // adopt makes a ledger for a counter that has none of its own, from the shards as they are: it was made by one of
 // Google's snippets, maybe where an earlier counter had been deleted by hand, or a blind trigger has kept its total so
-// far. It reports false when there is nothing to adopt, and what
-// is wrong with the shards.
+// far. It reports false when there is nothing to adopt, and what is wrong with the shards.
 //
 // The shards are read inside of the transaction that creates the ledger. Otherwise a shard written in between would be
 // newer than its entry and older than the ledger, and its event might come before either.

@@ -2,7 +2,6 @@ package rollup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,18 +10,6 @@ import (
 
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
-)
-
-var (
-	// ErrContention says that a counter's documents are wanted by too many, and nothing was applied. It may be tried again
-	// after a while.
-	ErrContention = errors.New("counter is contended")
-	// ErrDamagedLedger says that a counter's ledger is not what this package writes. Delete it, and the counter is adopted
-	// again.
-	ErrDamagedLedger = ledger.ErrDamaged
-	// ErrLedgerFull says that a counter's ledger knows as many shards as it can, so that others are not counted. A
-	// reconcile makes room by removing those that are gone.
-	ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d shards", ledger.MaxEntries)
 )
 
 const (
@@ -141,7 +128,7 @@ func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.S
 	return a, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, attempts, err)
 }
 
-// onlyGone reports whether states tell of deletions alone. Those adopt nothing: Google's tools delete a counter's document
+// onlyGone reports whether states are of deletions alone. Those adopt nothing: Google's tools delete a counter's document
 // first and then what is below it, and must not bring it back.
 func onlyGone(states []ledger.State) bool {
 	for _, s := range states {
@@ -161,15 +148,8 @@ func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, di
 	transforms := []*firestorepb.DocumentTransform_FieldTransform{
 		store.Increment(store.Total, diff.Delta), store.ServerTime(store.UpdatedAt),
 	}
-	if inferred = l.inferred; inferred > 0 {
-		for _, s := range states {
-			if !s.Gone {
-				inferred = max(inferred, numberOf(s.Shard)+1)
-			}
-		}
-		if inferred > l.inferred {
-			transforms = append(transforms, store.Maximum(store.NumShards, inferred))
-		}
+	if inferred = risen(l.inferred, states); inferred > l.inferred {
+		transforms = append(transforms, store.Maximum(store.NumShards, inferred))
 	}
 	return []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
@@ -211,7 +191,7 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 		}
 		if docs[1] == nil {
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a transaction, which would have
-			// to wait for whoever holds locks there: a process that was killed, for up to a minute.
+			// to wait for locks there: those of a process that was killed, for up to a minute.
 			shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), Limit: 1})
 			if err != nil {
 				return nil, fmt.Errorf("look for shards: %w", err)

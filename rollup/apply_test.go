@@ -33,12 +33,12 @@ type world struct {
 	mu       sync.Mutex
 	more     *sync.Cond
 	events   []ledger.State  // of counter "c", in the order they happened
-	told     map[string]bool // :: paths outside of counters/c
+	seen     map[string]bool // :: paths outside of counters/c
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), instance: emulator.Start(t), told: map[string]bool{}}
+	w := &world{t: t, ctx: t.Context(), instance: emulator.Start(t), seen: map[string]bool{}}
 	w.more = sync.NewCond(&w.mu)
 	w.server = w.instance.Server
 	w.fs = w.instance.Client(t, "p")
@@ -87,7 +87,7 @@ func (w *world) record(c emulator.Change) {
 	_, path, _ := strings.Cut(c.Name, "/documents/")
 	shard, ok := strings.CutPrefix(path, "counters/c/shards/")
 	if !ok {
-		w.told[path] = true
+		w.seen[path] = true
 		w.more.Broadcast()
 		return
 	}
@@ -104,12 +104,12 @@ func (w *world) record(c emulator.Change) {
 // arrived takes the states of all events so far.
 func (w *world) arrived() []ledger.State {
 	w.t.Helper()
-	// Changes are told in order: when this one is, all before it have been.
+	// Changes arrive in order: when this one has, all before it have.
 	name := fmt.Sprintf("sync/%d", rand.Uint64())
 	w.must(w.fs.Doc(name).Set(w.ctx, map[string]any{}))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.told[name] {
+	for !w.seen[name] {
 		w.more.Wait()
 	}
 	events := w.events
@@ -241,9 +241,9 @@ func TestApplySeesThatOthersWrite(t *testing.T) {
 		t.Errorf("applied %+v, want one flush by another", a)
 	}
 	w.inc(0, 1)
-	// It looks before it commits now, and finds that nobody else has written.
+	// It looks before it commits now, and finds that no other instance has written.
 	if a := w.apply(w.arrived()...); a.OtherFlushes != 0 {
-		t.Errorf("applied %+v, although nobody else wrote", a)
+		t.Errorf("applied %+v, although no other instance wrote", a)
 	}
 	w.total(3)
 }

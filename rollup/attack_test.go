@@ -179,7 +179,7 @@ func TestReconcileOverwritesImpossibleEntries(t *testing.T) {
 	}
 }
 
-// However many shards events tell of, those that the ledger knows count on. A reconcile makes room.
+// However many shards send events, those in the ledger go on counting. A reconcile makes room.
 func TestFullLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,7 +213,7 @@ func TestFullLedger(t *testing.T) {
 	w.total(9)
 }
 
-// A ledger of another's making stops its own counter, says so, and is in no other's way.
+// A ledger of another's making stops its own counter, is reported, and stops no other.
 func TestDamagedLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -377,7 +377,7 @@ func TestReconcileFinishesADeletion(t *testing.T) {
 	}
 	finish := func(_ context.Context, counter string) error {
 		if counter != "c" {
-			t.Errorf("told to delete %q", counter)
+			t.Errorf("asked to delete %q", counter)
 		}
 		w.delete()
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// Change is one change of a shard's document, as an event tells it.
+// Change is one change of a shard's document, as an event brings it.
 type Change struct {
 	Counter string // id of the counter
 	Shard   string // id of the shard
@@ -34,7 +34,7 @@ func (c Change) state() ledger.State {
 	return ledger.State{Shard: c.Shard, Count: c.After.Count, AsOf: c.After.Updated}
 }
 
-// updated is the newest time that the change tells of its document.
+// updated is the newest update time in the change.
 func (c Change) updated() time.Time {
 	if c.After == nil {
 		return c.Before.Updated

@@ -20,11 +20,8 @@ type Config struct {
 	Shards     string // id of the collection of a counter's shards; default "shards"
 	CountField string // of a shard; default "count"
 
-	// Ledgers is how many ledgers are kept in memory, default 1000. One takes about 100 bytes per shard.
-	Ledgers int
-	// Logger is told of flushes, drift, adoptions and shards whose count is not an integer: see [LogRollup] and what
-	// follows it. By default nothing is logged.
-	Logger *slog.Logger
+	Ledgers int          // kept in memory, default 1000; one takes about 100 bytes per shard
+	Logger  *slog.Logger // gets [LogRollup] and the messages after it; by default nothing is logged
 }
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
@@ -66,8 +63,8 @@ func New(db *store.DB, cfg Config) (*Client, error) {
 func (c *Client) Close() error { return c.db.Close() }
 
 // Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or JSON
-// by its content type. Names are taken from the documents in the event, never from its headers. Every error is an
-// [ErrPoison]: the event is of another database or of no shard of a counter, or can't be read.
+// by its content type. Every error is an [ErrPoison]: the event is of another database or of no shard of a counter, or can't
+// be read.
 func (c *Client) Decode(contentType string, data []byte) (Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// serverClock knows what Firestore's own clock says at least: the newest time that an answer of Firestore has told, and
-// what has passed here since that answer.
+// serverClock knows what Firestore's own clock says at least: the newest time in an answer of Firestore, and what has passed
+// here since that answer.
 type serverClock struct {
 	asking chan struct{} // holds one while Firestore is asked: one question at a time is enough for all who wait
 
-	mu   sync.Mutex
-	told time.Time
-	at   time.Time // when it was told, by the clock of this process
+	mu     sync.Mutex
+	newest time.Time
+	at     time.Time // when that answer came, by the clock of this process
 }
 
-// saw takes a time that an answer has told, which has just come.
-func (c *serverClock) saw(told time.Time) {
+// saw takes the time of an answer that has just come.
+func (c *serverClock) saw(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.told.IsZero() || told.After(c.told.Add(now.Sub(c.at))) {
-		c.told, c.at = told, now
+	if c.newest.IsZero() || t.After(c.newest.Add(now.Sub(c.at))) {
+		c.newest, c.at = t, now
 	}
 }
 
@@ -31,7 +31,7 @@ func (c *serverClock) saw(told time.Time) {
 func (c *serverClock) passed(t time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.told.IsZero() && !t.After(c.told.Add(time.Since(c.at)))
+	return !c.newest.IsZero() && !t.After(c.newest.Add(time.Since(c.at)))
 }
 
 // check refuses a change from the future, as [ErrPoison]: nothing is newer than now. Its state would hide what the shard

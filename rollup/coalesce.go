@@ -7,18 +7,18 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// coalescer decides which states are flushed together, and when. It holds no clock and starts nothing: whoever drives it
-// says what time it is. W is an event that waits for its state to be counted.
+// coalescer decides which states are flushed together, and when. It holds no clock and starts nothing: its methods are passed
+// the time. W is an event that waits for its state to be counted.
 //
-// A counter has at most one flush in flight, and flushes of it start at least an interval apart. When other writers turn
+// A counter has at most one flush in flight, and flushes of it start at least an interval apart. When other instances turn
 // out to flush the same counter, the interval becomes this instance's fair share: with three instances each flushes every
 // third time, so that together they still write about once per least interval. Contention doubles it, and success eases
 // it back.
 //
 // Of each shard only the newest state is held, with its event and duplicates of it. Events of older states need not wait:
 // the newer one is not acknowledged, so it comes again if this process dies, and it covers them. That holds for strictly
-// newer ones only. A duplicate that were acknowledged for its twin would be done for good (one acknowledged delivery of an
-// event is enough), and the twin, which is the same event, would not come again.
+// newer ones only. A duplicate waits with its twin: they are the same event, and once one delivery of it is acknowledged, it
+// does not come again.
 type coalescer[W any] struct {
 	least, most time.Duration // of an interval
 	maxWaiting  int           // events, those in flight included

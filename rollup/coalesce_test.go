@@ -172,7 +172,7 @@ func TestCoalescerBounds(t *testing.T) {
 	c.done(after(0), first, committed, 0, nil)
 	mustStart(t, c, after(0), 1)
 	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 4); !ok {
-		t.Error("no room after one was told")
+		t.Error("no room after one was answered")
 	}
 }
 

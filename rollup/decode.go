@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"errors"
 	"fmt"
 	"mime"
 
@@ -11,10 +10,6 @@ import (
 
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// ErrPoison says that an event can never be counted, so that delivering it again is no help: it is to be logged and
-// acknowledged. Reconcile covers what it carried.
-var ErrPoison = errors.New("event can never be counted")
 
 // decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
 // JSON by its content type. Names are taken from the documents in the event, never from its headers. Every error is an

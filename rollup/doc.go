@@ -1,26 +1,20 @@
-// Package rollup keeps the total of a sharded counter: it turns changes of shard documents into exactly one count each,
-// whatever order and however often their events arrive.
+// Package rollup keeps the total of a sharded counter, the sum of its shards in one field, exact whatever happens to the events
+// that tell of them.
 //
-// # States and the ledger
+// An event is read as a state: what a shard holds, as of the document's own update time. A ledger beside the counter keeps,
+// per shard, the newest state that the total holds already. To roll up a newer one is to add the difference between the two
+// to the total and to enter the newer in the ledger, in one commit, on condition that the ledger is still as it was read. So an
+// event that comes twice or late changes nothing, the next state of its shard makes up for one that never came, and after a
+// lost answer the same states are rolled up again.
 //
-// A blind roll-up adds after minus before for every event, and drifts with every event that comes twice or never.
-// Here an event is read as a [State]: what a shard held, and since when by the document's own update time. Beside each
-// counter lies a ledger, which keeps the newest state of each shard that is already in the total. Applying a state adds
-// what it holds beyond the ledger's and takes its place there, in one commit, on condition that nobody else has written
-// the ledger since it was read. A state that is not newer than the ledger's adds nothing.
+// [Roller] coalesces: it gathers the states of a counter and flushes them in one commit, at once where the counter was quiet
+// and otherwise at most once per interval, so that the counter's document takes about one write a second however many shards
+// are written. Of each shard only the newest state waits. It supersedes older ones, whose events are done at once: its own is
+// acknowledged only after its flush, and comes again where the process dies before.
 //
-// The ledger is thus a last-writer-wins map: applying is idempotent, commutative and associative. A repeated event
-// changes nothing, a late one is passed over, a lost one is made up for by the next state of the same shard, and a
-// commit whose answer was lost is simply applied again.
+// [Client.Reconcile] compares a total with the sum of the shards and corrects it, where events never came or something else
+// wrote the total. It is safe at any moment. [Client.ReconcileAll] does it for every counter.
 //
-// # Coalescing
-//
-// [Roller] gathers the states that arrive for a counter and flushes them together: at once where the counter was quiet,
-// and otherwise at most once per interval, so that the counter's document takes about one write a second, however many
-// shards are written. An event is acknowledged only after the flush that holds it has committed.
-//
-// # Reconcile
-//
-// [Client.Reconcile] compares a counter's total with the sum of its shards and puts it right, safely at any moment.
-// It makes up for events that never came, and for totals that somebody else wrote.
+// A counter that other code has made has no ledger. Its first event or reconcile adopts it: makes the ledger from the shards
+// as they are, and sets the total to their sum.
 package rollup

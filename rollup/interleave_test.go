@@ -77,7 +77,7 @@ func TestReconcileOfAnEarlierCounter(t *testing.T) {
 	w.total(1)
 }
 
-// A shard that somebody made just before the counter is older than the ledger, and no event of it counts. A reconcile does.
+// A shard that was made just before the counter is older than the ledger, and no event of it counts. A reconcile does.
 func TestReconcileOfAShardOlderThanTheLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

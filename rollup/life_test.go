@@ -234,7 +234,7 @@ func TestOddShardIDs(t *testing.T) {
 	w.total(want)
 }
 
-// A shard whose count is not an integer keeps nobody from seeing what the others miss.
+// A shard whose count is not an integer hides no lost event of the others.
 func TestReconcileBesideAShardThatIsNotAnInteger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -260,11 +260,11 @@ func TestReconcile(t *testing.T) {
 		{"nothing", func(*world) {}, 0, 0, 3},
 		{"lost events", func(w *world) { w.inc(0, 5); w.inc(1, 1) }, 6, 0, 3},
 		{"a lost deletion", func(w *world) { w.must(w.shard(1).Delete(w.ctx)) }, -4, 0, 4}, // its shards are counted: they are not as many as it should have
-		{"a shard no event told of", func(w *world) { w.must(w.shard(9).Set(w.ctx, map[string]any{"count": 2})) }, 2, 0, 4},
-		{"somebody wrote the total", func(w *world) {
+		{"a shard whose event was lost", func(w *world) { w.must(w.shard(9).Set(w.ctx, map[string]any{"count": 2})) }, 2, 0, 4},
+		{"something else wrote the total", func(w *world) {
 			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(100)}}))
 		}, 0, 100, 3},
-		{"somebody made the total a string", func(w *world) {
+		{"something else made the total a string", func(w *world) {
 			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: "seven"}}))
 		}, 0, -7, 3},
 		{"both", func(w *world) {

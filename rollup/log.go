@@ -1,21 +1,12 @@
 package rollup
 
-// Messages of the log that metrics and alerts filter on.
+// Messages of the log that metrics and alerts filter on. Each comes with the counter.
 const (
-	// LogRollup: a flush has counted what it held; with counter, events, shards, delta, duration_ms, lag_ms and
-	// other_flushes.
-	LogRollup = "roll-up"
-	// LogRollupFailed: a flush has failed, and not for contention.
-	LogRollupFailed = "roll-up failed"
-	// LogContention: a flush has failed because too many want the counter's documents.
-	LogContention = "contention"
-	// LogDrift: a reconcile has taken off a total what neither its shards nor its base account for; with counter and drift.
-	LogDrift = "drift"
-	// LogAdopted: a counter without a ledger has got one; with counter, shards, total and, where there was another,
-	// replaced_total.
-	LogAdopted = "adopted"
-	// LogProblem: something keeps a counter's total from being right; with counter and problem.
-	LogProblem = "problem"
-	// LogLedgerFull: a ledger knows as many shards as it can, and events of others are not counted; with counter.
-	LogLedgerFull = "ledger is full"
+	LogRollup       = "roll-up"        // a flush; with events, shards, delta, duration_ms, lag_ms, other_flushes
+	LogRollupFailed = "roll-up failed" // a flush failed, and not for contention
+	LogContention   = "contention"     // a flush failed because too many write the counter's documents
+	LogDrift        = "drift"          // a reconcile took off a total what its ledger doesn't account for; with drift
+	LogAdopted      = "adopted"        // a counter has got a ledger; with shards, total and any replaced_total
+	LogProblem      = "problem"        // something keeps a total from being right; with problem
+	LogLedgerFull   = "ledger is full" // states of more shards than a ledger holds were refused; with refused, known
 )

@@ -3,6 +3,7 @@ package rollup
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,9 +12,9 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// model is one counter in a Firestore whose clock only moves on commits, with the real merge, coalescer and correction
-// around it. The plain map is shards: whatever happens, the total is in the end what they hold, plus the base. Events are
-// messages as of Pub/Sub: delivered any number of times until one delivery is acknowledged, and maybe once more.
+// model is one counter in a Firestore whose clock only moves on commits and reads, with the real merge, coalescer and
+// correction around it. The plain map is shards: whatever happens, the total is in the end what they hold, plus the base.
+// Events are messages as of Pub/Sub: delivered any number of times until one delivery is acknowledged, and maybe again.
 type model struct {
 	*rapid.T
 	clock int
@@ -21,6 +22,8 @@ type model struct {
 	exists   bool // the counter's document
 	total    int64
 	ledgerID string // that the document names
+	number   int64  // of shards; 0 where the document has none
+	inferred bool   // the number was inferred
 	ids      int
 	ledger   *ledger.Ledger          // nil: none
 	shards   map[string]ledger.Entry // :: shard id → count and update time
@@ -29,7 +32,10 @@ type model struct {
 	messages     []*message
 	snapshots    []ledger.Snapshot
 	instances    []*instance
-	lost         bool // a message was dropped, or is a lie
+
+	lossy   bool // messages get lost, and others write to the counter
+	unheard int  // when something last happened that only a reconcile can find; 0 when one has
+	lied    bool // a message carries what never was: a reconcile is needed once it has been counted
 }
 
 // message is an event: a state, until a delivery of it is acknowledged.
@@ -41,7 +47,7 @@ type message struct {
 // instance is one process of the roll-up: its coalescer, its copy of the ledger, and the flush in flight.
 type instance struct {
 	pending  coalescer[*message]
-	copy     *ledger.Ledger
+	copy     *ledgerCopy
 	inFlight *batch
 }
 
@@ -54,7 +60,8 @@ func (m *model) now() time.Time {
 // write commits shards at one time (a nil count deletes), and sends their events.
 func (m *model) write(writes map[string]*int64) {
 	now := m.now()
-	for id, count := range writes {
+	for _, id := range slices.Sorted(maps.Keys(writes)) {
+		count := writes[id]
 		old, there := m.shards[id]
 		switch {
 		case count == nil && there:
@@ -72,13 +79,14 @@ func (m *model) write(writes map[string]*int64) {
 }
 
 func (m *model) send(s ledger.State) {
-	if m.lost && rapid.IntRange(0, 4).Draw(m.T, "drop") == 0 {
+	if m.lossy && rapid.IntRange(0, 4).Draw(m.T, "drop") == 0 {
+		m.unheard = m.clock
 		return
 	}
 	m.messages = append(m.messages, &message{State: s})
 }
 
-// deliver hands a message to an instance, at most once more than it takes. It reports whether one was left.
+// deliver hands a message to an instance. It reports whether one was left that is not acknowledged.
 func (m *model) deliver(clock time.Time) bool {
 	var left []*message
 	for _, msg := range m.messages {
@@ -92,15 +100,18 @@ func (m *model) deliver(clock time.Time) bool {
 	if len(left) == 0 {
 		return false
 	}
-	msg := rapid.SampledFrom(left).Draw(m.T, "event")
-	in := rapid.SampledFrom(m.instances).Draw(m.T, "to")
+	m.hand(rapid.SampledFrom(left).Draw(m.T, "event"), clock)
+	return true
+}
+
+func (m *model) hand(msg *message, clock time.Time) {
 	if msg.AsOf.Add(-time.Microsecond).After(at(m.clock)) { // from the future, as Client.check finds: poison
 		msg.acknowledged = true
-		return true
+		return
 	}
+	in := rapid.SampledFrom(m.instances).Draw(m.T, "to")
 	superseded, _ := in.pending.add(clock, "c", msg.State, msg)
 	acknowledge(superseded)
-	return true
 }
 
 func acknowledge(messages []*message) {
@@ -115,33 +126,58 @@ func (m *model) id() string { m.ids++; return fmt.Sprint(m.ids) }
 func (m *model) own() bool { return m.ledger != nil && m.ledger.ID == m.ledgerID }
 
 // read is what Client.read does: the ledger, after adoption where there is none.
-func (m *model) read() *ledger.Ledger {
+func (m *model) read() *ledgerCopy {
 	if m.exists && !m.own() || m.ledger == nil && len(m.shards) > 0 {
 		now := m.now()
 		m.ledger = &ledger.Ledger{ID: m.id(), Shards: maps.Clone(m.shards), Floor: now, Updated: now}
-		m.exists, m.ledgerID, m.total = true, m.ledger.ID, m.ledger.Sum()
+		m.exists, m.ledgerID, m.total, m.unheard = true, m.ledger.ID, m.ledger.Sum(), 0
+		if m.number == 0 {
+			m.number, m.inferred = m.numbered(), m.numbered() > 0
+		}
 	}
 	if m.ledger == nil || !m.exists {
 		return nil
 	}
 	l := *m.ledger
 	l.Shards = maps.Clone(l.Shards)
-	return &l
+	c := &ledgerCopy{Ledger: &l}
+	if m.inferred {
+		c.inferred = m.number
+	}
+	return c
 }
 
-// commit writes a diff and the total if the ledger is still the version of the copy.
-func (m *model) commit(l *ledger.Ledger, d ledger.Diff, total func(int64) int64) bool {
+// numbered is the highest number of a shard, plus one.
+func (m *model) numbered() (n int64) {
+	for id := range m.shards {
+		n = max(n, numberOf(id)+1)
+	}
+	return n
+}
+
+// commit writes a diff, the total and the number of shards if the ledger is still the version of the copy.
+func (m *model) commit(l *ledgerCopy, d ledger.Diff, number int64, total func(int64) int64) bool {
 	if m.ledger == nil || !m.exists || !m.ledger.Updated.Equal(l.Updated) {
 		return false
 	}
 	m.ledger.Apply(d)
 	m.ledger.Updated = m.now()
-	m.total = total(m.total)
+	m.exists, m.total = true, total(m.total) // as a write does without a condition
+	m.number = max(m.number, number)
 	return true
 }
 
 // flush is what Client.apply does, with whatever the others did since the copy was read in between.
 func (m *model) flush(in *instance, states []ledger.State) {
+	// Only shards that never had a counter, or whose ledger is deleted too, are adopted, and by no deletion.
+	gone := !slices.ContainsFunc(states, func(s ledger.State) bool { return !s.Gone })
+	if !m.exists && (gone || m.ledger != nil) {
+		defer func() {
+			if m.exists {
+				m.Fatal("events have brought a deleted counter back")
+			}
+		}()
+	}
 	for {
 		if in.copy == nil {
 			if onlyGone(states) && !m.own() {
@@ -155,9 +191,10 @@ func (m *model) flush(in *instance, states []ledger.State) {
 		if d.Empty() {
 			return
 		}
-		if m.commit(in.copy, d, func(total int64) int64 { return total + d.Delta }) {
+		number := risen(in.copy.inferred, states)
+		if m.commit(in.copy, d, number, func(total int64) int64 { return total + d.Delta }) {
 			in.copy.Apply(d)
-			in.copy.Updated = m.ledger.Updated
+			in.copy.Updated, in.copy.inferred = m.ledger.Updated, number
 			if m.total != in.copy.Sum() { // it drifted, or the counter was made again
 				in.copy = nil
 				m.read()
@@ -171,21 +208,46 @@ func (m *model) flush(in *instance, states []ledger.State) {
 	}
 }
 
-// correct is what Client.reconcile does with a snapshot; with a fresh one, nothing comes between its time and the ledger's.
-func (m *model) correct(s ledger.Snapshot, fresh bool) {
-	if !m.exists || !m.own() {
+// correct is what Client.reconcile does with a snapshot that it has taken before another commit came first. From then on
+// nothing is missing that had happened by the time of the snapshot.
+func (m *model) correct(s ledger.Snapshot) {
+	if !m.exists || !m.own() || !s.At.After(m.ledger.Floor) {
+		m.correctWith(m.now(), s) // says nothing
 		return
 	}
-	l := m.read()
-	now := s.At
-	if !fresh {
-		now = m.now()
+	if m.correctWith(m.now(), s) { // states may have been passed over since the snapshot
+		m.reconcile()
+	} else if !at(m.unheard).After(s.At) {
+		m.unheard = 0
 	}
+}
+
+// reconcile is what Client.reconcile does when no other commit comes between its snapshot and its own. It leaves a total
+// that is right as it is, so that what is lost may still show.
+func (m *model) reconcile() {
+	s := m.snapshot()
+	if m.exists && m.own() && m.right() && !m.inferred {
+		return
+	}
+	m.correctWith(s.At, s)
+	m.unheard = 0
+}
+
+func (m *model) correctWith(now time.Time, s ledger.Snapshot) (impossible bool) {
+	if !m.exists || !m.own() {
+		return false
+	}
+	l := m.read()
 	d := l.Correct(now, s)
-	after := *l
+	after := *l.Ledger
 	after.Shards = maps.Clone(l.Shards)
 	after.Apply(d)
-	m.commit(l, d, func(int64) int64 { return after.Sum() })
+	var number int64
+	if m.inferred {
+		number = risen(m.number, s.States)
+	}
+	m.commit(l, d, number, func(int64) int64 { return after.Sum() })
+	return d.Impossible
 }
 
 func (m *model) snapshot() ledger.Snapshot {
@@ -237,7 +299,7 @@ func TestModel(t *testing.T) {
 func walkModel(t *rapid.T) {
 	m := &model{T: t, shards: map[string]ledger.Entry{}}
 	m.deletionTime = rapid.Bool().Draw(t, "an old update time is the deletion's own")
-	m.lost = rapid.Bool().Draw(t, "events get lost")
+	m.lossy = rapid.Bool().Draw(t, "events get lost")
 	clock := time.Unix(0, 0)
 	for range rapid.IntRange(1, 3).Draw(t, "instances") {
 		m.instances = append(m.instances, newInstance())
@@ -283,19 +345,27 @@ func walkModel(t *rapid.T) {
 				m.write(m.nothings())
 				m.ledger = nil
 			}
+			early := m.lossy && rapid.Bool().Draw(m.T, "a shard is made early")
+			if early { // older than the ledger, so that only a reconcile counts it
+				m.write(map[string]*int64{"5": count(3)})
+			}
 			m.write(m.zeroes(rapid.IntRange(1, 4).Draw(m.T, "shards")))
 			base := rapid.SampledFrom([]int64{0, 0, 100}).Draw(m.T, "base")
-			m.exists, m.total = true, base
+			m.exists, m.total, m.number, m.inferred, m.unheard = true, base, int64(len(m.shards)), false, 0
 			m.ledgerID = m.id()
 			m.ledger = &ledger.Ledger{ID: m.ledgerID, Shards: map[string]ledger.Entry{}, Base: base, Floor: at(m.clock), Updated: at(m.clock)}
+			if early {
+				m.unheard = m.clock
+			}
 		},
 		"create by snippet": func(t *rapid.T) {
 			if m.exists { // or over what a deletion by hand has left behind
 				t.Skip()
 			}
 			m.write(m.zeroes(rapid.IntRange(1, 4).Draw(m.T, "shards")))
-			m.exists, m.ledgerID, m.total = true, "", 0
-			if m.ledger == nil { // a blind trigger has kept its total since
+			m.exists, m.ledgerID, m.total, m.inferred = true, "", 0, false
+			m.number = rapid.SampledFrom([]int64{0, m.numbered()}).Draw(m.T, "number") // not all of them write one
+			if m.ledger == nil {                                                       // a blind trigger has kept its total since
 				m.total = rapid.Int64Range(0, 50).Draw(m.T, "total")
 			}
 		},
@@ -304,9 +374,16 @@ func walkModel(t *rapid.T) {
 				t.Skip()
 			}
 			m.write(m.nothings())
-			m.exists, m.ledger = false, nil
+			m.exists, m.ledger, m.number, m.inferred = false, nil, 0, false
 		},
-		"delete by hand": func(*rapid.T) { m.exists = false },
+		"delete by hand": func(*rapid.T) { m.exists, m.number, m.inferred = false, 0, false },
+		"delete below": func(t *rapid.T) { // as Google's tools go on
+			if m.exists {
+				t.Skip()
+			}
+			m.ledger = nil
+			m.write(map[string]*int64{m.pick(m.shards): nil})
+		},
 		"reset": func(t *rapid.T) {
 			if !m.exists || !m.own() {
 				t.Skip()
@@ -326,12 +403,17 @@ func walkModel(t *rapid.T) {
 			}
 			m.write(map[string]*int64{to: count(m.shards[to].Count + m.shards[from].Count), from: nil})
 		},
-		"a shard is made": func(t *rapid.T) { // by an increment that found none, beside a read of the counter
+		"a shard is made": func(t *rapid.T) { // by an increment that found none
 			id := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "new"))
-			if _, there := m.shards[id]; there || !m.exists {
+			if _, there := m.shards[id]; there || !m.exists && m.ledger != nil { // some snippets make no counter
 				t.Skip()
 			}
 			m.write(map[string]*int64{id: count(rapid.Int64Range(1, 5).Draw(t, "by"))})
+		},
+		"a shard is made anew": func(*rapid.T) { // maybe at the very time that its deletion's event says
+			id := m.pick(m.shards)
+			m.write(map[string]*int64{id: nil})
+			m.write(map[string]*int64{id: count(rapid.Int64Range(1, 5).Draw(m.T, "by"))})
 		},
 		"reconcile reads": func(*rapid.T) { m.snapshots = append(m.snapshots, m.snapshot()) },
 		"reconcile applies": func(t *rapid.T) {
@@ -339,30 +421,33 @@ func walkModel(t *rapid.T) {
 				t.Skip()
 			}
 			i := rapid.IntRange(0, len(m.snapshots)-1).Draw(m.T, "snapshot")
-			m.correct(m.snapshots[i], false)
+			m.correct(m.snapshots[i])
 			m.snapshots = append(m.snapshots[:i:i], m.snapshots[i+1:]...)
 		},
-		"reconcile at once": func(*rapid.T) { m.correct(m.snapshot(), true) },
+		"reconcile at once": func(*rapid.T) { m.reconcile() },
 		"something writes the total": func(t *rapid.T) {
-			if !m.lost || !m.exists {
+			if !m.lossy || !m.exists {
 				t.Skip()
 			}
 			m.total += 7
+			m.unheard = m.clock
 		},
 		"an event from the future": func(*rapid.T) {
 			m.messages = append(m.messages, &message{State: ledger.State{Shard: "0", Count: 999, AsOf: at(m.clock + 1_000_000)}})
 		},
 		"an event of what never was": func(t *rapid.T) {
-			if !m.lost {
+			if !m.lossy {
 				t.Skip()
 			}
+			m.lied = true
 			m.messages = append(m.messages, &message{State: ledger.State{Shard: rapid.SampledFrom([]string{"0", "1", "9"}).Draw(t, "of"), Count: 999, AsOf: at(m.clock)}})
 		},
 		"a ledger with an entry from the future": func(t *rapid.T) {
-			if !m.lost || m.ledger == nil {
+			if !m.lossy || m.ledger == nil {
 				t.Skip()
 			}
 			m.ledger.Shards["0"], m.ledger.Updated = ledger.Entry{Count: 999, AsOf: at(m.clock + 1_000_000)}, m.now()
+			m.unheard = m.clock
 		},
 	}
 	for _, often := range []string{"increment", "deliver", "flush"} { // actions are drawn evenly
@@ -379,29 +464,62 @@ func walkModel(t *rapid.T) {
 	for _, in := range m.instances {
 		*in = *newInstance()
 	}
-	for busy := true; busy; {
-		busy = m.deliver(clock)
-		for _, in := range m.instances {
-			clock = clock.Add(10 * time.Second)
-			step(in)
-			busy = busy || in.inFlight != nil || in.pending.waiting > 0
+	settle := func() {
+		for busy, round := true, 0; busy; round++ {
+			if round == 10_000 {
+				m.Fatal("events are never answered")
+			}
+			busy = m.deliver(clock)
+			for _, in := range m.instances {
+				clock = clock.Add(10 * time.Second)
+				step(in)
+				busy = busy || in.inFlight != nil || in.pending.waiting > 0
+			}
 		}
 	}
+	settle()
 	for _, s := range m.snapshots {
-		m.correct(s, false)
+		m.correct(s)
 	}
-	if m.lost {
+	if m.unheard > 0 || m.lied {
 		m.read()
-		m.correct(m.snapshot(), true)
+		m.reconcile()
 	}
-	if m.exists && m.own() { // else no event has touched it yet
-		want := m.ledger.Base
-		for _, e := range m.shards {
-			want += e.Count
+	m.check("when everything has arrived")
+
+	// Any of it may come once more. What never was may count until the next reconcile.
+	for _, msg := range m.messages {
+		if rapid.Bool().Draw(m.T, "once more") {
+			m.hand(msg, clock)
 		}
-		if m.total != want {
-			t.Fatalf("total %d, want %d", m.total, want)
-		}
+	}
+	settle()
+	if m.unheard > 0 || m.lied {
+		m.reconcile()
+	}
+	m.check("when events have come once more")
+}
+
+// sum is what the total should be.
+func (m *model) sum() int64 {
+	sum := m.ledger.Base
+	for _, e := range m.shards {
+		sum += e.Count
+	}
+	return sum
+}
+
+func (m *model) right() bool { return m.total == m.sum() }
+
+func (m *model) check(when string) {
+	if !m.exists || !m.own() { // no event has touched it yet
+		return
+	}
+	if !m.right() {
+		m.Fatalf("total %d %s, want %d", m.total, when, m.sum())
+	}
+	if m.inferred && m.number < m.numbered() {
+		m.Fatalf("%d shards %s, and there is one with the number %d", m.number, when, m.numbered()-1)
 	}
 }
 

@@ -18,19 +18,15 @@ type Report struct {
 	Before  int64  `json:"before"` // its total before
 	After   int64  `json:"after"`  // its total now, or what it would be
 
-	// Late is how much of the difference was states that no event had brought yet: lost ones, and ones on their way.
-	Late int64 `json:"late"`
-	// Drift is the rest: what the total had that neither its shards nor its base account for, so that something else
-	// must have written it. It was taken off.
-	Drift int64 `json:"drift"`
-	// Shards is how many of the ledger's entries were not what the shards hold.
-	Shards int `json:"shards"`
+	Late   int64 `json:"late"`   // of the difference, states that no event had brought yet: lost ones, and ones on their way
+	Drift  int64 `json:"drift"`  // what the total had beyond its ledger, written by something else; it was taken off
+	Shards int   `json:"shards"` // how many of the ledger's entries were not what the shards hold
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
 	Deleted bool `json:"deleted,omitempty"` // its deletion was half-finished, and is finished now, or would be
 	Gone    bool `json:"gone,omitempty"`    // there is no such counter
 
-	// Problem says what keeps the total from being right, and what to do about it; empty when nothing does.
+	// Problem is what keeps the total from being right, and what to do about it; empty when nothing does.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -44,9 +40,9 @@ func (r Report) Right() bool { return !r.Repaired() && r.Problem == "" }
 
 // ReconcileOptions are the choices in reconciling counters. The zero value is fine.
 type ReconcileOptions struct {
-	// DryRun only says what would be done.
-	DryRun bool
-	// FinishDeletion deletes a counter whose deletion was cut short: shards.Counter.Delete. Without it such a counter is
+	DryRun bool // only report what would be done
+
+	// FinishDeletion deletes a counter whose deletion was cut short, by shards.Counter.Delete. Without it such a counter is
 	// only reported.
 	FinishDeletion func(ctx context.Context, counter string) error
 
@@ -54,11 +50,10 @@ type ReconcileOptions struct {
 
 	// Parallel is how many counters are reconciled side by side, default 8.
 	Parallel int
-	// Limit is how long one counter may take, so that it doesn't keep others from their turn: default 30s, and at most a
-	// quarter of the time that the whole call has.
+	// Limit is how long one counter may take, default 30s, and at most a quarter of the time that the whole call has.
 	Limit time.Duration
-	// Resume goes on where the last walk over all counters that ran out of time stopped, and remembers where this one does.
-	// A dry run does neither.
+	// Resume goes on where the last call of ReconcileAll ran out of time, and remembers where this one does. A dry run does
+	// neither.
 	Resume bool
 	// Report is called for every counter, one call at a time, with the error where it could not be reconciled.
 	Report func(Report, error)
@@ -217,7 +212,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot) (c
 	}
 	found.writes = []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
-		// The ledger's condition is enough: whoever else changes the total in earnest changes the ledger too.
+		// The ledger's condition is enough: every commit that changes the total for a reason changes the ledger too.
 		store.Update(c.db.Counter(counter), store.Exists(true),
 			map[string]*firestorepb.Value{store.Total: store.Int(found.After)}, []string{store.Total}, transforms...),
 	}

@@ -13,18 +13,11 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-var (
-	// ErrBusy says that too many events wait already. The event is to be delivered again.
-	ErrBusy = errors.New("too many events are waiting")
-	// ErrClosed says that the roller has been closed. The event is to be delivered again.
-	ErrClosed = errors.New("roll-up is closed")
-)
-
 // RollerOptions say how a [Roller] coalesces. Zero values mean the defaults.
 type RollerOptions struct {
 	Interval    time.Duration // least time between two flushes of a counter, default 1s
 	MaxInterval time.Duration // what contention may stretch it to, default 5s, at least Interval
-	MaxPending  int           // events that may wait, about one per shard that is written; default 5000
+	MaxPending  int           // events that may wait, default 5000; about one per shard that is written
 	MaxFlushes  int           // counters flushed side by side, default 64
 }
 
@@ -36,7 +29,7 @@ const flushTimeout = 8 * time.Second
 // doubling intervals that is after some ten seconds, well before the callers' own deadlines.
 const maxFailures = 2
 
-// Roller counts changes as they come, coalesced: see the package comment. It is safe for concurrent use.
+// Roller rolls up changes as they come, coalesced: see the package comment. It is safe for concurrent use.
 type Roller struct {
 	client *Client
 	log    *slog.Logger
@@ -52,8 +45,7 @@ type Roller struct {
 	all     sync.WaitGroup // run, and the flushes in flight
 }
 
-// NewRoller starts a roller. Each flush is logged with what it counted, how late and how long it took. [Roller.Close]
-// ends it; the client stays open.
+// NewRoller starts a roller, to be ended by [Roller.Close]. The client stays open.
 func NewRoller(client *Client, opts RollerOptions) *Roller {
 	opts.Interval = cmp.Or(opts.Interval, time.Second)
 	r := &Roller{
@@ -72,13 +64,12 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 	return r
 }
 
-// Add counts a change, and returns once the flush that holds it has committed, or once a newer change of its shard waits
-// for its own: that one covers this, and comes again if it is not counted. It may be called again for the same change:
-// that counts nothing more. Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; [ErrLedgerFull];
-// [ErrContention]; [ErrDamagedLedger]; the context's, in which case the change may be counted all the same; and the client
-// library's.
+// Add returns once the flush that holds a change has committed, or once a newer change of its shard waits, which covers it.
+// Adding a change again counts nothing more. Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed];
+// [ErrLedgerFull]; [ErrContention]; [ErrDamagedLedger]; the context's, in which case the change may be counted all the same;
+// and the client library's.
 func (r *Roller) Add(ctx context.Context, change Change) error {
-	// First of all: once it is held, nothing may drop it any more, because events that it supersedes are done.
+	// Checked first: once it is held, nothing may drop it any more, because events that it supersedes are done.
 	if err := r.client.check(ctx, change); err != nil {
 		return err
 	}
@@ -105,8 +96,8 @@ func (r *Roller) Add(ctx context.Context, change Change) error {
 	}
 }
 
-// Close refuses further changes, flushes at once what waits, and ends the roller. When the context ends first, those who
-// still wait get [ErrClosed], or the error of their flush.
+// Close refuses further changes, flushes at once what waits, and ends the roller. When the context ends first, calls of Add
+// that still wait return [ErrClosed], or the error of their flush.
 func (r *Roller) Close(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {
@@ -137,7 +128,7 @@ func (r *Roller) Close(ctx context.Context) error {
 	return err
 }
 
-// rest tells Close when nothing waits any more.
+// rest closes idle, for Close, once nothing waits any more.
 func (r *Roller) rest() {
 	if r.closed && r.pending.waiting == 0 {
 		select {

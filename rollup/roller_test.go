@@ -68,7 +68,7 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 		})
 	}
 	writers.Wait()
-	w.arrived() // every change has been told
+	w.arrived() // every change has arrived
 	deliveries.Wait()
 	return added.Load()
 }
@@ -201,7 +201,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 	}
 	all.Wait()
 	if waited := time.Since(started); waited > 3*time.Second {
-		t.Errorf("waited %v, as if nobody had closed it", waited)
+		t.Errorf("waited %v, as if it had not been closed", waited)
 	}
 	w.total(5)
 	if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 6, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
@@ -209,7 +209,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 	}
 }
 
-// When the time to close runs out, those who wait are told so.
+// When the time to close runs out, what waits is answered with an error.
 func TestRollerCloseGivesUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,9 +222,9 @@ func TestRollerCloseGivesUp(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		return emulator.Verdict{Before: status.Error(codes.Unavailable, "down")}
 	})
-	told := make(chan error, 1)
+	answer := make(chan error, 1)
 	go func() {
-		told <- r.Add(w.ctx, change(state))
+		answer <- r.Add(w.ctx, change(state))
 	}()
 	time.Sleep(50 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
@@ -232,12 +232,12 @@ func TestRollerCloseGivesUp(t *testing.T) {
 	if err := r.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close = %v, want its context's error", err)
 	}
-	if err := <-told; err == nil {
-		t.Error("told that it was counted")
+	if err := <-answer; err == nil {
+		t.Error("answered as if it was counted")
 	}
 }
 
-// One event's deadline ends its own waiting, and nobody else's.
+// One event's deadline ends its own waiting, and no other's.
 func TestRollerOneGivesUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,15 +16,15 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Summary is what a walk found.
+// Summary is what a reconcile of several counters found.
 type Summary struct {
 	Seen     int   `json:"seen"`     // counters that were checked
 	Repaired int   `json:"repaired"` // of these, those that were not right
-	Drifted  int   `json:"drifted"`  // of these, those whose total something else had written
-	Drift    int64 `json:"drift"`    // of these totals, summed up without their signs
+	Drifted  int   `json:"drifted"`  // of these, those whose total had drifted
+	Drift    int64 `json:"drift"`    // of these, summed up without signs
 	Failed   int   `json:"failed"`   // counters that could not be checked or repaired
 	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
-	Done     bool  `json:"done"`     // whether the walk reached the last counter
+	Done     bool  `json:"done"`     // whether the last counter was reached
 }
 
 // add counts one report.
@@ -70,8 +70,8 @@ const (
 	cursorAt    = "updated_at"
 )
 
-// ReconcileAll reconciles all counters, in pages, until the context ends. A counter's failure is reported and passed
-// over. Running out of time is no error: the summary says that the walk is not done. Errors are those of listing.
+// ReconcileAll reconciles all counters, until the context ends. A counter's failure is reported and passed over. Running out
+// of time is no error: the summary is not done then. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	resume := opts.Resume && !opts.DryRun

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/firestore-counters/counters/internal/store"
 
@@ -37,7 +36,7 @@ var ErrDamaged = errors.New("ledger is damaged")
 // Of reports whether a ledger's document is that of a counter's document, and not of an earlier one under the same id:
 // Firestore leaves everything below a document that was deleted by hand, and a snippet that makes the counter again knows
 // of no ledger. Create times would not tell: what was restored from a backup has others. It is asked before the ledger is
-// decoded, so that a damaged one of an earlier counter is in no one's way. A missing document, nil, has and is none.
+// decoded, so that a damaged one of an earlier counter stops nothing. A missing document, nil, has and is none.
 func Of(ledger, counter *firestorepb.Document) bool {
 	return ledger != nil && counter != nil && counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
 }
@@ -90,15 +89,14 @@ func opsValue(ids []string) *firestorepb.Value {
 }
 
 // Decode reads a ledger's document. A field of another type than ours is an [ErrDamaged]: something else wrote it, and
-// guessing would make a total that no one can explain, or import a counter twice.
+// guessing would make a total that can't be explained, or import a counter twice.
 func Decode(doc *firestorepb.Document) (*Ledger, error) {
-	var d decoder
 	fields := doc.GetFields()
 	l := &Ledger{
-		ID:       value(&d, FieldID, fields[FieldID], text),
-		Base:     value(&d, FieldBase, fields[FieldBase], integer),
-		Flushes:  value(&d, FieldFlushes, fields[FieldFlushes], integer),
-		Floor:    value(&d, FieldFloor, fields[FieldFloor], timestamp),
+		ID:       fields[FieldID].GetStringValue(),
+		Base:     fields[FieldBase].GetIntegerValue(),
+		Flushes:  fields[FieldFlushes].GetIntegerValue(),
+		Floor:    fields[FieldFloor].GetTimestampValue().AsTime(),
 		Shards:   map[string]Entry{},
 		Imported: map[string]int64{},
 		Updated:  doc.GetUpdateTime().AsTime(),
@@ -106,76 +104,55 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 	if created := doc.GetCreateTime().AsTime(); created.After(l.Floor) {
 		l.Floor = created
 	}
+	damaged := ""
+	want := func(field string, ok bool) {
+		if !ok {
+			damaged = field
+		}
+	}
+	want(FieldID, is[text](fields[FieldID]))
+	want(FieldBase, is[integer](fields[FieldBase]))
+	want(FieldFlushes, is[integer](fields[FieldFlushes]))
+	want(FieldFloor, is[timestamp](fields[FieldFloor]))
+	want(FieldOps, is[array](fields[FieldOps]))
+	want(FieldImported, is[mapping](fields[FieldImported]))
+	want(FieldShards, is[mapping](fields[FieldShards]))
 	if v := fields[FieldReplaced]; v != nil {
-		replaced := value(&d, FieldReplaced, v, integer)
-		l.Replaced = &replaced
+		want(FieldReplaced, is[integer](v))
+		l.Replaced = new(v.GetIntegerValue())
 	}
-	for _, v := range value(&d, FieldOps, fields[FieldOps], array) {
-		l.Ops = append(l.Ops, value(&d, FieldOps, v, text))
+	for _, v := range fields[FieldOps].GetArrayValue().GetValues() {
+		want(FieldOps, is[text](v))
+		l.Ops = append(l.Ops, v.GetStringValue())
 	}
-	for source, v := range value(&d, FieldImported, fields[FieldImported], mapping) {
-		l.Imported[source] = value(&d, FieldImported, v, integer)
+	for source, v := range fields[FieldImported].GetMapValue().GetFields() {
+		want(FieldImported, is[integer](v))
+		l.Imported[source] = v.GetIntegerValue()
 	}
-	for key, v := range value(&d, FieldShards, fields[FieldShards], mapping) {
-		entry := value(&d, FieldShards, v, mapping)
-		if entry[entryCount] == nil || entry[entryAsOf] == nil {
-			d.fail(FieldShards)
-		}
-		l.Shards[key] = Entry{
-			Count: value(&d, FieldShards, entry[entryCount], integer),
-			AsOf:  value(&d, FieldShards, entry[entryAsOf], timestamp),
-		}
+	for key, v := range fields[FieldShards].GetMapValue().GetFields() {
+		entry := v.GetMapValue().GetFields()
+		count, asOf := entry[entryCount], entry[entryAsOf]
+		want(FieldShards, count != nil && is[integer](count) && asOf != nil && is[timestamp](asOf))
+		l.Shards[key] = Entry{Count: count.GetIntegerValue(), AsOf: asOf.GetTimestampValue().AsTime()}
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, doc.GetName(), d.err)
+	if damaged != "" {
+		return nil, fmt.Errorf("%w: %s: field %q is of another type", ErrDamaged, doc.GetName(), damaged)
 	}
 	return l, nil
 }
 
-// decoder remembers the first thing that was not as it should be.
-type decoder struct{ err error }
+type (
+	integer   = *firestorepb.Value_IntegerValue
+	text      = *firestorepb.Value_StringValue
+	timestamp = *firestorepb.Value_TimestampValue
+	array     = *firestorepb.Value_ArrayValue
+	mapping   = *firestorepb.Value_MapValue
+)
 
-func (d *decoder) fail(field string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("field %q is of another type", field)
-	}
-}
-
-// value is a value of a field, as one of the functions below reads it, or the zero value where there is none.
-func value[T any](d *decoder, field string, v *firestorepb.Value, read func(*firestorepb.Value) (T, bool)) (t T) {
-	if v == nil {
-		return t
-	}
-	t, ok := read(v)
-	if !ok {
-		d.fail(field)
-	}
-	return t
-}
-
-func integer(v *firestorepb.Value) (int64, bool) {
-	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
-	return v.GetIntegerValue(), ok
-}
-
-func text(v *firestorepb.Value) (string, bool) {
-	_, ok := v.GetValueType().(*firestorepb.Value_StringValue)
-	return v.GetStringValue(), ok
-}
-
-func timestamp(v *firestorepb.Value) (time.Time, bool) {
-	_, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
-	return v.GetTimestampValue().AsTime(), ok
-}
-
-func array(v *firestorepb.Value) ([]*firestorepb.Value, bool) {
-	_, ok := v.GetValueType().(*firestorepb.Value_ArrayValue)
-	return v.GetArrayValue().GetValues(), ok
-}
-
-func mapping(v *firestorepb.Value) (map[string]*firestorepb.Value, bool) {
-	_, ok := v.GetValueType().(*firestorepb.Value_MapValue)
-	return v.GetMapValue().GetFields(), ok
+// is reports whether a value is of a type, or missing.
+func is[T any](v *firestorepb.Value) bool {
+	_, ok := v.GetValueType().(T)
+	return v == nil || ok
 }
 
 // maxKey is how long a shard's id may be to name its entry, in bytes. With longer ones a ledger would be full of names.

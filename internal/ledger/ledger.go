@@ -1,22 +1,22 @@
 // Package ledger is the idea of the project: what a counter's total is made of.
 //
 // Beside each counter lies a ledger. It holds, per shard, the newest state that is already counted in the total: what the
-// shard held, and since when, by the document's own update time. An event tells a state too. Counting it is the difference
-// between the two, and writes the newer one down:
+// shard held, as of the document's own update time. An event brings a state too. Counting it adds the difference between
+// the two to the total, and enters the newer one:
 //
 //	known = ledger[shard], or (0, the ledger's floor)
 //	state is newer than known:  total += state.count - known.count;  ledger[shard] = state
 //
-// So an event that comes twice, late or out of order changes nothing, and one that never came is made up for by the next
-// state of its shard. A ledger is a last-writer-wins map: merging states is idempotent, commutative and associative.
+// So an event that comes twice, late or out of order changes nothing, and the next state of its shard makes up for one that
+// never came. A ledger is a last-writer-wins map: merging states is idempotent, commutative and associative.
+//
+// What events can't bring, a [Snapshot] of all shards does: [Ledger.Correct].
 //
 // Everything here is pure: no client, no clock, no logger. Package rollup reads ledgers, merges states into them and
 // commits both with the total; package shards writes them when it creates, resets or imports.
 package ledger
 
-import (
-	"time"
-)
+import "time"
 
 // MaxEntries is how many shards a ledger knows at most: five times as many as a counter may have. With names of up to
 // [maxKey] bytes that is some 650 KB of the megabyte that a document may take.
@@ -30,9 +30,9 @@ type State struct {
 	Gone  bool      // the shard was deleted, and Count is 0
 }
 
-// Supersedes reports whether s is strictly newer than old, a state of the same shard: whoever counts s need not count old.
-// A deletion's time is that of the version before it and a microsecond. The shard may have been made again at the same
-// time, so of two with the same time a document beats a deletion.
+// Supersedes reports whether s is strictly newer than old, a state of the same shard: where s counts, old need not.
+// A deletion's time is a microsecond after the version before it. The shard may have been made again at that time, so of two
+// with the same time a document beats a deletion.
 func (s State) Supersedes(old State) bool {
 	if order := s.AsOf.Compare(old.AsOf); order != 0 {
 		return order > 0
@@ -46,6 +46,11 @@ type Entry struct {
 	AsOf  time.Time
 }
 
+// olderThan reports whether s supersedes the state of the entry. An entry of 0 may be that of a deletion.
+func (e Entry) olderThan(s State) bool {
+	return s.Supersedes(State{AsOf: e.AsOf, Gone: e.Count == 0 && s.Count != 0})
+}
+
 // Ledger says what a counter's total is made of.
 type Ledger struct {
 	ID       string           // which the counter's document names too: see [Of]
@@ -53,17 +58,17 @@ type Ledger struct {
 	Base     int64            // what the total holds beyond the shards
 	Ops      []string         // ids of the last commands that were applied, oldest first
 	Replaced *int64           // the total that adoption replaced, where there was one
-	Flushes  int64            // how often it was rolled up: tells an instance how many others write it
+	Flushes  int64            // how often it was rolled up, by which an instance sees how many flushes others made
 	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
 
 	// Floor is the time as of which shards that are not in Shards held nothing: no state that is not newer counts. It is
 	// the document's create time, so that late events of an earlier counter under the same id count nothing, or the time
-	// at which entries of deleted shards were last removed.
+	// of the last snapshot that corrected it.
 	Floor   time.Time
 	Updated time.Time // the document's update time: every commit's precondition
 }
 
-// Sum is what the total should be: base plus every shard's count, and the largest or smallest int64 where that is beyond.
+// Sum is what the total should be: base plus every shard's count, or the largest or smallest int64 where that is beyond.
 func (l *Ledger) Sum() int64 { return l.sum().clamp() }
 
 func (l *Ledger) sum() wide {
@@ -75,7 +80,7 @@ func (l *Ledger) sum() wide {
 	return w
 }
 
-// Diff is what a merge changes.
+// Diff is what [Ledger.Merge] or [Ledger.Correct] changes.
 type Diff struct {
 	Entries map[string]Entry // :: [Key] of a shard's id → its new entry
 	Removed []string         // keys of entries that go
@@ -88,7 +93,7 @@ type Diff struct {
 	Impossible bool
 }
 
-// Empty reports whether there is nothing to write down.
+// Empty reports whether there is nothing to commit.
 func (d Diff) Empty() bool { return len(d.Entries) == 0 && len(d.Removed) == 0 }
 
 // Apply brings the ledger up to date with a diff that was made of it.
@@ -104,9 +109,10 @@ func (l *Ledger) Apply(d Diff) {
 	}
 }
 
-// Merge tells what states, which events have brought, change in the ledger: of several of a shard the newest counts. The
-// ledger itself is left as it is.
-func (l *Ledger) Merge(states []State) (d Diff) {
+// Merge is what the states that events bring change in the ledger: of several of a shard the newest counts. The ledger itself
+// is left as it is.
+func (l *Ledger) Merge(states []State) Diff {
+	d := Diff{Entries: map[string]Entry{}, Full: map[string]bool{}}
 	for _, s := range states {
 		key := Key(s.Shard)
 		known, ok := d.Entries[key]
@@ -117,12 +123,12 @@ func (l *Ledger) Merge(states []State) (d Diff) {
 		case !ok && !s.AsOf.After(l.Floor):
 			continue
 		case !ok && len(l.Shards)+len(d.Entries) >= MaxEntries: // too careful by the entries that only change
-			d.full(key)
+			d.Full[key] = true
 			continue
-		case ok && !s.Supersedes(State{AsOf: known.AsOf, Gone: known.Count == 0 && s.Count != 0}):
+		case ok && !known.olderThan(s):
 			continue
 		}
-		d.set(key, Entry{Count: s.Count, AsOf: s.AsOf})
+		d.Entries[key] = Entry{Count: s.Count, AsOf: s.AsOf}
 	}
 	d.Delta = l.delta(d)
 	return d
@@ -135,16 +141,18 @@ type Snapshot struct {
 	Odd    []string // ids of shards whose count is not an integer: they keep the entries that they have
 }
 
-// Correct tells what a snapshot changes in a ledger that was read at the time now, which is the snapshot's or later.
+// Correct is what a snapshot changes in a ledger that was read at the time now, which is the snapshot's or later.
 //
-// Of the same time, the snapshot is what is true, whatever times the ledger claims. Of an earlier time, what the ledger has
-// that is newer stays, unless it is newer than now, which is impossible; and a deletion may be newer than its time. Entries
-// of shards that are gone are removed, which raises the floor. A snapshot that is not younger than the floor says nothing
-// about this ledger.
-func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
+// A snapshot of the same time is the truth, whatever times the ledger claims. Beside an earlier one, entries that are newer
+// than its states stay, unless they are newer than now, which is impossible. Entries of shards that are gone are removed.
+// The snapshot's time is the new floor; a snapshot that is not younger than the floor says nothing about this ledger.
+func (l *Ledger) Correct(now time.Time, s Snapshot) Diff {
+	d := Diff{Entries: map[string]Entry{}, Full: map[string]bool{}}
 	if !s.At.After(l.Floor) {
-		return Diff{}
+		return d
 	}
+	// Every shard that there was then has an entry from now on: late events of others are of shards that are gone.
+	d.Floor = s.At
 	there := make(map[string]bool, len(s.States)+len(s.Odd))
 	for _, id := range s.Odd {
 		there[Key(id)] = true
@@ -157,14 +165,14 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 		switch {
 		case ok && known.Count == e.Count && known.AsOf.Equal(e.AsOf):
 			continue
-		case ok && !impossible && !s.At.Equal(now) && !e.AsOf.After(known.AsOf):
+		case ok && !impossible && !s.At.Equal(now) && !known.olderThan(state):
 			continue
 		case !ok && len(there) > MaxEntries:
-			d.full(key)
+			d.Full[key] = true
 			continue
 		}
 		// A shard that is unknown counts at any age: only events are asked whether they are of an earlier counter.
-		d.set(key, e)
+		d.Entries[key] = e
 		d.Impossible = d.Impossible || impossible
 	}
 	for key, known := range l.Shards {
@@ -174,25 +182,8 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 			d.Impossible = d.Impossible || impossible
 		}
 	}
-	if len(d.Removed) > 0 {
-		d.Floor = s.At // every other shard that there was then has an entry now
-	}
 	d.Delta = l.delta(d)
 	return d
-}
-
-func (d *Diff) set(key string, e Entry) {
-	if d.Entries == nil {
-		d.Entries = map[string]Entry{}
-	}
-	d.Entries[key] = e
-}
-
-func (d *Diff) full(key string) {
-	if d.Full == nil {
-		d.Full = map[string]bool{}
-	}
-	d.Full[key] = true
 }
 
 // delta is the difference between the sums after and before, so that a total which has come to the end of an int64 is right

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkMerge merges a second's worth of states, one per shard, into a ledger that knows all of them, and tells what
-// the commit has to write.
+// BenchmarkMerge merges a second's worth of states, one per shard, into a ledger that knows all of them, and makes what
+// the commit writes.
 func BenchmarkMerge(b *testing.B) {
 	for _, shards := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {

@@ -81,18 +81,19 @@ func TestCorrect(t *testing.T) {
 		floor      int
 		impossible bool
 	}{
-		{"the same", Entry{5, at(200)}, snapshot(now, state("0", 5, 200)), nil, 100, false},
-		{"a lost event", Entry{5, at(200)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, false},
-		{"a lost event that changed nothing in the end", Entry{5, at(200)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {5, at(300)}}, 100, false},
-		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, 100, false},
+		{"the same", Entry{5, at(200)}, snapshot(now, state("0", 5, 200)), nil, now, false},
+		{"a lost event", Entry{5, at(200)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, false},
+		{"a lost event that changed nothing in the end", Entry{5, at(200)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {5, at(300)}}, now, false},
+		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, false},
 		{"a shard that is gone", Entry{5, at(200)}, snapshot(now), map[string]Entry{}, now, false},
-		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), Odd: []string{"0"}}, nil, 100, false},
-		{"counted since the snapshot", Entry{9, at(950)}, snapshot(900, state("0", 7, 300)), nil, 100, false},
-		{"made since the snapshot", Entry{9, at(950)}, snapshot(900), nil, 100, false},
-		{"deleted since the snapshot, at an earlier time", Entry{0, at(301)}, snapshot(900, state("0", 7, 300)), nil, 100, false},
-		{"a change that never was", Entry{99, at(500)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, false},
-		{"a change in the future", Entry{99, at(5000)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, true},
-		{"a change in the future, and an earlier snapshot", Entry{99, at(5000)}, snapshot(900, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 100, true},
+		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), Odd: []string{"0"}}, nil, now, false},
+		{"counted since the snapshot", Entry{9, at(950)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
+		{"made since the snapshot", Entry{9, at(950)}, snapshot(900), nil, 900, false},
+		{"deleted since the snapshot, at an earlier time", Entry{0, at(301)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
+		{"deleted, and made again at the same time", Entry{0, at(201)}, snapshot(900, state("0", 7, 201)), map[string]Entry{"0": {7, at(201)}}, 900, false},
+		{"a change that never was", Entry{99, at(500)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, false},
+		{"a change in the future", Entry{99, at(5000)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, true},
+		{"a change in the future, and an earlier snapshot", Entry{99, at(5000)}, snapshot(900, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 900, true},
 		{"a shard in the future that is not there", Entry{99, at(5000)}, snapshot(now), map[string]Entry{}, now, true},
 		{"an earlier counter's snapshot", Entry{5, at(200)}, snapshot(100, state("0", 7, 90)), nil, 100, false},
 	}
@@ -113,6 +114,17 @@ func TestCorrect(t *testing.T) {
 				t.Errorf("ledger = %+v after %+v, want %v and floor %v", l, d, want, at(tt.floor))
 			}
 		})
+	}
+}
+
+// A shard was made and deleted, the event of its deletion is lost, and a reconcile has corrected the ledger since: a late
+// event of it counts nothing, although the ledger has never known it.
+func TestLateEventOfAShardThatTheLedgerNeverKnew(t *testing.T) {
+	t.Parallel()
+	l := &Ledger{Shards: map[string]Entry{}, Floor: at(100)}
+	l.Apply(l.Correct(at(300), Snapshot{At: at(300), States: []State{{Shard: "0", Count: 1, AsOf: at(200)}}}))
+	if d := l.Merge([]State{{Shard: "1", Count: 1, AsOf: at(150)}}); !d.Empty() || l.Sum() != 1 {
+		t.Errorf("sum %d, and the late event changes %+v", l.Sum(), d)
 	}
 }
 
@@ -155,7 +167,7 @@ func TestSumsSaturate(t *testing.T) {
 	})
 }
 
-// However many shards events tell of, and however long their ids are, a ledger stays below a document's megabyte.
+// However many shards send events, and however long their ids are, a ledger stays below a document's megabyte.
 func TestLedgerIsBounded(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{Shards: map[string]Entry{}, Floor: at(0)}

@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Add is a plus b, or the largest or smallest int64 where the sum is beyond, as Firestore's own increments have it.
 func Add(a, b int64) int64 {
@@ -21,31 +18,19 @@ func Sub(a, b int64) int64 {
 	return w.clamp()
 }
 
-// wide is a sum of int64s that doesn't overflow, so that the order of its terms doesn't matter.
-type wide struct {
-	hi int64
-	lo uint64
-}
+// wide is hi<<32 + lo, a sum of int64s. It doesn't overflow with fewer than 2³¹ terms, so their order doesn't matter.
+type wide struct{ hi, lo int64 }
 
-func (w *wide) add(n int64) {
-	var carry uint64
-	w.lo, carry = bits.Add64(w.lo, uint64(n), 0)
-	w.hi += n>>63 + int64(carry) // n with its sign extended
-}
-
-func (w *wide) sub(n int64) {
-	var borrow uint64
-	w.lo, borrow = bits.Sub64(w.lo, uint64(n), 0)
-	w.hi -= n>>63 + int64(borrow)
-}
+func (w *wide) add(n int64) { w.hi += n >> 32; w.lo += n & math.MaxUint32 }
+func (w *wide) sub(n int64) { w.hi -= n >> 32; w.lo -= n & math.MaxUint32 }
 
 func (w wide) clamp() int64 {
-	switch n := int64(w.lo); {
-	case w.hi == n>>63:
-		return n
-	case w.hi < 0:
-		return math.MinInt64
-	default:
+	hi, lo := w.hi+w.lo>>32, w.lo&math.MaxUint32
+	switch {
+	case hi > math.MaxInt32:
 		return math.MaxInt64
+	case hi < math.MinInt32:
+		return math.MinInt64
 	}
+	return hi<<32 | lo
 }

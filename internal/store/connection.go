@@ -18,8 +18,8 @@ const (
 	// readTimeout is how long the first attempt of a read may take, or half of the time there is. The second goes over a new
 	// connection where that one got no answer.
 	readTimeout = 10 * time.Second
-	// silence is how long a call without an answer takes at least that tells of a silent connection. What is given up sooner
-	// only tells that its caller was in a hurry.
+	// silence is how long a call without an answer takes at least to make a connection a silent one. A call that is given up
+	// sooner only had a caller in a hurry.
 	silence = 500 * time.Millisecond
 )
 
@@ -33,7 +33,7 @@ type connection struct {
 	now     *line
 	open    map[*line]bool // now, and older ones whose calls have not ended
 	dialing bool
-	given   bool // by whoever opened the database, and so not to be replaced
+	given   bool // by the program that opened the database, and so not to be replaced
 }
 
 // line is one connection.

@@ -138,7 +138,7 @@ func TestNoFirestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // what is connected to it waits for ever, as nobody accepts it
+	defer l.Close() // what is connected to it waits for ever, as it is never accepted
 	t.Setenv("FIRESTORE_EMULATOR_HOST", l.Addr().String())
 	db, err := store.Open(t.Context(), store.Config{Project: "p"})
 	if err != nil {

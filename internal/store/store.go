@@ -3,8 +3,8 @@
 //
 // A commit is sent exactly once. The official client's own commits go through a generated layer that resends them on
 // UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So no client of the library is handed out:
-// [DB.Commit] and [DB.Transact] use the generated client (firestore/apiv1) with that retry switched off, and whoever
-// commits decides what a failure means, by [KindOf]. Reading is idempotent, and the library retries it.
+// [DB.Commit] and [DB.Transact] use the generated client (firestore/apiv1) with that retry switched off, and the
+// caller decides what a failure means, by [KindOf]. Reading is idempotent, and the library retries it.
 //
 // Documents are protocol buffers everywhere, and named by their whole resource names, which [Layout] makes.
 package store
