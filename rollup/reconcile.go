@@ -42,7 +42,7 @@ func (r Report) Right() bool { return !r.Repaired() && r.Problem == "" }
 type ReconcileOptions struct {
 	DryRun bool // only report what would be done
 
-	// FinishDeletion deletes a counter whose deletion was cut short, by shards.Counter.Delete. Without it such a counter is
+	// FinishDeletion finishes a deletion that was cut short: shards.Counter.FinishDeletion. Without it such a counter is
 	// only reported.
 	FinishDeletion func(ctx context.Context, counter string) error
 
