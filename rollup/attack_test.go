@@ -323,7 +323,8 @@ func TestReconcileAllGetsFurther(t *testing.T) {
 		return emulator.Verdict{}
 	})
 	seen := map[string]int{}
-	for calls := 0; ; calls++ {
+	calls := 0
+	for ; ; calls++ {
 		if calls == 30 {
 			t.Fatalf("not through after %d calls, %d of %d seen", calls, len(seen), counters)
 		}
@@ -339,6 +340,13 @@ func TestReconcileAllGetsFurther(t *testing.T) {
 	}
 	if len(seen) != counters {
 		t.Errorf("%d of %d counters seen", len(seen), counters)
+	}
+	again := -counters
+	for _, n := range seen {
+		again += n
+	}
+	if again > 8*calls { // of a call that ran out of time: those that others, behind the first one that was left, were done with
+		t.Errorf("%d counters were seen again in %d further calls: pages are walked anew", again, calls)
 	}
 }
 
@@ -423,6 +431,75 @@ func TestRollerClosesUnderASteadyStream(t *testing.T) {
 	}
 	stop.Store(true)
 	stream.Wait()
+}
+
+// While a roller closes, with a flush under way, it refuses what comes.
+func TestClosingRollerRefusesFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	w.inc(0, 1)
+	first := change(w.arrived()[0])
+	w.inc(0, 1)
+	second := change(w.arrived()[0])
+	r := rollup.NewRoller(w.open(), rollup.RollerOptions{Interval: time.Millisecond})
+	under, release := make(chan struct{}), make(chan struct{})
+	w.before(func() { close(under); <-release })
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := r.Add(w.ctx, first); err != nil {
+			t.Error(err)
+		}
+	})
+	<-under
+	group.Go(func() {
+		if err := r.Close(w.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for try := 0; ; try++ { // until Close has begun
+		ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
+		err := r.Add(ctx, second)
+		cancel()
+		if errors.Is(err, rollup.ErrClosed) {
+			break
+		}
+		if try == 100 {
+			t.Errorf("Add = %v, want ErrClosed", err)
+			break
+		}
+	}
+	close(release)
+	group.Wait()
+}
+
+// Where nothing is wrong with a counter but that its ledger knows many shards that are gone, a reconcile removes them.
+func TestReconcilePrunes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.apply(w.arrived()...)
+	known := func() int {
+		doc, err := w.ledger().Get(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(doc.Data()["shards"].(map[string]any))
+	}
+	now := w.now()
+	for _, tt := range []struct{ gone, left int }{{gone: 50, left: 51}, {gone: 150, left: 1}} {
+		var states []ledger.State
+		for i := range tt.gone {
+			states = append(states, ledger.State{Shard: fmt.Sprint("gone", i), AsOf: now})
+		}
+		w.apply(states...)
+		w.reconcile()
+		if n := known(); n != tt.left {
+			t.Errorf("with %d shards that are gone, the ledger knows %d after a reconcile, want %d", tt.gone, n, tt.left)
+		}
+	}
+	w.total(0)
 }
 
 // A client without a logger is silent.
