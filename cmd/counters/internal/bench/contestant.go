@@ -44,6 +44,7 @@ const (
 	nameOurs    = "ours"
 	nameOther   = "other" // ours of another build
 	nameThrifty = "ours, no marker"
+	nameFaster  = "ours, 50ms" // between roll-ups
 	nameBlind   = "blind"
 	nameNoop    = "no-op"
 	nameSum     = "sum"

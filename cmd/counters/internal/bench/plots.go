@@ -80,7 +80,7 @@ func colorOf(name string) color.Color {
 	switch name {
 	case nameOurs, "requests":
 		return color.RGBA{0x00, 0x72, 0xb2, 0xff}
-	case nameThrifty, "reads":
+	case nameThrifty, nameFaster, "reads":
 		return color.RGBA{0x56, 0xb4, 0xe9, 0xff}
 	case nameBlind, "writes":
 		return color.RGBA{0xd5, 0x5e, 0x00, 0xff}
@@ -158,6 +158,9 @@ func barPanel(title string, bars []bar, parts ...string) (*plot.Plot, error) {
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.7, float64(len(bars))-0.3
 	p.X.Max *= 1.15 // for the figures behind the bars
+	if len(parts) > 0 {
+		p.X.Max *= 1.2 // and for the legend
+	}
 	p.Legend.Top = true
 	return p, nil
 }

@@ -132,7 +132,7 @@ func onPaper(name cost.Name, l cost.Load) float64 {
 func (s *session) rollups(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("one counter, %d shards, ROLLUP_INTERVAL at its default of 1s unless named, %s, one instance; closed loop", hotShards, slowly)}
 	faster := ours()
-	faster.name, faster.environ = "ours, 50ms", append(faster.environ, "ROLLUP_INTERVAL=50ms")
+	faster.name, faster.environ = nameFaster, append(faster.environ, "ROLLUP_INTERVAL=50ms")
 	_, err := s.race(ctx, &r, race{
 		contestants: pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), faster, blind(), nothing()}),
 		setup:       setup{shards: hotShards, faults: commits(), only: "trigger"}, counters: []string{"hot"},
