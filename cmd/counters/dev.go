@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -53,17 +52,10 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 
-	f := &c.Faults
-	flags.Float64Var(&f.Duplicate, "duplicate", 0, "probability that an event is delivered twice")
-	flags.Float64Var(&f.Drop, "drop", 0, "probability that an event is never delivered")
-	flags.Float64Var(&f.Reorder, "reorder", 0, "probability that an event is overtaken by later ones")
-	flags.Float64Var(&f.Abort, "abort", 0, "probability that a commit fails with ABORTED")
-	flags.Float64Var(&f.Unavailable, "unavailable", 0, "probability that a commit fails with UNAVAILABLE before it is applied")
-	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
-	flags.DurationVar(&f.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
-	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
-	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
-	flags.Uint64Var(&f.Seed, "seed", 0, "the same faults again (default random)")
+	addEventFaults(flags, &c.Faults.Events)
+	addCommitFaults(flags, &c.Faults.Commits)
+	flags.DurationVar(&c.Faults.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
+	flags.Uint64Var(&c.Faults.Seed, "seed", 0, "the same faults again (default random)")
 	return cmd
 }
 
@@ -97,12 +89,13 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 		_ = shown.Close()
 	}()
 	page.Handle("/", shown)
-	describe(cmd.OutOrStdout(), s, c)
+	describe(cmd, s, c)
 	return s.Wait(ctx)
 }
 
 // describe prints where everything is, and then that it is ready.
-func describe(w io.Writer, s *dev.System, c dev.Config) {
+func describe(cmd *cobra.Command, s *dev.System, c dev.Config) {
+	w := cmd.OutOrStdout()
 	kind := "embedded, in memory"
 	if !s.Embedded {
 		kind = "of FIRESTORE_EMULATOR_HOST"
@@ -112,7 +105,7 @@ func describe(w io.Writer, s *dev.System, c dev.Config) {
 	for _, url := range s.Elsewhere {
 		fmt.Fprintf(w, "           %s  from other machines\n", url)
 	}
-	if faults := c.Faults.String(); faults != "" {
+	if faults := faultsSet(cmd.Flags(), c.Faults.Seed); faults != "" {
 		fmt.Fprintf(w, "Faults     %s\n", faults)
 	}
 	for _, note := range s.Notes {

@@ -259,12 +259,12 @@ func TestDevRefuses(t *testing.T) {
 	}{
 		{[]string{"--firestore-port", port}, taken.Addr().String() + " is in use: choose another port with --firestore-port"},
 		{[]string{"--port", port, "--firestore-port", "0"}, taken.Addr().String() + " is in use: choose another port with --port"},
-		{[]string{"--duplicate", "1.5"}, "--duplicate 1.5: want a probability, 0 to 1"},
-		{[]string{"--abort", "NaN"}, "--abort NaN: want a probability, 0 to 1"},
+		{[]string{"--duplicate", "1.5"}, "duplicate 1.5: want a probability, 0 to 1"},
+		{[]string{"--abort", "NaN"}, "abort NaN: want a probability, 0 to 1"},
 		{[]string{"--instances", "0"}, "--instances 0: want 1 to 100"},
-		{[]string{"--kill", "1ms"}, "--kill 1ms: want 0s (never), or 100ms and more"},
+		{[]string{"--kill", "1ms"}, "kill 1ms: want 0s (never), or 100ms and more"},
 		{[]string{"--port", "65536"}, "--port 65536: want a port, 1 to 65535, or 0 for any free one"},
-		{[]string{"--commit-latency", "-1s"}, "--commit-latency -1s: want 0s to 1m"},
+		{[]string{"--commit-latency", "-1s"}, "commit-latency -1s: want 0s to 1m"},
 		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
 		{[]string{"and", "more"}, `unknown command "and" for "counters dev"`},
 	} {

@@ -54,13 +54,8 @@ There are no security rules: whoever reaches the port may do anything.`,
 	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{store.Requests: store.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
 	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL to post the changes of documents to; may be repeated")
 
-	f := &c.faults
-	flags.Float64Var(&f.Abort, "abort", 0, "probability that a commit fails with ABORTED")
-	flags.Float64Var(&f.Unavailable, "unavailable", 0, "probability that a commit fails with UNAVAILABLE before it is applied")
-	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
-	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
-	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
-	flags.Uint64Var(&f.Seed, "seed", 0, "the same faults again for the same sequence of commits")
+	addCommitFaults(flags, &c.faults)
+	flags.Uint64Var(&c.faults.Seed, "seed", 0, "the same faults again for the same sequence of commits")
 	return cmd
 }
 

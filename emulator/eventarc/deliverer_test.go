@@ -14,10 +14,11 @@ import (
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
-	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,6 +1,8 @@
 package eventarc
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -11,6 +13,20 @@ type Faults struct {
 	Drop      float64 // The event is never sent.
 	Reorder   float64 // The event is held back for up to a second, and overtaken by those that come after it.
 	Seed      uint64  // The same seed gives the nth event the same fate.
+}
+
+// Check names every field that is out of range.
+func (f Faults) Check() error {
+	var errs []error
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{{"duplicate", f.Duplicate}, {"drop", f.Drop}, {"reorder", f.Reorder}} {
+		if !(p.value >= 0 && p.value <= 1) { // so that NaN is refused, too
+			errs = append(errs, fmt.Errorf("%s %v: want a probability, 0 to 1", p.name, p.value))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 const (

@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // parseBatch checks the writes of a batch.

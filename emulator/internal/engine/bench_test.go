@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 

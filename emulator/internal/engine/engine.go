@@ -4,9 +4,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // Options configures an Engine; every zero value takes the default that its field names.

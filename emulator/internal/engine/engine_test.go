@@ -8,9 +8,10 @@ import (
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"go.uber.org/goleak"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

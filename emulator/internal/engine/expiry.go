@@ -5,6 +5,7 @@ import (
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )

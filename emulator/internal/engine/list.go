@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
 	"github.com/firestore-counters/counters/emulator/internal/versions"
-	"google.golang.org/protobuf/proto"
 )
 
 // maxPage is how many documents or ids a page of a list holds at most.

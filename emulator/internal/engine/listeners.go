@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"github.com/firestore-counters/counters/emulator/internal/versions"
 	"slices"
+
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
 // listeners are the targets that look at a database, by what a change of a document is looked up with. All of it is

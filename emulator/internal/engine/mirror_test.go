@@ -6,9 +6,10 @@ import (
 	"slices"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // mirror is a client that keeps what it is told of some targets, as clients do.

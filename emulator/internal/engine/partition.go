@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
 )

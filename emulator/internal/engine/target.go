@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 	"github.com/firestore-counters/counters/emulator/internal/query"
 	"github.com/firestore-counters/counters/emulator/internal/versions"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // target is one thing that a listener looks at: a query, or documents by name.

@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // maxTransforms is how many a document takes in a commit.

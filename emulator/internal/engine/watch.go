@@ -4,10 +4,11 @@ import (
 	"context"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-counters/counters/emulator/internal/versions"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
 // Watch is one listener: a set of targets that it is told about together. Every message of Next leaves it with a state

@@ -2,10 +2,11 @@ package engine
 
 import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-counters/counters/emulator/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // operation is one checked write of a commit.

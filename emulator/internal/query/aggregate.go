@@ -6,6 +6,7 @@ import (
 	"math/big"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 

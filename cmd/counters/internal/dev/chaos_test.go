@@ -16,6 +16,8 @@ import (
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -27,9 +29,10 @@ var (
 // chaos is everything at once: instances that are killed, commits that fail or lose their answers, documents that take
 // only so many writes, and events that come twice and in any order.
 var chaos = Faults{
-	Duplicate: 0.3, Reorder: 0.5,
-	Abort: 0.1, Unavailable: 0.05, LoseAnswers: 0.05,
-	DocWriteRate: 50, CommitLatency: 2 * time.Millisecond,
+	Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5},
+	Commits: emulator.Faults{
+		Abort: 0.1, Unavailable: 0.05, LoseAnswers: 0.05, DocWriteRate: 50, CommitLatency: 2 * time.Millisecond,
+	},
 	KillEvery: time.Second,
 }
 
@@ -43,7 +46,7 @@ func TestChaos(t *testing.T) {
 func TestChaosWithLostEvents(t *testing.T) {
 	t.Parallel()
 	faults := chaos
-	faults.Drop = 0.2
+	faults.Events.Drop = 0.2
 	runChaos(t, faults)
 }
 
@@ -81,7 +84,7 @@ func runChaos(t *testing.T, faults Faults) {
 	if err := s.WaitForEvents(settled); err != nil {
 		t.Fatalf("events that are never acknowledged: %v (%+v)", err, s.Events())
 	}
-	if faults.Drop > 0 {
+	if faults.Events.Drop > 0 {
 		c.reconcile()
 	}
 	for _, counter := range []string{"keyed", "plain", "snippet", "life"} {

@@ -34,91 +34,41 @@ type Config struct {
 	// ALLOWED_ORIGINS has the origins of this machine in any case.
 	Environ []string
 
-	Page   http.Handler // What the gateway serves at paths that are nobody else's; nil for a list of what is where.
+	Page   http.Handler // What the gateway serves at paths that are no one else's; nil for a list of what is where.
 	Output io.Writer    // Where the lines that functions print go; required.
 	Logger *slog.Logger // When nil, its lines go to Output, too.
 }
 
-// Faults are what shall go wrong. The probabilities are 0 to 1.
+// Faults are what shall go wrong.
 type Faults struct {
-	// Of events: see [eventarc.Faults].
-	Duplicate, Drop, Reorder float64
-
-	// Of commits: see [emulator.Faults]. They need the embedded Firestore.
-	Abort, Unavailable, LoseAnswers float64
-	DocWriteRate                    float64 // Commits a second that one document takes; 0 for any number.
-	CommitLatency                   time.Duration
+	Events  eventarc.Faults
+	Commits emulator.Faults // they need the embedded Firestore
 
 	// KillEvery is how often, on average, a random function process is killed with SIGKILL; 0 for never.
 	KillEvery time.Duration
 
-	// Seed makes the same faults befall the nth event and commit again.
+	// Seed makes the same faults befall the nth event and commit again. It is that of Events and Commits, too.
 	Seed uint64
 }
 
-func (f Faults) events() eventarc.Faults {
-	return eventarc.Faults{Duplicate: f.Duplicate, Drop: f.Drop, Reorder: f.Reorder, Seed: f.Seed}
+func (f Faults) seeded() Faults {
+	f.Events.Seed, f.Commits.Seed = f.Seed, f.Seed
+	return f
 }
 
-func (f Faults) commits() emulator.Faults {
-	return emulator.Faults{
-		Abort: f.Abort, Unavailable: f.Unavailable, LoseAnswers: f.LoseAnswers,
-		DocWriteRate: f.DocWriteRate, CommitLatency: f.CommitLatency, Seed: f.Seed,
-	}
+// ofCommits reports whether any fault of commits is set.
+func (f Faults) ofCommits() bool {
+	f.Commits.Seed = 0
+	return f.Commits != (emulator.Faults{})
 }
 
-// String lists the faults that are set, by the names of their flags, and the seed. It is empty when none is set.
-func (f Faults) String() string {
-	var set []string
-	for _, fault := range []struct {
-		name  string
-		value any
-		unset bool
-	}{
-		{"duplicate", f.Duplicate, f.Duplicate == 0},
-		{"drop", f.Drop, f.Drop == 0},
-		{"reorder", f.Reorder, f.Reorder == 0},
-		{"abort", f.Abort, f.Abort == 0},
-		{"unavailable", f.Unavailable, f.Unavailable == 0},
-		{"lose-answers", f.LoseAnswers, f.LoseAnswers == 0},
-		{"doc-write-rate", f.DocWriteRate, f.DocWriteRate == 0},
-		{"commit-latency", f.CommitLatency, f.CommitLatency == 0},
-		{"kill", f.KillEvery, f.KillEvery == 0},
-	} {
-		if !fault.unset {
-			set = append(set, fmt.Sprintf("%s %v", fault.name, fault.value))
-		}
-	}
-	if len(set) == 0 {
-		return ""
-	}
-	return strings.Join(set, ", ") + fmt.Sprintf(", seed %d", f.Seed)
-}
-
-// validate names every fault that is out of range, by the name of its flag.
-func (f Faults) validate() error {
-	var errs []error
-	for _, p := range []struct {
-		name  string
-		value float64
-	}{
-		{"duplicate", f.Duplicate}, {"drop", f.Drop}, {"reorder", f.Reorder},
-		{"abort", f.Abort}, {"unavailable", f.Unavailable}, {"lose-answers", f.LoseAnswers},
-	} {
-		if !(p.value >= 0 && p.value <= 1) { // Written this way round so that NaN is refused too.
-			errs = append(errs, fmt.Errorf("--%s %v: want a probability, 0 to 1", p.name, p.value))
-		}
-	}
-	if !(f.DocWriteRate >= 0 && f.DocWriteRate <= 1e6) {
-		errs = append(errs, fmt.Errorf("--doc-write-rate %v: want commits a second, 0 (any number) to 1000000", f.DocWriteRate))
-	}
-	if f.CommitLatency < 0 || f.CommitLatency > time.Minute {
-		errs = append(errs, fmt.Errorf("--commit-latency %v: want 0s to 1m", f.CommitLatency))
-	}
+// Check names every fault that is out of range, by the name of its flag.
+func (f Faults) Check() error {
+	var err error
 	if f.KillEvery < 0 || f.KillEvery > 0 && f.KillEvery < 100*time.Millisecond {
-		errs = append(errs, fmt.Errorf("--kill %v: want 0s (never), or 100ms and more", f.KillEvery))
+		err = fmt.Errorf("kill %v: want 0s (never), or 100ms and more", f.KillEvery)
 	}
-	return errors.Join(errs...)
+	return errors.Join(f.Events.Check(), f.Commits.Check(), err)
 }
 
 func (c Config) validate() error {
@@ -134,7 +84,7 @@ func (c Config) validate() error {
 	if c.Instances < 1 || c.Instances > 100 {
 		errs = append(errs, fmt.Errorf("--instances %d: want 1 to 100", c.Instances))
 	}
-	return errors.Join(append(errs, c.Faults.validate())...)
+	return errors.Join(append(errs, c.Faults.Check())...)
 }
 
 // lookup returns a variable of an environment, of which the last one counts, or "".

@@ -53,7 +53,7 @@ func hotDocument(b *testing.B, instances int, blind bool) {
 	if err := s.WaitForEvents(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if err := s.SetFaults(Faults{DocWriteRate: 1}); err != nil {
+	if err := s.SetFaults(Faults{Commits: emulator.Faults{DocWriteRate: 1}}); err != nil {
 		b.Fatal(err)
 	}
 	lags := watchLags(s, blind)

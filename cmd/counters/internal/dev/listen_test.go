@@ -135,7 +135,7 @@ func TestSystemOnAServerWithoutTriggers(t *testing.T) {
 	waitForTotal(t, client, "c", 15+16+17+18+19)
 	remove(t, client, "counters/c/shards/0")
 	waitForTotal(t, client, "c", 16+17+18+19)
-	if err := s.SetFaults(Faults{Abort: 0.5}); err == nil {
+	if err := s.SetFaults(Faults{Commits: emulator.Faults{Abort: 0.5}}); err == nil {
 		t.Error("faults are set in a server that isn't ours")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/firestore-counters/counters/emulator"
 )
 
 // SIGTERM, as Cloud Run sends it: what waits for its interval is flushed and answered, and the process ends.
@@ -54,7 +56,7 @@ func TestIncrementAnswersOnSIGTERM(t *testing.T) {
 	if code, err := s.post(t.Context(), "c", "", ""); err != nil || code != http.StatusOK { // makes the counter
 		t.Fatalf("increment: %d, %v", code, err)
 	}
-	if err := s.SetFaults(Faults{CommitLatency: 800 * time.Millisecond}); err != nil {
+	if err := s.SetFaults(Faults{Commits: emulator.Faults{CommitLatency: 800 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
 	answered := make(chan int, 1)

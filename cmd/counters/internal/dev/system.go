@@ -93,7 +93,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		}
 	}
 	s.Embedded = s.Firestore == ""
-	if !s.Embedded && c.Faults.commits() != (emulator.Faults{Seed: c.Faults.Seed}) {
+	if !s.Embedded && c.Faults.ofCommits() {
 		return nil, errors.New("faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST, or leave them out")
 	}
 	defer func() {
@@ -111,11 +111,11 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	urls := ports.urls()
 	s.Gateway, s.Elsewhere = urls[0], urls[1:]
 
-	if err := s.startEvents(c.Faults.events()); err != nil {
+	if err := s.startEvents(c.Faults.seeded().Events); err != nil {
 		return nil, err
 	}
 	if s.Embedded {
-		s.startFirestore(ports.firestore, c.Faults.commits())
+		s.startFirestore(ports.firestore, c.Faults.seeded().Commits)
 	}
 	s.firestore.set([]string{s.Firestore})
 	if err := s.startFunctions(ctx, c, output); err != nil {
@@ -162,15 +162,16 @@ func (s *System) Logger() *slog.Logger { return s.logger }
 
 // SetFaults replaces all faults, from now on.
 func (s *System) SetFaults(f Faults) error {
-	if err := f.validate(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
+	f = f.seeded()
 	if s.server != nil {
-		s.server.SetFaults(f.commits())
-	} else if f.commits() != (emulator.Faults{Seed: f.Seed}) {
+		s.server.SetFaults(f.Commits)
+	} else if f.ofCommits() {
 		return errors.New("faults of commits need the embedded Firestore")
 	}
-	s.events.SetFaults(f.events())
+	s.events.SetFaults(f.Events)
 	s.supervisor.setKill(f.KillEvery, f.Seed)
 	return nil
 }

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
 // startSystem starts the whole system on free ports.
@@ -122,7 +124,7 @@ func TestTotalIsExact(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]Faults{
 		"once":                    {},
-		"twice, and out of order": {Duplicate: 1, Reorder: 0.5, Seed: 7},
+		"twice, and out of order": {Events: eventarc.Faults{Duplicate: 1, Reorder: 0.5}, Seed: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,7 +273,7 @@ func postEvent(ctx context.Context, web *http.Client, url, project string, n, sh
 // Reconcile, called as Cloud Scheduler calls it, makes up for events that never came.
 func TestReconcileMakesUpForLostEvents(t *testing.T) {
 	t.Parallel()
-	s := startSystem(t, Config{Faults: Faults{Drop: 1}})
+	s := startSystem(t, Config{Faults: Faults{Events: eventarc.Faults{Drop: 1}}})
 	client := s.client(t)
 	for i := range 20 {
 		if code, err := s.post(t.Context(), fmt.Sprintf("c%d", i%4), "", ""); err != nil || code != http.StatusOK {

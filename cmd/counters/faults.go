@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+)
+
+// addEventFaults adds the flags of what may go wrong with events.
+func addEventFaults(flags *pflag.FlagSet, f *eventarc.Faults) {
+	flags.Float64Var(&f.Duplicate, "duplicate", 0, "probability that an event is delivered twice")
+	flags.Float64Var(&f.Drop, "drop", 0, "probability that an event is never delivered")
+	flags.Float64Var(&f.Reorder, "reorder", 0, "probability that an event is overtaken by later ones")
+}
+
+// addCommitFaults adds the flags of what may go wrong with commits.
+func addCommitFaults(flags *pflag.FlagSet, f *emulator.Faults) {
+	flags.Float64Var(&f.Abort, "abort", 0, "probability that a commit fails with ABORTED")
+	flags.Float64Var(&f.Unavailable, "unavailable", 0, "probability that a commit fails with UNAVAILABLE before it is applied")
+	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
+	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
+	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
+}
+
+// faultsSet lists the faults that are asked for, with the seed that makes the same happen again; it is empty when none is.
+func faultsSet(flags *pflag.FlagSet, seed uint64) string {
+	var set []string
+	for _, name := range []string{"duplicate", "drop", "reorder", "abort", "unavailable", "lose-answers", "doc-write-rate", "commit-latency", "kill"} {
+		if f := flags.Lookup(name); f != nil && f.Value.String() != f.DefValue {
+			set = append(set, name+" "+f.Value.String())
+		}
+	}
+	if len(set) == 0 {
+		return ""
+	}
+	return strings.Join(set, ", ") + fmt.Sprintf(", seed %d", seed)
+}
