@@ -58,13 +58,14 @@ func (s *session) start(f func() error) soon {
 	return w
 }
 
-// waits notes whether the call is still waiting after a while.
+// waits notes whether the call is still waiting after a while: long for a busy machine, and short beside the two seconds
+// after which a wait for a lock ends.
 func (w soon) waits(label string) {
 	select {
 	case err := <-w.done:
 		w.s.note(label, "no", err)
 		w.done <- err
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(time.Second):
 		w.s.note(label, "yes", nil)
 	}
 }
