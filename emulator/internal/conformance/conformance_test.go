@@ -68,8 +68,7 @@ func scenarios() []scenario {
 }
 
 func TestEmbedded(t *testing.T) {
-	// The embedded server waits as long for locks as production does; here nobody has the time.
-	in := emulator.StartWith(t, emulator.Options{LockWait: 300 * time.Millisecond})
+	in := emulator.Start(t)
 	t.Run("scenarios", func(t *testing.T) { // holds the server until the parallel ones are done
 		for _, sc := range scenarios() {
 			t.Run(sc.name, func(t *testing.T) {
