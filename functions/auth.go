@@ -170,7 +170,9 @@ func (t *tokens) require(publicReads bool, limit *limiter, log *slog.Logger, nex
 			next.ServeHTTP(w, r)
 			return
 		}
-		refused := "refused:" + addressOf(r) // a count of its own: valid tokens behind the same address go on
+		// Counted apart from requests that are let through. While it is spent, valid tokens from that address wait too: telling
+		// them apart takes the work that the limit is to spare.
+		refused := "refused:" + addressOf(r)
 		err := limit.spent(refused)
 		var caller string
 		if err == nil {
