@@ -480,7 +480,7 @@ func (c *checker) stated(id string, k *counter, before *Document, revived bool) 
 			c.fail("the ledger of %q has %d for shard %s as of %d; it held %d", id, s.Count, shard, s.AsOf, count)
 		case !real && s.Count != 0:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it never held that in this life", id, s.Count, shard, s.AsOf)
-		case !real && !k.deleted[shard]:
+		case !real && !revived && !k.deleted[shard]: // a counter that is revived begins with shards that hold nothing
 			c.fail("the ledger of %q has shard %s for deleted as of %d; it never was", id, shard, s.AsOf)
 		}
 	}
