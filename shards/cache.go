@@ -19,7 +19,7 @@ type cache struct {
 // cached is a counter's document as it was read last.
 type cached struct {
 	Snapshot
-	read time.Time
+	read time.Time // when the read began: what was written since may not be in it, however long it took
 }
 
 func newCache(cfg Config) *cache {
@@ -30,7 +30,12 @@ func newCache(cfg Config) *cache {
 	return &cache{counters: counters, shardsTTL: cfg.CacheTTL, readsTTL: cfg.ReadCache, least: cfg.NumShards}
 }
 
-func (c *cache) put(s Snapshot) { c.counters.Add(s.Counter, cached{Snapshot: s, read: time.Now()}) }
+// put remembers a counter that was read from began on, unless a later read is known.
+func (c *cache) put(s Snapshot, began time.Time) {
+	if known, ok := c.counters.Peek(s.Counter); !ok || !began.Before(known.read) {
+		c.counters.Add(s.Counter, cached{Snapshot: s, read: began})
+	}
+}
 
 func (c *cache) forget(counter string) { c.counters.Remove(counter) }
 

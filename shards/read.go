@@ -37,21 +37,30 @@ func (c Counter) Get(ctx context.Context) (Snapshot, error) {
 // ago that was. One read does for all who ask at the same time. It is as fresh as the total itself, which lags by about a
 // second.
 func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err error) {
-	if s, age, ok := c.client.known.snapshot(c.id); ok {
-		return s, age, nil
-	}
-	read := c.client.reads.DoChan(c.id, func() (any, error) {
-		// Whoever asked first may go away, and the others still wait.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.client.cfg.Timeout)
-		defer cancel()
-		return c.Get(ctx)
-	})
-	select {
-	case result := <-read:
-		s, _ := result.Val.(Snapshot)
-		return s, 0, result.Err
-	case <-ctx.Done():
-		return Snapshot{}, 0, fmt.Errorf("read counter %q: %w", c.id, ctx.Err())
+	asked := time.Now()
+	for {
+		if s, age, ok := c.client.known.snapshot(c.id); ok {
+			return s, age, nil
+		}
+		read := c.client.reads.DoChan(c.id, func() (any, error) {
+			// Whoever asked first may go away, and the others still wait.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.client.cfg.Timeout)
+			defer cancel()
+			r := cached{read: time.Now()}
+			var err error
+			r.Snapshot, err = c.Get(ctx)
+			return r, err
+		})
+		select {
+		case result := <-read:
+			r, _ := result.Val.(cached)
+			if result.Err == nil && asked.Sub(r.read) > c.client.cfg.ReadCache {
+				continue // a slow read, which others asked for too long ago
+			}
+			return r.Snapshot, time.Since(r.read), result.Err
+		case <-ctx.Done():
+			return Snapshot{}, 0, fmt.Errorf("read counter %q: %w", c.id, ctx.Err())
+		}
 	}
 }
 
@@ -61,6 +70,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	for i, id := range counters {
 		names[i] = c.db.Counter(id)
 	}
+	began := time.Now()
 	docs, _, err := c.db.Get(ctx, names...)
 	if err != nil {
 		return nil, err
@@ -72,7 +82,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 			c.known.forget(counters[i])
 			continue
 		}
-		c.known.put(s)
+		c.known.put(s, began)
 		snapshots[i] = &s
 	}
 	return snapshots, nil

@@ -11,6 +11,8 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -137,6 +139,67 @@ func TestOneReadForAllWhoAsk(t *testing.T) {
 	if reads := w.Server.Stats().Reads; reads > 2 { // between the end of one and the next look at the memory there may be another
 		t.Errorf("%d reads for %d who asked, want 1", reads, asked)
 	}
+}
+
+// A read whose answer is slow is not what a call gets that comes long after it began, and is not taken for fresh.
+func TestCachedIsNoOlderThanItsAge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	read, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	conn, err := w.Server.Connect(grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		stream, err := streamer(ctx, desc, cc, method, opts...)
+		slow := &slowStream{ClientStream: stream}
+		once.Do(func() { slow.read, slow.answer = read, answer })
+		return slow, err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = 20 * time.Millisecond
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", ReadCache: kept}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	c := handle(t, client, "a")
+	first := make(chan int64, 1)
+	go func() {
+		s, _, _ := c.Cached(t.Context())
+		first <- s.Total
+	}()
+	<-read
+	if _, err := w.fs.Collection("counters").Doc("a").Update(t.Context(), []firestore.Update{{Path: "total", Value: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * kept)
+	second := make(chan int64, 1)
+	go func() {
+		s, _, _ := c.Cached(t.Context())
+		second <- s.Total
+	}()
+	time.Sleep(kept) // for it to join the first's read
+	close(answer)
+	if one, other := <-first, <-second; one != 0 || other != 5 {
+		t.Errorf("the first reads %d and the second %d; want 0, which it was when it asked, and 5", one, other)
+	}
+}
+
+// slowStream holds its first answer back: it says on read that it is there, and waits for answer.
+type slowStream struct {
+	grpc.ClientStream
+	read, answer chan struct{}
+}
+
+func (s *slowStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if s.read != nil {
+		close(s.read)
+		<-s.answer
+		s.read = nil
+	}
+	return err
 }
 
 // Counters at a path of several wildcards are made, added to, read and listed by ids of several parts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -27,6 +28,7 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 		for i, id := range ids {
 			names[i] = c.db.Counter(id)
 		}
+		began := time.Now()
 		docs, _, err := tx.Get(ctx, names...)
 		if err != nil {
 			return err
@@ -40,7 +42,7 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 				c.known.forget(id)
 				continue
 			}
-			c.known.put(s)
+			c.known.put(s, began)
 			n := wanted[id]
 			if most := c.known.writable(s); n >= most {
 				n = pickShard(most, id, nil)
