@@ -215,8 +215,10 @@ func (m *model) correct(s ledger.Snapshot) {
 		m.correctWith(m.now(), s) // says nothing
 		return
 	}
-	if m.correctWith(m.now(), s) { // states may have been passed over since the snapshot
-		m.reconcile()
+	if m.correctWith(m.now(), s) { // states may have been passed over since the snapshot, and a right total be so by chance
+		now := m.snapshot()
+		m.correctWith(now.At, now)
+		m.unheard = 0
 	} else if !at(m.unheard).After(s.At) {
 		m.unheard = 0
 	}

@@ -80,13 +80,14 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	var (
 		snap    *snapshot // nil until there is a reason to read the shards
+		hidden  bool      // states may have been passed over, so that a total which is right is so by chance
 		applied Report    // what commits have done so far
 		doubted *Report   // with what a commit was to do whose answer was lost
 		last    error
 		pause   = store.Pauses()
 	)
 	for range attempts + doubts {
-		found, err := c.compare(ctx, counter, snap)
+		found, err := c.compare(ctx, counter, snap, hidden)
 		if err != nil {
 			return found.Report, err
 		}
@@ -109,7 +110,7 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 				return r, nil
 			}
 			// An entry of a time that was ahead of Firestore's may have hidden states until this commit: once more.
-			applied, doubted, snap = r, nil, nil
+			applied, doubted, snap, hidden = r, nil, nil, true
 			continue
 		}
 		switch store.KindOf(last) {
@@ -148,8 +149,9 @@ type comparison struct {
 	writes     []*firestorepb.Write // the commit that corrects it; none when it is right
 }
 
-// compare compares a counter with its shards. Their snapshot is taken where there is none yet, and a reason to.
-func (c *Client) compare(ctx context.Context, counter string, snap *snapshot) (comparison, error) {
+// compare compares a counter with its shards. Their snapshot is taken where there is none yet, and a reason to: the total is
+// not what they add up to, or each of them is to be looked at.
+func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, each bool) (comparison, error) {
 	found := comparison{Report: Report{Counter: counter}, snap: snap}
 	docs, now, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 	if err != nil {
@@ -174,7 +176,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot) (c
 	if err != nil {
 		return found, err
 	}
-	if found.snap == nil {
+	if found.snap == nil && !each {
 		if right, err := c.right(ctx, counter, doc, l, now); err != nil || right {
 			return found, err
 		}

@@ -221,12 +221,13 @@ func TestCallersGoAway(t *testing.T) {
 	})
 	flying, leaveFlight := context.WithCancel(t.Context())
 	waiting, leaveQueue := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
 		if err := counter.Add(flying, 1); !errors.Is(err, shards.ErrUnknown) || !errors.Is(err, context.Canceled) {
 			t.Errorf("left in flight: %v, want ErrUnknown", err)
 		}
-	})
+	}()
 	<-arrived
 	left := make(chan struct{})
 	go func() {
@@ -235,6 +236,7 @@ func TestCallersGoAway(t *testing.T) {
 			t.Errorf("left while waiting: %v, want ErrBusy", err)
 		}
 	}()
+	var group sync.WaitGroup
 	for range 5 {
 		group.Go(func() {
 			if err := counter.Add(t.Context(), 100); err != nil {
@@ -245,6 +247,7 @@ func TestCallersGoAway(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // let them queue; whoever is late changes nothing
 	leaveFlight()
 	leaveQueue()
+	<-gone
 	<-left
 	close(release)
 	group.Wait()
