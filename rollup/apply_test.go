@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -29,21 +31,51 @@ type world struct {
 	fs     *firestore.Client // what a user's program has
 	rollup *rollup.Client
 
-	instance *emulator.Instance
-	mu       sync.Mutex
-	more     *sync.Cond
-	events   []ledger.State  // of counter "c", in the order they happened
-	seen     map[string]bool // :: paths outside of counters/c
+	connect func() *grpc.ClientConn
+	mu      sync.Mutex
+	more    *sync.Cond
+	events  []ledger.State  // of counter "c", in the order they happened
+	seen    map[string]bool // :: paths outside of counters/c
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), instance: emulator.Start(t), seen: map[string]bool{}}
+	instance := emulator.Start(t)
+	w := &world{t: t, ctx: t.Context(), server: instance.Server, connect: func() *grpc.ClientConn { return instance.Conn(t) }}
+	return w.begin()
+}
+
+// inVirtualTime runs a test in a bubble (testing/synctest), over connections without a network: it is over in no time, and
+// a busy machine changes none of its times.
+func inVirtualTime(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := emulator.New(emulator.Options{})
+		t.Cleanup(server.Close)
+		w := &world{t: t, ctx: t.Context(), server: server, connect: func() *grpc.ClientConn {
+			conn, err := server.Connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			return conn
+		}}
+		test(w.begin())
+	})
+}
+
+func (w *world) begin() *world {
+	w.t.Helper()
+	w.seen = map[string]bool{}
 	w.more = sync.NewCond(&w.mu)
-	w.server = w.instance.Server
-	w.fs = w.instance.Client(t, "p")
+	fs, err := firestore.NewClient(w.ctx, "p", option.WithGRPCConn(w.connect()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { fs.Close() })
+	w.fs = fs
 	w.rollup = w.open()
-	t.Cleanup(w.server.OnChange(w.record))
+	w.t.Cleanup(w.server.OnChange(w.record))
 	return w
 }
 
@@ -53,7 +85,7 @@ func (w *world) open() *rollup.Client { return w.openWith(rollup.Config{Project:
 func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 	w.t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
-	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.instance.Conn(w.t)))
+	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.connect()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -63,7 +95,7 @@ func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 // silent is an instance's client without a logger.
 func (w *world) silent() *rollup.Client {
 	w.t.Helper()
-	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p"}, option.WithGRPCConn(w.instance.Conn(w.t)))
+	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p"}, option.WithGRPCConn(w.connect()))
 	if err != nil {
 		w.t.Fatal(err)
 	}

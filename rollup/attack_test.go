@@ -332,45 +332,46 @@ func (w *world) counters(n int) {
 // However short the time of a walk is, the next one goes on where it stopped, and one slow counter holds no other up.
 func TestReconcileAllGetsFurther(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	const counters = 130
-	w.counters(counters)
-	w.server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		for _, write := range req.GetWrites() {
-			if strings.Contains(write.GetUpdate().GetName(), "/counters/c003/") {
-				<-ctx.Done()
-				return emulator.Verdict{Before: status.Error(codes.DeadlineExceeded, "slow")}
+	inVirtualTime(t, func(w *world) {
+		const counters = 130
+		w.counters(counters)
+		w.server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			for _, write := range req.GetWrites() {
+				if strings.Contains(write.GetUpdate().GetName(), "/counters/c003/") {
+					<-ctx.Done()
+					return emulator.Verdict{Before: status.Error(codes.DeadlineExceeded, "slow")}
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+			return emulator.Verdict{}
+		})
+		seen := map[string]int{}
+		calls := 0
+		for ; ; calls++ {
+			if calls == 30 {
+				w.t.Fatalf("not through after %d calls, %d of %d seen", calls, len(seen), counters)
+			}
+			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+			sum, err := w.rollup.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true, Parallel: 4, Report: func(r rollup.Report, _ error) { seen[r.Counter]++ }})
+			cancel()
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if sum.Done {
+				break
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
-		return emulator.Verdict{}
+		if len(seen) != counters {
+			w.t.Errorf("%d of %d counters seen", len(seen), counters)
+		}
+		again := -counters
+		for _, n := range seen {
+			again += n
+		}
+		if again > 8*calls { // of a call that ran out of time: those that others, behind the first one that was left, were done with
+			w.t.Errorf("%d counters were seen again in %d further calls: pages are walked anew", again, calls)
+		}
 	})
-	seen := map[string]int{}
-	calls := 0
-	for ; ; calls++ {
-		if calls == 30 {
-			t.Fatalf("not through after %d calls, %d of %d seen", calls, len(seen), counters)
-		}
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		sum, err := w.rollup.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true, Parallel: 4, Report: func(r rollup.Report, _ error) { seen[r.Counter]++ }})
-		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sum.Done {
-			break
-		}
-	}
-	if len(seen) != counters {
-		t.Errorf("%d of %d counters seen", len(seen), counters)
-	}
-	again := -counters
-	for _, n := range seen {
-		again += n
-	}
-	if again > 8*calls { // of a call that ran out of time: those that others, behind the first one that was left, were done with
-		t.Errorf("%d counters were seen again in %d further calls: pages are walked anew", again, calls)
-	}
 }
 
 // A dry run begins at the beginning, and leaves the cursor where it is.
@@ -426,75 +427,77 @@ func TestReconcileFinishesADeletion(t *testing.T) {
 // A roller that closes takes nothing more, so that it ends whatever comes, and commits no more than it needs.
 func TestRollerClosesUnderASteadyStream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(4)
-	w.apply(w.arrived()...)
-	r := rollup.NewRoller(w.open(), rollup.RollerOptions{Interval: 50 * time.Millisecond})
-	commits := w.commitsOnCounter()
-	var stream sync.WaitGroup
-	var stop atomic.Bool
-	for range 8 {
-		stream.Go(func() {
-			for !stop.Load() {
-				if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 1, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
-					time.Sleep(time.Millisecond)
+	inVirtualTime(t, func(w *world) {
+		w.snippet(4)
+		w.apply(w.arrived()...)
+		r := rollup.NewRoller(w.open(), rollup.RollerOptions{Interval: 50 * time.Millisecond})
+		commits := w.commitsOnCounter()
+		var stream sync.WaitGroup
+		var stop atomic.Bool
+		for range 8 {
+			stream.Go(func() {
+				for !stop.Load() {
+					if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 1, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
+						time.Sleep(time.Millisecond)
+					}
 				}
-			}
-		})
-	}
-	time.Sleep(100 * time.Millisecond)
-	before := commits.Load()
-	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
-	defer cancel()
-	if err := r.Close(ctx); err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	if n := commits.Load() - before; n > 3 {
-		t.Errorf("%d commits to close, want at most the one in flight and one for what waited", n)
-	}
-	stop.Store(true)
-	stream.Wait()
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		before := commits.Load()
+		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			w.t.Errorf("Close = %v", err)
+		}
+		if n := commits.Load() - before; n > 3 {
+			w.t.Errorf("%d commits to close, want at most the one in flight and one for what waited", n)
+		}
+		stop.Store(true)
+		stream.Wait()
+	})
 }
 
 // While a roller closes, with a flush under way, it refuses what comes.
 func TestClosingRollerRefusesFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	w.inc(0, 1)
-	first := change(w.arrived()[0])
-	w.inc(0, 1)
-	second := change(w.arrived()[0])
-	r := rollup.NewRoller(w.open(), rollup.RollerOptions{Interval: time.Millisecond})
-	under, release := make(chan struct{}), make(chan struct{})
-	w.before(func() { close(under); <-release })
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := r.Add(w.ctx, first); err != nil {
-			t.Error(err)
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.inc(0, 1)
+		first := change(w.arrived()[0])
+		w.inc(0, 1)
+		second := change(w.arrived()[0])
+		r := rollup.NewRoller(w.open(), rollup.RollerOptions{Interval: time.Millisecond})
+		under, release := make(chan struct{}), make(chan struct{})
+		w.before(func() { close(under); <-release })
+		var group sync.WaitGroup
+		group.Go(func() {
+			if err := r.Add(w.ctx, first); err != nil {
+				w.t.Error(err)
+			}
+		})
+		<-under
+		group.Go(func() {
+			if err := r.Close(w.ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+		for try := 0; ; try++ { // until Close has begun
+			ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
+			err := r.Add(ctx, second)
+			cancel()
+			if errors.Is(err, rollup.ErrClosed) {
+				break
+			}
+			if try == 100 {
+				w.t.Errorf("Add = %v, want ErrClosed", err)
+				break
+			}
 		}
+		close(release)
+		group.Wait()
 	})
-	<-under
-	group.Go(func() {
-		if err := r.Close(w.ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	for try := 0; ; try++ { // until Close has begun
-		ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
-		err := r.Add(ctx, second)
-		cancel()
-		if errors.Is(err, rollup.ErrClosed) {
-			break
-		}
-		if try == 100 {
-			t.Errorf("Add = %v, want ErrClosed", err)
-			break
-		}
-	}
-	close(release)
-	group.Wait()
 }
 
 // Where nothing is wrong with a counter but that its ledger knows many shards that are gone, a reconcile removes them.

@@ -25,7 +25,7 @@ func (w *world) roller(opts rollup.RollerOptions) *rollup.Roller {
 	w.t.Helper()
 	r := rollup.NewRoller(w.open(), opts)
 	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {
 			w.t.Error(err)
@@ -75,6 +75,8 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 
 // commitsOnCounter counts the commits on counters/c from now on.
 func (w *world) commitsOnCounter() *atomic.Int64 {
+	w.t.Helper()
+	w.arrived() // and none that came before
 	var n atomic.Int64
 	w.t.Cleanup(w.server.OnChange(func(c emulator.Change) {
 		if strings.HasSuffix(c.Name, "/documents/counters/c") {
@@ -87,47 +89,50 @@ func (w *world) commitsOnCounter() *atomic.Int64 {
 // However many events come in, a counter's document is written once per interval and instance, and once more.
 func TestRollerCommitsOncePerInterval(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(20)
-	w.apply(w.arrived()...)
-	r := w.roller(rollup.RollerOptions{Interval: 250 * time.Millisecond})
-	commits := w.commitsOnCounter()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	started := time.Now()
-	added := w.load(ctx, 500, 20, []*rollup.Roller{r})
-	most := int64(time.Since(started)/(250*time.Millisecond)) + 1
-	if n := commits.Load(); n > most || n == 0 {
-		t.Errorf("%d commits on the counter for %d events in %v, want at most %d", n, added, time.Since(started), most)
-	}
-	w.total(added)
+	inVirtualTime(t, func(w *world) {
+		w.snippet(20)
+		w.apply(w.arrived()...)
+		r := w.roller(rollup.RollerOptions{Interval: 250 * time.Millisecond})
+		commits := w.commitsOnCounter()
+		ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
+		defer cancel()
+		started := time.Now()
+		added := w.load(ctx, 500, 20, []*rollup.Roller{r})
+		most := int64(time.Since(started)/(250*time.Millisecond)) + 1
+		if n := commits.Load(); n > most || n == 0 {
+			w.t.Errorf("%d commits on the counter for %d events in %v, want at most %d", n, added, time.Since(started), most)
+		}
+		w.total(added)
+	})
 }
 
 // Several instances on one hot counter slow each other down: three stay under two commits per interval altogether,
 // once they have settled.
 func TestRollersShareACounter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(20)
-	w.apply(w.arrived()...)
-	const interval = 200 * time.Millisecond
-	var rollers []*rollup.Roller
-	for range 3 {
-		rollers = append(rollers, w.roller(rollup.RollerOptions{Interval: interval, MaxInterval: 5 * interval}))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*interval)
-	defer cancel()
-	added := w.load(ctx, 500, 20, rollers)
-	commits := w.commitsOnCounter()
-	ctx, cancel = context.WithTimeout(t.Context(), 15*interval)
-	defer cancel()
-	started := time.Now()
-	added += w.load(ctx, 500, 20, rollers)
-	intervals := int64(time.Since(started) / interval)
-	if n := commits.Load(); n >= 2*intervals {
-		t.Errorf("%d commits on the counter in %d intervals, want under two each", n, intervals)
-	}
-	w.total(added)
+	inVirtualTime(t, func(w *world) {
+		w.snippet(20)
+		w.apply(w.arrived()...)
+		w.server.SetFaults(emulator.Faults{CommitLatency: 5 * time.Millisecond}) // or they would never meet
+		const interval = 200 * time.Millisecond
+		var rollers []*rollup.Roller
+		for range 3 {
+			rollers = append(rollers, w.roller(rollup.RollerOptions{Interval: interval, MaxInterval: 5 * interval}))
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 15*interval)
+		defer cancel()
+		added := w.load(ctx, 500, 20, rollers)
+		commits := w.commitsOnCounter()
+		ctx, cancel = context.WithTimeout(w.ctx, 15*interval)
+		defer cancel()
+		started := time.Now()
+		added += w.load(ctx, 500, 20, rollers)
+		intervals := int64(time.Since(started) / interval)
+		if n := commits.Load(); n >= 2*intervals {
+			w.t.Errorf("%d commits on the counter in %d intervals, want under two each", n, intervals)
+		}
+		w.total(added)
+	})
 }
 
 // Counters are flushed side by side, up to a bound.
@@ -180,93 +185,96 @@ func TestRollerFlushesCountersSideBySide(t *testing.T) {
 // What waits for its interval when the roller is closed is flushed.
 func TestRollerCloseFlushes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	r := rollup.NewRoller(w.rollup, rollup.RollerOptions{Interval: 4 * time.Second})
-	add := func() {
-		for _, s := range w.arrived() {
-			if err := r.Add(w.ctx, change(s)); err != nil {
-				t.Error(err)
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		r := rollup.NewRoller(w.rollup, rollup.RollerOptions{Interval: 4 * time.Second})
+		add := func() {
+			for _, s := range w.arrived() {
+				if err := r.Add(w.ctx, change(s)); err != nil {
+					w.t.Error(err)
+				}
 			}
 		}
-	}
-	add()
-	w.inc(0, 5)
-	var all sync.WaitGroup
-	started := time.Now()
-	all.Go(add)
-	time.Sleep(50 * time.Millisecond) // waits now
-	if err := r.Close(w.ctx); err != nil {
-		t.Error(err)
-	}
-	all.Wait()
-	if waited := time.Since(started); waited > 3*time.Second {
-		t.Errorf("waited %v, as if it had not been closed", waited)
-	}
-	w.total(5)
-	if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 6, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
-		t.Errorf("after Close: %v, want ErrClosed", err)
-	}
+		add()
+		w.inc(0, 5)
+		var all sync.WaitGroup
+		started := time.Now()
+		all.Go(add)
+		time.Sleep(50 * time.Millisecond) // waits now
+		if err := r.Close(w.ctx); err != nil {
+			w.t.Error(err)
+		}
+		all.Wait()
+		if waited := time.Since(started); waited > 3*time.Second {
+			w.t.Errorf("waited %v, as if it had not been closed", waited)
+		}
+		w.total(5)
+		if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 6, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
+			w.t.Errorf("after Close: %v, want ErrClosed", err)
+		}
+	})
 }
 
 // When the time to close runs out, what waits is answered with an error.
 func TestRollerCloseGivesUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	r := rollup.NewRoller(w.rollup, rollup.RollerOptions{})
-	w.inc(0, 6)
-	state := w.arrived()[0]
-	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		time.Sleep(20 * time.Millisecond)
-		return emulator.Verdict{Before: status.Error(codes.Unavailable, "down")}
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		r := rollup.NewRoller(w.rollup, rollup.RollerOptions{})
+		w.inc(0, 6)
+		state := w.arrived()[0]
+		w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			time.Sleep(20 * time.Millisecond)
+			return emulator.Verdict{Before: status.Error(codes.Unavailable, "down")}
+		})
+		answer := make(chan error, 1)
+		go func() {
+			answer <- r.Add(w.ctx, change(state))
+		}()
+		time.Sleep(50 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
+		defer cancel()
+		if err := r.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.t.Errorf("Close = %v, want its context's error", err)
+		}
+		if err := <-answer; err == nil {
+			w.t.Error("answered as if it was counted")
+		}
 	})
-	answer := make(chan error, 1)
-	go func() {
-		answer <- r.Add(w.ctx, change(state))
-	}()
-	time.Sleep(50 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
-	defer cancel()
-	if err := r.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close = %v, want its context's error", err)
-	}
-	if err := <-answer; err == nil {
-		t.Error("answered as if it was counted")
-	}
 }
 
 // One event's deadline ends its own waiting, and no other's.
 func TestRollerOneGivesUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	w.apply(w.arrived()...)
-	r := w.roller(rollup.RollerOptions{Interval: 300 * time.Millisecond})
-	w.inc(0, 1)
-	for _, s := range w.arrived() {
-		if err := r.Add(w.ctx, change(s)); err != nil {
-			t.Fatal(err)
+	inVirtualTime(t, func(w *world) {
+		w.snippet(2)
+		w.apply(w.arrived()...)
+		r := w.roller(rollup.RollerOptions{Interval: 300 * time.Millisecond})
+		w.inc(0, 1)
+		for _, s := range w.arrived() {
+			if err := r.Add(w.ctx, change(s)); err != nil {
+				w.t.Fatal(err)
+			}
 		}
-	}
-	w.inc(0, 1)
-	first := w.arrived()[0]
-	w.inc(1, 1)
-	second := w.arrived()[0]
-	var all sync.WaitGroup
-	all.Go(func() {
-		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Millisecond)
-		defer cancel()
-		if err := r.Add(ctx, change(first)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("err = %v, want its context's error", err)
-		}
+		w.inc(0, 1)
+		first := w.arrived()[0]
+		w.inc(1, 1)
+		second := w.arrived()[0]
+		var all sync.WaitGroup
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(w.ctx, 10*time.Millisecond)
+			defer cancel()
+			if err := r.Add(ctx, change(first)); !errors.Is(err, context.DeadlineExceeded) {
+				w.t.Errorf("err = %v, want its context's error", err)
+			}
+		})
+		all.Go(func() {
+			if err := r.Add(w.ctx, change(second)); err != nil {
+				w.t.Error(err)
+			}
+		})
+		all.Wait()
+		w.total(3)
 	})
-	all.Go(func() {
-		if err := r.Add(w.ctx, change(second)); err != nil {
-			t.Error(err)
-		}
-	})
-	all.Wait()
-	w.total(3)
 }
