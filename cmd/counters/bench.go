@@ -103,7 +103,8 @@ func showSteps(w io.Writer) (step func(scenario, what string), done func()) {
 		}, func() {}
 	}
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true))
+		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true),
+		progressbar.OptionSetRenderBlankState(true)) // or what turns the spinner races with the first Add (progressbar 3.19)
 	return func(scenario, what string) {
 			bar.Describe(fmt.Sprintf("%-8s %-40s", scenario, what))
 			_ = bar.Add(1)

@@ -164,5 +164,6 @@ func newProgress(w io.Writer, what string) *progressbar.ProgressBar {
 	}
 	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000))
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000),
+		progressbar.OptionSetSpinnerChangeInterval(0)) // a spinner that turns by itself races with Add (progressbar 3.19)
 }
