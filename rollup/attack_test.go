@@ -202,6 +202,24 @@ func TestReconcileLooksBehindATotalThatIsRightByChance(t *testing.T) {
 	w.total(10)
 }
 
+// A shard that is older than the ledger and not in it counts once a reconcile has found it. If it goes before that is
+// committed, the event of its end is as old, and passed over: the reconcile looks again.
+func TestReconcileLooksAgainAtAShardThatWasOverlooked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.inc(1, 3)
+	w.apply(w.arrived()...)
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"shards", "1"}, Value: firestore.Delete}}))
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 0}}))
+	w.before(func() {
+		w.must(w.shard(1).Delete(w.ctx))
+		w.apply(w.arrived()...)
+	})
+	w.reconcile()
+	w.total(0)
+}
+
 // However many shards send events, those in the ledger go on counting. A reconcile makes room.
 func TestFullLedger(t *testing.T) {
 	t.Parallel()

@@ -109,7 +109,8 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 			if !found.impossible {
 				return r, nil
 			}
-			// An entry of a time that was ahead of Firestore's may have hidden states until this commit: once more.
+			// States may have been passed over until this commit, for an entry of a time that was ahead of Firestore's or a
+			// shard as old as the ledger that was not in it: once more.
 			applied, doubted, snap, hidden = r, nil, nil, true
 			continue
 		}
@@ -144,7 +145,7 @@ type comparison struct {
 	Report
 	unadopted  bool // it has no ledger of its own
 	deleting   bool // its deletion was not finished
-	impossible bool // the ledger holds states of a time that has not come yet
+	impossible bool // states may have been passed over: see ledger.Diff
 	snap       *snapshot
 	writes     []*firestorepb.Write // the commit that corrects it; none when it is right
 }

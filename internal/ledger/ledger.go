@@ -89,7 +89,8 @@ type Diff struct {
 
 	// Full are the keys of shards that were left out, because the ledger knows [MaxEntries] others.
 	Full map[string]bool
-	// Impossible says that an entry was newer than now, and that states may have been passed over for it.
+	// Impossible says that an entry was newer than now, or that a shard is not newer than the floor and had none: states may
+	// have been passed over for that, and may be until this is committed. Another snapshot is due then.
 	Impossible bool
 }
 
@@ -173,7 +174,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) Diff {
 		}
 		// A shard that is unknown counts at any age: only events are asked whether they are of an earlier counter.
 		d.Entries[key] = e
-		d.Impossible = d.Impossible || impossible
+		d.Impossible = d.Impossible || impossible || !ok && !state.AsOf.After(l.Floor)
 	}
 	for key, known := range l.Shards {
 		impossible := known.AsOf.After(now)
