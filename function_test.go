@@ -151,7 +151,7 @@ func startFunction(t *testing.T, program, target, firestore string) string {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	for range 500 {
+	for range 3000 { // a minute
 		resp, err := http.Head(url + "/robots.txt")
 		if err == nil {
 			_ = resp.Body.Close()

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"context"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -28,6 +29,10 @@ func (s *Server) OnCommit(f func([]Change)) (cancel func()) {
 		f(out)
 	})
 }
+
+// WaitForChanges returns when the functions of OnCommit and OnChange have seen every commit that was answered so far, or
+// with an error when the context ends or the server is closed before.
+func (s *Server) WaitForChanges(ctx context.Context) error { return s.engine.WaitForChanges(ctx) }
 
 // OnChange is OnCommit for those that look at one document at a time.
 func (s *Server) OnChange(f func(Change)) (cancel func()) {

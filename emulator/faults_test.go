@@ -222,6 +222,35 @@ func TestCommitLatency(t *testing.T) {
 	}
 }
 
+// What a commit has changed is seen a little later; who waits for it sees it.
+func TestWaitForChanges(t *testing.T) {
+	t.Parallel()
+	in := start(t)
+	w := newWire(t, in, "waiting")
+	if err := in.WaitForChanges(t.Context()); err != nil {
+		t.Errorf("of nothing: %v", err)
+	}
+	proceed := make(chan struct{})
+	seen := 0
+	in.OnChange(func(emulator.Change) {
+		<-proceed
+		seen++
+	})
+	const commits = 10
+	for range commits {
+		w.mustCommit(nil, transformed(masked(w.set("a/1")), increment("n", 1)))
+	}
+	given, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := in.WaitForChanges(given); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("while a function is busy: %v", err)
+	}
+	close(proceed)
+	if err := in.WaitForChanges(t.Context()); err != nil || seen != commits {
+		t.Errorf("%d of %d commits were seen, %v", seen, commits, err)
+	}
+}
+
 // Changes arrive once each, in the order of commits, across all writers; after cancel none does.
 func TestOnChange(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 func TestDocumentSnapshots(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client(t, "watch")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	doc := c.Doc("a/1")
 	it := doc.Snapshots(ctx)
@@ -61,7 +61,7 @@ func TestQuerySnapshots(t *testing.T) {
 	t.Parallel()
 	in := start(t)
 	w, c := newWire(t, in, "watchq"), in.Client(t, "watchq")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	w.mustCommit(nil, w.set("a/1", "n", 1), w.set("a/2", "n", 2), w.set("a/3", "n", 3), w.set("a/x", "m", 0))
 	type watched struct {
@@ -116,7 +116,7 @@ type stream struct {
 
 func newStream(t testing.TB, w wire) stream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	s, err := w.Listen(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -58,8 +59,11 @@ func TestRequestsAfterSIGTERM(t *testing.T) {
 	go func() { underWay <- p.send(t, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n") }()
 	<-held
 	slow := p.dial(t)
-	fmt.Fprint(slow, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-	time.Sleep(100 * time.Millisecond) // it is read
+	fmt.Fprint(slow, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n{")
+	const reads = "HTTP/1.1 100 Continue\r\n\r\n"
+	if _, err := io.ReadFull(slow, make([]byte, len(reads))); err != nil { // it is being read
+		t.Fatal(err)
+	}
 
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -102,7 +106,7 @@ func TestSlowBody(t *testing.T) {
 			t.Parallel()
 			p := startProcess(t, target, "REQUEST_TIMEOUT=1s")
 			conn := p.dial(t)
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // or else the test would hang, as the request did
+			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // or else the test would hang, as the request did
 			fmt.Fprint(conn, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
@@ -123,7 +127,7 @@ func TestSlowBody(t *testing.T) {
 // Once its body has been read, a request may take its time: the body's deadline is no other's.
 func TestRequestOutlivesItsBodysDeadline(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=1s")
+	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=4s", "ROLLUP_INTERVAL=1s")
 	p.create(t, "a")
 	conn := p.dial(t)
 	answers := bufio.NewReader(conn)
@@ -138,7 +142,7 @@ func TestRequestOutlivesItsBodysDeadline(t *testing.T) {
 			t.Fatalf("answered %d, connection closed: %v", resp.StatusCode, resp.Close)
 		}
 		_, _ = answers.Discard(answers.Buffered())
-		time.Sleep(600 * time.Millisecond)
+		time.Sleep(2500 * time.Millisecond)
 	}
 }
 
@@ -148,7 +152,7 @@ func TestLargeBodyIsRefusedAtOnce(t *testing.T) {
 	p := startProcess(t, "Increment")
 	for path, size := range map[string]int{"/a": maxBody + 1, "/": maxBodyMany + 1, "/b": 100 << 20} {
 		conn := p.dial(t)
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", path, size)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {

@@ -69,7 +69,7 @@ func startProcess(t *testing.T, target string, settings ...string) *process {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()

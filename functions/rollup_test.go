@@ -61,7 +61,7 @@ func startRollup(t *testing.T, opts rollup.RollerOptions, timeout time.Duration)
 	f.Server = httptest.NewServer(newRollupHandler(client, roller, timeout, log))
 	t.Cleanup(func() {
 		f.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = roller.Close(ctx)
 	})
@@ -154,7 +154,7 @@ func (f *rollupFunction) total(t *testing.T) any {
 
 func TestRollupCounts(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
 	e := shardEvent(t, "1", shard0, number(5), f.now(t))
 	for range 3 {
@@ -172,7 +172,7 @@ func TestRollupCounts(t *testing.T) {
 
 func TestRollupPoison(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
 	good := shardEvent(t, "good", shard0, number(5), f.now(t))
 	valid := func(change func(*event)) event {
@@ -243,7 +243,7 @@ func noTime(t *testing.T) []byte {
 // An event whose body is cut off half-way is not one that can never be counted: it has to come again.
 func TestRollupCutOff(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
 	e := shardEvent(t, "1", shard0, number(5), f.now(t))
 	conn, err := net.Dial("tcp", f.Listener.Addr().String())
@@ -275,7 +275,7 @@ func TestRollupTransient(t *testing.T) {
 	for _, code := range []codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxInterval: 20 * time.Millisecond}, 2*time.Second)
+			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxInterval: 20 * time.Millisecond}, time.Minute)
 			f.snippet(t)
 			e := shardEvent(t, "1", shard0, number(5), f.now(t))
 			f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
@@ -297,7 +297,7 @@ func TestRollupTransient(t *testing.T) {
 
 func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
 	t.Parallel()
-	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxPending: 1}, 5*time.Second)
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxPending: 1}, time.Minute)
 	f.snippet(t)
 	one := shardEvent(t, "1", shard0, number(5), f.now(t))
 	other := shardEvent(t, "2", strings.Replace(shard0, "shards/0", "shards/1", 1), number(6), f.now(t))

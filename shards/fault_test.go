@@ -185,8 +185,8 @@ func TestDeletedInDoubt(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Timeout: time.Second})
-	counter := w.counter(t, client, "a", 2)
+	w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	counter := handle(t, w.open(t, shards.Config{Timeout: time.Second}), "a")
 	key := shards.Key{Value: "k"}
 	hold := make(chan struct{})
 	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
@@ -198,7 +198,7 @@ func TestDeadline(t *testing.T) {
 	}
 	close(hold)
 	w.Server.SetInterceptor(nil)
-	if _, err := counter.AddOnce(t.Context(), 1, key); err != nil {
+	if _, err := handle(t, w.open(t, shards.Config{}), "a").AddOnce(t.Context(), 1, key); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	w.wantSum(t, "a", 1)

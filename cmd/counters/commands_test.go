@@ -284,7 +284,7 @@ func TestServe(t *testing.T) {
 	}
 	defer func() { _ = cmd.Process.Kill() }()
 	var resp *http.Response
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if resp, err = http.Post("http://127.0.0.1:"+port+"/a", "", nil); err == nil || time.Now().After(until) {
 			break
 		}

@@ -91,7 +91,7 @@ func change(i int) eventarc.Change {
 
 func settle(t testing.TB, d *eventarc.Deliverer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := d.Wait(ctx); err != nil {
 		t.Fatal(err)

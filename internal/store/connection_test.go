@@ -110,7 +110,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 		_, err := db.Commit(ctx, []*firestorepb.Write{w})
 		return err
 	}
-	if err := write(10*time.Second, store.Create(name, map[string]*firestorepb.Value{"count": store.Int(1)})); err != nil {
+	if err := write(time.Minute, store.Create(name, map[string]*firestorepb.Value{"count": store.Int(1)})); err != nil {
 		t.Fatal(err)
 	}
 	before := p.accepted.Load()
@@ -118,11 +118,11 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	if err := write(time.Second, store.Delete(name)); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("over the silent connection: %v, want DEADLINE_EXCEEDED", err)
 	}
-	if err := write(10*time.Second, store.Update(name, store.Exists(true), nil, nil, store.Increment("count", 1))); err != nil {
+	if err := write(time.Minute, store.Update(name, store.Exists(true), nil, nil, store.Increment("count", 1))); err != nil {
 		t.Errorf("the next one: %v", err)
 	}
 	p.silence()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
 	if docs, _, err := db.Get(ctx, name); err != nil || docs[0].GetFields()["count"].GetIntegerValue() != 2 { // within one call
 		t.Errorf("read %v, %v; want 2", docs, err)

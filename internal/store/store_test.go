@@ -127,7 +127,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			doc := db.Document("places/" + strings.ReplaceAll(name, " ", "-"))
 			if _, err := db.Commit(ctx, []*firestorepb.Write{store.Create(doc, nil)}); err != nil {

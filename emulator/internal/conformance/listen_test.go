@@ -95,7 +95,7 @@ var listenScenarios = []scenario{
 		)
 	}},
 	{"listen-messages", func(s *session) {
-		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
 		defer cancel()
 		stream, err := s.api.Listen(ctx)
 		s.must(err)

@@ -27,7 +27,9 @@ const maxQueuedChanges = 10_000
 // feed hands commits to the functions of OnCommit, in the order of commits, on a goroutine of its own.
 type feed struct {
 	listening atomic.Bool
-	queued    atomic.Int64 // changes that the functions have not been told of
+	queued    atomic.Int64 // changes that the functions have not seen
+	added     atomic.Int64 // commits so far
+	handled   atomic.Int64 // those of them that the functions have seen
 	wake      chan struct{}
 	stop      chan struct{}
 
@@ -95,6 +97,7 @@ func (f *feed) add(docs []staged, at int64) {
 	}
 	f.mu.Lock()
 	f.queue = append(f.queue, committed{at, docs})
+	f.added.Add(1)
 	f.queued.Add(int64(len(docs)))
 	f.mu.Unlock()
 	select {
@@ -119,9 +122,19 @@ func (c committed) changes() []Change {
 	return out
 }
 
+// WaitForChanges returns when the functions of OnCommit have seen every commit so far, or with an error as a call would.
+func (e *Engine) WaitForChanges(ctx context.Context) error {
+	added := e.feed.added.Load()
+	return e.feed.wait(ctx, e, func() bool { return e.feed.handled.Load() >= added })
+}
+
 // room waits until the functions have caught up enough for another commit.
 func (f *feed) room(ctx context.Context, e *Engine) error {
-	for f.queued.Load() > maxQueuedChanges {
+	return f.wait(ctx, e, func() bool { return f.queued.Load() <= maxQueuedChanges })
+}
+
+func (f *feed) wait(ctx context.Context, e *Engine, until func() bool) error {
+	for !until() {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
@@ -155,6 +168,7 @@ func (f *feed) run() {
 			}
 			batch[i] = committed{}
 			f.queued.Add(-int64(len(c.docs)))
+			f.handled.Add(1)
 		}
 	}
 }

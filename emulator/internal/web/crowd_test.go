@@ -74,7 +74,7 @@ func TestCrowd(t *testing.T) {
 	clear(channels)
 	b.http.CloseIdleConnections()
 	after := usage()
-	for i := 0; i < 100 && after.goroutines > during.goroutines/4; i++ {
+	for i := 0; i < 1200 && after.goroutines > during.goroutines/4; i++ {
 		time.Sleep(50 * time.Millisecond) // until the connections are closed
 		after = usage()
 	}

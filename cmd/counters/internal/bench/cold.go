@@ -65,6 +65,9 @@ func (s *session) cold(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
+// coldPatience is how long a first answer may take: a busy machine takes its time, and the figure says so.
+const coldPatience = time.Minute
+
 // coldStart starts a process and takes the time until its first answer.
 func (st *stage) coldStart(ctx context.Context, program, function string, first requests) (time.Duration, error) {
 	p, err := startProcess(program, function, st.environment())
@@ -90,7 +93,7 @@ func (st *stage) coldStart(ctx context.Context, program, function string, first 
 		if err := p.alive(); err != nil {
 			return 0, err
 		}
-		if took > patience+time.Second {
+		if took > coldPatience {
 			return 0, fmt.Errorf("first answer of %s: %w", function, err)
 		}
 		_ = gax.Sleep(ctx, time.Millisecond) // until it listens

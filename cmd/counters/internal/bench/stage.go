@@ -206,7 +206,9 @@ func (st *stage) settle(ctx context.Context, d time.Duration) (pending int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	_ = st.events.Wait(ctx)
+	if st.server.WaitForChanges(ctx) == nil {
+		_ = st.events.Wait(ctx)
+	}
 	return st.events.Stats().Pending
 }
 

@@ -35,7 +35,7 @@ func (st *stage) add(t *testing.T, increments int) *load {
 	if errs := l.errors(); len(errs) > 0 {
 		t.Fatalf("%s: errors %v", st.name, errs)
 	}
-	if pending := st.settle(t.Context(), 20*time.Second); pending > 0 {
+	if pending := st.settle(t.Context(), time.Minute); pending > 0 {
 		t.Fatalf("%s: %d events were not taken", st.name, pending)
 	}
 	return l
@@ -153,13 +153,13 @@ func TestPause(t *testing.T) {
 	st := startStage(t, blind(), setup{})
 	st.pause()
 	l := closedLoop(t.Context(), clients(1, st.https), time.Minute, post("/hot").upTo(3))
-	if pending := st.settle(t.Context(), 100*time.Millisecond); l.answered() != 3 || pending != 3 {
+	if pending := st.settle(t.Context(), time.Second); l.answered() != 3 || pending != 3 {
 		t.Fatalf("%d answered, %d events pending, want 3 of both", l.answered(), pending)
 	}
 	if err := st.resume(); err != nil {
 		t.Fatal(err)
 	}
-	if pending := st.settle(t.Context(), 20*time.Second); pending != 0 {
+	if pending := st.settle(t.Context(), time.Minute); pending != 0 {
 		t.Errorf("%d events pending", pending)
 	}
 }

@@ -176,8 +176,16 @@ func (s *System) SetFaults(f Faults) error {
 	return nil
 }
 
-// WaitForEvents returns when every event so far has been acknowledged by the roll-up, or with the context's error.
-func (s *System) WaitForEvents(ctx context.Context) error { return s.events.Wait(ctx) }
+// WaitForEvents returns when every event so far has been acknowledged by the roll-up, or with an error when the context ends
+// before. Of the official emulator's, an event that has yet to come isn't waited for.
+func (s *System) WaitForEvents(ctx context.Context) error {
+	if s.server != nil {
+		if err := s.server.WaitForChanges(ctx); err != nil {
+			return err
+		}
+	}
+	return s.events.Wait(ctx)
+}
 
 // Events returns how many events there were, and what became of them.
 func (s *System) Events() eventarc.Stats { return s.events.Stats() }

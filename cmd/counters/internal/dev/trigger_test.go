@@ -166,7 +166,7 @@ func TestRegister(t *testing.T) {
 	official := recordedEmulator(t, func() string { return receiver.URL }, &registered)
 	tr := &triggers{
 		emulator: strings.TrimPrefix(official.URL, "http://"), project: "demo-counters", database: "other",
-		patience: 20 * time.Second, logger: testLogger(t),
+		patience: time.Minute, logger: testLogger(t),
 	}
 	receiver = httptest.NewServer(tr)
 	defer receiver.Close()
