@@ -68,17 +68,15 @@ func scenarios() []scenario {
 }
 
 func TestEmbedded(t *testing.T) {
-	in := emulator.Start(t)
-	t.Run("scenarios", func(t *testing.T) { // holds the server until the parallel ones are done
-		for _, sc := range scenarios() {
-			t.Run(sc.name, func(t *testing.T) {
-				t.Parallel()
-				got := play(t, sc, in.Addr)
-				want := expected(t, sc.name, got)
-				compare(t, got, want)
-			})
-		}
-	})
+	for _, sc := range scenarios() {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			in := emulator.Start(t)
+			got := play(t, sc, in.Addr, func() int64 { return in.Stats().LockWaits })
+			want := expected(t, sc.name, got)
+			compare(t, got, want)
+		})
+	}
 }
 
 func TestOfficial(t *testing.T) {
@@ -88,7 +86,7 @@ func TestOfficial(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			got := play(t, sc, official.addr)
+			got := play(t, sc, official.addr, nil)
 			if *record {
 				if err := os.WriteFile(fileOf(sc.name), []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
 					t.Fatal(err)
@@ -156,10 +154,11 @@ func compare(t *testing.T, got, want []string) {
 var plays atomic.Int64
 
 // play runs a scenario against a server and returns its notes.
-func play(t *testing.T, sc scenario, addr string) []string {
+func play(t *testing.T, sc scenario, addr string, lockWaits func() int64) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s := newSession(ctx, t, addr, fmt.Sprintf("%s-%d", sc.name, plays.Add(1)))
+	s.lockWaits = lockWaits
 	sc.run(s)
 	return s.notes()
 }

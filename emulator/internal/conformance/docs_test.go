@@ -63,7 +63,7 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 | Web SDK | Listen and Write over WebChannel |
 | Transactions | pessimistic, with shared read locks; read-only ones and reads of the last hour; a retried one gets through |
 | Listening | documents and queries, resumed by token, a commit never split |
-| Events | of every change: to a function in the program (` + "`Server.OnChange`" + `), or posted as Eventarc does (package eventarc, ` + "`counters emulator --events`" + `) |
+| Events | of every change: to a function in the program (` + "`Server.OnChange`" + `; ` + "`WaitForChanges`" + ` until it has seen what was committed), or posted as Eventarc does (package eventarc, ` + "`counters emulator --events`" + `) |
 | TTL | ` + "`Options.TTL`" + ` and ` + "`--ttl`" + ` name a field per collection; expired documents are deleted every minute. ` + "`counters dev`" + ` and ` + "`counters emulator`" + ` do it for counter_requests |
 | Faults | commits that fail, that lose their answer, that are slow, documents that are too hot, and two commits that meet at a chosen moment |
 | Virtual time | ` + "`Server.Connect`" + ` is a connection without a socket, for testing/synctest |

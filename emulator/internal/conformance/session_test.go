@@ -25,6 +25,9 @@ type session struct {
 	addr   string
 	db     string // projects/{project}/databases/(default)
 	lines  []string
+
+	// lockWaits is how many calls have waited for a lock so far, where the server says so.
+	lockWaits func() int64
 }
 
 func newSession(ctx context.Context, t *testing.T, addr, project string) *session {

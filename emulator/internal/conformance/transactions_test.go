@@ -48,25 +48,40 @@ func (s *session) noteRead(label string, tx []byte, path string) {
 
 // soon is what a call that may wait for a lock comes to: waits returns at once, settled later.
 type soon struct {
-	s    *session
-	done chan error
+	s      *session
+	done   chan error
+	before int64 // how many calls had waited for a lock when it began
 }
 
 func (s *session) start(f func() error) soon {
-	w := soon{s, make(chan error, 1)}
+	w := soon{s: s, done: make(chan error, 1)}
+	if s.lockWaits != nil {
+		w.before = s.lockWaits()
+	}
 	go func() { w.done <- f() }()
 	return w
 }
 
-// waits notes whether the call is still waiting after a while: long for a busy machine, and short beside the two seconds
-// after which a wait for a lock ends.
+// waits notes whether the call waits for a lock. Where the server doesn't say, that is if it is still waiting after a while:
+// long for a busy machine, and short beside the two seconds after which a wait for a lock ends.
 func (w soon) waits(label string) {
-	select {
-	case err := <-w.done:
-		w.s.note(label, "no", err)
-		w.done <- err
-	case <-time.After(time.Second):
-		w.s.note(label, "yes", nil)
+	pause := time.Second
+	waits := func() bool { return true }
+	if w.s.lockWaits != nil {
+		pause, waits = time.Millisecond, func() bool { return w.s.lockWaits() > w.before }
+	}
+	for {
+		select {
+		case err := <-w.done:
+			w.s.note(label, "no", err)
+			w.done <- err
+			return
+		case <-time.After(pause):
+			if waits() {
+				w.s.note(label, "yes", nil)
+				return
+			}
+		}
 	}
 }
 
