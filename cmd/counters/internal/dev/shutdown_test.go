@@ -56,6 +56,10 @@ func TestIncrementAnswersOnSIGTERM(t *testing.T) {
 	if code, err := s.post(t.Context(), "c", "", ""); err != nil || code != http.StatusOK { // makes the counter
 		t.Fatalf("increment: %d, %v", code, err)
 	}
+	waitForTotal(t, s.client(t), "c", 1)
+	if err := s.WaitForEvents(t.Context()); err != nil { // from here on, all commits are the next increment's
+		t.Fatal(err)
+	}
 	if err := s.SetFaults(Faults{Commits: emulator.Faults{CommitLatency: 800 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}

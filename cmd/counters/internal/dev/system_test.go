@@ -91,7 +91,12 @@ func (s *System) post(ctx context.Context, counter, body, key string) (int, erro
 func waitForTotal(t testing.TB, client *firestore.Client, counter string, want int64) {
 	t.Helper()
 	var total any
-	eventually(t, fmt.Sprintf("the total of %s is %d (it is %v)", counter, want, total), func() bool {
+	defer func() {
+		if total != want {
+			t.Logf("the total of %s is %v", counter, total)
+		}
+	}()
+	eventually(t, fmt.Sprintf("the total of %s is %d", counter, want), func() bool {
 		snap, err := client.Doc("counters/" + counter).Get(t.Context())
 		if err != nil && status.Code(err) != codes.NotFound {
 			t.Fatal(err)
