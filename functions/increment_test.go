@@ -250,7 +250,7 @@ func TestIncrementRequests(t *testing.T) {
 
 func TestIncrementCreatesCounters(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "Increment", "AUTO_CREATE=true", "NUM_SHARDS=3", "COUNT_FIELD=Count")
+	p := startProcess(t, "Increment", "AUTO_CREATE=true", "NUM_SHARDS=3", "FIELDS=total=Count")
 	if got := p.do(t, "GET", "/new", ""); got.status != 404 {
 		t.Errorf("GET of a counter that nobody made: %d, want 404", got.status)
 	}

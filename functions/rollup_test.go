@@ -123,7 +123,7 @@ const shard0 = "projects/p/databases/(default)/documents/counters/c/shards/0"
 // now is Firestore's time, at which nothing else was written.
 func (f *rollupFunction) now(t *testing.T) time.Time {
 	t.Helper()
-	written, err := f.fs.Doc("tests/clock").Set(t.Context(), map[string]any{})
+	written, err := f.fs.Doc("tests/clock").Set(t.Context(), map[string]any{"at": firestore.ServerTimestamp})
 	if err != nil {
 		t.Fatal(err)
 	}

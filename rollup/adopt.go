@@ -25,12 +25,13 @@ func numberOf(shard string) int64 {
 	return n
 }
 
-// inferredShards is a counter's number of shards where that was inferred, and 0 otherwise.
-func inferredShards(counter *firestorepb.Document) int64 {
-	if !counter.GetFields()[store.NumShardsInferred].GetBooleanValue() {
+// inferredShards is a counter's number of shards where that was inferred, and 0 otherwise. own are its fields that say how it
+// is counted.
+func inferredShards(own map[string]*firestorepb.Value) int64 {
+	if !own[store.NumShardsInferred].GetBooleanValue() {
 		return 0
 	}
-	n, _ := store.Integer(counter.GetFields()[store.NumShards])
+	n, _ := store.Integer(own[store.NumShards])
 	return max(n, 1)
 }
 
@@ -75,16 +76,16 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		if err != nil {
 			return err
 		}
-		was := docs[1].GetFields()
+		was, own := docs[1].GetFields(), c.db.Own(docs[1])
 		if docs[0] != nil {
-			if adopted = ledger.Of(docs[0], docs[1]) || docs[1] == nil; adopted {
+			if adopted = ledger.Of(c.db.Layout, docs[0], docs[1]) || docs[1] == nil; adopted {
 				return nil // another instance was faster
 			}
 			stale = true
 			tx.Write(store.Delete(c.db.LedgerOf(counter)))
 			return nil
 		}
-		if was[store.Deleting].GetBooleanValue() {
+		if own[store.Deleting].GetBooleanValue() || c.db.Hosted && docs[1] == nil {
 			return nil
 		}
 		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
@@ -94,24 +95,35 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		if len(shards) == 0 && docs[1] == nil {
 			return nil
 		}
-		if len(shards) > ledger.MaxEntries {
+		if len(shards) > ledger.MaxEntries/len(c.db.Fields) {
 			return fmt.Errorf("%w: the counter has %d", ErrLedgerFull, len(shards))
 		}
-		snap = snapshotOf(time.Time{}, shards, c.db.CountField)
-		l = snap.ledger()
+		snap = snapshotOf(time.Time{}, shards, c.db.Fields)
+		l = snap.ledger(c.db.FieldNames())
 		l.ID = rand.Text()
-		sum := l.Sum()
-		if total, ok := store.Integer(was[store.Total]); ok && was[store.Total] != nil && total != sum {
-			l.Replaced = &total
+		if c.db.Hosted {
+			l.Counter = docs[1].GetCreateTime().AsTime()
 		}
-		fields := map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID), store.Total: store.Int(sum)}
-		mask := []string{store.LedgerID, store.Total}
-		if was[store.NumShards] == nil && was[store.NumShardsLegacy] == nil && snap.numbered > 0 {
-			fields[store.NumShards], fields[store.NumShardsInferred] = store.Int(snap.numbered), store.Bool(true)
-			mask = append(mask, store.NumShards, store.NumShardsInferred)
+		fields := map[string]*firestorepb.Value{}
+		var mask []string
+		for name, sum := range l.Sums {
+			fields[name] = store.Int(sum.Total())
+			mask = append(mask, store.FieldPath(name))
+			if total, ok := store.Integer(was[name]); ok && was[name] != nil && total != sum.Total() {
+				sum.Replaced = &total
+			}
 		}
+		set := map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID)}
+		if own[store.NumShards] == nil && own[store.NumShardsLegacy] == nil && snap.numbered > 0 {
+			set[store.NumShards], set[store.NumShardsInferred] = store.Int(snap.numbered), store.Bool(true)
+		}
+		var condition *firestorepb.Precondition
+		if c.db.Hosted {
+			condition = store.Exists(true)
+		}
+		mask = c.db.SetOwn(fields, mask, set)
 		tx.Write(store.Create(c.db.LedgerOf(counter), l.Fields()),
-			store.Update(c.db.Counter(counter), nil, fields, mask, store.ServerTime(store.UpdatedAt)))
+			store.Update(c.db.Counter(counter), condition, fields, mask, store.ServerTime(c.db.OwnPath(store.UpdatedAt))))
 		adopted = true
 		return nil
 	})
@@ -122,11 +134,14 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		c.log.InfoContext(ctx, "the ledger of an earlier counter is deleted", "counter", counter)
 	}
 	if l != nil && adopted {
-		log := c.log.With("counter", counter, "shards", len(l.Shards), "total", l.Sum())
-		if l.Replaced != nil {
-			log = log.With("replaced_total", *l.Replaced)
+		for _, name := range c.db.FieldNames() {
+			sum := l.Sums[name]
+			log := c.log.With("counter", counter, "field", name, "shards", len(sum.Shards), "total", sum.Total())
+			if sum.Replaced != nil {
+				log = log.With("replaced_total", *sum.Replaced)
+			}
+			log.InfoContext(ctx, LogAdopted)
 		}
-		log.InfoContext(ctx, LogAdopted)
 		if snap.problem != "" {
 			c.log.WarnContext(ctx, LogProblem, "counter", counter, "problem", snap.problem)
 		}

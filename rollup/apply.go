@@ -23,8 +23,8 @@ const (
 
 // applied is what one flush did.
 type applied struct {
-	shards int   // whose entry in the ledger is newer now
-	delta  int64 // what the total grew by
+	shards int           // whose entries in the ledger are newer now
+	deltas ledger.Counts // what the totals grew by
 	// oldest is the time of the oldest state that was counted; zero when none was newer than the ledger's. States that
 	// hold 0 are left out: a deleted shard's time is that of its last write, which says nothing about when it was deleted.
 	oldest time.Time
@@ -89,7 +89,7 @@ func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.S
 			c.put(counter, known)
 			return a, nil
 		}
-		writes, inferred := c.writes(counter, known, states, diff)
+		writes, incremented, inferred := c.writes(counter, known, states, diff)
 		var resp *firestorepb.CommitResponse
 		resp, err = c.db.Commit(ctx, writes)
 		if err == nil {
@@ -98,12 +98,12 @@ func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.S
 			known.Flushes++
 			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
 			known.inferred = inferred
-			a.shards, a.delta, a.oldest = len(diff.Entries), diff.Delta, oldest(diff.Entries)
-			if resp.GetWriteResults()[1].GetTransformResults()[0].GetIntegerValue() == known.Sum() {
+			a.shards, a.deltas, a.oldest = len(diff.Shards()), diff.Deltas(), oldest(diff)
+			if known.agrees(incremented, resp.GetWriteResults()[1].GetTransformResults()) {
 				c.put(counter, known)
 				return a, nil
 			}
-			// The total is not what the ledger says: it drifted, which reconcile mends, or the counter was made again
+			// A total is not what the ledger says: it drifted, which reconcile mends, or the counter was made again
 			// since the ledger was read, which reading shows. Either way the flush has committed.
 			_, err = c.read(ctx, counter, true)
 			return a, err
@@ -139,29 +139,64 @@ func onlyGone(states []ledger.State) bool {
 	return true
 }
 
-// writes is one flush: what changed in the ledger, if it is still the version that was read, and the total. Where the
-// counter's number of shards was inferred, it rises to what the states show, and is returned.
-func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, diff ledger.Diff) (writes []*firestorepb.Write, inferred int64) {
+// writes is one flush: what changed in the ledger, if it is still the version that was read, and the totals. It returns the
+// fields whose totals it increments, in the order of their transforms. Where the counter's number of shards was inferred, it
+// rises to what the states show, and is returned.
+func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, diff ledger.Diff) (writes []*firestorepb.Write, incremented []string, inferred int64) {
 	fields, mask := diff.Fields()
 	fields[ledger.FieldFlushes] = store.Int(l.Flushes + 1)
 	mask = append(mask, ledger.FieldFlushes)
-	transforms := []*firestorepb.DocumentTransform_FieldTransform{
-		store.Increment(store.Total, diff.Delta), store.ServerTime(store.UpdatedAt),
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	var totals map[string]*firestorepb.Value
+	var totalsMask []string
+	if c.db.Hosted {
+		// The app may write back stale totals, or set the document without merging, which loses the map too. The ledger's
+		// condition makes setting them as safe as incrementing them, and the next flush mends it.
+		totals, totalsMask = c.totals(l.Ledger, diff)
+		totalsMask = c.db.SetOwn(totals, totalsMask, map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID)})
+	} else {
+		for name, delta := range diff.Deltas() {
+			incremented = append(incremented, name)
+			transforms = append(transforms, store.Increment(store.FieldPath(name), delta))
+		}
 	}
+	transforms = append(transforms, store.ServerTime(c.db.OwnPath(store.UpdatedAt)))
 	if inferred = risen(l.inferred, states); inferred > l.inferred {
-		transforms = append(transforms, store.Maximum(store.NumShards, inferred))
+		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), inferred))
 	}
 	return []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
-		store.Update(c.db.Counter(counter), store.Exists(true), nil, nil, transforms...),
-	}, inferred
+		store.Update(c.db.Counter(counter), store.Exists(true), totals, totalsMask, transforms...),
+	}, incremented, inferred
 }
 
-func oldest(changed map[string]ledger.Entry) time.Time {
+// totals are the fields of a counter's document that a ledger says, once diff is applied to it, and their mask.
+func (c *Client) totals(l *ledger.Ledger, diff ledger.Diff) (fields map[string]*firestorepb.Value, mask []string) {
+	fields = make(map[string]*firestorepb.Value, len(c.db.Fields))
+	for _, name := range c.db.FieldNames() {
+		fields[name] = store.Int(l.Sums[name].TotalAfter(diff.Sums[name]))
+		mask = append(mask, store.FieldPath(name))
+	}
+	return fields, mask
+}
+
+// agrees reports whether the totals that a flush has incremented are what the ledger says.
+func (l *ledgerCopy) agrees(incremented []string, totals []*firestorepb.Value) bool {
+	for i, name := range incremented {
+		if totals[i].GetIntegerValue() != l.Sums[name].Total() {
+			return false
+		}
+	}
+	return true
+}
+
+func oldest(diff ledger.Diff) time.Time {
 	var t time.Time
-	for _, e := range changed {
-		if e.Count != 0 && (t.IsZero() || e.AsOf.Before(t)) {
-			t = e.AsOf
+	for _, sum := range diff.Sums {
+		for _, e := range sum.Entries {
+			if e.Count != 0 && (t.IsZero() || e.AsOf.Before(t)) {
+				t = e.AsOf
+			}
 		}
 	}
 	return t
@@ -179,12 +214,18 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 		if docs[0] != nil && docs[1] == nil {
 			return nil, nil // deleted by hand, which leaves the ledger behind
 		}
-		if ledger.Of(docs[0], docs[1]) {
+		if ledger.Of(c.db.Layout, docs[0], docs[1]) {
 			l, err := ledger.Decode(docs[0])
 			if err != nil {
 				return nil, err
 			}
-			return &ledgerCopy{Ledger: l, inferred: inferredShards(docs[1])}, nil
+			if l.Lacks(c.db.FieldNames()...) { // counted since the ledger was made
+				if _, err := c.reconcile(ctx, counter, ReconcileOptions{}); err != nil {
+					return nil, fmt.Errorf("begin to count another field: %w", err)
+				}
+				continue
+			}
+			return &ledgerCopy{Ledger: l, inferred: inferredShards(c.db.Own(docs[1]))}, nil
 		}
 		if !mayAdopt {
 			return nil, nil

@@ -125,10 +125,10 @@ func (w *world) record(c emulator.Change) {
 	}
 	change := rollup.Change{Shard: shard}
 	if c.Old != nil {
-		change.Before = &rollup.Version{Count: c.Old.Fields["count"].GetIntegerValue(), Updated: c.Old.UpdateTime.AsTime()}
+		change.Before = &rollup.Version{Counts: map[string]int64{"total": c.Old.Fields["count"].GetIntegerValue()}, Updated: c.Old.UpdateTime.AsTime()}
 	}
 	if c.New != nil {
-		change.After = &rollup.Version{Count: c.New.Fields["count"].GetIntegerValue(), Updated: c.New.UpdateTime.AsTime()}
+		change.After = &rollup.Version{Counts: map[string]int64{"total": c.New.Fields["count"].GetIntegerValue()}, Updated: c.New.UpdateTime.AsTime()}
 	}
 	w.events = append(w.events, change.State())
 }

@@ -131,8 +131,8 @@ func TestEventFromTheFutureIsPoison(t *testing.T) {
 	}
 	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []rollup.Change{
-		change(ledger.State{Shard: "0", Count: 999, AsOf: future}),
-		change(ledger.State{Shard: "0", Count: 999, AsOf: w.now().Add(time.Minute)}),
+		change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 999}, AsOf: future}),
+		change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 999}, AsOf: w.now().Add(time.Minute)}),
 		{Counter: "c", Shard: "0", Before: &rollup.Version{Updated: future}},
 	} {
 		if err := r.Add(w.ctx, c); !errors.Is(err, rollup.ErrPoison) {
@@ -229,7 +229,7 @@ func TestFullLedger(t *testing.T) {
 	now := w.now()
 	var states []ledger.State
 	for i := range ledger.MaxEntries + 10 {
-		states = append(states, ledger.State{Shard: fmt.Sprintf("%0100d", i), AsOf: now})
+		states = append(states, ledger.State{Shard: fmt.Sprintf("%0100d", i), Counts: ledger.Counts{"total": 0}, AsOf: now})
 	}
 	if a := w.apply(states...); a.Full != 11 {
 		t.Errorf("%d shards were refused, want 11: one more was known", a.Full)
@@ -317,7 +317,7 @@ func TestShardsOfAnotherField(t *testing.T) {
 	for n := range 2 {
 		w.must(w.shard(n).Set(w.ctx, map[string]any{"Count": n}))
 	}
-	const want = `shards hold no integer "count", but "Count": set COUNT_FIELD=Count`
+	const want = `shards hold no integer "count", but "Count": set FIELDS=total=Count`
 	for range 2 { // adopted, and then
 		if r := w.reconcile(); r.Problem != want || r.Right() {
 			t.Errorf("reconcile = %+v, want the problem %q", r, want)
@@ -455,7 +455,7 @@ func TestRollerClosesUnderASteadyStream(t *testing.T) {
 		for range 8 {
 			stream.Go(func() {
 				for !stop.Load() {
-					if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 1, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
+					if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
 						time.Sleep(time.Millisecond)
 					}
 				}
@@ -535,7 +535,7 @@ func TestReconcilePrunes(t *testing.T) {
 	for _, tt := range []struct{ gone, left int }{{gone: 50, left: 51}, {gone: 150, left: 1}} {
 		var states []ledger.State
 		for i := range tt.gone {
-			states = append(states, ledger.State{Shard: fmt.Sprint("gone", i), AsOf: now})
+			states = append(states, ledger.State{Shard: fmt.Sprint("gone", i), Counts: ledger.Counts{"total": 0}, AsOf: now})
 		}
 		w.apply(states...)
 		w.reconcile()

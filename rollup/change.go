@@ -17,7 +17,9 @@ type Change struct {
 
 // Version is one version of a shard's document.
 type Version struct {
-	Count   int64     // 0 where the field is missing, as for Firestore's own sum()
+	// Counts are what it holds, by the names of all counted fields in the counter's document: 0 where a field is missing, as
+	// for Firestore's own sum().
+	Counts  map[string]int64
 	Updated time.Time // the document's update time, in microseconds
 }
 
@@ -29,9 +31,13 @@ type Version struct {
 // event's is asked.
 func (c Change) state() ledger.State {
 	if c.After == nil {
-		return ledger.State{Shard: c.Shard, AsOf: c.Before.Updated.Add(time.Microsecond), Gone: true}
+		none := make(ledger.Counts, len(c.Before.Counts))
+		for name := range c.Before.Counts {
+			none[name] = 0
+		}
+		return ledger.State{Shard: c.Shard, Counts: none, AsOf: c.Before.Updated.Add(time.Microsecond), Gone: true}
 	}
-	return ledger.State{Shard: c.Shard, Count: c.After.Count, AsOf: c.After.Updated}
+	return ledger.State{Shard: c.Shard, Counts: c.After.Counts, AsOf: c.After.Updated}
 }
 
 // updated is the newest update time in the change.

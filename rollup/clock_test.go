@@ -39,7 +39,9 @@ func TestAskingForTheTimeKeepsDeadlines(t *testing.T) {
 
 	add := func(ctx context.Context) <-chan error {
 		ended := make(chan error, 1)
-		go func() { ended <- roller.Add(ctx, change(ledger.State{Shard: "0", Count: 1, AsOf: time.Now()})) }()
+		go func() {
+			ended <- roller.Add(ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: time.Now()}))
+		}()
 		return ended
 	}
 	long, cancel := context.WithCancel(t.Context())

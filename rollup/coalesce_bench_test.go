@@ -25,7 +25,7 @@ func BenchmarkCoalesce(b *testing.B) {
 			now, queued := after(0), 0
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := c.add(now, ids[queued%counters], ledger.State{Shard: shards[queued%100], Count: 1, AsOf: now}, queued); !ok {
+				if _, ok := c.add(now, ids[queued%counters], ledger.State{Shard: shards[queued%100], Counts: ledger.Counts{"total": 1}, AsOf: now}, queued); !ok {
 					b.Fatal("an event was refused")
 				}
 				if queued++; queued < events {

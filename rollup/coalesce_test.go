@@ -44,7 +44,7 @@ func mustNotStart(t *testing.T, c *coalescer[int], now time.Time) {
 func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 1)
 	b := mustStart(t, c, after(0), 1)
 	c.done(after(0), b, committed, 0, nil)
 	// It stays quiet for an interval, and is forgotten.
@@ -52,26 +52,26 @@ func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	if len(c.backlogs) != 0 {
 		t.Errorf("%d counters remembered, want 0", len(c.backlogs))
 	}
-	c.add(after(3*time.Second), "a", ledger.State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
+	c.add(after(3*time.Second), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 2}, AsOf: at(2)}, 2)
 	mustStart(t, c, after(3*time.Second), 1)
 }
 
 func TestCoalescerHotCounterWaitsForItsInterval(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 1)
 	b := mustStart(t, c, after(0), 1)
 	// What comes while a flush is in flight waits for the next one, also past the interval.
-	c.add(after(time.Millisecond), "a", ledger.State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
-	c.add(after(2*time.Millisecond), "a", ledger.State{Shard: "0", Count: 3, AsOf: at(3)}, 3)
+	c.add(after(time.Millisecond), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 2}, AsOf: at(2)}, 2)
+	c.add(after(2*time.Millisecond), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 3}, AsOf: at(3)}, 3)
 	mustNotStart(t, c, after(1500*time.Millisecond))
 	c.done(b.started, b, committed, 0, nil)
 	b = mustStart(t, c, after(1500*time.Millisecond), 2)
-	if len(b.states) != 1 || b.states[0].Count != 3 {
+	if len(b.states) != 1 || b.states[0].Counts["total"] != 3 {
 		t.Errorf("states %v, want the newest one of the shard", b.states)
 	}
 	c.done(b.started, b, committed, 0, nil)
-	c.add(after(1600*time.Millisecond), "a", ledger.State{Shard: "0", Count: 4, AsOf: at(4)}, 4)
+	c.add(after(1600*time.Millisecond), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 4}, AsOf: at(4)}, 4)
 	mustNotStart(t, c, after(2499*time.Millisecond))
 	if due, ok := c.wake(); !ok || !due.Equal(after(2500*time.Millisecond)) {
 		t.Errorf("wake = %v, %v, want an interval after the start of the last flush", due, ok)
@@ -100,7 +100,7 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 		{failed, 0, time.Second + took}, {failed, 0, time.Second + took}, {committed, 0, 2 * time.Second}, {committed, 0, time.Second},
 		{permanent, 0, time.Second + took}, {committed, 0, time.Second},
 	} {
-		c.add(now, "a", ledger.State{Shard: "0", Count: int64(i), AsOf: at(i)}, i)
+		c.add(now, "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": int64(i)}, AsOf: at(i)}, i)
 		b, ok := c.start(now)
 		if !ok {
 			t.Fatalf("step %d: nothing to flush at the due time", i)
@@ -117,25 +117,25 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 func TestCoalescerUnchangedTakesNoInterval(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 1)
 	c.done(after(0), mustStart(t, c, after(0), 1), unchanged, 0, nil)
-	c.add(after(1), "a", ledger.State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
+	c.add(after(1), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 2}, AsOf: at(2)}, 2)
 	mustStart(t, c, after(1), 1)
 }
 
 func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 5, AsOf: at(5)}, 1)
-	c.add(after(0), "a", ledger.State{Shard: "1", Count: 1, AsOf: at(1)}, 2)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 5}, AsOf: at(5)}, 1)
+	c.add(after(0), "a", ledger.State{Shard: "1", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 2)
 	b := mustStart(t, c, after(0), 2)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 4, AsOf: at(4)}, 3) // older than the one in flight
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 4}, AsOf: at(4)}, 3) // older than the one in flight
 	if _, refused := c.done(b.started, b, failed, 0, nil); len(refused) != 0 {
 		t.Errorf("refused %v at the first failure", refused)
 	}
 	b = mustStart(t, c, after(time.Minute), 3)
 	for _, s := range b.states {
-		if s.Shard == "0" && s.Count != 5 {
+		if s.Shard == "0" && s.Counts["total"] != 5 {
 			t.Errorf("an older state took the place of the newer: %v", s)
 		}
 	}
@@ -153,11 +153,11 @@ func TestCoalescerBounds(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(3, 2)
 	for i, counter := range []string{"a", "b", "c"} {
-		if _, ok := c.add(after(0), counter, ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, i); !ok {
+		if _, ok := c.add(after(0), counter, ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, i); !ok {
 			t.Fatalf("add %d refused", i)
 		}
 	}
-	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 4); ok {
+	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 4); ok {
 		t.Error("a fourth was taken, want at most three")
 	}
 	first := mustStart(t, c, after(0), 1)
@@ -166,12 +166,12 @@ func TestCoalescerBounds(t *testing.T) {
 	if _, ok := c.wake(); ok {
 		t.Error("to be woken while nothing can start")
 	}
-	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 4); ok {
+	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 4); ok {
 		t.Error("those in flight don't count as waiting")
 	}
 	c.done(after(0), first, committed, 0, nil)
 	mustStart(t, c, after(0), 1)
-	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 4); !ok {
+	if _, ok := c.add(after(0), "d", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 4); !ok {
 		t.Error("no room after one was answered")
 	}
 }
@@ -179,9 +179,9 @@ func TestCoalescerBounds(t *testing.T) {
 func TestCoalescerDrains(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 1)
 	c.done(after(0), mustStart(t, c, after(0), 1), committed, 0, nil)
-	c.add(after(1), "a", ledger.State{Shard: "0", Count: 2, AsOf: at(2)}, 2)
+	c.add(after(1), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 2}, AsOf: at(2)}, 2)
 	mustNotStart(t, c, after(1))
 	c.drain(after(1))
 	mustStart(t, c, after(1), 1)
@@ -196,7 +196,7 @@ func TestCoalescerSupersedes(t *testing.T) {
 	add := func(count int64, asOf int, gone bool, want ...int) {
 		t.Helper()
 		event++
-		superseded, ok := c.add(after(0), "a", ledger.State{Shard: "0", Count: count, AsOf: at(asOf), Gone: gone}, event)
+		superseded, ok := c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": count}, AsOf: at(asOf), Gone: gone}, event)
 		if !ok || !slices.Equal(superseded, want) {
 			t.Errorf("event %d superseded %v, %v, want %v", event, superseded, ok, want)
 		}
@@ -221,7 +221,7 @@ func TestCoalescerSupersedes(t *testing.T) {
 		t.Errorf("answered %v, %v", counted, refused)
 	}
 	b = mustStart(t, c, after(time.Minute), 11)
-	if len(b.states) != 1 || b.states[0].Count != 3 {
+	if len(b.states) != 1 || b.states[0].Counts["total"] != 3 {
 		t.Errorf("states %v, want the newest one", b.states)
 	}
 	counted, refused := c.done(after(time.Minute), b, committed, 0, nil)
@@ -234,14 +234,14 @@ func TestCoalescerSupersedes(t *testing.T) {
 func TestCoalescerSupersedesWhenFull(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(1, 1)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
-	if _, ok := c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 2); ok {
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 1)
+	if _, ok := c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 2); ok {
 		t.Error("there was room for a duplicate")
 	}
-	if _, ok := c.add(after(0), "a", ledger.State{Shard: "1", Count: 1, AsOf: at(1)}, 3); ok {
+	if _, ok := c.add(after(0), "a", ledger.State{Shard: "1", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 3); ok {
 		t.Error("there was room for another shard")
 	}
-	if superseded, ok := c.add(after(0), "a", ledger.State{Shard: "0", Count: 2, AsOf: at(2)}, 4); !ok || !slices.Equal(superseded, []int{1}) {
+	if superseded, ok := c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 2}, AsOf: at(2)}, 4); !ok || !slices.Equal(superseded, []int{1}) {
 		t.Errorf("superseded %v, %v, want the first", superseded, ok)
 	}
 }
@@ -250,8 +250,8 @@ func TestCoalescerSupersedesWhenFull(t *testing.T) {
 func TestCoalescerRefusesWhatHasNoRoom(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 1)
-	c.add(after(0), "a", ledger.State{Shard: "0", Count: 1, AsOf: at(1)}, 1)
-	c.add(after(0), "a", ledger.State{Shard: "1", Count: 1, AsOf: at(1)}, 2)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 1)
+	c.add(after(0), "a", ledger.State{Shard: "1", Counts: ledger.Counts{"total": 1}, AsOf: at(1)}, 2)
 	counted, refused := c.done(after(0), mustStart(t, c, after(0), 2), committed, 0, map[string]bool{"1": true})
 	if !slices.Equal(counted, []int{1}) || !slices.Equal(refused, []int{2}) || c.waiting != 0 {
 		t.Errorf("counted %v, refused %v, %d waiting", counted, refused, c.waiting)
@@ -346,7 +346,7 @@ func TestCoalescerProperties(t *testing.T) {
 			},
 			"add": func(t *rapid.T) {
 				counter, shard := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "counter"), fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "shard"))
-				s := ledger.State{Shard: shard, Count: 1, AsOf: at(rapid.IntRange(1, 20).Draw(t, "asOf")), Gone: rapid.Bool().Draw(t, "gone")}
+				s := ledger.State{Shard: shard, Counts: ledger.Counts{"total": 1}, AsOf: at(rapid.IntRange(1, 20).Draw(t, "asOf")), Gone: rapid.Bool().Draw(t, "gone")}
 				if superseded, ok := c.add(now, counter, s, added); ok {
 					states[added], shardOf[added] = s, counter+shard
 					added++

@@ -54,34 +54,35 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 	c := Change{Counter: counter, Shard: shard}
 	if before != nil {
 		// What it held doesn't matter to the ledger, so it may be anything. When a deleted one was there does.
-		if c.Before, err = version(before, layout.CountField); c.Before == nil && after == nil {
+		if c.Before, err = version(before, layout.Fields); c.Before == nil && after == nil {
 			return Change{}, fmt.Errorf("%w: old value: %w", ErrPoison, err)
 		}
 	}
 	if after != nil {
-		if c.After, err = version(after, layout.CountField); err != nil {
+		if c.After, err = version(after, layout.Fields); err != nil {
 			return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
 		}
 	}
 	return c, nil
 }
 
-// version is nil where there is no update time, and has no count where that isn't an integer; both are errors.
-func version(doc *firestoredata.Document, countField string) (*Version, error) {
+// version is nil where there is no update time, and has 0 for what isn't an integer; both are errors.
+func version(doc *firestoredata.Document, fields store.Fields) (*Version, error) {
 	if err := doc.GetUpdateTime().CheckValid(); err != nil {
 		return nil, fmt.Errorf("update time of %q: %w", doc.GetName(), err)
 	}
-	v := &Version{Updated: doc.GetUpdateTime().AsTime()}
-	value, ok := doc.GetFields()[countField]
-	if !ok {
-		return v, nil
+	v := &Version{Counts: make(map[string]int64, len(fields)), Updated: doc.GetUpdateTime().AsTime()}
+	var err error
+	for _, field := range fields {
+		value, ok := doc.GetFields()[field.Shard]
+		if v.Counts[field.Name] = 0; !ok {
+			continue
+		}
+		if v.Counts[field.Name], ok = eventInteger(value); !ok {
+			err = fmt.Errorf("field %q of %q is not an integer", field.Shard, doc.GetName())
+		}
 	}
-	count, ok := eventInteger(value)
-	if !ok {
-		return v, fmt.Errorf("field %q of %q is not an integer", countField, doc.GetName())
-	}
-	v.Count = count
-	return v, nil
+	return v, err
 }
 
 // eventInteger is [store.Integer] of a value in an event, which has types of its own.

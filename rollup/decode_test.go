@@ -34,7 +34,7 @@ var testLayout = func() store.Layout {
 	if err != nil {
 		panic(err)
 	}
-	return store.Layout{Database: "projects/p/databases/(default)", Path: path, Shards: store.DefaultShards, CountField: "count"}
+	return store.Layout{Database: "projects/p/databases/(default)", Path: path, Fields: store.Fields{{Name: "total", Shard: "count"}}, Shards: store.DefaultShards}
 }()
 
 func integer(n int64) *firestoredata.Value {
@@ -61,19 +61,19 @@ func TestDecode(t *testing.T) {
 		state      ledger.State
 	}{
 		{"created", shardDoc(shardName, at(10), integer(5)), nil,
-			change(nil, &Version{5, at(10)}), ledger.State{Shard: "7", Count: 5, AsOf: at(10)}},
+			change(nil, &Version{map[string]int64{"total": 5}, at(10)}), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 5}, AsOf: at(10)}},
 		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{5, at(10)}, &Version{3, at(20)}), ledger.State{Shard: "7", Count: 3, AsOf: at(20)}},
+			change(&Version{map[string]int64{"total": 5}, at(10)}, &Version{map[string]int64{"total": 3}, at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 3}, AsOf: at(20)}},
 		{"a whole double", shardDoc(shardName, at(20), double(3)), shardDoc(shardName, at(10), integer(2)),
-			change(&Version{2, at(10)}, &Version{3, at(20)}), ledger.State{Shard: "7", Count: 3, AsOf: at(20)}},
+			change(&Version{map[string]int64{"total": 2}, at(10)}, &Version{map[string]int64{"total": 3}, at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 3}, AsOf: at(20)}},
 		{"deleted", nil, shardDoc(shardName, at(20), integer(3)),
-			change(&Version{3, at(20)}, nil), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
+			change(&Version{map[string]int64{"total": 3}, at(20)}, nil), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 0}, Gone: true, AsOf: at(21)}},
 		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{5, at(10)}, &Version{0, at(20)}), ledger.State{Shard: "7", Count: 0, AsOf: at(20)}},
+			change(&Version{map[string]int64{"total": 5}, at(10)}, &Version{map[string]int64{"total": 0}, at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 0}, AsOf: at(20)}},
 		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")),
-			change(&Version{0, at(10)}, &Version{3, at(20)}), ledger.State{Shard: "7", Count: 3, AsOf: at(20)}},
+			change(&Version{map[string]int64{"total": 0}, at(10)}, &Version{map[string]int64{"total": 3}, at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 3}, AsOf: at(20)}},
 		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")),
-			change(&Version{0, at(20)}, nil), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
+			change(&Version{map[string]int64{"total": 0}, at(20)}, nil), ledger.State{Shard: "7", Counts: ledger.Counts{"total": 0}, Gone: true, AsOf: at(21)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestDecode(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
 				}
-				if got.state() != tt.state {
-					t.Errorf("%s: state %v, want %v", contentType, got.state(), tt.state)
+				if diff := cmp.Diff(tt.state, got.state()); diff != "" {
+					t.Errorf("%s: state (-want +got)\n%s", contentType, diff)
 				}
 			}
 		})

@@ -19,7 +19,7 @@ type Applied struct {
 
 func (c *Client) Apply(ctx context.Context, counter string, states []ledger.State) (Applied, error) {
 	a, err := c.apply(ctx, counter, states)
-	return Applied{a.shards, a.delta, a.otherFlushes, a.gone, len(a.full), !a.oldest.IsZero()}, err
+	return Applied{a.shards, a.deltas["total"], a.otherFlushes, a.gone, len(a.full), !a.oldest.IsZero()}, err
 }
 
 func (c Change) State() ledger.State { return c.state() }

@@ -265,7 +265,7 @@ func TestFewLedgersInMemory(t *testing.T) {
 	for i := range 5 {
 		w.inc(0, 1)
 		w.apply(w.arrived()...)
-		if _, err := w.rollup.Apply(w.ctx, "d", []ledger.State{{Shard: "0", Count: int64(i), AsOf: w.now()}}); err != nil {
+		if _, err := w.rollup.Apply(w.ctx, "d", []ledger.State{{Shard: "0", Counts: ledger.Counts{"total": int64(i)}, AsOf: w.now()}}); err != nil {
 			t.Fatal(err)
 		}
 	}

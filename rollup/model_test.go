@@ -70,10 +70,10 @@ func (m *model) write(writes map[string]*int64) {
 			if m.deletionTime {
 				before = now
 			}
-			m.send(Change{Shard: id, Before: &Version{old.Count, before}}.state())
+			m.send(Change{Shard: id, Before: &Version{map[string]int64{"total": old.Count}, before}}.state())
 		case count != nil && (!there || old.Count != *count): // a no-op write has no event and no new time
 			m.shards[id] = ledger.Entry{Count: *count, AsOf: now}
-			m.send(Change{Shard: id, After: &Version{*count, now}}.state())
+			m.send(Change{Shard: id, After: &Version{map[string]int64{"total": *count}, now}}.state())
 		}
 	}
 }
@@ -129,8 +129,8 @@ func (m *model) own() bool { return m.ledger != nil && m.ledger.ID == m.ledgerID
 func (m *model) read() *ledgerCopy {
 	if m.exists && !m.own() || m.ledger == nil && len(m.shards) > 0 {
 		now := m.now()
-		m.ledger = &ledger.Ledger{ID: m.id(), Shards: maps.Clone(m.shards), Floor: now, Updated: now}
-		m.exists, m.ledgerID, m.total, m.unheard = true, m.ledger.ID, m.ledger.Sum(), 0
+		m.ledger = &ledger.Ledger{ID: m.id(), Sums: map[string]*ledger.Sum{"total": {Shards: maps.Clone(m.shards), Floor: now}}, Updated: now}
+		m.exists, m.ledgerID, m.total, m.unheard = true, m.ledger.ID, m.ledger.Sums["total"].Total(), 0
 		if m.number == 0 {
 			m.number, m.inferred = m.numbered(), m.numbered() > 0
 		}
@@ -138,13 +138,22 @@ func (m *model) read() *ledgerCopy {
 	if m.ledger == nil || !m.exists {
 		return nil
 	}
-	l := *m.ledger
-	l.Shards = maps.Clone(l.Shards)
-	c := &ledgerCopy{Ledger: &l}
+	c := &ledgerCopy{Ledger: cloneOf(m.ledger)}
 	if m.inferred {
 		c.inferred = m.number
 	}
 	return c
+}
+
+func cloneOf(l *ledger.Ledger) *ledger.Ledger {
+	clone := *l
+	clone.Sums = map[string]*ledger.Sum{}
+	for name, sum := range l.Sums {
+		s := *sum
+		s.Shards = maps.Clone(s.Shards)
+		clone.Sums[name] = &s
+	}
+	return &clone
 }
 
 // numbered is the highest number of a shard, plus one.
@@ -192,10 +201,10 @@ func (m *model) flush(in *instance, states []ledger.State) {
 			return
 		}
 		number := risen(in.copy.inferred, states)
-		if m.commit(in.copy, d, number, func(total int64) int64 { return total + d.Delta }) {
+		if m.commit(in.copy, d, number, func(total int64) int64 { return total + d.Sums["total"].Delta }) {
 			in.copy.Apply(d)
 			in.copy.Updated, in.copy.inferred = m.ledger.Updated, number
-			if m.total != in.copy.Sum() { // it drifted, or the counter was made again
+			if m.total != in.copy.Sums["total"].Total() { // it drifted, or the counter was made again
 				in.copy = nil
 				m.read()
 				return
@@ -211,7 +220,7 @@ func (m *model) flush(in *instance, states []ledger.State) {
 // correct is what Client.reconcile does with a snapshot that it has taken before another commit came first. From then on
 // nothing is missing that had happened by the time of the snapshot.
 func (m *model) correct(s ledger.Snapshot) {
-	if !m.exists || !m.own() || !s.At.After(m.ledger.Floor) {
+	if !m.exists || !m.own() || !s.At.After(m.ledger.Sums["total"].Floor) {
 		m.correctWith(m.now(), s) // says nothing
 		return
 	}
@@ -240,22 +249,21 @@ func (m *model) correctWith(now time.Time, s ledger.Snapshot) (impossible bool) 
 		return false
 	}
 	l := m.read()
-	d := l.Correct(now, s)
-	after := *l.Ledger
-	after.Shards = maps.Clone(l.Shards)
+	d := l.Correct(now, s, "total")
+	after := cloneOf(l.Ledger)
 	after.Apply(d)
 	var number int64
 	if m.inferred {
 		number = risen(m.number, s.States)
 	}
-	m.commit(l, d, number, func(int64) int64 { return after.Sum() })
+	m.commit(l, d, number, func(int64) int64 { return after.Sums["total"].Total() })
 	return d.Impossible
 }
 
 func (m *model) snapshot() ledger.Snapshot {
 	s := ledger.Snapshot{At: m.now()}
 	for id, e := range m.shards {
-		s.States = append(s.States, ledger.State{Shard: id, Count: e.Count, AsOf: e.AsOf})
+		s.States = append(s.States, ledger.State{Shard: id, Counts: ledger.Counts{"total": e.Count}, AsOf: e.AsOf})
 	}
 	return s
 }
@@ -355,7 +363,7 @@ func walkModel(t *rapid.T) {
 			base := rapid.SampledFrom([]int64{0, 0, 100}).Draw(m.T, "base")
 			m.exists, m.total, m.number, m.inferred, m.unheard = true, base, int64(len(m.shards)), false, 0
 			m.ledgerID = m.id()
-			m.ledger = &ledger.Ledger{ID: m.ledgerID, Shards: map[string]ledger.Entry{}, Base: base, Floor: at(m.clock), Updated: at(m.clock)}
+			m.ledger = &ledger.Ledger{ID: m.ledgerID, Sums: map[string]*ledger.Sum{"total": {Shards: map[string]ledger.Entry{}, Base: base, Floor: at(m.clock)}}, Updated: at(m.clock)}
 			if early {
 				m.unheard = m.clock
 			}
@@ -395,8 +403,8 @@ func walkModel(t *rapid.T) {
 				writes[id] = count(0)
 			}
 			m.write(writes)
-			m.total -= m.ledger.Base
-			m.ledger.Base, m.ledger.Updated = 0, m.now()
+			m.total -= m.ledger.Sums["total"].Base
+			m.ledger.Sums["total"].Base, m.ledger.Updated = 0, m.now()
 		},
 		"shrink": func(t *rapid.T) {
 			from, to := m.pick(m.shards), m.pick(m.shards)
@@ -436,20 +444,20 @@ func walkModel(t *rapid.T) {
 			m.unheard = m.clock
 		},
 		"an event from the future": func(*rapid.T) {
-			m.messages = append(m.messages, &message{State: ledger.State{Shard: "0", Count: 999, AsOf: at(m.clock + 1_000_000)}})
+			m.messages = append(m.messages, &message{State: ledger.State{Shard: "0", Counts: ledger.Counts{"total": 999}, AsOf: at(m.clock + 1_000_000)}})
 		},
 		"an event of what never was": func(t *rapid.T) {
 			if !m.lossy {
 				t.Skip()
 			}
 			m.lied = true
-			m.messages = append(m.messages, &message{State: ledger.State{Shard: rapid.SampledFrom([]string{"0", "1", "9"}).Draw(t, "of"), Count: 999, AsOf: at(m.clock)}})
+			m.messages = append(m.messages, &message{State: ledger.State{Shard: rapid.SampledFrom([]string{"0", "1", "9"}).Draw(t, "of"), Counts: ledger.Counts{"total": 999}, AsOf: at(m.clock)}})
 		},
 		"a ledger with an entry from the future": func(t *rapid.T) {
 			if !m.lossy || m.ledger == nil {
 				t.Skip()
 			}
-			m.ledger.Shards["0"], m.ledger.Updated = ledger.Entry{Count: 999, AsOf: at(m.clock + 1_000_000)}, m.now()
+			m.ledger.Sums["total"].Shards["0"], m.ledger.Updated = ledger.Entry{Count: 999, AsOf: at(m.clock + 1_000_000)}, m.now()
 			m.unheard = m.clock
 		},
 	}
@@ -511,7 +519,7 @@ func walkModel(t *rapid.T) {
 
 // sum is what the total should be.
 func (m *model) sum() int64 {
-	sum := m.ledger.Base
+	sum := m.ledger.Sums["total"].Base
 	for _, e := range m.shards {
 		sum += e.Count
 	}

@@ -3,6 +3,9 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -15,12 +18,11 @@ import (
 // Report is what a reconcile found of one counter, and did about it.
 type Report struct {
 	Counter string `json:"counter"`
-	Before  int64  `json:"before"` // its total before
-	After   int64  `json:"after"`  // its total now, or what it would be
 
-	Late   int64 `json:"late"`   // of the difference, states that no event had brought yet: lost ones, and ones on their way
-	Drift  int64 `json:"drift"`  // what the total had beyond its ledger, written by something else; it was taken off
-	Shards int   `json:"shards"` // how many of the ledger's entries were not what the shards hold
+	FieldReport                        // of the first field that is counted
+	Others      map[string]FieldReport `json:"others,omitempty"` // of further ones, by their names
+
+	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
 	Deleted bool `json:"deleted,omitempty"` // its deletion was half-finished, and is finished now, or would be
@@ -30,9 +32,57 @@ type Report struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// FieldReport is what a reconcile found of one counted field.
+type FieldReport struct {
+	Before int64 `json:"before"` // its total before
+	After  int64 `json:"after"`  // its total now, or what it would be
+
+	Late  int64 `json:"late"`  // of the difference, states that no event had brought yet: lost ones, and ones on their way
+	Drift int64 `json:"drift"` // what the total had beyond its ledger, written by something else; it was taken off
+}
+
 // Repaired reports whether anything had to be done.
 func (r Report) Repaired() bool {
-	return r.Adopted || r.Deleted || r.Late != 0 || r.Drift != 0 || r.Shards != 0
+	for field := range r.fields() {
+		if field.Late != 0 || field.Drift != 0 {
+			return true
+		}
+	}
+	return r.Adopted || r.Deleted || r.Shards != 0
+}
+
+// fields yields what was found of each field, the first one first.
+func (r Report) fields() iter.Seq[FieldReport] {
+	return func(yield func(FieldReport) bool) {
+		if !yield(r.FieldReport) {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Others)) {
+			if !yield(r.Others[name]) {
+				return
+			}
+		}
+	}
+}
+
+// drift is what all totals had beyond their ledger, summed up without signs.
+func (r Report) drift() (sum int64) {
+	for field := range r.fields() {
+		sum = ledger.Add(sum, max(field.Drift, ledger.Sub(0, field.Drift)))
+	}
+	return sum
+}
+
+// set sets what was found of a field.
+func (r *Report) set(name string, first bool, field FieldReport) {
+	if first {
+		r.FieldReport = field
+		return
+	}
+	if r.Others == nil {
+		r.Others = map[string]FieldReport{}
+	}
+	r.Others[name] = field
 }
 
 // Right reports whether nothing had to be done, and nothing is left to do.
@@ -68,8 +118,11 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 	if err != nil {
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
 	}
-	if r.Drift != 0 && !opts.DryRun {
-		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", r.Drift)
+	if drift := r.drift(); drift != 0 && !opts.DryRun {
+		if len(r.Others) == 0 {
+			drift = r.Drift // with its sign
+		}
+		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
 	}
 	if r.Problem != "" {
 		c.log.WarnContext(ctx, LogProblem, "counter", counter, "problem", r.Problem)
@@ -109,8 +162,7 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 			if !found.impossible {
 				return r, nil
 			}
-			// States may have been passed over until this commit, for an entry of a time that was ahead of Firestore's or a
-			// shard as old as the ledger that was not in it: once more.
+			// An entry of a time that was ahead of Firestore's may have hidden states until this commit: once more.
 			applied, doubted, snap, hidden = r, nil, nil, true
 			continue
 		}
@@ -133,10 +185,18 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 // and is a report of what two commits did, one after the other.
 func (r Report) and(next Report) Report {
 	if r.Repaired() {
-		next.Before = r.Before
-		next.Late, next.Drift = ledger.Add(r.Late, next.Late), ledger.Add(r.Drift, next.Drift)
+		next.FieldReport = r.FieldReport.and(next.FieldReport)
+		for name, field := range next.Others {
+			next.Others[name] = r.Others[name].and(field)
+		}
 		next.Shards = max(r.Shards, next.Shards)
 	}
+	return next
+}
+
+func (f FieldReport) and(next FieldReport) FieldReport {
+	next.Before = f.Before
+	next.Late, next.Drift = ledger.Add(f.Late, next.Late), ledger.Add(f.Drift, next.Drift)
 	return next
 }
 
@@ -160,16 +220,19 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	}
 	c.clock.saw(now)
 	doc := docs[1]
-	found.Before, _ = store.Integer(doc.GetFields()[store.Total])
-	found.After = found.Before
+	own := c.db.Own(doc)
+	for i, name := range c.db.FieldNames() {
+		before, _ := store.Integer(doc.GetFields()[name])
+		found.set(name, i == 0, FieldReport{Before: before, After: before})
+	}
 	switch {
 	case doc == nil && docs[0] != nil:
 		found.Gone = true // deleted by hand: what is left below it counts for nothing
 		return found, nil
-	case doc.GetFields()[store.Deleting].GetBooleanValue():
+	case own[store.Deleting].GetBooleanValue():
 		found.deleting = true
 		return found, nil
-	case !ledger.Of(docs[0], doc):
+	case !ledger.Of(c.db.Layout, docs[0], doc):
 		found.unadopted = true
 		return found, nil
 	}
@@ -182,74 +245,136 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 			return found, err
 		}
 	}
-	if found.snap == nil || !found.snap.At.After(l.Floor) { // none, or one of an earlier counter
+	if found.snap == nil || earlier(found.snap.At, l) { // none, or one of an earlier counter
 		s, err := c.snapshot(ctx, counter, now)
 		if err != nil {
 			return found, err
 		}
 		found.snap = &s
 	}
-	diff := l.Correct(now, found.snap.Snapshot)
+	diff := l.Correct(now, found.snap.Snapshot, c.db.FieldNames()...)
 	if len(diff.Full) > 0 {
 		return found, fmt.Errorf("%w: the counter has %d", ErrLedgerFull, len(found.snap.States))
 	}
-	found.Late, found.Drift = diff.Delta, ledger.Sub(found.Before, l.Sum())
-	found.Shards = len(diff.Entries)
-	for _, key := range diff.Removed {
-		if l.Shards[key].Count != 0 {
+	found.Problem, found.impossible = found.snap.problem, diff.Impossible
+	changed := map[string]bool{} // :: keys of shards
+	right := diff.Empty()
+	for i, name := range c.db.FieldNames() {
+		was, _ := store.Integer(doc.GetFields()[name])
+		field := FieldReport{Before: was, Late: diff.Sums[name].Delta}
+		if sum := l.Sums[name]; sum != nil { // or else its total was none of ours
+			field.Drift = ledger.Sub(was, sum.Total())
+			for _, key := range diff.Sums[name].Removed {
+				changed[key] = changed[key] || sum.Shards[key].Count != 0
+			}
+		}
+		for key := range diff.Sums[name].Entries {
+			changed[key] = true
+		}
+		right = right && field.Drift == 0 && isInteger(doc.GetFields()[name])
+		field.After = was
+		found.set(name, i == 0, field)
+	}
+	for _, is := range changed {
+		if is {
 			found.Shards++
 		}
 	}
 	l.Apply(diff)
-	found.After, found.Problem, found.impossible = l.Sum(), found.snap.problem, diff.Impossible
+	for i, name := range c.db.FieldNames() {
+		field := found.Others[name]
+		if i == 0 {
+			field = found.FieldReport
+		}
+		field.After = l.Sums[name].Total()
+		found.set(name, i == 0, field)
+	}
 
-	inferred := inferredShards(doc)
+	kept := map[string]*firestorepb.Value{} // what the app has lost of what we keep in its document
+	if c.db.Hosted && own[store.LedgerID].GetStringValue() != l.ID {
+		kept[store.LedgerID] = store.String(l.ID)
+	}
+	if c.db.Hosted && own[store.NumShards] == nil && found.snap.numbered > 0 {
+		kept[store.NumShards], kept[store.NumShardsInferred] = store.Int(found.snap.numbered), store.Bool(true)
+	}
+	inferred := inferredShards(own)
 	rises := inferred > 0 && found.snap.numbered > inferred
-	if diff.Empty() && found.Drift == 0 && isInteger(doc.GetFields()[store.Total]) && !rises {
+	if right && !rises && len(kept) == 0 {
 		return found, nil
 	}
 	fields, mask := diff.Fields()
-	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(store.UpdatedAt)}
+	for name, sum := range diff.Sums {
+		if was, ok := store.Integer(doc.GetFields()[name]); sum.New && ok && was != l.Sums[name].Total() {
+			ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was)) // as adoption does
+			mask = append(mask, ledger.PathOf(name, ledger.FieldReplaced))
+		}
+	}
+	totals, totalsMask := c.totals(l, ledger.Diff{})
+	totalsMask = c.db.SetOwn(totals, totalsMask, kept)
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(c.db.OwnPath(store.UpdatedAt))}
 	if rises {
-		transforms = append(transforms, store.Maximum(store.NumShards, found.snap.numbered))
+		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), found.snap.numbered))
 	}
 	found.writes = []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
-		// The ledger's condition is enough: every commit that changes the total for a reason changes the ledger too.
-		store.Update(c.db.Counter(counter), store.Exists(true),
-			map[string]*firestorepb.Value{store.Total: store.Int(found.After)}, []string{store.Total}, transforms...),
+		// The ledger's condition is enough: every commit that changes a total for a reason changes the ledger too.
+		store.Update(c.db.Counter(counter), store.Exists(true), totals, totalsMask, transforms...),
 	}
 	return found, nil
+}
+
+// earlier reports whether a snapshot says nothing about one of a ledger's sums.
+func earlier(at time.Time, l *ledger.Ledger) bool {
+	for _, sum := range l.Sums {
+		if !at.After(sum.Floor) {
+			return true
+		}
+	}
+	return false
 }
 
 // spare is how many entries of shards that are gone a ledger may hold before they are removed for their own sake.
 const spare = 100
 
-// right reports, without reading the shards, whether a counter's total is what they add up to, and they all hold integers.
+// right reports, without reading the shards, whether a counter's totals are what they add up to, and they all hold integers.
+// It takes one query per field: one of several sums would leave out shards in which a field is missing.
 func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
-	sum, numbers, err := c.db.SumNumbers(ctx, c.db.ShardsOf(counter), c.db.CountField, now)
-	if err != nil {
-		return false, fmt.Errorf("sum shards: %w", err)
-	}
-	fields := doc.GetFields()
-	total := fields[store.Total]
-	if !isInteger(sum) || !isInteger(total) || total.GetIntegerValue() != ledger.Add(l.Base, sum.GetIntegerValue()) {
-		return false, nil // a double as the sum may hide a half, or be beyond an int64
-	}
-	if int64(len(l.Shards)) > numbers+spare {
+	own := c.db.Own(doc)
+	if l.Lacks(c.db.FieldNames()...) || own[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && own[store.NumShards] == nil {
 		return false, nil
 	}
-	if inferred := inferredShards(doc); inferred > 0 {
-		return numbers == inferred, nil // or else one with a higher number may have shown up
+	all := int64(-1)
+	for _, field := range c.db.Fields {
+		sum, numbers, err := c.db.SumNumbers(ctx, c.db.ShardsOf(counter), field.Shard, now)
+		if err != nil {
+			return false, fmt.Errorf("sum shards: %w", err)
+		}
+		known, total := l.Sums[field.Name], doc.GetFields()[field.Name]
+		if !isInteger(sum) || !isInteger(total) || total.GetIntegerValue() != ledger.Add(known.Base, sum.GetIntegerValue()) {
+			return false, nil // a double as the sum may hide a half, or be beyond an int64
+		}
+		if int64(len(known.Shards)) > numbers+spare {
+			return false, nil
+		}
+		if inferred := inferredShards(own); inferred > 0 {
+			if numbers != inferred {
+				return false, nil // one with a higher number may have shown up
+			}
+			continue
+		}
+		if numbers == own[store.NumShards].GetIntegerValue() {
+			continue // as many as it should have
+		}
+		if all < 0 {
+			if all, err = c.db.Count(ctx, c.db.ShardsOf(counter), now); err != nil {
+				return false, fmt.Errorf("count shards: %w", err)
+			}
+		}
+		if all != numbers {
+			return false, nil
+		}
 	}
-	if numbers == fields[store.NumShards].GetIntegerValue() {
-		return true, nil // as many as it should have
-	}
-	all, err := c.db.Count(ctx, c.db.ShardsOf(counter), now)
-	if err != nil {
-		return false, fmt.Errorf("count shards: %w", err)
-	}
-	return all == numbers, nil
+	return true, nil
 }
 
 // finishDeletion is for a counter whose deletion took several commits and was cut short.
@@ -264,11 +389,16 @@ func (c *Client) finishDeletion(ctx context.Context, r Report, opts ReconcileOpt
 		}
 	}
 	r.Deleted, r.After = true, 0
+	for name, field := range r.Others {
+		field.After = 0
+		r.Others[name] = field
+	}
 	return r, nil
 }
 
-// reconcileUnadopted is for a counter without a ledger: adoption sets its total from its shards.
+// reconcileUnadopted is for a counter without a ledger: adoption sets its totals from its shards.
 func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) (Report, error) {
+	var after ledger.Counts
 	if dryRun {
 		snap, err := c.snapshot(ctx, r.Counter, time.Time{})
 		if err != nil {
@@ -278,9 +408,9 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 		if err != nil {
 			return r, err
 		}
-		r.Adopted = docs[0] != nil || len(snap.States)+len(snap.Odd) > 0
-		r.After = snap.ledger().Sum()
+		r.Adopted = docs[0] != nil || len(snap.States) > 0 && !c.db.Hosted
 		r.Problem = snap.problem
+		after = snap.ledger(c.db.FieldNames()).Totals()
 	} else {
 		var err error
 		if r.Adopted, r.Problem, err = c.adopt(ctx, r.Counter); err != nil {
@@ -290,10 +420,20 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 		if err != nil {
 			return r, err
 		}
-		r.After, _ = store.Integer(docs[0].GetFields()[store.Total])
+		after = ledger.Counts{}
+		for _, name := range c.db.FieldNames() {
+			after[name], _ = store.Integer(docs[0].GetFields()[name])
+		}
 	}
 	r.Gone = !r.Adopted
-	r.Late = ledger.Sub(r.After, r.Before)
+	for i, name := range c.db.FieldNames() {
+		field := r.Others[name]
+		if i == 0 {
+			field = r.FieldReport
+		}
+		field.After, field.Late = after[name], ledger.Sub(after[name], field.Before)
+		r.set(name, i == 0, field)
+	}
 	return r, nil
 }
 

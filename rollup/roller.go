@@ -202,11 +202,15 @@ func (r *Roller) flush(b batch) {
 
 // report writes the one log line per flush that metrics are made from.
 func (r *Roller) report(ctx context.Context, b batch, applied applied, err error) {
+	delta := slog.Any("deltas", applied.deltas)
+	if fields := r.client.db.FieldNames(); len(fields) == 1 {
+		delta = slog.Int64("delta", applied.deltas[fields[0]])
+	}
 	attrs := []slog.Attr{
 		slog.String("counter", b.counter),
 		slog.Int("events", b.events),
 		slog.Int("shards", applied.shards),
-		slog.Int64("delta", applied.delta),
+		delta,
 		slog.Float64("duration_ms", ms(time.Since(b.started))),
 	}
 	if !applied.oldest.IsZero() {

@@ -35,7 +35,7 @@ func (w *world) roller(opts rollup.RollerOptions) *rollup.Roller {
 }
 
 func change(s ledger.State) rollup.Change {
-	return rollup.Change{Counter: "c", Shard: s.Shard, After: &rollup.Version{Count: s.Count, Updated: s.AsOf}}
+	return rollup.Change{Counter: "c", Shard: s.Shard, After: &rollup.Version{Counts: map[string]int64{"total": s.Counts["total"]}, Updated: s.AsOf}}
 }
 
 // load writes shards until the context ends, about rate a second, and has every event counted by one of the rollers. It
@@ -48,7 +48,7 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 		if shard == c.Name {
 			return
 		}
-		s := ledger.State{Shard: shard, Count: c.New.GetFields()["count"].GetIntegerValue(), AsOf: c.CommitTime}
+		s := ledger.State{Shard: shard, Counts: ledger.Counts{"total": c.New.GetFields()["count"].GetIntegerValue()}, AsOf: c.CommitTime}
 		roller := rollers[rand.IntN(len(rollers))]
 		deliveries.Go(func() {
 			for roller.Add(context.WithoutCancel(ctx), change(s)) != nil {
@@ -152,7 +152,7 @@ func TestRollerFlushesCountersSideBySide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		states = append(states, ledger.State{Shard: "0", Count: 1, AsOf: written.UpdateTime})
+		states = append(states, ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: written.UpdateTime})
 	}
 	arrived, release := make(chan struct{}, 10), make(chan struct{})
 	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
@@ -209,7 +209,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 			w.t.Errorf("waited %v, as if it had not been closed", waited)
 		}
 		w.total(5)
-		if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Count: 6, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
+		if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 6}, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
 			w.t.Errorf("after Close: %v, want ErrClosed", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,24 +29,31 @@ func (c *Client) snapshot(ctx context.Context, counter string, at time.Time) (sn
 	if err != nil {
 		return snapshot{}, fmt.Errorf("read shards: %w", err)
 	}
-	return snapshotOf(at, docs, c.db.CountField), nil
+	return snapshotOf(at, docs, c.db.Fields), nil
 }
 
-func snapshotOf(at time.Time, docs []*firestorepb.Document, countField string) snapshot {
+func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields) snapshot {
 	s := snapshot{Snapshot: ledger.Snapshot{At: at}}
-	counted := 0                    // shards that have the field
-	others := map[string]struct{}{} // fields that hold an integer where a shard has no count
+	counted := 0                    // shards that have one of the fields
+	others := map[string]struct{}{} // fields that hold an integer where a shard has none of them
+	var problems []string
+	odd := make(map[string][]string) // :: field → ids of shards in which it is not an integer
 	for _, doc := range docs {
 		id := path.Base(doc.GetName())
 		s.numbered = max(s.numbered, numberOf(id)+1)
-		value := doc.GetFields()[countField]
-		count, ok := store.Integer(value)
-		if !ok {
-			s.Odd = append(s.Odd, id)
-			continue
+		state := ledger.State{Shard: id, Counts: make(ledger.Counts, len(fields)), AsOf: doc.GetUpdateTime().AsTime()}
+		has := false
+		for _, field := range fields {
+			value := doc.GetFields()[field.Shard]
+			has = has || value != nil
+			if count, ok := store.Integer(value); ok {
+				state.Counts[field.Name] = count
+			} else {
+				odd[field.Shard] = append(odd[field.Shard], id)
+			}
 		}
-		s.States = append(s.States, ledger.State{Shard: id, Count: count, AsOf: doc.GetUpdateTime().AsTime()})
-		if value != nil {
+		s.States = append(s.States, state)
+		if has {
 			counted++
 			continue
 		}
@@ -55,27 +63,45 @@ func snapshotOf(at time.Time, docs []*firestorepb.Document, countField string) s
 			}
 		}
 	}
-	switch {
-	case len(s.Odd) > 0:
-		s.problem = fmt.Sprintf("%q is not an integer in %s", countField, list("shard", s.Odd))
-	case counted == 0 && len(others) == 1:
-		for name := range others {
-			s.problem = fmt.Sprintf("shards hold no integer %q, but %q: set COUNT_FIELD=%s", countField, name, name)
+	for _, field := range fields {
+		if ids := odd[field.Shard]; len(ids) > 0 {
+			problems = append(problems, fmt.Sprintf("%q is not an integer in %s", field.Shard, list("shard", ids)))
 		}
-	case counted == 0 && len(others) > 1:
-		s.problem = fmt.Sprintf("shards hold no integer %q, but others, of which COUNT_FIELD may name one: %s",
-			countField, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
-	case counted == 0 && len(docs) > 0:
-		s.problem = fmt.Sprintf("shards hold no integer %q", countField)
 	}
+	if counted == 0 && len(docs) > 0 {
+		problems = append(problems, uncounted(fields, slices.Sorted(maps.Keys(others))))
+	}
+	s.problem = strings.Join(problems, "; ")
 	return s
 }
 
+// uncounted says that no shard has any of the fields, and what they have instead.
+func uncounted(fields store.Fields, others []string) string {
+	var names []string
+	for _, field := range fields {
+		names = append(names, strconv.Quote(field.Shard))
+	}
+	problem := "shards hold no integer " + strings.Join(names, " or ")
+	switch {
+	case len(others) == 1:
+		problem += fmt.Sprintf(", but %q: set FIELDS=%s=%s", others[0], fields[0].Name, others[0])
+	case len(others) > 1:
+		problem += ", but others, which FIELDS may name: " + strings.Join(others, ", ")
+	}
+	return problem
+}
+
 // ledger is a new ledger of what the snapshot holds.
-func (s snapshot) ledger() *ledger.Ledger {
-	l := &ledger.Ledger{Shards: make(map[string]ledger.Entry, len(s.States))}
-	for _, state := range s.States {
-		l.Shards[ledger.Key(state.Shard)] = ledger.Entry{Count: state.Count, AsOf: state.AsOf}
+func (s snapshot) ledger(fields []string) *ledger.Ledger {
+	l := &ledger.Ledger{Sums: make(map[string]*ledger.Sum, len(fields))}
+	for _, name := range fields {
+		sum := &ledger.Sum{Shards: make(map[string]ledger.Entry, len(s.States))}
+		for _, state := range s.States {
+			if count, ok := state.Counts[name]; ok {
+				sum.Shards[ledger.Key(state.Shard)] = ledger.Entry{Count: count, AsOf: state.AsOf}
+			}
+		}
+		l.Sums[name] = sum
 	}
 	return l
 }

@@ -43,9 +43,9 @@ func (s *Summary) add(r Report, err error) {
 	if r.Problem != "" {
 		s.Problems++
 	}
-	if r.Drift != 0 {
+	if drift := r.drift(); drift != 0 {
 		s.Drifted++
-		s.Drift = ledger.Add(s.Drift, max(r.Drift, ledger.Sub(0, r.Drift)))
+		s.Drift = ledger.Add(s.Drift, drift)
 	}
 }
 

@@ -57,7 +57,9 @@ settings=(
   'DATABASE=(default)'
   'COUNTERS=counters/{counter}'
   SHARDS=shards
-  COUNT_FIELD=count
+  FIELDS=total=count
+  HOSTED=false
+  CLEANUP_AFTER=24h
   AUTO_CREATE=false
   NUM_SHARDS=10
   MAX_SHARDS=0
@@ -302,7 +304,7 @@ elif [[ -n $there || $dry_run == no ]]; then
   [[ -n $there ]] || fail "there is no database $database in $project. Add --create-database, or name another with --set DATABASE=ID"
   [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
   [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
-  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on shards.$(setting COUNT_FIELD), and expect other costs than the documented ones" >&2
+  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on shards.$(setting FIELDS), and expect other costs than the documented ones" >&2
 fi
 
 patiently gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --format=none

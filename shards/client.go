@@ -15,11 +15,12 @@ import (
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
 type Config struct {
-	Project    string // found from the credentials when empty
-	Database   string // default "(default)"
-	Counters   string // path of the counters' documents; default "counters/{counter}"
-	Shards     string // id of the collection of a counter's shards; default "shards"
-	CountField string // of a shard; default "count"
+	Project  string // found from the credentials when empty
+	Database string // default "(default)"
+	Counters string // path of the counters' documents; default "counters/{counter}"
+	Fields   string // what is counted, such as "likes,views"; default "total=count"
+	Shards   string // id of the collection of a counter's shards; default "shards"
+	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
 
 	// AutoCreate makes a counter of NumShards shards with its first increment, instead of returning [ErrNotFound].
 	AutoCreate bool
@@ -89,7 +90,7 @@ type Client struct {
 // yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	db, err := store.Open(ctx, store.Config{
-		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Shards: cfg.Shards, CountField: cfg.CountField,
+		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)

@@ -173,7 +173,7 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	}
 	for _, sum := range sums {
 		name := c.db.Shard(sum.Counter, shardID(picked[sum.Counter]))
-		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, store.Increment(c.db.CountField, sum.By)))
+		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, store.Increment(store.FieldPath(c.db.Fields[0].Shard), sum.By)))
 	}
 	if f.marked() { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc

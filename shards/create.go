@@ -54,7 +54,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	counter, earlier := docs[0], docs[1]
 	switch {
 	case counter == nil:
-	case isDeleting(counter):
+	case c.client.isDeleting(counter):
 		return nil, false, fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 	case counter.GetFields()[store.LedgerID].GetStringValue() == op:
 		return nil, true, nil // made by a commit whose answer was lost
@@ -102,32 +102,44 @@ func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
 func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*firestorepb.Write {
 	db := c.client.db
 	n = numbered(there, n)
-	none := ledger.Diff{Entries: map[string]ledger.Entry{}}
-	for key, e := range l.Shards {
-		if e.Count != 0 {
-			none.Entries[key] = ledger.Entry{AsOf: e.AsOf.Add(time.Microsecond)}
+	none := ledger.Diff{Sums: map[string]ledger.SumDiff{}}
+	takenOff := make(map[string][]*firestorepb.DocumentTransform_FieldTransform) // :: id of a shard → what is taken off it
+	for _, field := range db.Fields {
+		sum := l.Sums[field.Name]
+		if sum == nil {
+			continue // counted since then, from what the shards hold
 		}
+		entries := map[string]ledger.Entry{}
+		for key, e := range sum.Shards {
+			if e.Count != 0 {
+				entries[key] = ledger.Entry{AsOf: e.AsOf.Add(time.Microsecond)}
+			}
+		}
+		for _, s := range there {
+			key := ledger.Key(s.id)
+			counted := sum.Shards[key].Count
+			if _, ok := store.Integer(s.fields[field.Shard]); !ok || counted == 0 {
+				continue
+			}
+			// Late events of it, up to the version that was read, are older than this.
+			entries[key] = ledger.Entry{AsOf: s.updated.Add(time.Microsecond)}
+			takenOff[s.id] = append(takenOff[s.id], store.Increment(store.FieldPath(field.Shard), ledger.Sub(0, counted)))
+		}
+		none.Sums[field.Name] = ledger.SumDiff{Entries: entries}
 	}
 	var shards []*firestorepb.Write
-	for _, s := range there {
-		key := ledger.Key(s.id)
-		counted := l.Shards[key].Count
-		if _, ok := store.Integer(s.count); !ok || counted == 0 {
-			continue
-		}
-		// Late events of it, up to the version that was read, are older than this.
-		none.Entries[key] = ledger.Entry{AsOf: s.updated.Add(time.Microsecond)}
-		shards = append(shards, store.Update(c.shardName(s.id), store.Exists(true), nil, nil, store.Increment(db.CountField, subtract(0, counted))))
+	for id, transforms := range takenOff {
+		shards = append(shards, store.Update(c.shardName(id), store.Exists(true), nil, nil, transforms...))
 	}
 	fields, mask := none.Fields()
-	fields[ledger.FieldID], fields[ledger.FieldBase] = store.String(op), store.Int(0)
-	mask = append(mask, ledger.FieldID, ledger.FieldBase, ledger.FieldImported, ledger.FieldReplaced)
+	fields[ledger.FieldID] = store.String(op)
+	mask = append(mask, ledger.FieldID, ledger.FieldImported)
+	for name := range none.Sums {
+		ledger.Set(fields, name, ledger.FieldBase, store.Int(0))
+		mask = append(mask, ledger.PathOf(name, ledger.FieldBase), ledger.PathOf(name, ledger.FieldReplaced))
+	}
 	writes := append([]*firestorepb.Write{
-		store.Create(db.Counter(c.id), map[string]*firestorepb.Value{
-			store.NumShards: store.Int(int64(n)),
-			store.Total:     store.Int(0),
-			store.LedgerID:  store.String(op),
-		}, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt)),
+		c.newCounter(n, nil, op),
 		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
 	}, shards...)
 	missing := map[int]bool{}
@@ -140,7 +152,7 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*f
 		}
 	}
 	for i := range missing {
-		writes = append(writes, store.Create(c.shardName(shardID(i)), map[string]*firestorepb.Value{db.CountField: store.Int(0)}))
+		writes = append(writes, store.Create(c.shardName(shardID(i)), db.NoCounts()))
 	}
 	return writes
 }
@@ -155,20 +167,26 @@ func numbered(there []shard, n int) int {
 	return n
 }
 
+// newCounter is the write that makes a counter's document, with the totals given and 0 for those that are not.
+func (c Counter) newCounter(n int, totals ledger.Counts, op string) *firestorepb.Write {
+	fields := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n)), store.LedgerID: store.String(op)}
+	for _, name := range c.client.db.FieldNames() {
+		fields[name] = store.Int(totals[name])
+	}
+	return store.Create(c.client.db.Counter(c.id), fields, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt))
+}
+
 // creation is the commit that makes a counter.
 func (c Counter) creation(opts CreateOptions, op string) []*firestorepb.Write {
 	db := c.client.db
-	ledger := ledger.Ledger{ID: op, Base: opts.Total, Ops: []string{op}}
-	writes := []*firestorepb.Write{
-		store.Create(db.Counter(c.id), map[string]*firestorepb.Value{
-			store.NumShards: store.Int(int64(opts.Shards)),
-			store.Total:     store.Int(opts.Total),
-			store.LedgerID:  store.String(op),
-		}, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt)),
-		store.Create(db.LedgerOf(c.id), ledger.Fields()),
+	from := ledger.Counts{db.Fields[0].Name: opts.Total}
+	l := ledger.Ledger{ID: op, Sums: map[string]*ledger.Sum{}, Ops: []string{op}}
+	for _, name := range db.FieldNames() {
+		l.Sums[name] = &ledger.Sum{Base: from[name]}
 	}
+	writes := []*firestorepb.Write{c.newCounter(opts.Shards, from, op), store.Create(db.LedgerOf(c.id), l.Fields())}
 	for n := range opts.Shards {
-		writes = append(writes, store.Create(c.shardName(shardID(n)), map[string]*firestorepb.Value{db.CountField: store.Int(0)}))
+		writes = append(writes, store.Create(c.shardName(shardID(n)), db.NoCounts()))
 	}
 	return writes
 }

@@ -40,7 +40,7 @@ func (c Counter) delete(ctx context.Context, begun bool) error {
 		}
 		counter := docs[0]
 		switch created := counter.GetCreateTime().AsTime(); {
-		case made.IsZero() && (counter == nil || begun && !isDeleting(counter)):
+		case made.IsZero() && (counter == nil || begun && !c.client.isDeleting(counter)):
 			return nil, false, ErrNotFound
 		case made.IsZero():
 			made = created
@@ -65,10 +65,10 @@ func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document
 	}
 	db := c.client.db
 	unchanged := store.UpdatedAtTime(counter.GetUpdateTime().AsTime())
-	if !isDeleting(counter) {
+	if !c.client.isDeleting(counter) {
 		// An increment may be making a shard at this moment, beside a read of the counter: whichever is first, no shard is
 		// left behind.
-		most, _ := shardsOf(counter)
+		most, _ := c.client.shardsOf(counter)
 		for n := range most {
 			names[c.shardName(shardID(n))] = true
 		}
@@ -88,6 +88,6 @@ func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document
 }
 
 // isDeleting reports whether a counter's deletion is under way, or was cut short.
-func isDeleting(counter *firestorepb.Document) bool {
-	return counter.GetFields()[store.Deleting].GetBooleanValue()
+func (c *Client) isDeleting(counter *firestorepb.Document) bool {
+	return c.db.Own(counter)[store.Deleting].GetBooleanValue()
 }

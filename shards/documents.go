@@ -18,7 +18,7 @@ func (c Counter) documents(ctx context.Context) (*firestorepb.Document, *ledger.
 	if err != nil {
 		return nil, nil, fmt.Errorf("read counter and ledger: %w", err)
 	}
-	if docs[1] == nil || docs[0] != nil && !ledger.Of(docs[1], docs[0]) {
+	if docs[1] == nil || docs[0] != nil && !ledger.Of(c.client.db.Layout, docs[1], docs[0]) {
 		return docs[0], nil, nil // none, or an earlier counter's
 	}
 	l, err := ledger.Decode(docs[1])
@@ -30,7 +30,7 @@ func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id
 // shard is a shard's document.
 type shard struct {
 	id      string
-	count   *firestorepb.Value // an integer unless something else wrote it; nil where the field is missing
+	fields  map[string]*firestorepb.Value // those that are counted are integers unless something else wrote them
 	updated time.Time
 }
 
@@ -42,7 +42,7 @@ func (c Counter) shards(ctx context.Context) ([]shard, error) {
 	}
 	shards := make([]shard, len(docs))
 	for i, doc := range docs {
-		shards[i] = shard{id: path.Base(doc.GetName()), count: doc.GetFields()[c.client.db.CountField], updated: doc.GetUpdateTime().AsTime()}
+		shards[i] = shard{id: path.Base(doc.GetName()), fields: doc.GetFields(), updated: doc.GetUpdateTime().AsTime()}
 	}
 	return shards, nil
 }

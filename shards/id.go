@@ -31,10 +31,11 @@ func validShards(n int) error {
 }
 
 // shardsOf is the number of shards that a counter's document names, within bounds; false, and one, where it names none.
-func shardsOf(counter *firestorepb.Document) (int, bool) {
-	n, ok := counter.GetFields()[store.NumShards]
+func (c *Client) shardsOf(counter *firestorepb.Document) (int, bool) {
+	own := c.db.Own(counter)
+	n, ok := own[store.NumShards]
 	if !ok {
-		n, ok = counter.GetFields()[store.NumShardsLegacy]
+		n, ok = own[store.NumShardsLegacy]
 	}
 	number := max(n.GetIntegerValue(), int64(n.GetDoubleValue()))
 	return int(min(max(number, 1), MaxShards)), ok

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 			if err != nil {
 				return nil, err
 			}
-			done = Import{Value: value, Added: subtract(value, l.Imported[key])}
+			done = Import{Value: value, Added: ledger.Sub(value, l.Imported[key])}
 			if _, again := l.Imported[key]; again && done.Added == 0 {
 				return nil, nil
 			}
@@ -62,12 +61,15 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 					imported[other] = store.Int(value)
 				}
 			}
+			name := c.client.db.Fields[0].Name
+			sum := l.Sums[name]
+			if sum == nil {
+				return nil, ErrNoLedger
+			}
 			return &change{
-				ledger: map[string]*firestorepb.Value{
-					ledger.FieldBase:     store.Int(ledger.Add(l.Base, done.Added)),
-					ledger.FieldImported: store.Map(imported),
-				},
-				add: done.Added,
+				bases:    ledger.Counts{name: ledger.Add(sum.Base, done.Added)},
+				ledger:   map[string]*firestorepb.Value{ledger.FieldImported: store.Map(imported)},
+				increase: ledger.Counts{name: done.Added},
 			}, nil
 		})
 	}
@@ -144,12 +146,4 @@ func (s *extensionSum) add(fields map[string]*firestorepb.Value) {
 		return
 	}
 	s.total = ledger.Add(s.total, n)
-}
-
-// subtract is a-b, which stays at the largest or smallest int64.
-func subtract(a, b int64) int64 {
-	if b == math.MinInt64 { // -b is none
-		return ledger.Add(ledger.Add(a, math.MaxInt64), 1)
-	}
-	return ledger.Add(a, -b)
 }

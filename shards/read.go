@@ -13,10 +13,12 @@ import (
 
 // Snapshot is a counter's document.
 type Snapshot struct {
-	Counter   string    `json:"counter"`
-	Total     int64     `json:"total"` // as the roll-up has it, about a second old
-	NumShards int       `json:"num_shards"`
-	UpdatedAt time.Time `json:"updated_at"` // when the total was last written
+	Counter string `json:"counter"`
+	Total   int64  `json:"total"` // of the first field that is counted, as the roll-up has it, about a second old
+	// Totals are those of all fields, by their names, where more than one is counted; otherwise nil.
+	Totals    map[string]int64 `json:"totals,omitempty"`
+	NumShards int              `json:"num_shards"`
+	UpdatedAt time.Time        `json:"updated_at"` // when the total was last written
 
 	inferred bool // the number of shards is: see [store.NumShardsInferred]
 }
@@ -77,7 +79,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	}
 	snapshots := make([]*Snapshot, len(counters))
 	for i, doc := range docs {
-		s, ok := snapshotOf(counters[i], doc)
+		s, ok := c.snapshotOf(counters[i], doc)
 		if !ok {
 			c.known.forget(counters[i])
 			continue
@@ -90,16 +92,22 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 
 // snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a counter that doesn't
 // exist, or is being deleted.
-func snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
-	fields := doc.GetFields()
-	if doc == nil || isDeleting(doc) {
+func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
+	if doc == nil || c.isDeleting(doc) {
 		return Snapshot{}, false
 	}
-	n, known := shardsOf(doc)
+	own := c.db.Own(doc)
+	n, known := c.shardsOf(doc)
 	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
-	s.inferred = !known || fields[store.NumShardsInferred].GetBooleanValue()
-	s.Total, _ = store.Integer(fields[store.Total])
-	if at := fields[store.UpdatedAt].GetTimestampValue(); at != nil {
+	s.inferred = !known || own[store.NumShardsInferred].GetBooleanValue()
+	s.Total, _ = store.Integer(doc.GetFields()[c.db.Fields[0].Name])
+	if len(c.db.Fields) > 1 {
+		s.Totals = make(map[string]int64, len(c.db.Fields))
+		for _, name := range c.db.FieldNames() {
+			s.Totals[name], _ = store.Integer(doc.GetFields()[name])
+		}
+	}
+	if at := own[store.UpdatedAt].GetTimestampValue(); at != nil {
 		s.UpdatedAt = at.AsTime()
 	}
 	return s, true
@@ -127,7 +135,7 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 				return
 			}
 			for i, doc := range docs {
-				if s, ok := snapshotOf(ids[i], doc); ok && !yield(s, nil) {
+				if s, ok := c.snapshotOf(ids[i], doc); ok && !yield(s, nil) {
 					return
 				}
 			}
@@ -146,7 +154,7 @@ func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
 			s, ok := Snapshot{}, false
 			if err == nil {
-				if s, ok = snapshotOf(c.id, doc); !ok {
+				if s, ok = c.client.snapshotOf(c.id, doc); !ok {
 					err = ErrNotFound
 				}
 			}

@@ -11,12 +11,13 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// change is what a command does to a counter, besides what it does to shards.
+// change is what a command does to a counter.
 type change struct {
-	ledger map[string]*firestorepb.Value // fields of the ledger to set
-	total  *firestorepb.Value            // to set; nil to leave
-	add    int64                         // to add to the total
-	shards []*firestorepb.Write
+	bases    ledger.Counts                 // :: field → what its total holds beyond the shards from now on
+	ledger   map[string]*firestorepb.Value // other fields of the ledger to set
+	totals   ledger.Counts                 // :: field → its total, to set
+	increase ledger.Counts                 // :: field → what to add to its total
+	shards   []*firestorepb.Write
 }
 
 // command carries out what decide makes of the ledger, in one commit on condition that the ledger is still the same. The
@@ -31,7 +32,7 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 		switch {
 		case err != nil:
 			return nil, false, err
-		case counter == nil || isDeleting(counter):
+		case counter == nil || c.client.isDeleting(counter):
 			return nil, false, ErrNotFound
 		case ledger == nil:
 			return nil, false, ErrNoLedger
@@ -53,17 +54,25 @@ func (c Counter) writes(ch *change, l *ledger.Ledger, op string) []*firestorepb.
 		fields[name] = value
 		mask = append(mask, name)
 	}
-	counter := store.Update(c.client.db.Counter(c.id), store.Exists(true), nil, nil, store.ServerTime(store.UpdatedAt))
-	switch {
-	case ch.total != nil:
-		counter.GetUpdate().Fields = map[string]*firestorepb.Value{store.Total: ch.total}
-		counter.GetUpdateMask().FieldPaths = []string{store.Total}
-	case ch.add != 0:
-		counter.UpdateTransforms = append(counter.UpdateTransforms, store.Increment(store.Total, ch.add))
+	for name, base := range ch.bases {
+		ledger.Set(fields, name, ledger.FieldBase, store.Int(base))
+		mask = append(mask, ledger.PathOf(name, ledger.FieldBase))
+	}
+	db := c.client.db
+	totals, totalsMask := map[string]*firestorepb.Value{}, []string(nil)
+	for name, total := range ch.totals {
+		totals[name] = store.Int(total)
+		totalsMask = append(totalsMask, store.FieldPath(name))
+	}
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(db.OwnPath(store.UpdatedAt))}
+	for name, by := range ch.increase {
+		if by != 0 {
+			transforms = append(transforms, store.Increment(store.FieldPath(name), by))
+		}
 	}
 	writes := []*firestorepb.Write{
-		store.Update(c.client.db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
-		counter,
+		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
+		store.Update(db.Counter(c.id), store.Exists(true), totals, totalsMask, transforms...),
 	}
 	return append(writes, ch.shards...)
 }
@@ -77,11 +86,17 @@ func (c Counter) Reset(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		ch := &change{ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(0)}, add: subtract(0, l.Base)}
-		field := c.client.db.CountField
+		db := c.client.db
+		ch := &change{bases: ledger.Counts{}, increase: ledger.Counts{}}
+		var mask []string
+		for _, field := range db.Fields {
+			mask = append(mask, store.FieldPath(field.Shard))
+			if sum := l.Sums[field.Name]; sum != nil {
+				ch.bases[field.Name], ch.increase[field.Name] = 0, ledger.Sub(0, sum.Base)
+			}
+		}
 		for _, s := range shards {
-			ch.shards = append(ch.shards, store.Update(c.shardName(s.id), store.Exists(true),
-				map[string]*firestorepb.Value{field: store.Int(0)}, []string{store.FieldPath(field)}))
+			ch.shards = append(ch.shards, store.Update(c.shardName(s.id), store.Exists(true), db.NoCounts(), mask))
 		}
 		return ch, nil
 	})
@@ -96,13 +111,14 @@ func (c Counter) Reset(ctx context.Context) error {
 // would take a base beyond an int64 comes as close as one allows. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	err := c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*change, error) {
-		of := *l
-		of.Base = 0
-		of.Base = subtract(total, of.Sum())
-		return &change{
-			ledger: map[string]*firestorepb.Value{ledger.FieldBase: store.Int(of.Base)},
-			total:  store.Int(of.Sum()),
-		}, nil
+		name := c.client.db.Fields[0].Name
+		sum := l.Sums[name]
+		if sum == nil {
+			return nil, ErrNoLedger
+		}
+		of := ledger.Sum{Shards: sum.Shards}
+		of.Base = ledger.Sub(total, of.Total())
+		return &change{bases: ledger.Counts{name: of.Base}, totals: ledger.Counts{name: of.Total()}}, nil
 	})
 	if err != nil {
 		return fmt.Errorf("rebase counter %q: %w", c.id, err)

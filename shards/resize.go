@@ -3,8 +3,6 @@ package shards
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -82,7 +80,7 @@ func (c Counter) keepShards(ctx context.Context, n int) error {
 			return err
 		}
 		var names []string
-		if s, ok := snapshotOf(c.id, docs[0]); ok {
+		if s, ok := c.client.snapshotOf(c.id, docs[0]); ok {
 			for i := n; i < s.NumShards; i++ {
 				names = append(names, c.client.db.Shard(c.id, shardID(i)))
 			}
@@ -101,7 +99,7 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		if err != nil {
 			return err
 		}
-		s, ok := snapshotOf(c.id, docs[0])
+		s, ok := c.client.snapshotOf(c.id, docs[0])
 		if !ok {
 			return ErrNotFound
 		}
@@ -114,13 +112,14 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == s.NumShards && !(chosen && s.inferred) {
 			return err
 		}
-		fields := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}
-		if docs[0].GetFields()[store.NumShardsLegacy] != nil { // its clients read that one
-			fields[store.NumShardsLegacy] = store.Int(int64(n))
+		own := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}
+		if db.Own(docs[0])[store.NumShardsLegacy] != nil { // its clients read that one
+			own[store.NumShardsLegacy] = store.Int(int64(n))
 		}
-		mask := slices.Collect(maps.Keys(fields))
+		fields := map[string]*firestorepb.Value{}
+		mask := db.SetOwn(fields, nil, own)
 		if chosen {
-			mask = append(mask, store.NumShardsInferred)
+			mask = append(mask, db.OwnPath(store.NumShardsInferred))
 		}
 		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
 		return nil
@@ -139,18 +138,25 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 		if err != nil || docs[0] == nil {
 			return nil, true, err
 		}
-		if s, there := snapshotOf(c.id, docs[2]); there {
+		if s, there := c.client.snapshotOf(c.id, docs[2]); there {
 			if number, ok := shardNumber(from); ok && number < s.NumShards {
 				return nil, true, nil
 			}
 		}
 		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
-		value := docs[0].GetFields()[db.CountField]
-		count, ok := store.Integer(value)
+		var transforms []*firestorepb.DocumentTransform_FieldTransform
+		for _, field := range db.Fields {
+			value := docs[0].GetFields()[field.Shard]
+			count, ok := store.Integer(value)
+			if !ok {
+				return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, value)
+			}
+			if count != 0 {
+				transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), count))
+			}
+		}
 		switch {
-		case !ok:
-			return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, value)
-		case count == 0:
+		case len(transforms) == 0:
 			return []*firestorepb.Write{remove}, true, nil
 		case docs[1] == nil:
 			_, gone, err := c.client.makeShards(ctx, picks{c.id: to})
@@ -161,7 +167,7 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 				return nil, false, err
 			}
 		}
-		add := store.Update(target, store.Exists(true), nil, nil, store.Increment(db.CountField, count))
+		add := store.Update(target, store.Exists(true), nil, nil, transforms...)
 		return []*firestorepb.Write{add, remove}, true, nil
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -36,7 +35,7 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 		names = names[:0]
 		for i, doc := range docs {
 			id := ids[i]
-			s, ok := snapshotOf(id, doc)
+			s, ok := c.snapshotOf(id, doc)
 			if !ok {
 				gone[id] = true
 				c.known.forget(id)
@@ -66,7 +65,7 @@ func (c *Client) createMissingShards(ctx context.Context, tx *store.Tx, names []
 	}
 	for i, doc := range docs {
 		if doc == nil {
-			tx.Write(store.Create(names[i], map[string]*firestorepb.Value{c.db.CountField: store.Int(0)}))
+			tx.Write(store.Create(names[i], c.db.NoCounts()))
 		}
 	}
 	return nil

@@ -31,49 +31,65 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s, ok := snapshotOf(c.id, docs[0])
+	s, ok := c.client.snapshotOf(c.id, docs[0])
 	if !ok {
 		return s, ErrNotFound
 	}
-	value, err := db.Sum(ctx, db.ShardsOf(c.id), db.CountField, at)
+	if !ledger.Of(db.Layout, docs[1], docs[0]) {
+		docs[1] = nil // an earlier counter's
+	}
+	for i, field := range db.Fields {
+		total, err := c.sumField(ctx, field, docs[1], at)
+		if err != nil {
+			return s, err
+		}
+		if i == 0 {
+			s.Total = total
+		}
+		if s.Totals != nil {
+			s.Totals[field.Name] = total
+		}
+	}
+	return s, nil
+}
+
+// sumField takes one query per field: one of several sums would leave out shards in which a field is missing.
+func (c Counter) sumField(ctx context.Context, field store.Field, itsLedger *firestorepb.Document, at time.Time) (int64, error) {
+	value, err := c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)
 	if err != nil {
-		return s, err
+		return 0, err
 	}
 	total := new(big.Int)
 	if sum, is := value.GetValueType().(*firestorepb.Value_IntegerValue); is {
 		total.SetInt64(sum.IntegerValue)
-	} else if total, err = c.sumShards(ctx, at); err != nil {
-		return s, err
+	} else if total, err = c.sumShards(ctx, field, at); err != nil {
+		return 0, err
 	}
-	if ledger.Of(docs[1], docs[0]) {
-		base, ok := store.Integer(docs[1].GetFields()[ledger.FieldBase])
-		if !ok {
-			return s, fmt.Errorf("%w: its base is not an integer", ErrDamagedLedger)
-		}
-		total.Add(total, big.NewInt(base))
+	base, ok := store.Integer(ledger.Get(itsLedger.GetFields(), field.Name, ledger.FieldBase))
+	if !ok {
+		return 0, fmt.Errorf("%w: its base is not an integer", ErrDamagedLedger)
 	}
+	total.Add(total, big.NewInt(base))
 	switch {
 	case total.IsInt64():
-		s.Total = total.Int64()
+		return total.Int64(), nil
 	case total.Sign() > 0:
-		s.Total = math.MaxInt64
-	default:
-		s.Total = math.MinInt64
+		return math.MaxInt64, nil
 	}
-	return s, nil
+	return math.MinInt64, nil
 }
 
 // sumShards adds up the shards as they were at a time. It is for a sum that the server gives as a double: because a shard
 // is one, which a client's increment(1.0) makes of it, or because the sum is beyond an int64. A double is exact only up to
 // 2⁵³.
-func (c Counter) sumShards(ctx context.Context, at time.Time) (*big.Int, error) {
+func (c Counter) sumShards(ctx context.Context, field store.Field, at time.Time) (*big.Int, error) {
 	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id), At: at})
 	if err != nil {
 		return nil, err
 	}
 	sum := new(big.Int)
 	for _, doc := range docs {
-		value := doc.GetFields()[c.client.db.CountField]
+		value := doc.GetFields()[field.Shard]
 		n, ok := store.Integer(value)
 		if !ok {
 			return nil, fmt.Errorf("%w: shard %s holds %v", ErrNotInteger, path.Base(doc.GetName()), value)

@@ -190,7 +190,7 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 		"database":           {s("(default)"), s("my-db"), s("a/b"), s("")},
 		"counters":           {s("counters/{counter}"), s("teams/{team}/posts/{post}"), s("likes"), s("a/b"), s("a/{b}/c"), s("counter_x/{a}"), s("a/{shard}"), s("")},
 		"shards":             {s("shards"), s("distributedCounters"), s("a/b"), s("counter_rollup"), s("__x__"), s("")},
-		"count_field":        {s("count"), s("Cnt"), s("a.b"), s("`"), s("")},
+		"fields":             {s("total=count"), s("likes,views"), s("Cnt"), s("a.b"), s("likes,"), s("`"), s("")},
 	} {
 		for _, v := range values {
 			m.set(vars(name, v))

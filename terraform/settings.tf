@@ -9,7 +9,9 @@ locals {
     DATABASE             = var.database
     COUNTERS             = var.counters
     SHARDS               = var.shards
-    COUNT_FIELD          = var.count_field
+    FIELDS               = var.fields
+    HOSTED               = tostring(var.hosted)
+    CLEANUP_AFTER        = var.cleanup_after
     AUTO_CREATE          = tostring(var.auto_create)
     NUM_SHARDS           = tostring(var.num_shards)
     MAX_SHARDS           = tostring(var.max_shards)
@@ -72,15 +74,39 @@ variable "shards" {
   }
 }
 
-variable "count_field" {
-  description = "Field of a shard that holds its count."
+variable "fields" {
+  description = "What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. At most 20."
   type        = string
   nullable    = false
-  default     = "count"
+  default     = "total=count"
 
   validation {
-    condition     = can(regex("^[A-Za-z_][A-Za-z0-9_]*$", var.count_field))
-    error_message = "count_field must be a field name of letters, digits and _."
+    condition     = can(regex("^[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?(,[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?)*$", var.fields))
+    error_message = "fields must be names of letters, digits and _, with commas between them, such as likes,views or total=count."
+  }
+}
+
+variable "hosted" {
+  description = "The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs besides the counted fields is in one map of theirs, counter_rollup."
+  type        = bool
+  nullable    = false
+  default     = false
+
+  validation {
+    condition     = contains([true, false], var.hosted)
+    error_message = "hosted must be true or false."
+  }
+}
+
+variable "cleanup_after" {
+  description = "How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."
+  type        = string
+  nullable    = false
+  default     = "24h"
+
+  validation {
+    condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.cleanup_after)) && tonumber(regex("^[0-9]+", var.cleanup_after)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.cleanup_after)] >= 1 && tonumber(regex("^[0-9]+", var.cleanup_after)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.cleanup_after)] <= 31536000, false)
+    error_message = "cleanup_after must be a whole number of ms, s, m or h, from 1s to 8760h."
   }
 }
 

@@ -41,9 +41,10 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 			if asked(cmd, "shards-name", "SHARDS") {
 				where.Shards = t.shards
 			}
-			if asked(cmd, "count-field", "COUNT_FIELD") {
-				where.CountField = t.countField
+			if asked(cmd, "fields", "FIELDS") {
+				where.Fields = t.fields
 			}
+			where.Hosted = t.hosted
 			where.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST")
 			var reader doctor.Reader
 			done := func() {}

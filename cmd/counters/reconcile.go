@@ -70,7 +70,7 @@ func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
 		return nil, err
 	}
 	client, err := rollup.Open(ctx, rollup.Config{
-		Project: t.projectID(), Database: t.database, Counters: t.counters, Shards: t.shards, CountField: t.countField,
+		Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted,
 	})
 	return client, whereTo(err)
 }

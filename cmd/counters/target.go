@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 
 // target is which counters a command works on, and how it prints what it finds. Its flags are the root command's.
 type target struct {
-	project, database, counters, shards, countField string
-	json                                            bool
+	project, database, counters, fields, shards string
+	hosted, json                                bool
 }
 
 // addFlags adds the flags. Their defaults are the variables that the functions read, so that a shell that is set up like
@@ -33,7 +34,9 @@ func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
 	flags.StringVar(&t.counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
 	flags.StringVar(&t.shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
-	flags.StringVar(&t.countField, "count-field", cmp.Or(os.Getenv("COUNT_FIELD"), "count"), "field of a shard that holds its count")
+	flags.StringVar(&t.fields, "fields", cmp.Or(os.Getenv("FIELDS"), "total=count"), "what is counted, such as likes,views")
+	hosted, _ := strconv.ParseBool(os.Getenv("HOSTED"))
+	flags.BoolVar(&t.hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
 	flags.BoolVar(&t.json, "json", false, "print JSON")
 }
 
@@ -52,7 +55,7 @@ func (t *target) open(ctx context.Context) (*shards.Client, error) {
 		return nil, err
 	}
 	client, err := shards.Open(ctx, shards.Config{
-		Project: t.projectID(), Database: t.database, Counters: t.counters, Shards: t.shards, CountField: t.countField,
+		Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted,
 	})
 	return client, whereTo(err)
 }

@@ -6,25 +6,63 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/store"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Fields of a ledger.
+// Fields of a ledger. What it knows of the counted field total stands at the top, as it did when there was no other field, and
+// what it knows of others in a map of maps: fields.likes.shards and so on. Neither is indexed.
 const (
-	FieldShards   = "shards"
-	FieldBase     = "base"
 	FieldOps      = "ops"
-	FieldReplaced = "replaced_total"
 	FieldFlushes  = "flushes"
 	FieldID       = "id"
 	FieldImported = "imported"
+	FieldCounter  = "counter_created_at"
+	FieldGone     = "gone_at"
+
+	FieldShards   = "shards"
+	FieldBase     = "base"
+	FieldReplaced = "replaced_total"
 	FieldFloor    = "floor" // where it is not the document's create time
-	entryCount    = "count"
-	entryAsOf     = "as_of"
+	FieldFields   = "fields"
+
+	entryCount = "count"
+	entryAsOf  = "as_of"
 )
+
+// PathOf is the path of a field such as [FieldBase] of one sum in the ledger, as an update mask has it.
+func PathOf(sum, field string) string { return store.FieldPath(names(sum, field)...) }
+
+func names(sum string, field string) []string {
+	if sum == store.Total {
+		return []string{field}
+	}
+	return []string{FieldFields, sum, field}
+}
+
+// Get is a field of one sum among the fields of a ledger's document; nil where it is missing.
+func Get(fields map[string]*firestorepb.Value, sum, field string) *firestorepb.Value {
+	path := names(sum, field)
+	for _, name := range path[:len(path)-1] {
+		fields = fields[name].GetMapValue().GetFields()
+	}
+	return fields[path[len(path)-1]]
+}
+
+// Set sets a field of one sum among the fields of a ledger's document.
+func Set(fields map[string]*firestorepb.Value, sum, field string, value *firestorepb.Value) {
+	path := names(sum, field)
+	for _, name := range path[:len(path)-1] {
+		if fields[name] == nil {
+			fields[name] = store.Map(map[string]*firestorepb.Value{})
+		}
+		fields = fields[name].GetMapValue().GetFields()
+	}
+	fields[path[len(path)-1]] = value
+}
 
 // MaxOps is how many ids of commands a ledger remembers. A command asks for its own id right after a doubtful answer,
 // so a few would do.
@@ -35,21 +73,38 @@ var ErrDamaged = errors.New("ledger is damaged")
 
 // Of reports whether a ledger's document is that of a counter's document, and not of an earlier one under the same id:
 // Firestore leaves everything below a document that was deleted by hand, and a snippet that makes the counter again knows
-// of no ledger. Create times would not tell: what was restored from a backup has others. It is asked before the ledger is
-// decoded, so that a damaged one of an earlier counter stops nothing. A missing document, nil, has and is none.
-func Of(ledger, counter *firestorepb.Document) bool {
-	return ledger != nil && counter != nil && counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
+// of no ledger. Create times alone would not tell: what was restored from a backup has others. It is asked before the ledger
+// is decoded, so that a damaged one of an earlier counter stops nothing. A missing document, nil, has and is none.
+//
+// A document of the app's own may lose what we keep in it: whoever sets it without merging replaces all of it. Then it is the
+// same counter if it was made when the ledger says.
+func Of(layout store.Layout, ledger, counter *firestorepb.Document) bool {
+	if ledger == nil || counter == nil {
+		return false
+	}
+	if layout.Own(counter)[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue() {
+		return true
+	}
+	made := ledger.GetFields()[FieldCounter].GetTimestampValue()
+	return layout.Hosted && made != nil && made.AsTime().Equal(counter.GetCreateTime().AsTime())
 }
 
 // Fields are all fields of a new ledger, for creating it.
 func (l *Ledger) Fields() map[string]*firestorepb.Value {
-	fields, _ := Diff{Entries: l.Shards}.Fields()
-	fields[FieldBase] = store.Int(l.Base)
-	fields[FieldOps] = opsValue(l.Ops)
-	fields[FieldFlushes] = store.Int(l.Flushes)
-	fields[FieldID] = store.String(l.ID)
-	if l.Replaced != nil {
-		fields[FieldReplaced] = store.Int(*l.Replaced)
+	fields := map[string]*firestorepb.Value{
+		FieldOps:     opsValue(l.Ops),
+		FieldFlushes: store.Int(l.Flushes),
+		FieldID:      store.String(l.ID),
+	}
+	if !l.Counter.IsZero() {
+		fields[FieldCounter] = store.Time(l.Counter)
+	}
+	for name, sum := range l.Sums {
+		Set(fields, name, FieldShards, entriesValue(sum.Shards))
+		Set(fields, name, FieldBase, store.Int(sum.Base))
+		if sum.Replaced != nil {
+			Set(fields, name, FieldReplaced, store.Int(*sum.Replaced))
+		}
 	}
 	return fields
 }
@@ -57,21 +112,36 @@ func (l *Ledger) Fields() map[string]*firestorepb.Value {
 // Fields are the fields and the update mask that change just these entries and leave all others alone, so that a flush
 // sends what changed and not the whole ledger.
 func (d Diff) Fields() (fields map[string]*firestorepb.Value, mask []string) {
-	shards := make(map[string]*firestorepb.Value, len(d.Entries))
-	mask = make([]string, 0, len(d.Entries)+len(d.Removed)+1)
-	for key, e := range d.Entries {
-		shards[key] = store.Map(map[string]*firestorepb.Value{entryCount: store.Int(e.Count), entryAsOf: store.Time(e.AsOf)})
-		mask = append(mask, store.FieldPath(FieldShards, key))
-	}
-	for _, key := range d.Removed {
-		mask = append(mask, store.FieldPath(FieldShards, key))
-	}
-	fields = map[string]*firestorepb.Value{FieldShards: store.Map(shards)}
-	if !d.Floor.IsZero() {
-		fields[FieldFloor] = store.Time(d.Floor)
-		mask = append(mask, FieldFloor)
+	fields = map[string]*firestorepb.Value{}
+	for name, sum := range d.Sums {
+		if len(sum.Entries) > 0 {
+			Set(fields, name, FieldShards, entriesValue(sum.Entries))
+		}
+		shards := PathOf(name, FieldShards) + "."
+		for key := range sum.Entries {
+			mask = append(mask, shards+store.FieldPath(key))
+		}
+		for _, key := range sum.Removed {
+			mask = append(mask, shards+store.FieldPath(key))
+		}
+		if !sum.Floor.IsZero() {
+			Set(fields, name, FieldFloor, store.Time(sum.Floor))
+			mask = append(mask, PathOf(name, FieldFloor))
+		}
+		if sum.New {
+			Set(fields, name, FieldBase, store.Int(0))
+			mask = append(mask, PathOf(name, FieldBase))
+		}
 	}
 	return fields, mask
+}
+
+func entriesValue(entries map[string]Entry) *firestorepb.Value {
+	values := make(map[string]*firestorepb.Value, len(entries))
+	for key, e := range entries {
+		values[key] = store.Map(map[string]*firestorepb.Value{entryCount: store.Int(e.Count), entryAsOf: store.Time(e.AsOf)})
+	}
+	return store.Map(values)
 }
 
 // OpsWith is the ops field with one more id, and without the oldest ones beyond [MaxOps].
@@ -94,15 +164,10 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 	fields := doc.GetFields()
 	l := &Ledger{
 		ID:       fields[FieldID].GetStringValue(),
-		Base:     fields[FieldBase].GetIntegerValue(),
+		Sums:     map[string]*Sum{},
 		Flushes:  fields[FieldFlushes].GetIntegerValue(),
-		Floor:    fields[FieldFloor].GetTimestampValue().AsTime(),
-		Shards:   map[string]Entry{},
 		Imported: map[string]int64{},
 		Updated:  doc.GetUpdateTime().AsTime(),
-	}
-	if created := doc.GetCreateTime().AsTime(); created.After(l.Floor) {
-		l.Floor = created
 	}
 	damaged := ""
 	want := func(field string, ok bool) {
@@ -111,15 +176,15 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 		}
 	}
 	want(FieldID, is[text](fields[FieldID]))
-	want(FieldBase, is[integer](fields[FieldBase]))
 	want(FieldFlushes, is[integer](fields[FieldFlushes]))
-	want(FieldFloor, is[timestamp](fields[FieldFloor]))
 	want(FieldOps, is[array](fields[FieldOps]))
 	want(FieldImported, is[mapping](fields[FieldImported]))
-	want(FieldShards, is[mapping](fields[FieldShards]))
-	if v := fields[FieldReplaced]; v != nil {
-		want(FieldReplaced, is[integer](v))
-		l.Replaced = new(v.GetIntegerValue())
+	want(FieldFields, is[mapping](fields[FieldFields]))
+	for field, at := range map[string]*time.Time{FieldCounter: &l.Counter, FieldGone: &l.Gone} {
+		if v := fields[field]; v != nil {
+			want(field, is[timestamp](v))
+			*at = v.GetTimestampValue().AsTime()
+		}
 	}
 	for _, v := range fields[FieldOps].GetArrayValue().GetValues() {
 		want(FieldOps, is[text](v))
@@ -129,16 +194,43 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 		want(FieldImported, is[integer](v))
 		l.Imported[source] = v.GetIntegerValue()
 	}
-	for key, v := range fields[FieldShards].GetMapValue().GetFields() {
-		entry := v.GetMapValue().GetFields()
-		count, asOf := entry[entryCount], entry[entryAsOf]
-		want(FieldShards, count != nil && is[integer](count) && asOf != nil && is[timestamp](asOf))
-		l.Shards[key] = Entry{Count: count.GetIntegerValue(), AsOf: asOf.GetTimestampValue().AsTime()}
+	if fields[FieldShards] != nil || fields[FieldBase] != nil {
+		l.Sums[store.Total] = decodeSum(doc, fields, want)
+	}
+	for name, v := range fields[FieldFields].GetMapValue().GetFields() {
+		want(FieldFields, is[mapping](v) && v.GetMapValue().GetFields()[FieldBase] != nil)
+		l.Sums[name] = decodeSum(doc, v.GetMapValue().GetFields(), want)
 	}
 	if damaged != "" {
 		return nil, fmt.Errorf("%w: %s: field %q is of another type", ErrDamaged, doc.GetName(), damaged)
 	}
 	return l, nil
+}
+
+// decodeSum reads what a ledger's document has of one field. want is told of each field whether it is of its type.
+func decodeSum(doc *firestorepb.Document, fields map[string]*firestorepb.Value, want func(string, bool)) *Sum {
+	s := &Sum{
+		Base:   fields[FieldBase].GetIntegerValue(),
+		Floor:  fields[FieldFloor].GetTimestampValue().AsTime(),
+		Shards: make(map[string]Entry, len(fields[FieldShards].GetMapValue().GetFields())),
+	}
+	if created := doc.GetCreateTime().AsTime(); created.After(s.Floor) {
+		s.Floor = created
+	}
+	want(FieldBase, is[integer](fields[FieldBase]))
+	want(FieldFloor, is[timestamp](fields[FieldFloor]))
+	want(FieldShards, is[mapping](fields[FieldShards]))
+	if v := fields[FieldReplaced]; v != nil {
+		want(FieldReplaced, is[integer](v))
+		s.Replaced = new(v.GetIntegerValue())
+	}
+	for key, v := range fields[FieldShards].GetMapValue().GetFields() {
+		entry := v.GetMapValue().GetFields()
+		count, asOf := entry[entryCount], entry[entryAsOf]
+		want(FieldShards, count != nil && is[integer](count) && asOf != nil && is[timestamp](asOf))
+		s.Shards[key] = Entry{Count: count.GetIntegerValue(), AsOf: asOf.GetTimestampValue().AsTime()}
+	}
+	return s
 }
 
 type (

@@ -28,22 +28,28 @@ func TestLedgerRoundTrip(t *testing.T) {
 			return Entry{Count: rapid.Int64().Draw(t, "count"), AsOf: times.Draw(t, "as of")}
 		})
 		want := &Ledger{
-			Shards:  map[string]Entry{},
-			Base:    rapid.Int64().Draw(t, "base"),
+			Sums:    map[string]*Sum{},
 			Ops:     rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "ops"),
 			Flushes: rapid.Int64().Draw(t, "flushes"),
-			Floor:   times.Draw(t, "created"), Updated: times.Draw(t, "updated"),
+			Updated: times.Draw(t, "updated"),
 		}
-		for id, e := range rapid.MapOf(ids, entries).Draw(t, "shards") {
-			want.Shards[Key(id)] = e
+		created := times.Draw(t, "created")
+		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"total", "likes", "views"}), rapid.ID).Draw(t, "fields") {
+			sum := &Sum{Shards: map[string]Entry{}, Base: rapid.Int64().Draw(t, "base"), Floor: created}
+			for id, e := range rapid.MapOf(ids, entries).Draw(t, "shards") {
+				sum.Shards[Key(id)] = e
+			}
+			want.Sums[name] = sum
 		}
 		fields := want.Fields()
-		for key := range fields[FieldShards].GetMapValue().GetFields() {
-			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
-				t.Fatalf("%q is a field name of Firestore's own", key)
+		for name := range want.Sums {
+			for key := range Get(fields, name, FieldShards).GetMapValue().GetFields() {
+				if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
+					t.Fatalf("%q is a field name of Firestore's own", key)
+				}
 			}
 		}
-		got, err := Decode(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(want.Floor), UpdateTime: timestamppb.New(want.Updated)})
+		got, err := Decode(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(created), UpdateTime: timestamppb.New(want.Updated)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,15 +64,21 @@ func TestLedgerRoundTrip(t *testing.T) {
 func TestDecodeDamagedLedger(t *testing.T) {
 	t.Parallel()
 	fields := func() map[string]*firestorepb.Value {
-		l := &Ledger{ID: "id", Shards: map[string]Entry{"0": {Count: 5, AsOf: at(1)}}, Base: 3, Ops: []string{"op"}, Replaced: new(int64), Flushes: 2}
+		sum := &Sum{Shards: map[string]Entry{"0": {Count: 5, AsOf: at(1)}}, Base: 3, Replaced: new(int64)}
+		l := &Ledger{ID: "id", Sums: map[string]*Sum{"total": sum, "likes": sum}, Ops: []string{"op"}, Flushes: 2, Counter: at(4)}
 		fields := l.Fields()
+		fields[FieldGone] = store.Time(at(5))
 		fields[FieldImported] = store.Map(map[string]*firestorepb.Value{"source": store.Int(1)})
 		fields[FieldFloor] = store.Time(at(9))
 		return fields
 	}
 	l, err := Decode(&firestorepb.Document{Fields: fields()})
-	if err != nil || l.Imported["source"] != 1 || !l.Floor.Equal(at(9)) {
+	if err != nil || l.Imported["source"] != 1 || !l.Sums["total"].Floor.Equal(at(9)) {
 		t.Fatalf("decoded %+v, %v", l, err)
+	}
+	likes := l.Sums["likes"]
+	if likes == nil || likes.Base != 3 || likes.Shards["0"].Count != 5 {
+		t.Fatalf("decoded likes as %+v", likes)
 	}
 	null := &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}
 	for field := range fields() {

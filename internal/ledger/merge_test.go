@@ -15,15 +15,20 @@ import (
 	"pgregory.net/rapid"
 )
 
+// ofTotal is a ledger of one field, total.
+func ofTotal(s Sum) *Ledger { return &Ledger{Sums: map[string]*Sum{"total": &s}} }
+
 // at is a time in a test: n microseconds after some moment.
 func at(n int) time.Time { return time.UnixMicro(1_800_000_000_000_000 + int64(n)).UTC() }
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	state := func(shard string, count int64, asOf int) State {
-		return State{Shard: shard, Count: count, AsOf: at(asOf)}
+		return State{Shard: shard, Counts: Counts{"total": count}, AsOf: at(asOf)}
 	}
-	gone := func(shard string, asOf int) State { return State{Shard: shard, AsOf: at(asOf), Gone: true} }
+	gone := func(shard string, asOf int) State {
+		return State{Shard: shard, Counts: Counts{"total": 0}, AsOf: at(asOf), Gone: true}
+	}
 	entry := func(shard string, count int64, asOf int) map[string]Entry {
 		return map[string]Entry{shard: {Count: count, AsOf: at(asOf)}}
 	}
@@ -44,6 +49,9 @@ func TestMerge(t *testing.T) {
 		{"unknown shard, of an earlier counter", one, []State{state("1", 4, 99)}, 0, nil},
 		{"unknown shard, as old as the floor", one, []State{state("1", 4, 100)}, 0, nil},
 		{"deleted", one, []State{gone("0", 201)}, -5, entry("0", 0, 201)},
+		{"deleted, as of before the floor", entry("0", 5, 50), []State{gone("0", 51)}, -5, entry("0", 0, 51)},
+		{"an unknown shard that is deleted, as of before the floor", one, []State{gone("1", 51)}, 0, entry("1", 0, 51)},
+		{"known, and from before the floor", entry("0", 5, 50), []State{state("0", 7, 60)}, 0, nil},
 		{"deletion and what came before it", nil, []State{gone("0", 201), state("0", 5, 200)}, 0, entry("0", 0, 201)},
 		{"deleted at the same time", one, []State{gone("0", 200)}, 0, nil},
 		{"made again at the time of the deletion", entry("0", 0, 201), []State{state("0", 3, 201)}, 3, entry("0", 3, 201)},
@@ -53,14 +61,14 @@ func TestMerge(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := &Ledger{Shards: tt.ledger, Floor: at(100)}
-			before := maps.Clone(l.Shards)
+			l := ofTotal(Sum{Shards: tt.ledger, Floor: at(100)})
+			before := maps.Clone(l.Sums["total"].Shards)
 			d := l.Merge(tt.states)
-			if d.Delta != tt.delta || !maps.Equal(d.Entries, tt.changed) || len(d.Removed) != 0 {
+			if d.Sums["total"].Delta != tt.delta || !maps.Equal(d.Sums["total"].Entries, tt.changed) || len(d.Sums["total"].Removed) != 0 {
 				t.Errorf("diff = %+v, want %d, %v", d, tt.delta, tt.changed)
 			}
-			if !maps.Equal(before, l.Shards) {
-				t.Errorf("merge wrote to the ledger: %v, was %v", l.Shards, before)
+			if !maps.Equal(before, l.Sums["total"].Shards) {
+				t.Errorf("merge wrote to the ledger: %v, was %v", l.Sums["total"].Shards, before)
 			}
 		})
 	}
@@ -71,7 +79,7 @@ func TestCorrect(t *testing.T) {
 	const now = 1000
 	snapshot := func(at_ int, states ...State) Snapshot { return Snapshot{At: at(at_), States: states} }
 	state := func(shard string, count int64, asOf int) State {
-		return State{Shard: shard, Count: count, AsOf: at(asOf)}
+		return State{Shard: shard, Counts: Counts{"total": count}, AsOf: at(asOf)}
 	}
 	tests := []struct {
 		name       string
@@ -84,10 +92,10 @@ func TestCorrect(t *testing.T) {
 		{"the same", Entry{5, at(200)}, snapshot(now, state("0", 5, 200)), nil, now, false},
 		{"a lost event", Entry{5, at(200)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, false},
 		{"a lost event that changed nothing in the end", Entry{5, at(200)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {5, at(300)}}, now, false},
-		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, true},
+		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, false},
 		{"a shard that is new", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 150)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(150)}}, now, false},
 		{"a shard that is gone", Entry{5, at(200)}, snapshot(now), map[string]Entry{}, now, false},
-		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), Odd: []string{"0"}}, nil, now, false},
+		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), States: []State{{Shard: "0", AsOf: at(300)}}}, nil, now, false},
 		{"counted since the snapshot", Entry{9, at(950)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
 		{"made since the snapshot", Entry{9, at(950)}, snapshot(900), nil, 900, false},
 		{"deleted since the snapshot, at an earlier time", Entry{0, at(301)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
@@ -101,17 +109,17 @@ func TestCorrect(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := &Ledger{Shards: map[string]Entry{"0": tt.known}, Floor: at(100)}
-			before, want := l.Sum(), tt.want
+			l := ofTotal(Sum{Shards: map[string]Entry{"0": tt.known}, Floor: at(100)})
+			before, want := l.Sums["total"].Total(), tt.want
 			if want == nil {
 				want = map[string]Entry{"0": tt.known}
 			}
-			d := l.Correct(at(now), tt.snapshot)
+			d := l.Correct(at(now), tt.snapshot, "total")
 			if d.Empty() != (tt.want == nil) || d.Impossible != tt.impossible {
 				t.Errorf("diff = %+v", d)
 			}
 			l.Apply(d)
-			if !maps.Equal(l.Shards, want) || !l.Floor.Equal(at(tt.floor)) || l.Sum() != before+d.Delta {
+			if !maps.Equal(l.Sums["total"].Shards, want) || !l.Sums["total"].Floor.Equal(at(tt.floor)) || l.Sums["total"].Total() != before+d.Sums["total"].Delta {
 				t.Errorf("ledger = %+v after %+v, want %v and floor %v", l, d, want, at(tt.floor))
 			}
 		})
@@ -122,10 +130,10 @@ func TestCorrect(t *testing.T) {
 // event of it counts nothing, although the ledger has never known it.
 func TestLateEventOfAShardThatTheLedgerNeverKnew(t *testing.T) {
 	t.Parallel()
-	l := &Ledger{Shards: map[string]Entry{}, Floor: at(100)}
-	l.Apply(l.Correct(at(300), Snapshot{At: at(300), States: []State{{Shard: "0", Count: 1, AsOf: at(200)}}}))
-	if d := l.Merge([]State{{Shard: "1", Count: 1, AsOf: at(150)}}); !d.Empty() || l.Sum() != 1 {
-		t.Errorf("sum %d, and the late event changes %+v", l.Sum(), d)
+	l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(100)})
+	l.Apply(l.Correct(at(300), Snapshot{At: at(300), States: []State{{Shard: "0", Counts: Counts{"total": 1}, AsOf: at(200)}}}, "total"))
+	if d := l.Merge([]State{{Shard: "1", Counts: Counts{"total": 1}, AsOf: at(150)}}); !d.Empty() || l.Sums["total"].Total() != 1 {
+		t.Errorf("sum %d, and the late event changes %+v", l.Sums["total"].Total(), d)
 	}
 }
 
@@ -141,13 +149,13 @@ func TestSumsSaturate(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, 1, -1, 0}))
-		l := &Ledger{Shards: map[string]Entry{}, Floor: at(0), Base: count.Draw(t, "base")}
-		total := l.Sum()
+		l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0), Base: count.Draw(t, "base")})
+		total := l.Sums["total"].Total()
 		for i := range rapid.IntRange(1, 10).Draw(t, "steps") {
-			d := l.Merge([]State{{Shard: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "shard")), Count: count.Draw(t, "count"), AsOf: at(i + 1)}})
-			sum := big.NewInt(l.Base)
+			d := l.Merge([]State{{Shard: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "shard")), Counts: Counts{"total": count.Draw(t, "count")}, AsOf: at(i + 1)}})
+			sum := big.NewInt(l.Sums["total"].Base)
 			l.Apply(d)
-			for _, e := range l.Shards {
+			for _, e := range l.Sums["total"].Shards {
 				sum.Add(sum, big.NewInt(e.Count))
 			}
 			want := int64(math.MaxInt64)
@@ -157,11 +165,11 @@ func TestSumsSaturate(t *testing.T) {
 			case sum.Sign() < 0:
 				want = math.MinInt64
 			}
-			if l.Sum() != want {
-				t.Fatalf("sum = %d, want %d", l.Sum(), want)
+			if l.Sums["total"].Total() != want {
+				t.Fatalf("sum = %d, want %d", l.Sums["total"].Total(), want)
 			}
-			if step := new(big.Int).Sub(big.NewInt(want), big.NewInt(total)); step.IsInt64() && Add(total, d.Delta) != want {
-				t.Fatalf("total %d and delta %d make %d, want %d", total, d.Delta, Add(total, d.Delta), want)
+			if step := new(big.Int).Sub(big.NewInt(want), big.NewInt(total)); step.IsInt64() && Add(total, d.Sums["total"].Delta) != want {
+				t.Fatalf("total %d and delta %d make %d, want %d", total, d.Sums["total"].Delta, Add(total, d.Sums["total"].Delta), want)
 			}
 			total = want
 		}
@@ -171,37 +179,37 @@ func TestSumsSaturate(t *testing.T) {
 // However many shards send events, and however long their ids are, a ledger stays below a document's megabyte.
 func TestLedgerIsBounded(t *testing.T) {
 	t.Parallel()
-	l := &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
+	l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
 	id := func(i int) string { return fmt.Sprintf("%0*d", maxKey, i) }
 	for i := range MaxEntries {
-		if d := l.Merge([]State{{Shard: id(i), Count: 1, AsOf: at(1)}}); len(d.Full) > 0 {
+		if d := l.Merge([]State{{Shard: id(i), Counts: Counts{"total": 1}, AsOf: at(1)}}); len(d.Full) > 0 {
 			t.Fatalf("full at %d", i)
 		} else {
 			l.Apply(d)
 		}
 	}
-	d := l.Merge([]State{{Shard: "more", Count: 1, AsOf: at(2)}, {Shard: id(7), Count: 3, AsOf: at(2)}})
-	if !d.Full["more"] || len(d.Full) != 1 || d.Delta != 2 {
+	d := l.Merge([]State{{Shard: "more", Counts: Counts{"total": 1}, AsOf: at(2)}, {Shard: id(7), Counts: Counts{"total": 3}, AsOf: at(2)}})
+	if !d.Full["more"] || len(d.Full) != 1 || d.Sums["total"].Delta != 2 {
 		t.Errorf("diff = %+v, want one shard refused and the other counted", d)
 	}
 	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 1<<20 {
 		t.Errorf("a full ledger takes %d bytes", size)
 	}
 	long := strings.Repeat("x", 1400)
-	l = &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
-	l.Apply(l.Merge([]State{{Shard: long, Count: 1, AsOf: at(1)}}))
-	l.Apply(l.Merge([]State{{Shard: long, Count: 3, AsOf: at(2)}}))
-	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 500 || l.Sum() != 3 {
-		t.Errorf("a shard with a long id takes %d bytes, and the sum is %d", size, l.Sum())
+	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
+	l.Apply(l.Merge([]State{{Shard: long, Counts: Counts{"total": 1}, AsOf: at(1)}}))
+	l.Apply(l.Merge([]State{{Shard: long, Counts: Counts{"total": 3}, AsOf: at(2)}}))
+	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 500 || l.Sums["total"].Total() != 3 {
+		t.Errorf("a shard with a long id takes %d bytes, and the sum is %d", size, l.Sums["total"].Total())
 	}
 	// A snapshot without the shards makes room.
-	l = &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
+	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
 	for i := range MaxEntries {
-		l.Shards[id(i)] = Entry{Count: 0, AsOf: at(1)}
+		l.Sums["total"].Shards[id(i)] = Entry{Count: 0, AsOf: at(1)}
 	}
-	l.Apply(l.Correct(at(5), Snapshot{At: at(5)}))
-	if len(l.Shards) != 0 || !l.Merge([]State{{Shard: id(3), Count: 9, AsOf: at(4)}}).Empty() {
-		t.Errorf("%d shards are left, or a late event of one that is gone counts", len(l.Shards))
+	l.Apply(l.Correct(at(5), Snapshot{At: at(5)}, "total"))
+	if len(l.Sums["total"].Shards) != 0 || !l.Merge([]State{{Shard: id(3), Counts: Counts{"total": 9}, AsOf: at(4)}}).Empty() {
+		t.Errorf("%d shards are left, or a late event of one that is gone counts", len(l.Sums["total"].Shards))
 	}
 }
 
@@ -216,18 +224,18 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 		last := map[string]State{}
 		var states []State
 		for i, count := range counts {
-			s := State{Shard: fmt.Sprint(rapid.IntRange(0, shards-1).Draw(t, "shard")), Count: count, AsOf: at(1000 + i)}
+			s := State{Shard: fmt.Sprint(rapid.IntRange(0, shards-1).Draw(t, "shard")), Counts: Counts{"total": count}, AsOf: at(1000 + i)}
 			states = append(states, s)
 			last[s.Shard] = s
 		}
 		var want int64
 		for _, s := range last {
-			want += s.Count
+			want += s.Counts["total"]
 		}
 		// What arrives.
 		var arrived []State
 		for _, s := range states {
-			if s == last[s.Shard] || !rapid.Bool().Draw(t, "drop") {
+			if s.AsOf.Equal(last[s.Shard].AsOf) || !rapid.Bool().Draw(t, "drop") {
 				for range rapid.IntRange(1, 3).Draw(t, "copies") {
 					arrived = append(arrived, s)
 				}
@@ -236,17 +244,17 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		rng.Shuffle(len(arrived), func(i, j int) { arrived[i], arrived[j] = arrived[j], arrived[i] })
 
-		l := &Ledger{Shards: map[string]Entry{}, Floor: at(0)}
+		l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
 		var total int64
 		for len(arrived) > 0 {
 			n := rapid.IntRange(1, len(arrived)).Draw(t, "batch")
 			d := l.Merge(arrived[:n])
 			l.Apply(d)
-			total += d.Delta
+			total += d.Sums["total"].Delta
 			arrived = arrived[n:]
 		}
-		if total != want || l.Sum() != want {
-			t.Fatalf("total %d, ledger %d, want %d", total, l.Sum(), want)
+		if total != want || l.Sums["total"].Total() != want {
+			t.Fatalf("total %d, ledger %d, want %d", total, l.Sums["total"].Total(), want)
 		}
 	})
 }

@@ -95,6 +95,8 @@ func (s setting) words() (doc, tf string) {
 		return "level", "string"
 	case reflect.TypeFor[store.Path]():
 		return "path", "string"
+	case reflect.TypeFor[store.Fields]():
+		return "fields", "string"
 	}
 	return "string", "string"
 }
@@ -123,7 +125,8 @@ var patterns = map[string][2]string{
 		"collections and wildcards in turn, such as teams/{team}/posts/{post}, of letters, digits, _ and -: it is part of the trigger's path pattern"},
 	"SHARDS": {`can(regex("^[A-Za-z0-9_-]+$", V)) && length(regexall("^__|^counter_", V)) == 0`,
 		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
-	"COUNT_FIELD":     {`can(regex("^[A-Za-z_][A-Za-z0-9_]*$", V))`, "a field name of letters, digits and _"},
+	"FIELDS": {`can(regex("^[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?(,[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?)*$", V))`,
+		"names of letters, digits and _, with commas between them, such as likes,views or total=count"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
 	"LOG_LEVEL":       {`contains(["DEBUG", "INFO", "WARN", "ERROR"], V)`, "DEBUG, INFO, WARN or ERROR"},

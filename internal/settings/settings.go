@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/caarlos0/env/v11"
 
@@ -24,11 +23,13 @@ import (
 // struct: run go generate after a change.
 type Settings struct {
 	// Where the counters are.
-	Project    string     `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
-	Database   string     `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
-	Counters   store.Path `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
-	Shards     string     `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	CountField string     `env:"COUNT_FIELD" envDefault:"count" desc:"Field of a shard that holds its count."`
+	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
+	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
+	Counters     store.Path    `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
+	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
+	Fields       store.Fields  `env:"FIELDS" envDefault:"total=count" desc:"What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. At most 20."`
+	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs besides the counted fields is in one map of theirs, counter_rollup."`
+	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."`
 
 	// Counters and their shards.
 	AutoCreate bool          `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404."`
@@ -67,7 +68,7 @@ type Settings struct {
 
 // Store says where the counters are.
 func (s Settings) Store() store.Config {
-	return store.Config{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Shards: s.Shards, CountField: s.CountField}
+	return store.Config{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted}
 }
 
 // Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names every
@@ -88,6 +89,9 @@ func Parse(environ []string) (Settings, error) {
 	if collection := values["COLLECTION"]; collection != "" {
 		err = errors.Join(err, fmt.Errorf("COLLECTION=%s: want COUNTERS=%[1]s/{counter} instead", collection))
 	}
+	if field := values["COUNT_FIELD"]; field != "" {
+		err = errors.Join(err, fmt.Errorf("COUNT_FIELD=%s: want FIELDS=total=%[1]s instead", field))
+	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
@@ -106,8 +110,9 @@ func unparsed(err error, values map[string]string) error {
 		if errors.As(err, &one) {
 			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
-			if err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type == reflect.TypeFor[store.Path]() {
-				err = fmt.Errorf("%s=%s: want collections and wildcards in turn, such as posts/{post}: %w", name, values[name], one.Err)
+			switch err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type {
+			case reflect.TypeFor[store.Path](), reflect.TypeFor[store.Fields]():
+				err = fmt.Errorf("%w: %w", err, one.Err)
 			}
 		}
 		errs = append(errs, err)
@@ -117,6 +122,10 @@ func unparsed(err error, values map[string]string) error {
 
 func allowed(t reflect.Type) string {
 	switch t {
+	case reflect.TypeFor[store.Path]():
+		return "collections and wildcards in turn, such as posts/{post}"
+	case reflect.TypeFor[store.Fields]():
+		return "names with commas between them, such as likes,views or total=count"
 	case reflect.TypeFor[bool]():
 		return "true or false"
 	case reflect.TypeFor[time.Duration]():
@@ -128,9 +137,6 @@ func allowed(t reflect.Type) string {
 	}
 	return "a whole number"
 }
-
-// maxFieldBytes is Firestore's own limit on the name of a field.
-const maxFieldBytes = 1500
 
 func (s Settings) validate() error {
 	var errs []error
@@ -144,8 +150,8 @@ func (s Settings) validate() error {
 	if store.ValidateID(s.Shards) != nil || strings.HasPrefix(s.Shards, store.OwnPrefix) || strings.ContainsAny(s.Shards, "{}*") {
 		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
 	}
-	if s.CountField == "" || len(s.CountField) > maxFieldBytes || !utf8.ValidString(s.CountField) || strings.ContainsAny(s.CountField, ".`") || strings.HasPrefix(s.CountField, "__") && strings.HasSuffix(s.CountField, "__") {
-		bad("COUNT_FIELD", s.CountField, fmt.Sprintf("a field name of up to %d bytes, without dots and backticks, and not of the form __x__", maxFieldBytes))
+	if s.Hosted && s.AutoCreate {
+		bad("AUTO_CREATE", s.AutoCreate, "false with HOSTED=true: the documents are the app's to make")
 	}
 	if s.MaxShards > 0 && s.NumShards > s.MaxShards {
 		bad("NUM_SHARDS", s.NumShards, fmt.Sprintf("at most MAX_SHARDS=%d", s.MaxShards))

@@ -11,7 +11,7 @@ import (
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
-		"COUNTERS=a/b", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "COUNT_FIELD=a.b", "COUNT_FIELD=__count__", "DATABASE=a/b",
+		"COUNTERS=a/b", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "FIELDS=a.b", "FIELDS=__count__", "FIELDS=likes,likes", "FIELDS=num_shards", "DATABASE=a/b",
 		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
 		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
 	} {
@@ -21,7 +21,7 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%s: %v; want an error that names the variable, its value and what is allowed", bad, err)
 		}
 	}
-	if s, err := settings.Parse([]string{"COUNTERS=_likes/{like}", "COUNT_FIELD=größe/2", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
+	if s, err := settings.Parse([]string{"COUNTERS=_likes/{like}", "FIELDS=größe", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
 		t.Errorf("%+v: %v", s, err)
 	}
 }
@@ -36,8 +36,10 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"COUNTERS=counter_requests/{counter}"}, "COUNTERS=counter_requests/{counter}: want "}, // TTL would delete the counters
 		{[]string{"COUNTERS=counter_rollup/{counter}"}, "COUNTERS=counter_rollup/{counter}: want "},
 		{[]string{"COLLECTION=likes"}, "COLLECTION=likes: want COUNTERS=likes/{counter} instead"}, // of an earlier version
-		{[]string{"COUNT_FIELD=" + strings.Repeat("x", 1501)}, "want a field name of up to 1500 bytes"},
-		{[]string{"COUNT_FIELD=\xff"}, "want a field name"},
+		{[]string{"COUNT_FIELD=Count"}, "COUNT_FIELD=Count: want FIELDS=total=Count instead"},
+		{[]string{"FIELDS=likes," + strings.Repeat("x", 65)}, "at 7: a name has 65 bytes, and at most 64 are allowed"},
+		{[]string{"FIELDS=\xff"}, "is not UTF-8"},
+		{[]string{"HOSTED=true", "AUTO_CREATE=true"}, "AUTO_CREATE=true: want false with HOSTED=true"},
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},
 		{[]string{"REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=2s"}, "REQUEST_TIMEOUT=1s: want at least ROLLUP_INTERVAL=2s"}, // no event would ever be acknowledged
 		{[]string{"REQUEST_TIMEOUT=60s", "REQUEST_TTL=1m"}, "REQUEST_TTL=1m0s: want more than REQUEST_TIMEOUT=1m0s"},
@@ -49,7 +51,7 @@ func TestHarmfulSettings(t *testing.T) {
 	}
 	for _, environ := range [][]string{
 		nil,
-		{"COUNT_FIELD=" + strings.Repeat("x", 1500)},
+		{"FIELDS=" + strings.Repeat("x", 64)},
 		{"NUM_SHARDS=20", "MAX_SHARDS=20"},
 		{"NUM_SHARDS=20", "MAX_SHARDS=0"},
 		{"REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=2s"},

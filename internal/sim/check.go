@@ -52,6 +52,7 @@ type counter struct {
 	shards      map[string]*Document
 	versions    map[string]map[int64]int64 // :: shard → update time → count; of this life of the counter
 	deleted     map[string]bool            // shards that were deleted in this life
+	before      map[string]bool            // and in earlier ones, which late events may say
 	ops         map[string]bool            // ids of commands that were applied
 	names       map[int64]*intent          // of a named counter :: bit → what it stands for
 	series      []point
@@ -99,7 +100,7 @@ func (c *checker) counter(id string) *counter {
 	k := c.counters[id]
 	if k == nil {
 		k = &counter{
-			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{},
+			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{}, before: map[string]bool{},
 			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}},
 		}
 		c.counters[id] = k
@@ -349,6 +350,7 @@ func (c *checker) commitTo(id string, changes []Change, e Commit, found map[*int
 
 // live begins a new life: what an earlier counter of that id had is no version of this one's, but for what is there.
 func (k *counter) live() {
+	maps.Copy(k.before, k.deleted)
 	k.versions, k.deleted = map[string]map[int64]int64{}, map[string]bool{}
 	for id, s := range k.shards {
 		k.versions[id] = map[int64]int64{s.Updated: s.Count}
@@ -480,7 +482,7 @@ func (c *checker) stated(id string, k *counter, before *Document, revived bool) 
 			c.fail("the ledger of %q has %d for shard %s as of %d; it held %d", id, s.Count, shard, s.AsOf, count)
 		case !real && s.Count != 0:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it never held that in this life", id, s.Count, shard, s.AsOf)
-		case !real && !revived && !k.deleted[shard]: // a counter that is revived begins with shards that hold nothing
+		case !real && !revived && !k.deleted[shard] && !k.before[shard]: // a counter that is revived begins with shards that hold nothing
 			c.fail("the ledger of %q has shard %s for deleted as of %d; it never was", id, shard, s.AsOf)
 		}
 	}

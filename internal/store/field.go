@@ -13,6 +13,30 @@ type Field struct {
 	Shard string // in its shards
 }
 
+// Fields is a list of what is counted, as [ParseFields] reads it.
+type Fields []Field
+
+// UnmarshalText reads a list as [ParseFields] does.
+func (f *Fields) UnmarshalText(text []byte) (err error) {
+	*f, err = ParseFields(string(text))
+	return err
+}
+
+// String is the list as [ParseFields] reads it.
+func (f Fields) String() string {
+	var b strings.Builder
+	for i, field := range f {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(field.Name)
+		if field.Shard != field.Name {
+			b.WriteString("=" + field.Shard)
+		}
+	}
+	return b.String()
+}
+
 // DefaultFields are those of Google's public "distributed counters" page: total is the sum of the shards' count.
 const DefaultFields = "total=count"
 
@@ -21,8 +45,8 @@ const MaxFields = 20
 
 // ParseFields reads a list such as likes,views or total=count: a name alone is called so in the counter's document and in
 // its shards. Its errors give the position, in bytes from 1, and what is allowed.
-func ParseFields(list string) ([]Field, error) {
-	var fields []Field
+func ParseFields(list string) (Fields, error) {
+	var fields Fields
 	at := 1
 	for item := range strings.SplitSeq(list, ",") {
 		trimmed := strings.TrimSpace(item)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
 // Names of collections and documents below and beside a counter. Those that are not of the public layout begin with
@@ -41,16 +43,77 @@ const ExpireAt = "expire_at"
 //	{counter}                            num_shards, total, created_at, updated_at, ledger_id
 //	{counter}/shards/{n}                 count
 //	{counter}/counter_rollup/ledger      id, shards, base, ops
+//	{counter}/{field}_members/{member}   member, at, shard
 //	counter_requests/{hash}              expire_at, and what was asked
 //	counter_rollup/reconcile             where the last walk over all counters stopped
 //
 // The first two rows are the layout of Google's public "distributed counters" page, where a counter's document is
 // counters/{counter}.
 type Layout struct {
-	Database   string // projects/{project}/databases/{database}
-	Path       Path   // of the counters' documents
-	Shards     string // id of the collection of a counter's shards
-	CountField string // field of a shard that holds its count
+	Database string // projects/{project}/databases/{database}
+	Path     Path   // of the counters' documents
+	Fields   Fields // what is counted; at least one
+	Shards   string // id of the collection of a counter's shards
+	Hosted   bool   // the counters' documents are the app's own: none is made or deleted, and see Own
+}
+
+// Own are the fields of a counter's document that say how it is counted, such as [NumShards]. In a document of the app's own
+// they are in one map, so that nothing else of it is touched.
+func (l Layout) Own(counter *firestorepb.Document) map[string]*firestorepb.Value {
+	if !l.Hosted {
+		return counter.GetFields()
+	}
+	return counter.GetFields()[Rollup].GetMapValue().GetFields()
+}
+
+// OwnPath is the path of such a field, as update masks and transforms have it.
+func (l Layout) OwnPath(field string) string {
+	if !l.Hosted {
+		return field
+	}
+	return Rollup + "." + field
+}
+
+// SetOwn adds such fields to those that a write sets, and their paths to its mask.
+func (l Layout) SetOwn(fields map[string]*firestorepb.Value, mask []string, own map[string]*firestorepb.Value) []string {
+	if l.Hosted && len(own) > 0 {
+		fields[Rollup] = Map(own)
+	}
+	for name, value := range own {
+		if !l.Hosted {
+			fields[name] = value
+		}
+		mask = append(mask, l.OwnPath(name))
+	}
+	return mask
+}
+
+// FieldNames are the names of the counted fields in a counter's document, in the order of FIELDS.
+func (l Layout) FieldNames() []string {
+	names := make([]string, len(l.Fields))
+	for i, field := range l.Fields {
+		names[i] = field.Name
+	}
+	return names
+}
+
+// NoCounts are the fields of a shard that holds nothing.
+func (l Layout) NoCounts() map[string]*firestorepb.Value {
+	fields := make(map[string]*firestorepb.Value, len(l.Fields))
+	for _, field := range l.Fields {
+		fields[field.Shard] = Int(0)
+	}
+	return fields
+}
+
+// Field is the counted field of that name.
+func (l Layout) Field(name string) (Field, bool) {
+	for _, field := range l.Fields {
+		if field.Name == name {
+			return field, true
+		}
+	}
+	return Field{}, false
 }
 
 func (l Layout) root() string { return l.Database + "/documents/" }
@@ -72,6 +135,9 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 
 // LedgerOf is the resource name of a counter's ledger.
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
+
+// MembersOf is the resource name of the collection of those whom a field of a counter counts once each.
+func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + field + "_members" }
 
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }

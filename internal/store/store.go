@@ -32,11 +32,12 @@ import (
 
 // Config says where the counters of a deployment are. The zero values are the defaults.
 type Config struct {
-	Project    string // found from the credentials or the metadata server when empty
-	Database   string // default "(default)"
-	Counters   string // path of the counters' documents; default [DefaultPath]
-	Shards     string // id of the collection of a counter's shards; default "shards"
-	CountField string // field of a shard that holds its count; default "count"
+	Project  string // found from the credentials or the metadata server when empty
+	Database string // default "(default)"
+	Counters string // path of the counters' documents; default [DefaultPath]
+	Fields   string // what is counted, as [ParseFields] has it; default [DefaultFields]
+	Shards   string // id of the collection of a counter's shards; default "shards"
+	Hosted   bool   // the counters' documents are the app's own
 }
 
 // DB is the database that holds a deployment's counters. It is safe for concurrent use.
@@ -57,11 +58,16 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 	if err != nil {
 		return nil, fmt.Errorf("path of the counters: %w", err)
 	}
+	fields, err := ParseFields(cmp.Or(cfg.Fields, DefaultFields))
+	if err != nil {
+		return nil, fmt.Errorf("fields that are counted: %w", err)
+	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	db := &DB{Layout: Layout{
-		Path:       countersPath,
-		Shards:     cmp.Or(cfg.Shards, DefaultShards),
-		CountField: cmp.Or(cfg.CountField, "count"),
+		Path:   countersPath,
+		Fields: fields,
+		Shards: cmp.Or(cfg.Shards, DefaultShards),
+		Hosted: cfg.Hosted,
 	}}
 	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	db.newWatcher = func() (*firestore.Client, error) {

@@ -60,26 +60,26 @@ func Array(values ...*firestorepb.Value) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: &firestorepb.ArrayValue{Values: values}}}
 }
 
-// Increment is the transform that adds n to an integer field.
-func Increment(field string, n int64) *firestorepb.DocumentTransform_FieldTransform {
+// Increment is the transform that adds n to an integer field. Transforms take a field's path, as of [FieldPath].
+func Increment(path string, n int64) *firestorepb.DocumentTransform_FieldTransform {
 	return &firestorepb.DocumentTransform_FieldTransform{
-		FieldPath:     FieldPath(field),
+		FieldPath:     path,
 		TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: Int(n)},
 	}
 }
 
 // Maximum is the transform that raises an integer field to n where it is less.
-func Maximum(field string, n int64) *firestorepb.DocumentTransform_FieldTransform {
+func Maximum(path string, n int64) *firestorepb.DocumentTransform_FieldTransform {
 	return &firestorepb.DocumentTransform_FieldTransform{
-		FieldPath:     FieldPath(field),
+		FieldPath:     path,
 		TransformType: &firestorepb.DocumentTransform_FieldTransform_Maximum{Maximum: Int(n)},
 	}
 }
 
 // ServerTime is the transform that sets a field to the time of the commit.
-func ServerTime(field string) *firestorepb.DocumentTransform_FieldTransform {
+func ServerTime(path string) *firestorepb.DocumentTransform_FieldTransform {
 	return &firestorepb.DocumentTransform_FieldTransform{
-		FieldPath: FieldPath(field),
+		FieldPath: path,
 		TransformType: &firestorepb.DocumentTransform_FieldTransform_SetToServerValue{
 			SetToServerValue: firestorepb.DocumentTransform_FieldTransform_REQUEST_TIME,
 		},

@@ -348,7 +348,7 @@ run "every_setting_is_checked" {
     database           = "a/b"
     counters           = "a/b"
     shards             = "a/b"
-    count_field        = "a.b"
+    fields             = "a.b"
     num_shards         = 0
     max_shards         = 1001
     cache_ttl          = "2h"
@@ -370,7 +370,7 @@ run "every_setting_is_checked" {
   }
 
   expect_failures = [
-    var.database, var.counters, var.shards, var.count_field, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
+    var.database, var.counters, var.shards, var.fields, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
     var.reconcile_parallel, var.log_level,

@@ -108,7 +108,7 @@ var mutants = []mutant{
 	},
 	{
 		"a rebase ignores the shards", "shards",
-		"of.Base = subtract(total, of.Sum())", "of.Base = total", simulation,
+		"of.Base = ledger.Sub(total, of.Total())", "of.Base = total", simulation,
 	},
 	{
 		"an exact read with an earlier counter's base", "shards",
@@ -116,7 +116,7 @@ var mutants = []mutant{
 	},
 	{
 		"an exact read at another time than its base", "shards",
-		"db.Sum(ctx, db.ShardsOf(c.id), db.CountField, at)", "db.Sum(ctx, db.ShardsOf(c.id), db.CountField, time.Time{})", simulation,
+		"c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, time.Time{})", simulation,
 	},
 	{
 		"the markers of batches expire at once", "shards",

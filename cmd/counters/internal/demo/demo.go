@@ -40,11 +40,12 @@ var index = template.Must(template.ParseFS(page, "page/index.html"))
 
 // Config says what the page shows, and where it finds it.
 type Config struct {
-	Project    string
-	Database   string     // "(default)" when empty.
-	Counters   store.Path // Of the counters' documents.
-	Shards     string     // Collection below each.
-	CountField string     // Of a shard.
+	Project  string
+	Database string       // "(default)" when empty.
+	Counters store.Path   // Of the counters' documents.
+	Fields   store.Fields // That are counted; the page shows the first.
+	Shards   string       // Collection below each.
+	Hosted   bool         // The documents are the app's own.
 
 	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it at the address of the
 	// page itself, which passes its web protocols on.
@@ -84,7 +85,7 @@ func New(c Config) (*Page, error) {
 		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
 	}
 	layout := store.Layout{
-		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Shards: c.Shards, CountField: c.CountField,
+		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Fields: c.Fields, Shards: c.Shards, Hosted: c.Hosted,
 	}
 	p := &Page{config: c, conn: conn, client: client, layout: layout, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN)}
 	html := p.html()
@@ -128,7 +129,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
-		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.config.CountField,
+		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.config.Fields[0].Shard,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}

@@ -36,7 +36,7 @@ func newPage(t *testing.T, c Config) *Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Counters, c.Shards, c.CountField = s.Counters, s.Shards, s.CountField
+	c.Counters, c.Fields, c.Shards = s.Counters, s.Fields, s.Shards
 	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)

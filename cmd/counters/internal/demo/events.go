@@ -112,7 +112,7 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 			return err
 		}
 	}
-	w := watched{counter: counter, shards: p.layout.ShardsOf(id) + "/", ledger: p.layout.LedgerOf(id), countField: p.layout.CountField, documents: make(map[string]*firestorepb.Document), current: make(map[int32]bool)}
+	w := watched{counter: counter, shards: p.layout.ShardsOf(id) + "/", ledger: p.layout.LedgerOf(id), countField: p.layout.Fields[0].Shard, documents: make(map[string]*firestorepb.Document), current: make(map[int32]bool)}
 	for {
 		m, err := stream.Recv()
 		if err != nil {

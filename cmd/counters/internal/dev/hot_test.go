@@ -157,10 +157,10 @@ func (s *System) rollUpBlindly(b *testing.B, client *firestore.Client) {
 		}
 		var delta int64
 		if change.After != nil {
-			delta += change.After.Count
+			delta += change.After.Counts["total"]
 		}
 		if change.Before != nil {
-			delta -= change.Before.Count
+			delta -= change.Before.Counts["total"]
 		}
 		if delta == 0 {
 			return

@@ -61,6 +61,6 @@ var catalogue = map[string]entry{
 	"ledger-invalid":         {Error, "Somebody else has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
 	"shards-above-number":    {Warning, "A resize was interrupted, or clients make shards by themselves and go by a number of their own. They are counted all the same, but Increment doesn't use them: raise the number to theirs. Lowering it would break clients that write to them."},
 	"deletion-unfinished":    {Warning, "Deleting a large counter takes several commits, and was interrupted between two of them. Increments of it are refused, and what is left of it is billed, until a reconcile finishes the deletion."},
-	"count-field-differs":    {Error, "Nothing of the counter is counted: its clients write another field than COUNT_FIELD. With that set to theirs, the next reconcile counts everything."},
+	"count-field-differs":    {Error, "Nothing of the counter is counted: its clients write another field than FIELDS names. With that set to theirs, the next reconcile counts everything."},
 	"shard-count-not-number": {Error, "The shard can't be added up: its events are passed over, and increments of it fail or are lost."},
 }

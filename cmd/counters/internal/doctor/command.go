@@ -85,7 +85,7 @@ func (d *Deployment) deploy() string {
 		}
 		return d.script(there[0].Env, region, d.callers()...)
 	}
-	return d.script(map[string]string{"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "SHARDS": d.Target.Shards, "COUNT_FIELD": d.Target.CountField}, "")
+	return d.script(map[string]string{"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards}, "")
 }
 
 // callers are the script's flags for those who may call Increment.
@@ -157,7 +157,7 @@ func (d *Deployment) counters(verb, id string, flags ...string) string {
 		{"database", d.Target.Database, defaultDatabase},
 		{"path", d.Target.Path, store.DefaultPath},
 		{"shards-name", d.Target.Shards, store.DefaultShards},
-		{"count-field", d.Target.CountField, defaultCountField},
+		{"fields", d.Target.Fields, store.DefaultFields},
 	} {
 		if flag.value != flag.byDefault {
 			args = append(args, "--"+flag.name+"="+flag.value)

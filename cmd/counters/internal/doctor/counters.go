@@ -29,7 +29,7 @@ func (f *findings) counters(d *Deployment) {
 			continue
 		}
 		if field := c.otherField(); field != "" {
-			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set COUNT_FIELD=%s", d.Target.CountField, field, field), d.setCountField(c.ID, field))
+			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.first().Shard, field, d.countedIn(field)), d.setCountField(c.ID, field))
 			continue
 		}
 		f.shards(d, c)
@@ -42,6 +42,14 @@ func (f *findings) counters(d *Deployment) {
 			f.total(d, c)
 		}
 	}
+}
+
+// sumOf is what the ledger has of the first field.
+func (c *Counter) sumOf() *ledger.Sum {
+	if sum := c.Ledger.Sums[c.Field]; sum != nil {
+		return sum
+	}
+	return &ledger.Sum{}
 }
 
 func (c *Counter) total() string {
@@ -62,7 +70,7 @@ func (c *Counter) sum() int64 {
 // total compares a counter's total with what it is made of. The total and the ledger are always written together, so
 // that any difference between the two is somebody else's. A shard that is ahead of the ledger may be on its way.
 func (f *findings) total(d *Deployment, c Counter) {
-	drift := c.Total - c.Ledger.Sum()
+	drift := c.Total - c.sumOf().Total()
 	behind, oldest := c.behind()
 	var seen []string
 	if !c.HasTotal {
@@ -74,7 +82,7 @@ func (f *findings) total(d *Deployment, c Counter) {
 		seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
 	}
 	if len(seen) > 0 {
-		f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(), c.Ledger.Sum()+behind, strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
+		f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(), c.sumOf().Total()+behind, strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
 	}
 }
 
@@ -83,14 +91,14 @@ func (c *Counter) behind() (sum int64, oldest time.Duration) {
 	there := map[string]bool{}
 	for _, s := range c.Shards {
 		there[ledger.Key(s.ID)] = true
-		known := c.Ledger.Shards[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
+		known := c.sumOf().Shards[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
 		age := c.At.Sub(s.Updated)
 		if s.Bad == "" && s.Count != known.Count && s.Updated.After(known.AsOf) && age > late {
 			sum += s.Count - known.Count
 			oldest = max(oldest, age)
 		}
 	}
-	for id, known := range c.Ledger.Shards {
+	for id, known := range c.sumOf().Shards {
 		// Nobody knows when it was deleted. While the ledger is being written, its event is likely on its way.
 		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Count != 0 && age > late {
 			sum -= known.Count
@@ -110,7 +118,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 			most = max(most, n+1)
 		}
 		if s.Bad != "" {
-			f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, s.Bad, d.Target.CountField), d.setCount(c, s))
+			f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, s.Bad, d.Target.first().Shard), d.setCount(c, s))
 		}
 	}
 	if len(above) > 0 {
@@ -133,15 +141,22 @@ func (c *Counter) otherField() string {
 	return field
 }
 
+// countedIn is FIELDS with another field of the shards for the first.
+func (d *Deployment) countedIn(field string) string {
+	fields := slices.Clone(d.Target.fields())
+	fields[0].Shard = field
+	return fields.String()
+}
+
 // setCountField lets all functions count in another field; where there are none, a command does.
 func (d *Deployment) setCountField(id, field string) string {
 	var fixes []string
 	for _, function := range d.Functions.all() {
-		fixes = append(fixes, d.setEnv(function, "COUNT_FIELD", field))
+		fixes = append(fixes, d.setEnv(function, "FIELDS", d.countedIn(field)))
 	}
 	if len(fixes) == 0 {
 		there := *d
-		there.Target.CountField = field
+		there.Target.Fields = d.countedIn(field)
 		fixes = append(fixes, there.counters("reconcile", id))
 	}
 	return lines(fixes...)
@@ -162,7 +177,7 @@ func (d *Deployment) address(name string) string {
 
 func (d *Deployment) layout() store.Layout {
 	path, _ := store.ParsePath(d.Target.Path) // whose counters have been read
-	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, CountField: d.Target.CountField}
+	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Fields: d.Target.fields(), Hosted: d.Target.Hosted}
 }
 
 // curl begins a command that acts as the account that gcloud is logged in with, or as an emulator's owner.
@@ -180,11 +195,11 @@ func (d *Deployment) setCount(c Counter, s Shard) string {
 	if s.Nearest != nil {
 		count = *s.Nearest
 	} else if c.Ledger != nil {
-		count = c.Ledger.Shards[ledger.Key(s.ID)].Count
+		count = c.sumOf().Shards[ledger.Key(s.ID)].Count
 	}
-	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.CountField, count)
+	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.first().Shard, count)
 	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body,
-		d.address(d.layout().Shard(c.ID, s.ID))+"?updateMask.fieldPaths="+d.Target.CountField)
+		d.address(d.layout().Shard(c.ID, s.ID))+"?updateMask.fieldPaths="+d.Target.first().Shard)
 }
 
 func (d *Deployment) deleteLedger(id string) string {

@@ -8,7 +8,7 @@ import (
 // fieldsOf are the fields whose TTL policy and indexes matter.
 func fieldsOf(t Target) (markers, ledgers, updated, created, count FieldName) {
 	return FieldName{store.Requests, store.ExpireAt}, FieldName{store.Rollup, ledger.FieldShards},
-		FieldName{t.collection(), store.UpdatedAt}, FieldName{t.collection(), store.CreatedAt}, FieldName{t.Shards, t.CountField}
+		FieldName{t.collection(), store.UpdatedAt}, FieldName{t.collection(), store.CreatedAt}, FieldName{t.Shards, t.first().Shard}
 }
 
 // String is what Firestore's own tools call it.

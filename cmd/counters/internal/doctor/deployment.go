@@ -23,7 +23,8 @@ type Target struct {
 	Prefix string
 
 	// Where the counters are; what the functions' settings say when empty.
-	Database, Path, Shards, CountField string
+	Database, Path, Fields, Shards string
+	Hosted                         bool
 
 	// Counters is how many counters are read at most, those with the first ids.
 	Counters int
@@ -183,6 +184,7 @@ type Counter struct {
 	Deleting  bool
 	Changed   time.Time // when its document was
 	NumShards int64     // 0 when it is not written down
+	Field     string    // the first that is counted, which the rest is about
 	Total     int64
 	HasTotal  bool // false when it has none, or one that is not an integer
 	Shards    []Shard

@@ -271,7 +271,7 @@ var brokenDeployments = []broken{
 		for _, n := range []string{"0", "1"} {
 			d.set(t, "counters/go/shards/"+n, map[string]any{"Count": 4})
 		}
-	}, "count-field-differs", "go", "gcloud functions deploy counters-rollup --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-rollup.zip '--update-env-vars=^|^COUNT_FIELD=Count'"},
+	}, "count-field-differs", "go", "gcloud functions deploy counters-rollup --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-rollup.zip '--update-env-vars=^|^FIELDS=total=Count'"},
 	{"a shard that holds a word", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/odd", map[string]any{"num_shards": 2})
 		d.set(t, "counters/odd/shards/0", map[string]any{"count": 4})

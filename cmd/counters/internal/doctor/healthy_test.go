@@ -206,7 +206,7 @@ func (c *cloud) deploy(name, entryPoint string, concurrency int32, invoker strin
 			Service: service, Uri: "https://" + full + "-abc.a.run.app", ServiceAccountEmail: account(name),
 			MaxInstanceRequestConcurrency: concurrency, MaxInstanceCount: 2, AvailableCpu: "1", AvailableMemory: "512Mi", TimeoutSeconds: 60,
 			EnvironmentVariables: map[string]string{
-				"GOOGLE_CLOUD_PROJECT": testProject, "DATABASE": "(default)", "COUNTERS": "counters/{counter}", "COUNT_FIELD": "count",
+				"GOOGLE_CLOUD_PROJECT": testProject, "DATABASE": "(default)", "COUNTERS": "counters/{counter}", "FIELDS": "total=count",
 				"AUTH": "none", "CACHE_TTL": "60s", "PROJECT_NUMBER": "1234", "ALLOWED_ORIGINS": "", "LOG_EXECUTION_ID": "true",
 			},
 		},

@@ -30,7 +30,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 		return &unread{part: "counters", service: firestoreAPI, permission: "datastore.entities.list", role: "roles/datastore.viewer", err: err}
 	}
 	db, err := store.Open(ctx, store.Config{
-		Project: d.Target.Project, Database: d.Target.Database, Counters: d.Target.Path, Shards: d.Target.Shards, CountField: d.Target.CountField,
+		Project: d.Target.Project, Database: d.Target.Database, Counters: d.Target.Path, Fields: d.Target.Fields, Shards: d.Target.Shards, Hosted: d.Target.Hosted,
 	}, r.Firestore...)
 	if err != nil {
 		return denied(err)
@@ -92,18 +92,20 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 			c.BadLedger = err.Error()
 		}
 	}
-	fields := docs[0].GetFields()
-	c.Deleting = fields[store.Deleting].GetBooleanValue()
-	c.NumShards = max(fields[store.NumShards].GetIntegerValue(), fields[store.NumShardsLegacy].GetIntegerValue())
-	c.Total = fields[store.Total].GetIntegerValue()
-	_, c.HasTotal = fields[store.Total].GetValueType().(*firestorepb.Value_IntegerValue)
+	own := db.Own(docs[0])
+	c.Deleting = own[store.Deleting].GetBooleanValue()
+	c.NumShards = max(own[store.NumShards].GetIntegerValue(), own[store.NumShardsLegacy].GetIntegerValue())
+	c.Field = db.Fields[0].Name
+	total := docs[0].GetFields()[c.Field]
+	c.Total = total.GetIntegerValue()
+	_, c.HasTotal = total.GetValueType().(*firestorepb.Value_IntegerValue)
 
 	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
 	for _, doc := range shards {
-		c.Shards = append(c.Shards, decodeShard(doc, db.CountField))
+		c.Shards = append(c.Shards, decodeShard(doc, db.Fields[0].Shard))
 	}
 	if !c.Exists && (docs[1] != nil || len(c.Shards) == 0) {
 		return nil, nil

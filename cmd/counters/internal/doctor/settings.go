@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/firestore-counters/counters/internal/settings"
@@ -11,10 +12,7 @@ import (
 )
 
 // What the settings that say where the counters are hold when nobody sets them.
-const (
-	defaultDatabase   = "(default)"
-	defaultCountField = "count"
-)
+const defaultDatabase = "(default)"
 
 // setting is one setting of a function.
 type setting struct {
@@ -58,7 +56,8 @@ var layoutSettings = map[string]func(Target) string{
 	"DATABASE":             func(t Target) string { return t.Database },
 	"COUNTERS":             func(t Target) string { return t.Path },
 	"SHARDS":               func(t Target) string { return t.Shards },
-	"COUNT_FIELD":          func(t Target) string { return t.CountField },
+	"FIELDS":               func(t Target) string { return t.Fields },
+	"HOSTED":               func(t Target) string { return strconv.FormatBool(t.Hosted) },
 }
 
 // resolve fills in where the counters are: what the functions say, Rollup first, as it is the one that writes totals.
@@ -72,15 +71,27 @@ func (t Target) resolve(f *Functions) Target {
 			t.Database = cmp.Or(t.Database, function.Env["DATABASE"], defaultDatabase)
 			t.Path = cmp.Or(t.Path, function.Env["COUNTERS"], store.DefaultPath)
 			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], store.DefaultShards)
-			t.CountField = cmp.Or(t.CountField, function.Env["COUNT_FIELD"], defaultCountField)
+			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], store.DefaultFields)
+			t.Hosted = t.Hosted || function.Env["HOSTED"] == "true"
 		}
 	}
 	t.Database = cmp.Or(t.Database, defaultDatabase)
 	t.Path = cmp.Or(t.Path, store.DefaultPath)
 	t.Shards = cmp.Or(t.Shards, store.DefaultShards)
-	t.CountField = cmp.Or(t.CountField, defaultCountField)
+	t.Fields = cmp.Or(t.Fields, store.DefaultFields)
 	return t
 }
+
+// fields are what is counted.
+func (t Target) fields() store.Fields {
+	fields, err := store.ParseFields(t.Fields)
+	if err != nil { // with which the functions don't start either
+		fields, _ = store.ParseFields(store.DefaultFields)
+	}
+	return fields
+}
+
+func (t Target) first() store.Field { return t.fields()[0] }
 
 // collection is the collection group that the counters' documents are in.
 func (t Target) collection() string {

@@ -164,8 +164,8 @@ func TestEmulator(t *testing.T) {
 	for _, want := range []string{
 		"on the emulator at 127.0.0.1:8080.\nAn emulator has counters only",
 		`"Authorization: Bearer owner" -X DELETE http://127.0.0.1:8080/v1/projects/my-project/`,
-		`shards hold no integer "count", but "Count": set COUNT_FIELD=Count`,
-		"counters reconcile --project=my-project --count-field=Count go",
+		`shards hold no integer "count", but "Count": set FIELDS=total=Count`,
+		"counters reconcile --project=my-project --fields=total=Count go",
 		"Checked 2 counters: 2 errors, 0 other findings.\n",
 	} {
 		if !strings.Contains(text.String(), want) {
