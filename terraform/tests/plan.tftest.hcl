@@ -191,7 +191,8 @@ run "database_and_rules" {
   variables {
     create_database = true
     release_rules   = true
-    counters        = "likes/{like}"
+    counters        = "teams/{team}/posts/{post}"
+    shards          = "parts"
   }
 
   assert {
@@ -199,8 +200,12 @@ run "database_and_rules" {
     error_message = "Counts must survive a destroy."
   }
   assert {
-    condition     = google_firebaserules_release.rules[0].name == "cloud.firestore" && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /likes/{like}")
+    condition     = google_firebaserules_release.rules[0].name == "cloud.firestore" && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /teams/{team}/posts/{post} {")
     error_message = "Rules must be those of the collection."
+  }
+  assert {
+    condition     = strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "return /databases/$(database)/documents/teams/$(team)/posts/$(post)/parts/$(n);") && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /parts/{n}")
+    error_message = "So must the paths in them be."
   }
   assert {
     condition     = contains(keys(google_project_service.service), "firebaserules.googleapis.com")

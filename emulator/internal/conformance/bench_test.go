@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/official"
 )
 
 // The two servers side by side, in one run and on one machine, which their client shares:
@@ -27,10 +28,10 @@ import (
 func contenders(b *testing.B, run func(b *testing.B, addr string)) {
 	b.Run("embedded", func(b *testing.B) { run(b, emulator.Start(b).Addr) })
 	b.Run("official", func(b *testing.B) {
-		if official == nil {
+		if google == nil {
 			b.Skip(why)
 		}
-		run(b, official.addr)
+		run(b, google.Addr)
 	})
 }
 
@@ -109,12 +110,12 @@ func BenchmarkStart(b *testing.B) {
 	})
 	b.Run("official", func(b *testing.B) {
 		for b.Loop() {
-			another, reason := startOfficial()
-			if another == nil {
-				b.Skip(reason)
+			another, err := official.Start()
+			if err != nil {
+				b.Skip(err)
 			}
-			first(b, another.addr)
-			another.stop()
+			first(b, another.Addr)
+			another.Stop()
 		}
 	})
 }
@@ -147,14 +148,14 @@ func BenchmarkMemory(b *testing.B) {
 	})
 	b.Run("official", func(b *testing.B) {
 		for b.Loop() {
-			another, reason := startOfficial()
-			if another == nil {
-				b.Skip(reason)
+			another, err := official.Start()
+			if err != nil {
+				b.Skip(err)
 			}
-			before := another.resident(b)
-			fill(b, another.addr)
-			b.ReportMetric(float64(another.resident(b)-before)/1e6, "MB")
-			another.stop()
+			before := resident(b, another)
+			fill(b, another.Addr)
+			b.ReportMetric(float64(resident(b, another)-before)/1e6, "MB")
+			another.Stop()
 		}
 	})
 }
@@ -168,9 +169,9 @@ func heap() int64 {
 }
 
 // resident is the memory that the emulator's process has, its garbage included.
-func (e *officialEmulator) resident(b *testing.B) int64 {
+func resident(b *testing.B, e *official.Emulator) int64 {
 	b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.PID))
 	if err != nil {
 		b.Skip(err)
 	}

@@ -23,22 +23,26 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/official"
 )
 
 var record = flag.Bool("record", false, "keep in testdata what the official emulator answers")
 
-// official is the official emulator of this test binary; nil where there is none, and then why says why.
-var official, why = (*officialEmulator)(nil), ""
+// google is the official emulator of this test binary; nil where there is none, and then why says why.
+var (
+	google *official.Emulator
+	why    error
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	official, why = startOfficial()
-	if official == nil {
+	google, why = official.Start()
+	if google == nil {
 		fmt.Println("without the official emulator:", why)
 	}
 	code := m.Run()
-	if official != nil {
-		official.stop()
+	if google != nil {
+		google.Stop()
 	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -80,13 +84,13 @@ func TestEmbedded(t *testing.T) {
 }
 
 func TestOfficial(t *testing.T) {
-	if official == nil {
+	if google == nil {
 		t.Skip(why)
 	}
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			got := play(t, sc, official.addr, nil)
+			got := play(t, sc, google.Addr, nil)
 			if *record {
 				if err := os.WriteFile(fileOf(sc.name), []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
 					t.Fatal(err)

@@ -1,0 +1,143 @@
+// Package official runs Google's own Firestore emulator, for tests: it evaluates security rules, which the embedded
+// Firestore doesn't, and the embedded one is held against it.
+package official
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// ErrMissing means that the emulator is not installed, or that java isn't.
+var ErrMissing = errors.New("the official Firestore emulator is not installed (apt-get install google-cloud-cli-firestore-emulator, " +
+	"gcloud components install cloud-firestore-emulator, or firebase setup:emulators:firestore; FIRESTORE_EMULATOR_JAR names another jar)")
+
+// Emulator is a running official emulator.
+type Emulator struct {
+	Addr string // host:port, of gRPC and REST
+	PID  int    // of its process
+
+	dir   string
+	stdin io.Closer
+	ended chan struct{} // closed when the process is gone
+}
+
+// untilEOF becomes the command that follows it, and has it killed when the standard input ends: also when the test
+// binary is killed itself, nothing is left behind.
+const untilEOF = `exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec "$@" </dev/null 3<&-`
+
+// Start starts the emulator on a free port of 127.0.0.1, and returns when it listens, after a second or two. It stops
+// with Stop, or when this process ends. Without java or the emulator the error is ErrMissing.
+func Start() (*Emulator, error) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	jar, err := findJar()
+	if err != nil {
+		return nil, err
+	}
+	// It can't be told to take any free port and say which.
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "firestore-emulator-") // it leaves a log file where it is started
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	defer log.Close()
+	e := &Emulator{Addr: net.JoinHostPort("127.0.0.1", port), dir: dir, ended: make(chan struct{})}
+	// Without the first two settings, starting takes twice the processor time, and tests last a few seconds.
+	cmd := exec.Command("sh", "-c", untilEOF, "sh", java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-cp", jar,
+		"com.google.cloud.datastore.emulator.firestore.CloudFirestore", "--host", "127.0.0.1", "--port", port)
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = log, log
+	if e.stdin, err = cmd.StdinPipe(); err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	e.PID = cmd.Process.Pid
+	go func() {
+		defer close(e.ended)
+		_ = cmd.Wait() // it is killed
+	}()
+	if !e.await(time.Minute) {
+		output, _ := os.ReadFile(log.Name())
+		e.Stop()
+		return nil, fmt.Errorf("%s does not listen: %s", jar, output)
+	}
+	return e, nil
+}
+
+// Stop kills the emulator and waits until it is gone.
+func (e *Emulator) Stop() {
+	e.stdin.Close()
+	<-e.ended
+	os.RemoveAll(e.dir)
+}
+
+// findJar looks where Google's packages, gcloud's components and the Firebase CLI put the emulator.
+func findJar() (string, error) {
+	if jar := os.Getenv("FIRESTORE_EMULATOR_JAR"); jar != "" {
+		if _, err := os.Stat(jar); err != nil {
+			return "", fmt.Errorf("FIRESTORE_EMULATOR_JAR: %w", err)
+		}
+		return jar, nil
+	}
+	const inSDK = "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
+	patterns := []string{filepath.Join("/usr/lib/google-cloud-sdk", inSDK)}
+	if gcloud, err := exec.LookPath("gcloud"); err == nil {
+		if gcloud, err = filepath.EvalSymlinks(gcloud); err == nil {
+			patterns = append(patterns, filepath.Join(filepath.Dir(gcloud), "..", inSDK))
+		}
+	}
+	if cache, err := os.UserHomeDir(); err == nil {
+		patterns = append(patterns, filepath.Join(cache, ".cache/firebase/emulators/cloud-firestore-emulator-*.jar"))
+	}
+	for _, pattern := range patterns {
+		if jars, _ := filepath.Glob(pattern); len(jars) > 0 {
+			return jars[len(jars)-1], nil
+		}
+	}
+	return "", ErrMissing
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// await tells whether the emulator listens before the limit is over.
+func (e *Emulator) await(limit time.Duration) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		if conn, err := net.Dial("tcp", e.Addr); err == nil {
+			conn.Close()
+			return true
+		}
+		select {
+		case <-e.ended:
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return false
+}
