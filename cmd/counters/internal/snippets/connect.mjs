@@ -3,14 +3,14 @@ const [host, port] = process.env.FIRESTORE_EMULATOR_HOST.split(":");
 const projectId = process.env.GOOGLE_CLOUD_PROJECT;
 let apps = 0;
 
-/** A client of the web SDK; with `node --import ./browser.mjs`, of the one that browsers load. */
-export async function connectWeb(settings = {}) {
+/** A client of the web SDK; with `node --import ./browser.mjs`, of the one that browsers load. The emulator's options say who it is. */
+export async function connectWeb(settings = {}, emulator = {}) {
   const { initializeApp, deleteApp } = await import("firebase/app");
   const { initializeFirestore, connectFirestoreEmulator, setLogLevel } = await import("firebase/firestore");
   setLogLevel(process.env.SDK_LOG_LEVEL ?? "error");
   const app = initializeApp({ projectId, apiKey: "none-needed" }, `app-${apps++}`);
   const db = initializeFirestore(app, settings);
-  connectFirestoreEmulator(db, host, Number(port));
+  connectFirestoreEmulator(db, host, Number(port), emulator);
   return { db, close: () => deleteApp(app) };
 }
 

@@ -1,0 +1,41 @@
+// Runs one kind of increments twelve times: node replay.mjs plain|add|join|leave. Before the fifth it prints "cut" and waits for
+// a line, after which the connection loses the answer. It prints "done" at the end.
+import { createInterface } from "node:readline";
+import { doc, increment, onSnapshot, updateDoc } from "firebase/firestore";
+import { connectWeb } from "./connect.mjs";
+import { add, join, leave } from "./exact.mjs";
+
+const [kind] = process.argv.slice(2);
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const plain = (counter) => updateDoc(doc(counter, "shards", "0"), { count: increment(1) });
+const numShards = 2;
+
+for (let i = 0; i < 12; i++) {
+  const uid = `user-${i}`;
+  const { db, close } = await connectWeb({}, { mockUserToken: { sub: uid } });
+  const counter = doc(db, "counters", "counted");
+  // The stream of writes is open from here on. Before that, a lost answer would be the stream's and not the batch's.
+  await (kind === "plain" ? plain : (warm) => join(warm, uid, numShards))(doc(db, "counters", "warm"));
+  // A page shows by this whether the user has joined, and lets it leave then.
+  let stop = () => {};
+  const joined = new Promise((resolve) => {
+    if (kind !== "plain") stop = onSnapshot(doc(counter, "total_members", uid), (membership) => membership.exists() && resolve(membership));
+  });
+  if (kind === "leave") await join(counter, uid, numShards);
+  const membership = kind === "leave" && (await joined);
+  if (i === 4) {
+    console.log("cut");
+    await lines.next();
+  }
+  const kinds = {
+    plain: () => plain(counter),
+    add: () => add(counter, numShards),
+    join: () => join(counter, uid, numShards),
+    leave: () => leave(counter, membership),
+  };
+  await kinds[kind]();
+  stop();
+  await close();
+}
+console.log("done");
+process.exit(); // a timer of the web SDK would hold it up for 45 s
