@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/firestore-counters/counters/shards"
 )
 
 // What decodeBy takes, encoding/json reads the same way.
 func FuzzDecodeBy(f *testing.F) {
 	for _, body := range []string{``, `{}`, `{"by":5}`, ` {"by" : -2 } `, `{"by":null}`, `{"by":1.0}`, `{"by":1e3}`, `{"by":"5"}`, `{"By":5}`,
-		`{"by":5,"by":6}`, `{"by":5}{}`, `{"by":9223372036854775808}`, `{"b\u0079":7}`, `{"by":[[[[`, "\xff"} {
+		`{"by":5,"by":6}`, `{"by":{"likes":1,"views":-3}}`, `{"by":{}}`, `{"by":{"likes":0}}`, `{"by":{"likes":{}}}`, `{"by":5}{}`, `{"by":9223372036854775808}`, `{"b\u0079":7}`, `{"by":[[[[`, "\xff"} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -27,19 +29,36 @@ func FuzzDecodeBy(f *testing.F) {
 			}
 			return
 		}
-		if by == 0 || by > most || by < -most {
-			t.Errorf("%q: by is %d", body, by)
-		}
-		want := struct{ By int64 }{By: 1}
+		var want struct{ By json.RawMessage }
 		if len(body) > 0 {
 			if err := json.Unmarshal(body, &want); err != nil {
 				t.Errorf("%q: taken, and not JSON: %v", body, err)
 			}
 		}
-		if by != want.By {
-			t.Errorf("%q: by is %d, want %d", body, by, want.By)
-		}
+		sameAmount(t, body, by, want.By, most)
 	})
+}
+
+// sameAmount fails unless an amount is what JSON has for it, and within bounds.
+func sameAmount(t *testing.T, body []byte, got amount, raw json.RawMessage, most int64) {
+	t.Helper()
+	want := amount{by: 1}
+	if raw != nil && json.Unmarshal(raw, &want.by) != nil {
+		if err := json.Unmarshal(raw, &want.fields); err != nil {
+			t.Errorf("%q: taken, and neither an integer nor an object of them: %v", body, err)
+		}
+	}
+	if diff := cmp.Diff(want.of("c"), got.of("c")); diff != "" {
+		t.Errorf("%q: (-want +got)\n%s", body, diff)
+	}
+	if len(got.of("c")) == 0 {
+		t.Errorf("%q: nothing is added", body)
+	}
+	for _, i := range got.of("c") {
+		if i.By == 0 || i.By > most || i.By < -most {
+			t.Errorf("%q: %+v", body, i)
+		}
+	}
 }
 
 func FuzzDecodeIncrements(f *testing.F) {
@@ -63,23 +82,20 @@ func FuzzDecodeIncrements(f *testing.F) {
 		var want struct {
 			Increments []struct {
 				Counter string
-				By      *int64
+				By      json.RawMessage
 			}
 		}
 		if err := json.Unmarshal(body, &want); err != nil || len(want.Increments) != len(increments) {
 			t.Fatalf("%q: %d increments, want %d, %v", body, len(increments), len(want.Increments), err)
 		}
 		for n, i := range increments {
-			by := int64(1)
-			if want.Increments[n].By != nil {
-				by = *want.Increments[n].By
-			}
 			if strings.Contains(i.Counter, "\uFFFD") && !strings.Contains(string(body), "\uFFFD") {
 				t.Errorf("%q: the id %q is not what was asked for", body, i.Counter)
 			}
-			if i.Counter != want.Increments[n].Counter || i.By != by || i.By == 0 || i.By > most || i.By < -most {
-				t.Errorf("%q: %+v, want %+v", body, i, want.Increments[n])
+			if i.Counter != want.Increments[n].Counter {
+				t.Errorf("%q: %q, want %q", body, i.Counter, want.Increments[n].Counter)
 			}
+			sameAmount(t, body, i.By, want.Increments[n].By, most)
 		}
 	})
 }

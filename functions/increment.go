@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
@@ -35,7 +37,7 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 
 // newIncrementHandler answers requests to add to counters, and to read them.
 //
-//	POST /{counter}    adds 1, or {"by": 5}
+//	POST /{counter}    adds 1, or {"by": 5}, or {"by": {"likes": 1, "views": 3}}
 //	POST /             {"increments": [{"counter": "a", "by": 1}, …]}: all or none
 //	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is summed over the shards
 //	GET  /?counter=…   the same, for ids that a path can't carry
@@ -115,7 +117,7 @@ func (h *incrementHandler) limitedAs(r *http.Request) string {
 // added answers POST /{counter}.
 type added struct {
 	Counter  string `json:"counter"`
-	By       int64  `json:"by"`
+	By       amount `json:"by"`
 	Replayed bool   `json:"replayed,omitempty"` // counted by an earlier request with the same key
 }
 
@@ -136,7 +138,12 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id str
 	if err != nil {
 		return nil, err
 	}
-	replayed, err := counter.AddOnce(r.Context(), by, key)
+	var replayed bool
+	if by.fields == nil {
+		replayed, err = counter.AddOnce(r.Context(), by.by, key)
+	} else {
+		replayed, err = counter.AddFields(r.Context(), by.fields, key)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +152,8 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id str
 
 // addedMany answers POST /.
 type addedMany struct {
-	Increments []shards.Increment `json:"increments"`
-	Replayed   bool               `json:"replayed,omitempty"`
+	Increments []increment `json:"increments"`
+	Replayed   bool        `json:"replayed,omitempty"`
 }
 
 func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limited string) (any, error) {
@@ -163,7 +170,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 		return nil, err
 	}
 	h.limit.charge(limited, len(increments)-1) // each of them counts, and one has
-	replayed, err := h.client.AddAll(r.Context(), increments, key)
+	replayed, err := h.client.AddAll(r.Context(), each(increments), key)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +233,11 @@ func (c caching) control() string {
 
 // etagOf names what an answer has: when the total was written last, and what else there is.
 func etagOf(s shards.Snapshot) string {
-	return fmt.Sprintf(`"%x-%x-%x"`, s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
+	tag := fmt.Sprintf("%x-%x-%x", s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
+	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {
+		tag += fmt.Sprintf("-%x", s.Totals[name])
+	}
+	return `"` + tag + `"`
 }
 
 // keyOf is the request's idempotency key.

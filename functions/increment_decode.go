@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -45,16 +47,41 @@ func notUTF8(body []byte) error {
 	return nil
 }
 
-// decodeBy reads the body of POST /{counter}: empty, or {"by": 5}.
-func decodeBy(body []byte, most int64) (int64, error) {
+// amount is what is asked to be added to a counter.
+type amount struct {
+	by     int64            // to the first field that is counted
+	fields map[string]int64 // or to these; nil without them
+}
+
+func (a amount) MarshalJSON() ([]byte, error) {
+	if a.fields != nil {
+		return json.Marshal(a.fields)
+	}
+	return json.Marshal(a.by)
+}
+
+// of are the increments of a counter, in the order of the fields' names.
+func (a amount) of(counter string) []shards.Increment {
+	if a.fields == nil {
+		return []shards.Increment{{Counter: counter, By: a.by}}
+	}
+	var increments []shards.Increment
+	for _, field := range slices.Sorted(maps.Keys(a.fields)) {
+		increments = append(increments, shards.Increment{Counter: counter, Field: field, By: a.fields[field]})
+	}
+	return increments
+}
+
+// decodeBy reads the body of POST /{counter}: empty, {"by": 5} or {"by": {"likes": 1, "views": 3}}.
+func decodeBy(body []byte, most int64) (amount, error) {
 	if len(body) == 0 {
-		return 1, nil
+		return amount{by: 1}, nil
 	}
 	if err := notUTF8(body); err != nil {
-		return 0, err
+		return amount{}, err
 	}
 	d := newDecoder(body)
-	by := int64(1)
+	by := amount{by: 1}
 	err := d.object(func(name string) error {
 		if name != "by" {
 			return bad(`unknown field %q; want {"by": 5}`, name)
@@ -70,15 +97,15 @@ func decodeBy(body []byte, most int64) (int64, error) {
 }
 
 // decodeIncrements reads the body of POST /: {"increments": [{"counter": "a", "by": 1}, …]}.
-func decodeIncrements(body []byte, most int64) ([]shards.Increment, error) {
+func decodeIncrements(body []byte, most int64) ([]increment, error) {
 	const want = `want {"increments": [{"counter": "a", "by": 1}]}`
 	if err := notUTF8(body); err != nil {
 		return nil, err
 	}
 	d := newDecoder(body)
-	var increments []shards.Increment
+	var increments []increment
 	one := func() error {
-		i := shards.Increment{By: 1}
+		i := increment{By: amount{by: 1}}
 		named := false
 		err := d.object(func(name string) (err error) {
 			switch name {
@@ -126,15 +153,31 @@ func decodeIncrements(body []byte, most int64) ([]shards.Increment, error) {
 	return increments, err
 }
 
-// notBeyond makes sure that no counter gets more than most, up or down, by several increments.
-func notBeyond(most int64, increments []shards.Increment) error {
-	sums := make(map[string]int64, len(increments))
+// increment is one of several in a request, and in its answer.
+type increment struct {
+	Counter string `json:"counter"`
+	By      amount `json:"by"`
+}
+
+// each are the increments of all fields.
+func each(increments []increment) (list []shards.Increment) {
 	for _, i := range increments {
-		sum := sums[i.Counter]
+		list = append(list, i.By.of(i.Counter)...)
+	}
+	return list
+}
+
+// notBeyond makes sure that no field of a counter gets more than most, up or down, by several increments.
+func notBeyond(most int64, increments []increment) error {
+	type place struct{ counter, field string }
+	sums := make(map[place]int64, len(increments))
+	for _, i := range each(increments) {
+		at := place{i.Counter, i.Field}
+		sum := sums[at]
 		if sum > 0 && i.By > most-sum || sum < 0 && i.By < -most-sum { // without overflow: sum is within most already
 			return bad("the increments of %q add up to more than %d, up or down", i.Counter, most)
 		}
-		sums[i.Counter] = sum + i.By
+		sums[at] = sum + i.By
 	}
 	return nil
 }
@@ -171,6 +214,11 @@ func (d decoder) object(field func(name string) error) error {
 	if err := d.delim('{'); err != nil {
 		return err
 	}
+	return d.members(field)
+}
+
+// members reads an object whose first bracket has been read.
+func (d decoder) members(field func(name string) error) error {
 	seen := map[string]bool{}
 	for d.json.More() {
 		name, err := d.text()
@@ -213,12 +261,32 @@ func (d decoder) text() (string, error) {
 	return s, nil
 }
 
-// by reads an increment: an integer other than 0, at most most up or down.
-func (d decoder) by(most int64) (int64, error) {
+// by reads what is to be added: an integer other than 0, at most most up or down, or an object of such integers.
+func (d decoder) by(most int64) (amount, error) {
 	t, err := d.token()
 	if err != nil {
-		return 0, err
+		return amount{}, err
 	}
+	if t != json.Delim('{') {
+		by, err := integer(t, most)
+		return amount{by: by}, err
+	}
+	a := amount{fields: map[string]int64{}}
+	err = d.members(func(name string) error {
+		t, err := d.token()
+		if err == nil {
+			a.fields[name], err = integer(t, most)
+		}
+		return err
+	})
+	if err == nil && len(a.fields) == 0 {
+		err = bad(`by is empty; want an integer, or fields such as {"likes": 1}`)
+	}
+	return a, err
+}
+
+// integer is an increment: other than 0, at most most up or down.
+func integer(t json.Token, most int64) (int64, error) {
 	number, ok := t.(json.Number)
 	if !ok {
 		return 0, bad("by is %v; want an integer other than 0", describe(t))

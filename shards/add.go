@@ -19,7 +19,20 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and the others report
 // that they are replays. [ErrKeyReused] says that the key came with another increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
-	r, err := newRequest(c.client.db.Path, []Increment{{Counter: c.id, By: by}}, key, c.client.db.Counter(c.id))
+	return c.add(ctx, []Increment{{Counter: c.id, By: by}}, key)
+}
+
+// AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none. The zero [Key] is no key.
+func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
+	increments := make([]Increment, 0, len(by))
+	for field, n := range by {
+		increments = append(increments, Increment{Counter: c.id, Field: field, By: n})
+	}
+	return c.add(ctx, increments, key)
+}
+
+func (c Counter) add(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
+	r, err := newRequest(c.client.db.Layout, increments, key, c.client.db.Counter(c.id))
 	if err != nil {
 		return false, err
 	}
@@ -30,10 +43,10 @@ func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool,
 	return out.replayed, nil
 }
 
-// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same counter are taken
+// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same field of a counter are taken
 // together. The zero [Key] is no key. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
-	r, err := newRequest(c.db.Path, increments, key, c.db.Counter(several))
+	r, err := newRequest(c.db.Layout, increments, key, c.db.Counter(several))
 	if err != nil {
 		return false, err
 	}

@@ -138,10 +138,10 @@ func TestAddAll(t *testing.T) {
 	client := w.open(t, shards.Config{})
 	w.counter(t, client, "a", 2)
 	w.counter(t, client, "b", 2)
-	if _, err := client.AddAll(t.Context(), []shards.Increment{{"a", 1}, {"b", 5}, {"a", 2}}, shards.Key{}); err != nil {
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "b", By: 5}, {Counter: "a", By: 2}}, shards.Key{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.AddAll(t.Context(), []shards.Increment{{"a", 1}, {"gone", 1}}, shards.Key{}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), "gone") {
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "gone", By: 1}}, shards.Key{}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("with a counter that doesn't exist: %v, want ErrNotFound that names it", err)
 	}
 	w.wantSum(t, "a", 3)
@@ -198,13 +198,13 @@ func TestInvalidIncrements(t *testing.T) {
 		want       error
 	}{
 		{"none", nil, shards.Key{}, shards.ErrInvalidIncrement},
-		{"zero", []shards.Increment{{"a", 1}, {"a", 0}}, shards.Key{}, shards.ErrInvalidIncrement},
-		{"sum", []shards.Increment{{"a", most}, {"a", most}}, shards.Key{}, shards.ErrInvalidIncrement},
+		{"zero", []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: 0}}, shards.Key{}, shards.ErrInvalidIncrement},
+		{"sum", []shards.Increment{{Counter: "a", By: most}, {Counter: "a", By: most}}, shards.Key{}, shards.ErrInvalidIncrement},
 		{"too many", many, shards.Key{}, shards.ErrInvalidIncrement},
-		{"id", []shards.Increment{{"a/b", 1}}, shards.Key{}, shards.ErrInvalidID},
-		{"key with a control character", []shards.Increment{{"a", 1}}, shards.Key{Value: "a\tb"}, shards.ErrInvalidKey},
-		{"key beyond ASCII", []shards.Increment{{"a", 1}}, shards.Key{Value: "é"}, shards.ErrInvalidKey},
-		{"long key", []shards.Increment{{"a", 1}}, shards.Key{Value: strings.Repeat("k", 256)}, shards.ErrInvalidKey},
+		{"id", []shards.Increment{{Counter: "a/b", By: 1}}, shards.Key{}, shards.ErrInvalidID},
+		{"key with a control character", []shards.Increment{{Counter: "a", By: 1}}, shards.Key{Value: "a\tb"}, shards.ErrInvalidKey},
+		{"key beyond ASCII", []shards.Increment{{Counter: "a", By: 1}}, shards.Key{Value: "é"}, shards.ErrInvalidKey},
+		{"long key", []shards.Increment{{Counter: "a", By: 1}}, shards.Key{Value: strings.Repeat("k", 256)}, shards.ErrInvalidKey},
 	} {
 		if _, err := client.AddAll(t.Context(), c.increments, c.key); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)

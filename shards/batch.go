@@ -1,19 +1,22 @@
 package shards
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Increment is what is to be added to one counter.
+// Increment is what is to be added to one field of a counter.
 type Increment struct {
-	Counter string `json:"counter"`
-	By      int64  `json:"by"` // negative to take off; not zero
+	Counter string
+	Field   string // its name in the counter's document; "" is the first that is counted
+	By      int64  // negative to take off; not zero
 }
 
 // MaxIncrements is how many increments one call of [Client.AddAll] may have.
@@ -30,7 +33,7 @@ const (
 
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
-	increments []Increment // at most one per counter
+	increments []Increment // at most one per field of a counter, in the order of their counters
 	key        string      // id of its key's marker; "" without a key
 	asked      string      // what is asked, hashed; "" without a key
 	done       chan outcome
@@ -58,19 +61,29 @@ type outcome struct {
 
 // newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope,
 // which names the collection too: several deployments may share the markers of one database.
-func newRequest(path store.Path, increments []Increment, key Key, scope string) (*request, error) {
+func newRequest(layout store.Layout, increments []Increment, key Key, scope string) (*request, error) {
 	if len(increments) == 0 || len(increments) > MaxIncrements {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), MaxIncrements)
 	}
 	if err := key.validate(); err != nil {
 		return nil, err
 	}
-	for _, i := range increments {
-		if err := path.Validate(i.Counter); err != nil {
+	own := false
+	for n, i := range increments {
+		if err := layout.Path.Validate(i.Counter); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
 		}
 		if i.By == 0 {
 			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
+		}
+		switch _, counted := layout.Field(i.Field); {
+		case i.Field == layout.Fields[0].Name:
+			if !own {
+				increments, own = slices.Clone(increments), true
+			}
+			increments[n].Field = "" // one name for it
+		case i.Field != "" && !counted:
+			return nil, fmt.Errorf("%w: counter %q: %q is not counted; want one of %s", ErrInvalidIncrement, i.Counter, i.Field, strings.Join(layout.FieldNames(), ", "))
 		}
 	}
 	r := &request{increments: increments, done: make(chan outcome, 1)}
@@ -87,14 +100,16 @@ func newRequest(path store.Path, increments []Increment, key Key, scope string) 
 	return r, nil
 }
 
-// merged sorts increments by counter and adds up those of the same one.
+// merged sorts increments by counter and field, and adds up those of the same one.
 func merged(increments []Increment) ([]Increment, error) {
 	sorted := append([]Increment(nil), increments...)
-	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Counter < sorted[j].Counter })
+	slices.SortStableFunc(sorted, func(a, b Increment) int {
+		return cmp.Or(strings.Compare(a.Counter, b.Counter), strings.Compare(a.Field, b.Field))
+	})
 	out := sorted[:1]
 	for _, next := range sorted[1:] {
 		last := &out[len(out)-1]
-		if last.Counter != next.Counter {
+		if last.Counter != next.Counter || last.Field != next.Field {
 			out = append(out, next)
 			continue
 		}
@@ -111,8 +126,19 @@ func fingerprint(increments []Increment) string {
 	parts := make([]string, 0, 2*len(increments))
 	for _, i := range increments {
 		parts = append(parts, i.Counter, strconv.FormatInt(i.By, 10))
+		if i.Field != "" {
+			parts = append(parts, "field", i.Field)
+		}
 	}
 	return hash(parts...)
+}
+
+// counter is the only counter of a request, or several.
+func (r *request) counter() string {
+	if first := r.increments[0].Counter; first == r.increments[len(r.increments)-1].Counter {
+		return first
+	}
+	return several
 }
 
 // touches returns a counter of the request for which the condition holds.
@@ -131,38 +157,60 @@ type batch struct {
 	requests []*request
 }
 
-// sums is what a batch adds to each counter. Each of them is written once.
-func (b *batch) sums() []Increment {
-	if len(b.requests) == 1 {
-		return b.requests[0].increments
+// sum is what a batch adds to a counter, in one write.
+type sum struct {
+	counter string
+	fields  []Increment // one per field
+}
+
+// sums is what a batch adds to each counter.
+func (b *batch) sums() []sum {
+	if r := b.requests[0]; len(b.requests) == 1 && r.counter() != several {
+		return []sum{{r.counter(), r.increments}}
 	}
 	index := make(map[string]int, 1)
-	var sums []Increment
+	var sums []sum
 	for _, r := range b.requests {
 		for _, i := range r.increments {
 			at, ok := index[i.Counter]
 			if !ok {
 				at = len(sums)
 				index[i.Counter] = at
-				sums = append(sums, Increment{Counter: i.Counter})
+				sums = append(sums, sum{counter: i.Counter})
 			}
-			sums[at].By += i.By // gathering has made sure that it fits
+			sums[at].add(i)
 		}
 	}
 	return sums
 }
 
+func (s *sum) add(i Increment) {
+	for n := range s.fields { // a few at most
+		if s.fields[n].Field == i.Field {
+			s.fields[n].By += i.By // gathering has made sure that it fits
+			return
+		}
+	}
+	s.fields = append(s.fields, i)
+}
+
 // gathering puts a batch together.
 type gathering struct {
 	batch    *batch
-	most     int              // requests
-	up, down map[string]int64 // :: counter → the sum of what is added, and of what is taken off
+	most     int             // requests
+	up, down map[place]int64 // the sum of what is added there, and of what is taken off
+	counters map[string]bool
 	keys     map[string]bool
 }
 
+// place is a field of a counter.
+type place struct{ counter, field string }
+
 func newGathering(most int) *gathering { return &gathering{batch: &batch{id: newID()}, most: most} }
 
-func (g *gathering) full() bool { return len(g.batch.requests) == g.most || len(g.up) >= maxCounters }
+func (g *gathering) full() bool {
+	return len(g.batch.requests) == g.most || len(g.counters) >= maxCounters
+}
 
 // take takes requests into the batch, oldest first, and returns those that are left for a later one: because this one is
 // full, has the same key, or would hold a sum that does not fit into an int64, whichever of its requests drop out of it.
@@ -189,7 +237,8 @@ func (g *gathering) take(requests []*request) (left []*request) {
 // joins reports whether a request can be part of the batch.
 func (g *gathering) joins(r *request) bool {
 	if g.up == nil {
-		g.up, g.down, g.keys = map[string]int64{}, map[string]int64{}, map[string]bool{}
+		g.up, g.down = map[place]int64{}, map[place]int64{}
+		g.counters, g.keys = map[string]bool{}, map[string]bool{}
 		for _, first := range g.batch.requests {
 			g.join(first)
 		}
@@ -200,15 +249,16 @@ func (g *gathering) joins(r *request) bool {
 	if r.key != "" && g.keys[r.key] {
 		return false
 	}
-	writes := len(g.up) + len(g.keys) + 2 // with the request's own marker, and the batch's
+	writes := len(g.counters) + len(g.keys) + 2 // with the request's own marker, and the batch's
 	for _, i := range r.increments {
-		if _, there := g.up[i.Counter]; !there {
+		if !g.counters[i.Counter] {
 			writes++
 		}
-		if _, fits := add(g.up[i.Counter], max(i.By, 0)); !fits {
+		at := place{i.Counter, i.Field}
+		if _, fits := add(g.up[at], max(i.By, 0)); !fits {
 			return false
 		}
-		if _, fits := add(g.down[i.Counter], min(i.By, 0)); !fits {
+		if _, fits := add(g.down[at], min(i.By, 0)); !fits {
 			return false
 		}
 	}
@@ -217,8 +267,10 @@ func (g *gathering) joins(r *request) bool {
 
 func (g *gathering) join(r *request) {
 	for _, i := range r.increments {
-		g.up[i.Counter] += max(i.By, 0)
-		g.down[i.Counter] += min(i.By, 0)
+		at := place{i.Counter, i.Field}
+		g.up[at] += max(i.By, 0)
+		g.down[at] += min(i.By, 0)
+		g.counters[i.Counter] = true
 	}
 	if r.key != "" {
 		g.keys[r.key] = true

@@ -108,10 +108,10 @@ func (c *Client) pick(ctx context.Context, f *inFlight, last picks) (picks, map[
 	picked := make(picks, len(sums))
 	unknown := map[string]bool{}
 	for _, sum := range sums {
-		if n, ok := c.known.shards(sum.Counter); ok {
-			picked[sum.Counter] = pickShard(n, sum.Counter, last)
+		if n, ok := c.known.shards(sum.counter); ok {
+			picked[sum.counter] = pickShard(n, sum.counter, last)
 		} else {
-			unknown[sum.Counter] = true
+			unknown[sum.counter] = true
 		}
 	}
 	if len(unknown) == 0 {
@@ -172,8 +172,12 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 		writes = append(writes, c.marks(id, m, now))
 	}
 	for _, sum := range sums {
-		name := c.db.Shard(sum.Counter, shardID(picked[sum.Counter]))
-		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, store.Increment(store.FieldPath(c.db.Fields[0].Shard), sum.By)))
+		name := c.db.Shard(sum.counter, shardID(picked[sum.counter]))
+		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.fields))
+		for i, by := range sum.fields {
+			transforms[i] = store.Increment(c.shardPath(by.Field), by.By)
+		}
+		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, transforms...))
 	}
 	if f.marked() { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc
@@ -186,11 +190,20 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	}
 	switch store.KindOf(err) {
 	case store.Doubtful:
-		c.log.Warn(LogAmbiguous, "counter", sums[0].Counter, "counters", len(sums), "marked", f.marked(), "error", err)
+		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", f.marked(), "error", err)
 	case store.Contention:
 		c.contended(ctx, sums, err)
 	}
 	return f.failed(err)
+}
+
+// shardPath is the path of a counted field in a shard; "" is the first.
+func (c *Client) shardPath(name string) string {
+	field, ok := c.db.Field(name)
+	if !ok {
+		field = c.db.Fields[0]
+	}
+	return store.FieldPath(field.Shard)
 }
 
 // marks is the write that makes a marker.

@@ -23,10 +23,13 @@ type CreateOptions struct {
 
 // Create makes the counter, with all its shards and its ledger, in one commit. What an earlier counter of that id has
 // left behind is deleted first: Firestore keeps everything below a document that was deleted by hand. Errors:
-// [ErrExists], [ErrInvalidShards], [ErrBusy], [ErrUnknown], or the client library's.
+// [ErrExists], [ErrHosted], [ErrInvalidShards], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	orElse(&opts.Shards, c.client.cfg.NumShards)
 	err := validShards(opts.Shards)
+	if c.client.db.Hosted {
+		err = ErrHosted
+	}
 	if err == nil {
 		op := newID() // tells this call's counter from another's, made at the same moment
 		err = c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {

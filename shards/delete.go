@@ -31,6 +31,9 @@ func (c Counter) FinishDeletion(ctx context.Context) error {
 }
 
 func (c Counter) delete(ctx context.Context, begun bool) error {
+	if c.client.db.Hosted {
+		return ErrHosted
+	}
 	defer c.client.known.forget(c.id)
 	var made time.Time // when the counter that is to go was made
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {

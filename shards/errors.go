@@ -36,6 +36,8 @@ var (
 	ErrDamagedLedger = ledger.ErrDamaged
 	// ErrNotInteger says that a shard holds something else than a whole number, or a double beyond ±2⁵³.
 	ErrNotInteger = errors.New("a shard's count is not an integer")
+	// ErrHosted says that the documents are the app's own: it makes and deletes them, and no command does.
+	ErrHosted = errors.New("the documents are the app's own: make and delete them there")
 	// ErrClosed says that the client is closed. Nothing was counted.
 	ErrClosed = errors.New("client is closed")
 )

@@ -49,8 +49,8 @@ func (g *growth) due(last map[string]time.Time, counter string, interval time.Du
 
 // contended notes that a commit met contention, and doubles the shards of the counter where that is allowed. Of a commit
 // to several counters it is not known which one is to blame.
-func (c *Client) contended(ctx context.Context, sums []Increment, err error) {
-	counter, now := sums[0].Counter, time.Now()
+func (c *Client) contended(ctx context.Context, sums []sum, err error) {
+	counter, now := sums[0].counter, time.Now()
 	if len(sums) == 1 {
 		c.queues.contended(counter)
 	}

@@ -70,10 +70,10 @@ func TestKeys(t *testing.T) {
 			t.Errorf("replayed %v, %v; want %v, %v", replayed, err, wantReplay, want)
 		}
 	}
-	all(false, nil, shards.Increment{"a", 1}, shards.Increment{"b", 1})
-	all(true, nil, shards.Increment{"b", 1}, shards.Increment{"a", 1})
-	all(false, shards.ErrKeyReused, shards.Increment{"b", 1})
-	all(false, shards.ErrKeyReused, shards.Increment{"b", 2}, shards.Increment{"a", 1})
+	all(false, nil, shards.Increment{Counter: "a", By: 1}, shards.Increment{Counter: "b", By: 1})
+	all(true, nil, shards.Increment{Counter: "b", By: 1}, shards.Increment{Counter: "a", By: 1})
+	all(false, shards.ErrKeyReused, shards.Increment{Counter: "b", By: 1})
+	all(false, shards.ErrKeyReused, shards.Increment{Counter: "b", By: 2}, shards.Increment{Counter: "a", By: 1})
 	w.wantSum(t, "a", 12)
 	w.wantSum(t, "b", 2)
 }
@@ -117,7 +117,7 @@ func TestMixedBatch(t *testing.T) {
 			}
 		})
 		group.Go(func() {
-			increments := []shards.Increment{{"a", 1}, {"b", 1}}
+			increments := []shards.Increment{{Counter: "a", By: 1}, {Counter: "b", By: 1}}
 			if i%4 == 0 {
 				increments = append(increments, shards.Increment{Counter: "gone", By: 1})
 			}
@@ -176,7 +176,7 @@ func TestKeysOfTwoCollections(t *testing.T) {
 		if replayed, err := handle(t, client, "a").AddOnce(t.Context(), 1, key); err != nil || replayed {
 			t.Errorf("%s, one: replayed %v, %v; want neither", collection, replayed, err)
 		}
-		if replayed, err := client.AddAll(t.Context(), []shards.Increment{{"a", 1}}, key); err != nil || replayed {
+		if replayed, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}}, key); err != nil || replayed {
 			t.Errorf("%s, several: replayed %v, %v; want neither", collection, replayed, err)
 		}
 		if got, err := handle(t, client, "a").Sum(t.Context()); err != nil || got.Total != 2 {

@@ -89,10 +89,10 @@ func (f *inFlight) markers() map[string]marker {
 
 // group is what goes alone when a batch is split: a call to several counters, or all requests of one counter.
 func (r *request) group() any {
-	if len(r.increments) > 1 {
-		return r
+	if counter := r.counter(); counter != several {
+		return counter
 	}
-	return r.increments[0].Counter
+	return r
 }
 
 // shared reports whether the batch has several groups.
@@ -303,7 +303,7 @@ func (f *inFlight) without(gone map[string]bool) step {
 		switch {
 		case !is:
 			left = append(left, r)
-		case len(r.increments) == 1:
+		case r.counter() != several:
 			r.done <- outcome{err: ErrNotFound}
 		default:
 			r.done <- outcome{err: fmt.Errorf("%w: %q", ErrNotFound, counter)}

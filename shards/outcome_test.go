@@ -23,7 +23,7 @@ func drawRequest(t *rapid.T) *request {
 		increments = append(increments, Increment{Counter: c, By: by})
 	}
 	key := Key{Value: rapid.SampledFrom([]string{"", "", "k1", "k2", "k3"}).Draw(t, "key")}
-	r, err := newRequest(flatPath, increments, key, "scope")
+	r, err := newRequest(flat, increments, key, "scope")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +78,10 @@ func TestGathering(t *testing.T) {
 			}
 			got := map[string]int64{}
 			for _, sum := range b.sums() {
-				if _, twice := got[sum.Counter]; twice {
+				if _, twice := got[sum.counter]; twice {
 					t.Fatal("a counter is written twice")
 				}
-				got[sum.Counter] = sum.By
+				got[sum.counter] = sum.fields[0].By
 			}
 			if !maps.Equal(got, want) {
 				t.Fatalf("sums %v, want %v", got, want)
@@ -98,7 +98,7 @@ func TestSumOfWhatIsLeftOfABatch(t *testing.T) {
 	t.Parallel()
 	var queue []*request
 	for _, by := range []int64{-1, 1 << 62, 1 << 62} {
-		r, err := newRequest(flatPath, []Increment{{Counter: "a", By: by}}, Key{}, "")
+		r, err := newRequest(flat, []Increment{{Counter: "a", By: by}}, Key{}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestSumOfWhatIsLeftOfABatch(t *testing.T) {
 	for _, r := range b.requests {
 		want += r.increments[0].By
 	}
-	if got := b.sums()[0].By; got != want || got < 0 {
+	if got := b.sums()[0].fields[0].By; got != want || got < 0 {
 		t.Errorf("what is left adds up to %d, want %d, which is more than nothing", got, want)
 	}
 }
@@ -132,7 +132,7 @@ func TestGatheringBoundsWrites(t *testing.T) {
 	t.Parallel()
 	var queue []*request
 	for i := range 2000 {
-		r, err := newRequest(flatPath, []Increment{{Counter: fmt.Sprint(i), By: 1}}, Key{Value: fmt.Sprint("k", i)}, "")
+		r, err := newRequest(flat, []Increment{{Counter: fmt.Sprint(i), By: 1}}, Key{Value: fmt.Sprint("k", i)}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,8 +266,8 @@ func TestBatchesCountOnce(t *testing.T) {
 				}
 				gone := map[string]bool{}
 				for _, sum := range f.sums() {
-					if s.gone[sum.Counter] {
-						gone[sum.Counter] = true
+					if s.gone[sum.counter] {
+						gone[sum.counter] = true
 					}
 				}
 				f.next = f.without(gone)
@@ -354,13 +354,13 @@ func TestBatchesCountOnce(t *testing.T) {
 	})
 }
 
-// flatPath is the default one.
-var flatPath = func() store.Path {
+// flat is the default layout.
+var flat = func() store.Layout {
 	path, err := store.ParsePath(store.DefaultPath)
 	if err != nil {
 		panic(err)
 	}
-	return path
+	return store.Layout{Path: path, Fields: store.Fields{{Name: "total", Shard: "count"}, {Name: "views", Shard: "views"}}, Shards: store.DefaultShards}
 }()
 
 // Without a marker for each commit, a batch that has a key in it can still find out what became of it.
@@ -369,7 +369,7 @@ func TestBatchWithAKeyIsMarked(t *testing.T) {
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
 		b := &batch{id: newID()}
 		for _, key := range keys {
-			r, err := newRequest(flatPath, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
+			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -106,9 +106,8 @@ func (q *queues) enqueue(r *request) (*queue, error) {
 	if q.waiting >= q.limits.waiting {
 		return nil, fmt.Errorf("%w: %d increments are waiting", ErrBusy, q.waiting)
 	}
-	name := r.increments[0].Counter
-	if len(r.increments) > 1 {
-		name = several
+	name := r.counter()
+	if name == several {
 		if counter, is := r.touches(q.isTroubled); is {
 			name = counter
 		}

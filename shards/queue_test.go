@@ -24,7 +24,7 @@ func newTraffic(t *testing.T, l limits) *traffic {
 	w.queues = newQueues(l, true, func(f *inFlight) {
 		name := ""
 		for _, sum := range f.sums() {
-			name += sum.Counter
+			name += sum.counter
 		}
 		end := make(chan struct{})
 		w.mu.Lock()
@@ -41,7 +41,7 @@ func newTraffic(t *testing.T, l limits) *traffic {
 func (w *traffic) add(counter string, n int) {
 	w.t.Helper()
 	for range n {
-		r, err := newRequest(flatPath, []Increment{{Counter: counter, By: 1}}, Key{}, "")
+		r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{}, "")
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestCommitsOfOneCounter(t *testing.T) {
 		w.end("a1")
 		w.want("a201")
 		w.finish()
-		r, err := newRequest(flatPath, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+		r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		}
 		refused := 0
 		for i := range 150 {
-			r, err := newRequest(flatPath, []Increment{{Counter: fmt.Sprint("more", i), By: 1}}, Key{}, "")
+			r, err := newRequest(flat, []Increment{{Counter: fmt.Sprint("more", i), By: 1}}, Key{}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +212,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		w = newTraffic(t, limits{batch: 10, waiting: 100})
 		w.add("a", 1)
 		for range 95 {
-			r, _ := newRequest(flatPath, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+			r, _ := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
 			if of, err := w.enqueue(r); err != nil && !errors.Is(err, ErrBusy) {
 				t.Error(of, err)
 			}

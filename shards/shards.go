@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -47,6 +48,17 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 				n = pickShard(most, id, nil)
 			}
 			picked[id] = n
+			if c.db.Hosted && c.db.Own(doc)[store.NumShards] == nil {
+				// The first increment of a document of the app's. Its shards are made here, at zero, and counted by the
+				// commit after this one: in the ledger's own commit they would be as old as the ledger, and passed over.
+				for i := range c.cfg.NumShards {
+					names = append(names, c.db.Shard(id, shardID(i)))
+				}
+				fields := map[string]*firestorepb.Value{}
+				mask := c.db.SetOwn(fields, nil, map[string]*firestorepb.Value{store.NumShards: store.Int(int64(c.cfg.NumShards))})
+				tx.Write(store.Update(c.db.Counter(id), store.Exists(true), fields, mask))
+				continue
+			}
 			names = append(names, c.db.Shard(id, shardID(n)))
 		}
 		return c.createMissingShards(ctx, tx, names)

@@ -2,7 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,22 +18,33 @@ func newIncCommand(t *target) *cobra.Command {
 	cmd := newAddCommand(t, 1)
 	cmd.Use, cmd.Short = "inc ID", "Add to a counter"
 	cmd.Example = `  counters inc post-123
-  counters inc post-123 --by 5 --key order-17`
+  counters inc post-123 --by 5 --key order-17
+  counters inc post-123 --by likes=1,views=3`
 	return cmd
 }
 
 // newAddCommand adds sign times what is asked for.
 func newAddCommand(t *target, sign int64) *cobra.Command {
-	var by int64
+	amount := "1"
 	var key string
 	cmd := &cobra.Command{
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if by == 0 || by == math.MinInt64 {
-				return badUsage("--by %d: want an integer other than 0, at most %d", by, math.MaxInt64)
+			by, fields, err := parseAmount(amount, sign)
+			if err != nil {
+				return err
 			}
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
-				replayed, err := c.AddOnce(ctx, sign*by, shards.Key{Value: key})
+				var replayed bool
+				var err error
+				var asked any = by
+				said := fmt.Sprintf("%+d", by)
+				if fields == nil {
+					replayed, err = c.AddOnce(ctx, by, shards.Key{Value: key})
+				} else {
+					replayed, err = c.AddFields(ctx, fields, shards.Key{Value: key})
+					asked, said = fields, list(fields)
+				}
 				if err != nil {
 					return err
 				}
@@ -36,12 +52,46 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				if replayed {
 					note = " (counted before, under the same key)"
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "by": sign * by, "replayed": replayed},
-					"%s %+d%s", printable(c.ID()), sign*by, note)
+				return t.print(cmd, map[string]any{"counter": c.ID(), "by": asked, "replayed": replayed}, "%s %s%s", printable(c.ID()), said, note)
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&by, "by", 1, "how much")
+	cmd.Flags().StringVar(&amount, "by", "1", "how much; or of which fields, such as likes=1,views=3")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key: the same command with the same key counts once")
 	return cmd
+}
+
+// parseAmount reads 5, or likes=1,views=3, and takes it times sign.
+func parseAmount(text string, sign int64) (by int64, fields map[string]int64, err error) {
+	number := func(text string) (int64, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n == 0 || n == math.MinInt64 {
+			return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", text, math.MaxInt64)
+		}
+		return sign * n, nil
+	}
+	if !strings.Contains(text, "=") {
+		by, err = number(text)
+		return by, nil, err
+	}
+	fields = map[string]int64{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if _, again := fields[name]; again {
+			return 0, nil, badUsage("--by %s: %s stands there twice", text, name)
+		}
+		if fields[name], err = number(value); err != nil {
+			return 0, nil, err
+		}
+	}
+	return 0, fields, nil
+}
+
+// list is what was added to fields, in the order of their names.
+func list(fields map[string]int64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		parts = append(parts, fmt.Sprintf("%s %+d", name, fields[name]))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -1,0 +1,122 @@
+package shards_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"context"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Several fields of a counter are one write of one shard, whoever asked for them.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Fields: "likes,views"})
+	counter := w.counter(t, client, "a", 3)
+	writes := 0
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		for _, write := range req.GetWrites() {
+			if strings.Contains(write.GetUpdate().GetName(), "/shards/") {
+				writes++
+			}
+		}
+		return emulator.Verdict{}
+	})
+	if err := counter.Add(t.Context(), 5); err != nil { // the first field
+		t.Fatal(err)
+	}
+	key := shards.Key{Value: "k"}
+	for n := range 2 {
+		replayed, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1, "views": 3}, key)
+		if err != nil || replayed != (n == 1) {
+			t.Fatalf("call %d: replayed %v, %v", n, replayed, err)
+		}
+	}
+	if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1}, key); !errors.Is(err, shards.ErrKeyReused) {
+		t.Errorf("another increment under the same key: %v", err)
+	}
+	all := []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", Field: "likes", By: 1}, {Counter: "a", Field: "views", By: -1}}
+	if _, err := client.AddAll(t.Context(), all, shards.Key{}); err != nil {
+		t.Fatal(err)
+	}
+	if writes != 5 { // two that were replays and refused among them
+		t.Errorf("%d writes of shards, want 5", writes)
+	}
+	w.Server.SetInterceptor(nil)
+	s, err := counter.Sum(t.Context())
+	if err != nil || s.Total != 8 || !maps.Equal(s.Totals, map[string]int64{"likes": 8, "views": 2}) {
+		t.Errorf("sum %+v, %v; want 8 likes and 2 views", s, err)
+	}
+	for _, by := range []map[string]int64{{}, {"likes": 0}, {"stars": 1}, {"likes": 1, "total": 1}} {
+		if _, err := counter.AddFields(t.Context(), by, shards.Key{}); !errors.Is(err, shards.ErrInvalidIncrement) {
+			t.Errorf("%v: %v, want ErrInvalidIncrement", by, err)
+		}
+	}
+	if err := counter.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := counter.Sum(t.Context()); err != nil || s.Total != 0 || s.Totals["views"] != 0 {
+		t.Errorf("after a reset: %+v, %v", s, err)
+	}
+}
+
+// A document of the app's own is never made, and only gets what counting needs, in one map.
+func TestHosted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes,views", Hosted: true, NumShards: 3})
+	post, err := client.Counter("p1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := post.Add(t.Context(), 1); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("of a document that isn't there: %v, want ErrNotFound", err)
+	}
+	if err := post.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrHosted) {
+		t.Errorf("create: %v, want ErrHosted", err)
+	}
+	ref := w.fs.Doc("posts/p1")
+	if docs, err := ref.Collections(t.Context()).GetAll(); err != nil || len(docs) > 0 {
+		t.Errorf("there are collections %v, %v below a document that isn't there", docs, err)
+	}
+	if _, err := ref.Set(t.Context(), map[string]any{"title": "one", "likes": 17}); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if _, err := post.AddFields(t.Context(), map[string]int64{"likes": 1, "views": 2}, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := post.Sum(t.Context()); err != nil || s.Totals["likes"] != 4 || s.Totals["views"] != 8 || s.NumShards != 3 {
+		t.Errorf("sum %+v, %v; want 4 likes and 8 views in 3 shards", s, err)
+	}
+	snap, err := ref.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := snap.Data()
+	own, _ := data["counter_rollup"].(map[string]any)
+	if len(data) != 3 || data["title"] != "one" || data["likes"] != int64(17) || own["num_shards"] != int64(3) {
+		t.Errorf("the document is %v", data)
+	}
+	if err := post.Resize(t.Context(), 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "title", Value: "two"}}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := post.Get(t.Context()); err != nil || s.NumShards != 5 || s.Total != 17 {
+		t.Errorf("%+v, %v; want 5 shards, and the total that the app has set until it is rolled up", s, err)
+	}
+	if err := post.Delete(t.Context()); !errors.Is(err, shards.ErrHosted) {
+		t.Errorf("delete: %v, want ErrHosted", err)
+	}
+}
