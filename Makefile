@@ -2,6 +2,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := help
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## Print this.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -33,7 +34,11 @@ lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
-	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: its checks are skipped"; fi
+	@if lint=$$(command -v golangci-lint || command -v "$$(go env GOBIN)/golangci-lint" || command -v "$$(go env GOPATH)/bin/golangci-lint"); then \
+	  "$$lint" run; \
+	else \
+	  echo "golangci-lint is not installed, so its checks are skipped; to install it: go install $(GOLANGCI_LINT)"; \
+	fi
 
 bench: ## Compare with what people build today; about a minute.
 	go run ./cmd/counters bench --quick

@@ -180,7 +180,7 @@ func (c *clientEnd) RecvMsg(m any) error {
 		return copyInto(m, r)
 	default:
 	}
-	if c.err != io.EOF && c.server.ctx.Err() != nil {
+	if !errors.Is(c.err, io.EOF) && c.server.ctx.Err() != nil {
 		return errServerClosed()
 	}
 	return c.err

@@ -2,6 +2,7 @@ package emulator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -132,7 +133,7 @@ func TestCollectionGroups(t *testing.T) {
 				out = append(out, strings.TrimPrefix(r.Document.Name, w.db+"/documents/"))
 			}
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		return out
@@ -271,7 +272,7 @@ func TestListDocumentsAndCollections(t *testing.T) {
 	var refs []string
 	for it := c.Collection("a").DocumentRefs(ctx); ; {
 		d, err := it.Next()
-		if err == iterator.Done {
+		if errors.Is(err, iterator.Done) {
 			break
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package emulator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -65,7 +66,7 @@ func (w wire) get(req *pb.BatchGetDocumentsRequest, path string) (*pb.Document, 
 	var at *timestamppb.Timestamp
 	for {
 		r, err := stream.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return doc, at, nil
 		}
 		if err != nil {

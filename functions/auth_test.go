@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -68,10 +69,7 @@ func (i *issuer) keys() oidc.KeySet {
 type claims map[string]any
 
 func (c claims) with(name string, value any) claims {
-	changed := claims{}
-	for k, v := range c {
-		changed[k] = v
-	}
+	changed := maps.Clone(c)
 	changed[name] = value
 	return changed
 }

@@ -10,22 +10,22 @@ import (
 // that could change something which page's it is, and a plain POST needs no preflight to be sent. Whoever is no browser
 // sends no Origin.
 func allowOrigins(origins []string, log *slog.Logger, next http.Handler) http.Handler {
-	any := slices.Contains(origins, "*")
+	every := slices.Contains(origins, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		if !any {
+		if !every {
 			header.Add("Vary", "Origin")
 		}
 		from := r.Header.Values("Origin")
 		for _, origin := range from {
-			if !any && !slices.Contains(origins, origin) {
+			if !every && !slices.Contains(origins, origin) {
 				fail(w, r, log, errOrigin)
 				return
 			}
 		}
 		if len(from) > 0 {
 			origin := from[0]
-			if any {
+			if every {
 				origin = "*"
 			}
 			header.Set("Access-Control-Allow-Origin", origin)

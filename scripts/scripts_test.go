@@ -48,7 +48,7 @@ func TestScriptsHelp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, option := range strings.Fields(string(source)) {
+		for option := range strings.FieldsSeq(string(source)) {
 			if option != "--" && !bytes.Contains(out, []byte(option)) {
 				t.Errorf("%s --help doesn't say what %s is", script, option)
 			}

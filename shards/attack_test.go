@@ -542,10 +542,10 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 	}
 	w.wantSum(t, "a", 7)
 	for name, command := range map[string]func(context.Context) error{
-		"reset":  func(ctx context.Context) error { return c.Reset(ctx) },
+		"reset":  c.Reset,
 		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
 		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, nil) },
-		"delete": func(ctx context.Context) error { return c.Delete(ctx) },
+		"delete": c.Delete,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {

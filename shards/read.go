@@ -152,8 +152,9 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
-			s, ok := Snapshot{}, false
+			var s Snapshot
 			if err == nil {
+				var ok bool
 				if s, ok = c.client.snapshotOf(c.id, doc); !ok {
 					err = ErrNotFound
 				}

@@ -118,10 +118,10 @@ func TestCached(t *testing.T) {
 func TestOneReadForAllWhoAsk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	w.counter(t, w.open(t, shards.Config{}), "a", 1)
 	w.Server.ResetStats()
 	const asked = 1000
-	c = handle(t, w.open(t, shards.Config{ReadCache: time.Minute}), "a")
+	c := handle(t, w.open(t, shards.Config{ReadCache: time.Minute}), "a")
 	var group sync.WaitGroup
 	for i := range asked {
 		group.Go(func() {

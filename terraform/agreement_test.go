@@ -173,7 +173,7 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 		timeout, _ := c.flag("timeout")
 		add("timeout", strings.TrimSuffix(timeout, "s"))
 		env, _ := c.flag("set-env-vars")
-		for _, pair := range strings.Split(strings.TrimPrefix(env, "^|^"), "|") {
+		for pair := range strings.SplitSeq(strings.TrimPrefix(env, "^|^"), "|") {
 			add("env", pair)
 		}
 		if _, private := c.flag("no-allow-unauthenticated"); !private {

@@ -280,7 +280,7 @@ func TestDestroyRemovesWhatDeployMade(t *testing.T) {
 		if slices.Contains(c.words, "remove-iam-policy-binding") {
 			removed[fmt.Sprintf("grant %s %s", member, role)]++
 		} else {
-			name := strings.Split(c.words[len(c.words)-1], "@")[0]
+			name, _, _ := strings.Cut(c.words[len(c.words)-1], "@")
 			removed[strings.Join(slices.DeleteFunc(slices.Clone(c.words[:len(c.words)-1]), func(w string) bool { return w == "delete" }), " ")+" "+name]++
 		}
 	}

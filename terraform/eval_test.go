@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -92,9 +93,7 @@ func (m *module) set(vars map[string]cty.Value) {
 			values[name] = m.value(def.Expr)
 		}
 	}
-	for name, v := range vars {
-		values[name] = v
-	}
+	maps.Copy(values, vars)
 	m.ctx.Variables["var"] = cty.ObjectVal(values)
 }
 
@@ -362,7 +361,7 @@ func fileset(root, pattern string) (cty.Value, error) {
 		return files, err
 	}
 	if info, err := os.Stat(filepath.Join(root, top)); err != nil || !info.IsDir() {
-		return files, nil
+		return files, nil //nolint:nilerr // nothing there is an answer
 	}
 	err := filepath.WalkDir(filepath.Join(root, top), func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

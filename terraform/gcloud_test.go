@@ -103,9 +103,9 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 
 	recorded, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	var calls []call
-	for _, text := range strings.Split(strings.TrimSuffix(string(recorded), "--END--\n"), "--END--\n") {
+	for text := range strings.SplitSeq(strings.TrimSuffix(string(recorded), "--END--\n"), "--END--\n") {
 		var c call
-		for _, arg := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		for arg := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 			if copied, ok := strings.CutPrefix(arg, "--copy="); ok {
 				content, err := os.ReadFile(copied)
 				if err != nil {

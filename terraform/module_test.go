@@ -86,9 +86,7 @@ type setting struct{ env, def, desc string }
 
 func allSettings() []setting {
 	var list []setting
-	fields := reflect.TypeFor[settings.Settings]()
-	for i := range fields.NumField() {
-		f := fields.Field(i)
+	for f := range reflect.TypeFor[settings.Settings]().Fields() {
 		list = append(list, setting{f.Tag.Get("env"), f.Tag.Get("envDefault"), f.Tag.Get("desc")})
 	}
 	return list
@@ -246,7 +244,7 @@ func table(t *testing.T, path string) map[string][]string {
 	}
 	rows := map[string][]string{}
 	for _, line := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|(.*)\\|$").FindAllStringSubmatch(string(content), -1) {
-		for _, cell := range strings.Split(strings.ReplaceAll(line[2], `\|`, "\x00"), "|") {
+		for cell := range strings.SplitSeq(strings.ReplaceAll(line[2], `\|`, "\x00"), "|") {
 			rows[line[1]] = append(rows[line[1]], strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"))
 		}
 	}

@@ -49,9 +49,9 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 			var reader doctor.Reader
 			done := func() {}
 			if f, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-				const clear = "\r\x1b[K"
-				reader.Progress = func(what string) { fmt.Fprint(f, clear+"reading "+what+" ") }
-				done = func() { fmt.Fprint(f, clear) }
+				const erase = "\r\x1b[K"
+				reader.Progress = func(what string) { fmt.Fprint(f, erase+"reading "+what+" ") }
+				done = func() { fmt.Fprint(f, erase) }
 			}
 			d, err := reader.Read(cmd.Context(), where)
 			done()

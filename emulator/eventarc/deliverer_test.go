@@ -72,7 +72,7 @@ func newDeliverer(t testing.TB, o eventarc.Options, targets ...string) *eventarc
 	if o.Pattern == "" {
 		o.Pattern = "counters/{counter}/shards/{shard}"
 	}
-	o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	o.Logger = slog.New(slog.DiscardHandler)
 	d, err := eventarc.New(o)
 	if err != nil {
 		t.Fatal(err)

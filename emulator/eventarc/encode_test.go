@@ -1,6 +1,7 @@
 package eventarc_test
 
 import (
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -103,9 +104,7 @@ func TestEncodeEveryType(t *testing.T) {
 		"map":         {ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: scalars}}},
 		"empty map":   {ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{}}},
 	}
-	for name, v := range scalars {
-		fields[name] = v
-	}
+	maps.Copy(fields, scalars)
 	doc := document(shard, 1, committed)
 	doc.Fields = fields
 	_, body, err := eventarc.Encode("1", eventarc.Change{Name: shard, New: doc, CommitTime: committed})

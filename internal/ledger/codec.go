@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,7 +147,7 @@ func entriesValue(entries map[string]Entry) *firestorepb.Value {
 
 // OpsWith is the ops field with one more id, and without the oldest ones beyond [MaxOps].
 func (l *Ledger) OpsWith(id string) *firestorepb.Value {
-	ops := append(l.Ops[:len(l.Ops):len(l.Ops)], id)
+	ops := append(slices.Clip(l.Ops), id)
 	return opsValue(ops[max(0, len(ops)-MaxOps):])
 }
 

@@ -106,8 +106,7 @@ func unparsed(err error, values map[string]string) error {
 	}
 	var errs []error
 	for _, err := range all.Errors {
-		var one env.ParseError
-		if errors.As(err, &one) {
+		if one, ok := errors.AsType[env.ParseError](err); ok {
 			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
 			switch err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type {

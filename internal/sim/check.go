@@ -249,7 +249,7 @@ func (c *checker) commit(e Commit) {
 	}
 	found := map[*intent]int{} // :: intent → how many of its adds this commit applied
 	for _, id := range slices.Sorted(maps.Keys(touched)) {
-		c.commitTo(id, touched[id], e, found)
+		c.commitTo(id, touched[id], found)
 	}
 	for i, n := range found {
 		if n != len(i.adds) {
@@ -271,7 +271,7 @@ type deed struct {
 	shardsMade []string
 }
 
-func (c *checker) commitTo(id string, changes []Change, e Commit, found map[*intent]int) {
+func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 	k := c.counter(id)
 	before, ledgerBefore := k.doc, k.ledger
 	var d deed
@@ -476,13 +476,13 @@ func (c *checker) stated(id string, k *counter, before *Document, revived bool) 
 		if had && s.AsOf <= was.AsOf {
 			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
 		}
-		count, real := k.versions[shard][s.AsOf]
+		count, known := k.versions[shard][s.AsOf]
 		switch {
-		case real && count != s.Count:
+		case known && count != s.Count:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it held %d", id, s.Count, shard, s.AsOf, count)
-		case !real && s.Count != 0:
+		case !known && s.Count != 0:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it never held that in this life", id, s.Count, shard, s.AsOf)
-		case !real && !revived && !k.deleted[shard] && !k.before[shard]: // a counter that is revived begins with shards that hold nothing
+		case !known && !revived && !k.deleted[shard] && !k.before[shard]: // a counter that is revived begins with shards that hold nothing
 			c.fail("the ledger of %q has shard %s for deleted as of %d; it never was", id, shard, s.AsOf)
 		}
 	}

@@ -48,7 +48,7 @@ func (w *world) deliver(c emulator.Change, counter string) {
 	case reorder < f.Reorder:
 		delay = reorderBy
 	}
-	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10), eventarc.Change(c))
+	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10), c)
 	if err != nil {
 		w.rec.add(Stuck{What: "an event can't be encoded: " + err.Error()})
 		return

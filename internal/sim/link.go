@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"path"
@@ -289,7 +290,7 @@ func (s *stream) exchange(like proto.Message) ([]proto.Message, error) {
 			messages = messages[:min(f.tornAfter, len(messages))]
 		}
 		got <- messages
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		return err

@@ -167,11 +167,11 @@ func (w *world) storm(epoch uint64) {
 
 // renew replaces an instance: at once, by a crash, or beside it, as a new revision does.
 func (w *world) renew(r *rand.Rand, crash bool) {
-	fleet, make, name := &w.increments, newIncrement, "increment"
+	fleet, start, name := &w.increments, newIncrement, "increment"
 	if r.IntN(2) == 0 {
-		fleet, make, name = &w.rollups, newRollup, "rollup"
+		fleet, start, name = &w.rollups, newRollup, "rollup"
 	}
-	by, err := make(w.server, w.newLink(name), w.settings)
+	by, err := start(w.server, w.newLink(name), w.settings)
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return

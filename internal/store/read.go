@@ -315,7 +315,7 @@ func document(snap *firestore.DocumentSnapshot) *firestorepb.Document {
 func receive[T any](recv func() (T, error), each func(T)) error {
 	for {
 		message, err := recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // note keeps one observation: an error's code, or a value.
 func (s *session) note(label string, v any, err error) {
-	text := ""
+	var text string
 	if err != nil {
 		text = status.Code(err).String()
 		s.Logf("%s: %v", label, err)

@@ -69,7 +69,7 @@ func cutQuoted(s string) (name, rest string, ok bool) {
 
 func simplePath(s string) bool {
 	start := true
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '.':
 			if start {
@@ -190,7 +190,7 @@ func collectChanged(at Path, a, b map[string]*pb.Value, paths *[]string) {
 		if ok && Identical(x, y) {
 			continue
 		}
-		path := append(at[:len(at):len(at)], name)
+		path := append(slices.Clip(at), name)
 		if x.GetMapValue() != nil && y.GetMapValue() != nil {
 			collectChanged(path, x.GetMapValue().GetFields(), y.GetMapValue().GetFields(), paths)
 			continue
@@ -199,7 +199,7 @@ func collectChanged(at Path, a, b map[string]*pb.Value, paths *[]string) {
 	}
 	for name := range b {
 		if _, ok := a[name]; !ok {
-			*paths = append(*paths, append(at[:len(at):len(at)], name).String())
+			*paths = append(*paths, append(slices.Clip(at), name).String())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -129,9 +130,7 @@ func (h *hotDocuments) reserve(now time.Time, rate float64, latency time.Duratio
 		}
 		after[ops[i].name] = heat{drained: drained.Add(interval), free: slot.Add(latency)}
 	}
-	for name, d := range after {
-		h.docs[name] = d
-	}
+	maps.Copy(h.docs, after)
 	h.forget(now)
 	return delay, true
 }

@@ -159,7 +159,7 @@ func numbers(doc *pb.Document) map[string]int64 {
 }
 
 func equalWorlds(a, b world) bool {
-	return maps.EqualFunc(a, b, func(x, y map[string]int64) bool { return maps.Equal(x, y) })
+	return maps.EqualFunc(a, b, maps.Equal)
 }
 
 // A query gives what going through all documents one by one gives.

@@ -186,14 +186,14 @@ func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Va
 // fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null and NaN compare with
 // nothing, not even with themselves; filters without operand, which clients send instead, are there to find them.
 func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (func(*pb.Value) bool, error) {
-	comparable := func(v *pb.Value) bool { return !document.IsNull(v) && !document.IsNaN(v) }
+	compares := func(v *pb.Value) bool { return !document.IsNull(v) && !document.IsNaN(v) }
 	ranged := func(ok func(c int) bool) func(*pb.Value) bool {
 		r := document.RankOf(operand)
 		return func(v *pb.Value) bool {
-			return document.RankOf(v) == r && comparable(v) && comparable(operand) && ok(document.Compare(v, operand))
+			return document.RankOf(v) == r && compares(v) && compares(operand) && ok(document.Compare(v, operand))
 		}
 	}
-	among := func(values []*pb.Value, v *pb.Value) bool { return comparable(v) && document.Contains(values, v) }
+	among := func(values []*pb.Value, v *pb.Value) bool { return compares(v) && document.Contains(values, v) }
 	values := operand.GetArrayValue().GetValues()
 	switch op {
 	case pb.StructuredQuery_FieldFilter_LESS_THAN:

@@ -288,7 +288,7 @@ func (o Order) compare(a, b *pb.Value) int {
 // Compare is the order of the query's results.
 func (q *Query) Compare(a, b *pb.Document) int {
 	for _, o := range q.Orders {
-		c := 0
+		var c int
 		if o.Path.IsName() {
 			c = document.CompareNames(a.Name, b.Name)
 		} else {

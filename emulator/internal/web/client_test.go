@@ -99,7 +99,7 @@ func (c *channel) back(ctx context.Context, f func(json.RawMessage) bool) (more 
 	}
 	for r := bufio.NewReader(resp.Body); ; {
 		frame, err := readFrame(r)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return true, nil
 		}
 		if err != nil {

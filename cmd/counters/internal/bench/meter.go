@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,7 +79,7 @@ func (m *meter) follow(counter string) {
 func (m *meter) followed() lagMeter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return lagMeter{counter: m.lag.counter, shards: m.lag.shards[:len(m.lag.shards):len(m.lag.shards)], totals: m.lag.totals[:len(m.lag.totals):len(m.lag.totals)]}
+	return lagMeter{counter: m.lag.counter, shards: slices.Clip(m.lag.shards), totals: slices.Clip(m.lag.totals)}
 }
 
 func (m *meter) shardsMade() int {

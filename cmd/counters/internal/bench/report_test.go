@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -191,7 +192,7 @@ func elements(t *testing.T, name, text string) (shapes map[string]int, rows map[
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return shapes, rows, texts
 		}
 		if err != nil {

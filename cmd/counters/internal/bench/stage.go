@@ -164,7 +164,7 @@ func (st *stage) deliver() error {
 	}
 	st.server.OnChange(func(c emulator.Change) {
 		if st.live.Load() {
-			st.events.Deliver(eventarc.Change(c))
+			st.events.Deliver(c)
 		}
 	})
 	return st.resume()

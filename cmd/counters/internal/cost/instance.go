@@ -25,7 +25,7 @@ func InstanceTime(periods []Period) time.Duration {
 			until = p.Begin
 		}
 		steps := max(1, (p.End-p.Begin+billingStep-1)/billingStep)
-		end := p.Begin + steps*billingStep
+		end := p.Begin + steps*billingStep //nolint:durationcheck // steps is a number
 		if end <= until {
 			continue
 		}

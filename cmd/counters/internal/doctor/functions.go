@@ -74,10 +74,7 @@ func (d *Deployment) where() string {
 }
 
 func (f *findings) state(d *Deployment, function *Function) {
-	seen := "it is " + function.State
-	for _, message := range function.Messages {
-		seen += "; " + message
-	}
+	seen := strings.Join(append([]string{"it is " + function.State}, function.Messages...), "; ")
 	switch function.State {
 	case "ACTIVE":
 	case "DEPLOYING":

@@ -47,8 +47,7 @@ func (u *unread) notChecked(project string) NotChecked {
 }
 
 func isCode(err error, code codes.Code, http int) bool {
-	var rest *googleapi.Error
-	if errors.As(err, &rest) {
+	if rest, ok := errors.AsType[*googleapi.Error](err); ok {
 		return rest.Code == http
 	}
 	return status.Code(err) == code

@@ -87,7 +87,7 @@ func (s *Session) forward(w http.ResponseWriter, r *http.Request, q url.Values) 
 		fail(w, err)
 		return
 	}
-	writeFrame(w, reply)
+	_ = writeFrame(w, reply)
 }
 
 // seen notes that the client is alive and what it has got, and says how the back channel is doing: whether it is open,

@@ -124,7 +124,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, q url.Values) {
 		fail(w, err)
 		return
 	}
-	writeFrame(w, fmt.Appendf(nil, `[[0,["c",%q,"",%s,12,%d]]]`, session.id, version, keepAlive.Milliseconds()))
+	_ = writeFrame(w, fmt.Appendf(nil, `[[0,["c",%q,"",%s,12,%d]]]`, session.id, version, keepAlive.Milliseconds()))
 }
 
 // fail answers what a client has got wrong.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"sync"
@@ -65,9 +66,7 @@ func newSession(server *Server, request, body http.Header) *Session {
 		inbox:  make(chan json.RawMessage, maxReceived),
 		heard:  time.Now(),
 	}
-	for name, values := range body {
-		s.Header[name] = values
-	}
+	maps.Copy(s.Header, body)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
