@@ -32,8 +32,11 @@ locals {
     ROLLUP_LEDGERS       = tostring(var.rollup_ledgers)
     ROLLUP_PENDING       = tostring(var.rollup_pending)
     ROLLUP_FLUSHES       = tostring(var.rollup_flushes)
+    RECOUNT_MAX          = var.recount_max
     RECONCILE_DEADLINE   = var.reconcile_deadline
     RECONCILE_PARALLEL   = tostring(var.reconcile_parallel)
+    RECOUNT_AGE          = var.recount_age
+    RECOUNT_READS        = tostring(var.recount_reads)
     LOG_LEVEL            = var.log_level
   }
 }
@@ -75,14 +78,14 @@ variable "shards" {
 }
 
 variable "fields" {
-  description = "What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. At most 20."
+  description = "What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. Documents below a counter's are counted by comments=count(comments), summed up by stars=sum(ratings.stars), and both with a condition such as count(comments where public==true). At most 20, one of them from shards."
   type        = string
   nullable    = false
   default     = "total=count"
 
   validation {
-    condition     = can(regex("^[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?(,[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?)*$", var.fields))
-    error_message = "fields must be names of letters, digits and _, with commas between them, such as likes,views or total=count."
+    condition     = can(regex("^[A-Za-z_][A-Za-z0-9_]*(=([A-Za-z_][A-Za-z0-9_]*|count[(][A-Za-z0-9_-]+( +where +[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)* *== *(true|false|-?[0-9]+|'[^'|\\\"\\\\]*'))?[)]|sum[(][A-Za-z0-9_-]+[.][A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*( +where +[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)* *== *(true|false|-?[0-9]+|'[^'|\\\"\\\\]*'))?[)]))?(,[A-Za-z_][A-Za-z0-9_]*(=([A-Za-z_][A-Za-z0-9_]*|count[(][A-Za-z0-9_-]+( +where +[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)* *== *(true|false|-?[0-9]+|'[^'|\\\"\\\\]*'))?[)]|sum[(][A-Za-z0-9_-]+[.][A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*( +where +[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)* *== *(true|false|-?[0-9]+|'[^'|\\\"\\\\]*'))?[)]))?)*$", var.fields)) && length(regexall("[(]counter_", var.fields)) == 0
+    error_message = "fields must be names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments) or p=count(comments where lang=='de')."
   }
 }
 
@@ -338,6 +341,18 @@ variable "rollup_flushes" {
   }
 }
 
+variable "recount_max" {
+  description = "How late a field such as comments=count(comments) may be, 1s to 1h. One that took N reads waits for about N changes before it is counted again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."
+  type        = string
+  nullable    = false
+  default     = "60s"
+
+  validation {
+    condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.recount_max)) && tonumber(regex("^[0-9]+", var.recount_max)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.recount_max)] >= 1 && tonumber(regex("^[0-9]+", var.recount_max)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.recount_max)] <= 3600, false)
+    error_message = "recount_max must be a whole number of ms, s, m or h, from 1s to 1h."
+  }
+}
+
 variable "reconcile_deadline" {
   description = "How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."
   type        = string
@@ -359,6 +374,30 @@ variable "reconcile_parallel" {
   validation {
     condition     = var.reconcile_parallel >= 1 && var.reconcile_parallel <= 100 && floor(var.reconcile_parallel) == var.reconcile_parallel
     error_message = "reconcile_parallel must be a whole number from 1 to 100."
+  }
+}
+
+variable "recount_age" {
+  description = "Reconcile counts fields such as comments=count(comments) again that nothing has counted for this long, for a change whose event was lost, 1s to 8760h. Counters that are named are counted at once."
+  type        = string
+  nullable    = false
+  default     = "24h"
+
+  validation {
+    condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.recount_age)) && tonumber(regex("^[0-9]+", var.recount_age)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.recount_age)] >= 1 && tonumber(regex("^[0-9]+", var.recount_age)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.recount_age)] <= 31536000, false)
+    error_message = "recount_age must be a whole number of ms, s, m or h, from 1s to 8760h."
+  }
+}
+
+variable "recount_reads" {
+  description = "Reads that one call of Reconcile may take for it, one per 1,000 documents counted."
+  type        = number
+  nullable    = false
+  default     = 10000
+
+  validation {
+    condition     = var.recount_reads >= 0 && var.recount_reads <= 1000000000 && floor(var.recount_reads) == var.recount_reads
+    error_message = "recount_reads must be a whole number from 0 to 1000000000."
   }
 }
 

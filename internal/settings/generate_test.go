@@ -116,6 +116,15 @@ func (s setting) literal() string {
 	return s.def
 }
 
+// What terraform allows of an item of FIELDS.
+const (
+	name      = `[A-Za-z_][A-Za-z0-9_]*`
+	path      = name + `([.]` + name + `)*`
+	where     = `( +where +` + path + ` *== *(true|false|-?[0-9]+|'[^'|\\\"\\\\]*'))?`
+	collected = `[A-Za-z0-9_-]+`
+	item      = name + `(=(` + name + `|count[(]` + collected + where + `[)]|sum[(]` + collected + `[.]` + path + where + `[)]))?`
+)
+
 // patterns are what terraform allows of the settings that are words: part of what the functions allow, as some of it
 // ends up in path patterns and command lines. V stands for the variable.
 var patterns = map[string][2]string{
@@ -125,8 +134,8 @@ var patterns = map[string][2]string{
 		"collections and wildcards in turn, such as teams/{team}/posts/{post}, of letters, digits, _ and -: it is part of the trigger's path pattern"},
 	"SHARDS": {`can(regex("^[A-Za-z0-9_-]+$", V)) && length(regexall("^__|^counter_", V)) == 0`,
 		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
-	"FIELDS": {`can(regex("^[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?(,[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z_][A-Za-z0-9_]*)?)*$", V))`,
-		"names of letters, digits and _, with commas between them, such as likes,views or total=count"},
+	"FIELDS": {fmt.Sprintf(`can(regex("^%[1]s(,%[1]s)*$", V)) && length(regexall("[(]counter_", V)) == 0`, item),
+		"names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments) or p=count(comments where lang=='de')"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
 	"LOG_LEVEL":       {`contains(["DEBUG", "INFO", "WARN", "ERROR"], V)`, "DEBUG, INFO, WARN or ERROR"},

@@ -27,7 +27,7 @@ type Settings struct {
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
 	Counters     store.Path    `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	Fields       store.Fields  `env:"FIELDS" envDefault:"total=count" desc:"What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. At most 20."`
+	Fields       store.Fields  `env:"FIELDS" envDefault:"total=count" desc:"What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. Documents below a counter's are counted by comments=count(comments), summed up by stars=sum(ratings.stars), and both with a condition such as count(comments where public==true). At most 20, one of them from shards."`
 	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs besides the counted fields is in one map of theirs, counter_rollup."`
 	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."`
 
@@ -59,9 +59,14 @@ type Settings struct {
 	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."`
 	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up side by side, 1 to 1000."`
 
+	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h. One that took N reads waits for about N changes before it is counted again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."`
+
 	// Reconcile.
 	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" range:"1s to 1700s" desc:"How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."`
 	ReconcileParallel int           `env:"RECONCILE_PARALLEL" envDefault:"8" range:"1 to 100" desc:"Counters that Reconcile checks side by side, 1 to 100."`
+
+	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile counts fields such as comments=count(comments) again that nothing has counted for this long, for a change whose event was lost, 1s to 8760h. Counters that are named are counted at once."`
+	RecountReads int64         `env:"RECOUNT_READS" envDefault:"10000" range:"0 to 1000000000" desc:"Reads that one call of Reconcile may take for it, one per 1,000 documents counted."`
 
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
 }
@@ -124,7 +129,7 @@ func allowed(t reflect.Type) string {
 	case reflect.TypeFor[store.Path]():
 		return "collections and wildcards in turn, such as posts/{post}"
 	case reflect.TypeFor[store.Fields]():
-		return "names with commas between them, such as likes,views or total=count"
+		return "names with commas between them, such as likes,views or total=count, and counts of documents, such as comments=count(comments)"
 	case reflect.TypeFor[bool]():
 		return "true or false"
 	case reflect.TypeFor[time.Duration]():
@@ -148,6 +153,11 @@ func (s Settings) validate() error {
 	}
 	if store.ValidateID(s.Shards) != nil || strings.HasPrefix(s.Shards, store.OwnPrefix) || strings.ContainsAny(s.Shards, "{}*") {
 		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
+	}
+	for _, field := range s.Fields {
+		if field.Counted != nil && field.Counted.Collection == s.Shards {
+			bad("FIELDS", s.Fields, fmt.Sprintf("another collection than that of the shards in %s", field))
+		}
 	}
 	if s.Hosted && s.AutoCreate {
 		bad("AUTO_CREATE", s.AutoCreate, "false with HOSTED=true: the documents are the app's to make")

@@ -2,15 +2,29 @@ package store
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Field is something that is counted: a field of a counter's document that holds the sum of a field of its shards.
+// Field is something that is counted in a field of a counter's document: the sum of a field of its shards, or what documents
+// of a collection below it come to.
 type Field struct {
-	Name  string // in the counter's document
-	Shard string // in its shards
+	Name    string       // in the counter's document
+	Shard   string       // in its shards; empty where Counted is set
+	Counted *Aggregation // nil where it is the sum of the shards' field
+}
+
+// String is the field as [ParseFields] reads it.
+func (f Field) String() string {
+	switch {
+	case f.Counted != nil:
+		return f.Name + "=" + f.Counted.String()
+	case f.Shard != f.Name:
+		return f.Name + "=" + f.Shard
+	}
+	return f.Name
 }
 
 // Fields is a list of what is counted, as [ParseFields] reads it.
@@ -24,17 +38,23 @@ func (f *Fields) UnmarshalText(text []byte) (err error) {
 
 // String is the list as [ParseFields] reads it.
 func (f Fields) String() string {
-	var b strings.Builder
+	items := make([]string, len(f))
 	for i, field := range f {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(field.Name)
-		if field.Shard != field.Name {
-			b.WriteString("=" + field.Shard)
+		items[i] = field.String()
+	}
+	return strings.Join(items, ",")
+}
+
+// Split tells the fields that are sums of the shards' from those that count documents.
+func (f Fields) Split() (sums, counted Fields) {
+	for _, field := range f {
+		if field.Counted == nil {
+			sums = append(sums, field)
+		} else {
+			counted = append(counted, field)
 		}
 	}
-	return b.String()
+	return sums, counted
 }
 
 // DefaultFields are those of Google's public "distributed counters" page: total is the sum of the shards' count.
@@ -44,37 +64,91 @@ const DefaultFields = "total=count"
 const MaxFields = 20
 
 // ParseFields reads a list such as likes,views or total=count: a name alone is called so in the counter's document and in
-// its shards. Its errors give the position, in bytes from 1, and what is allowed.
+// its shards. What is counted otherwise is an [Aggregation], such as comments=count(comments). Its errors give the position,
+// in bytes from 1, and what is allowed.
 func ParseFields(list string) (Fields, error) {
 	var fields Fields
-	at := 1
-	for item := range strings.SplitSeq(list, ",") {
-		trimmed := strings.TrimSpace(item)
-		name, shard, named := strings.Cut(trimmed, "=")
-		if !named {
-			shard = name
-		}
-		position := at + strings.Index(item, trimmed)
-		for _, part := range []string{name, shard} {
-			if err := validateField(part); err != nil {
-				return nil, fmt.Errorf("%q at %d: %w", trimmed, position, err)
-			}
-		}
-		if slices.Contains(reserved, name) {
-			return nil, fmt.Errorf("%q at %d: a counter's document has a field %s of its own", trimmed, position, name)
+	for at, item := range items(list) {
+		field, err := parseField(list, at, item)
+		if err != nil {
+			return nil, err
 		}
 		for _, other := range fields {
-			if other.Name == name || other.Shard == shard {
-				return nil, fmt.Errorf("%q at %d: %s=%s has one of its names already", trimmed, position, other.Name, other.Shard)
+			if other.Name == field.Name || other.Shard == field.Shard && field.Shard != "" {
+				return nil, fmt.Errorf("%q at %d: %s has one of its names already", item, at+1, other)
 			}
 		}
-		fields = append(fields, Field{Name: name, Shard: shard})
-		at += len(item) + 1
+		fields = append(fields, field)
 	}
 	if len(fields) > MaxFields {
 		return nil, fmt.Errorf("%d fields, and at most %d are allowed", len(fields), MaxFields)
 	}
+	if sums, _ := fields.Split(); len(sums) == 0 {
+		return nil, fmt.Errorf("%q counts documents only; want a field that shards are summed up in, too, such as likes", list)
+	}
 	return fields, nil
+}
+
+// items yields the items of a list with their offsets, without the white space around them. Commas in parentheses and
+// quotes are parts of them.
+func items(list string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		quote, depth, begin := byte(0), 0, 0
+		for at := 0; at <= len(list); at++ {
+			if at < len(list) {
+				c := list[at]
+				switch {
+				case quote != 0:
+					if c == quote {
+						quote = 0
+					}
+				case c == '(':
+					depth++
+				case c == ')':
+					depth--
+				case depth > 0 && (c == '"' || c == '\''):
+					quote = c
+				}
+				if c != ',' || quote != 0 || depth > 0 {
+					continue
+				}
+			}
+			item := list[begin:at]
+			trimmed := strings.TrimSpace(item)
+			if !yield(begin+strings.Index(item, trimmed), trimmed) {
+				return
+			}
+			begin, depth = at+1, 0
+		}
+	}
+}
+
+// parseField reads the item of a list that begins at an offset.
+func parseField(list string, at int, item string) (Field, error) {
+	name, source, named := strings.Cut(item, "=")
+	name = strings.TrimRight(name, " \t")
+	if !named {
+		source = name
+	}
+	field := Field{Name: name, Shard: source}
+	if strings.Contains(source, "(") {
+		begin := at + len(item) - len(source)
+		counted, err := parseAggregation(list[:begin+len(source)], begin)
+		if err != nil {
+			return Field{}, fmt.Errorf("%q at %w", item, err)
+		}
+		field.Shard, field.Counted = "", counted
+		source = name
+	}
+	for _, part := range []string{name, source} {
+		if err := validateField(part); err != nil {
+			return Field{}, fmt.Errorf("%q at %d: %w", item, at+1, err)
+		}
+	}
+	if slices.Contains(reserved, name) {
+		return Field{}, fmt.Errorf("%q at %d: a counter's document has a field %s of its own", item, at+1, name)
+	}
+	return field, nil
 }
 
 // reserved are the fields of a counter's document that are no sums.

@@ -1,44 +1,90 @@
 package store
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseFields(t *testing.T) {
 	t.Parallel()
-	for list, want := range map[string][]Field{
-		DefaultFields:         {{"total", "count"}},
-		"likes":               {{"likes", "likes"}},
-		"likes,views":         {{"likes", "likes"}, {"views", "views"}},
-		" likes , v=visits\t": {{"likes", "likes"}, {"v", "visits"}},
-		"total=Count":         {{"total", "Count"}},
-		"größe":               {{"größe", "größe"}},
-		"__a":                 {{"__a", "__a"}},
+	same := func(name string) Field { return Field{Name: name, Shard: name} }
+	for list, want := range map[string]Fields{
+		DefaultFields:         {{Name: "total", Shard: "count"}},
+		"likes":               {same("likes")},
+		"likes,views":         {same("likes"), same("views")},
+		" likes , v=visits\t": {same("likes"), {Name: "v", Shard: "visits"}},
+		"total=Count":         {{Name: "total", Shard: "Count"}},
+		"größe":               {same("größe")},
+		"__a":                 {same("__a")},
+		"a,comments=count(comments)": {same("a"),
+			{Name: "comments", Counted: &Aggregation{Collection: "comments"}}},
+		"stars = sum( ratings.stars ), a": {
+			{Name: "stars", Counted: &Aggregation{Collection: "ratings", Sum: "stars"}}, same("a")},
+		"a,s=sum(ratings.by.stars)": {same("a"),
+			{Name: "s", Counted: &Aggregation{Collection: "ratings", Sum: "by.stars"}}},
+		"a,p=count(comments where public==true)": {same("a"),
+			{Name: "p", Counted: &Aggregation{Collection: "comments", Where: &Filter{"public", true}}}},
+		"a,p=count(comments  where  meta.level == -12 )": {same("a"),
+			{Name: "p", Counted: &Aggregation{Collection: "comments", Where: &Filter{"meta.level", int64(-12)}}}},
+		`a,p=sum(c.n where lang=="d,)e'"),b`: {same("a"),
+			{Name: "p", Counted: &Aggregation{Collection: "c", Sum: "n", Where: &Filter{"lang", "d,)e'"}}}, same("b")},
+		`a,p=count(c where lang=='"')`: {same("a"),
+			{Name: "p", Counted: &Aggregation{Collection: "c", Where: &Filter{"lang", `"`}}}},
+		`a,p=count(c where lang=="")`: {same("a"),
+			{Name: "p", Counted: &Aggregation{Collection: "c", Where: &Filter{"lang", ""}}}},
+		"a,b=count(c),d=count(c)": {same("a"), {Name: "b", Counted: &Aggregation{Collection: "c"}}, {Name: "d", Counted: &Aggregation{Collection: "c"}}},
 	} {
-		if got, err := ParseFields(list); err != nil || !slices.Equal(got, want) {
-			t.Errorf("ParseFields(%q) = %v, %v, want %v", list, got, err, want)
+		got, err := ParseFields(list)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("ParseFields(%q): %v (-want +got)\n%s", list, err, diff)
 		}
 	}
 	for list, want := range map[string]string{
-		"":                         "at 1: a name is missing",
-		"likes,":                   "at 7: a name is missing",
-		"likes,, views":            "at 7: a name is missing",
-		"=count":                   "at 1: a name is missing",
-		"total=":                   "at 1: a name is missing",
-		"likes, a.b":               "at 8: \"a.b\" holds one of",
-		"a=b=c":                    "holds one of",
-		"two words":                "holds one of",
-		"likes,__x__":              "at 7: \"__x__\" is reserved",
-		"likes,likes":              "has one of its names already",
-		"a=x,b=x":                  "has one of its names already",
-		"num_shards":               "of its own",
-		"counter_rollup":           "of its own",
-		strings.Repeat("x", 65):    "65 bytes",
-		"a\xff":                    "UTF-8",
-		"comments=count(comments)": "holds one of",
-		many(MaxFields + 1):        "21 fields",
+		"":                          "at 1: a name is missing",
+		"likes,":                    "at 7: a name is missing",
+		"likes,, views":             "at 7: a name is missing",
+		"=count":                    "at 1: a name is missing",
+		"total=":                    "at 1: a name is missing",
+		"likes, a.b":                "at 8: \"a.b\" holds one of",
+		"a=b=c":                     "holds one of",
+		"two words":                 "holds one of",
+		"likes,__x__":               "at 7: \"__x__\" is reserved",
+		"likes,likes":               "has one of its names already",
+		"a=x,b=x":                   "has one of its names already",
+		"num_shards":                "of its own",
+		"counter_rollup":            "of its own",
+		strings.Repeat("x", 65):     "65 bytes",
+		"a\xff":                     "UTF-8",
+		"comments=count(comments)":  "a field that shards are summed up in",
+		"a,b=avg(c.d)":              `"b=avg(c.d)" at 5: want count(collection) or sum(collection.field), found "avg"`,
+		"a,b=count(":                "at 11: cannot be a collection: it is empty",
+		"a,b=count()":               "at 11: cannot be a collection: it is empty",
+		"a,b=count(c":               "at 12: want ) or where, found the end",
+		"a,b=count(c)d":             "at 13: want a comma, or the end, found \"d\"",
+		"a,b=count(c d)":            "at 13: want ) or where, found \"d\"",
+		"a,b=count(c/d)":            "at 11: cannot be a collection",
+		"a,b=count(c.d)":            "at 11: a collection's name holds one of",
+		"a,b=count(__c__)":          "at 11: cannot be a collection",
+		"a,b=count(counter_x)":      "at 11: collections that begin with counter_",
+		"a,b=sum(c)":                "at 9: want a collection and a field",
+		"a,b=sum(c.)":               "at 11: a name is missing",
+		"a,b=sum(.d)":               "at 9: cannot be a collection: it is empty",
+		"a,b=sum(c.d..e)":           "at 11: a name is missing",
+		"a,b=count(c where )":       "at 19: a name is missing",
+		"a,b=count(c where x)":      "at 20: want ==, found \")\"",
+		"a,b=count(c where x=1)":    "at 20: want ==, found \"=\"",
+		"a,b=count(c where x==)":    "at 22: want true, false, an integer or a quoted string, found \"\"",
+		"a,b=count(c where x==y)":   "at 22: want true, false, an integer or a quoted string, found \"y\"",
+		"a,b=count(c where x==1.5)": "found \"1.5\"",
+		`a,b=count(c where x=="y)`:  "at 22: the quoted string has no end",
+		`a,b=count(c where x=="\")`: "at 22: the string holds a backslash",
+		"a,b=count(c where x==1,d":  "at 23: want ), found \",\"",
+		"a,num_shards=count(c)":     "at 3: a counter's document has a field num_shards of its own",
+		"a,a=count(c)":              "at 3: a has one of its names already",
+		"a,=count(c)":               "at 3: a name is missing",
+		many(MaxFields + 1):         "21 fields",
 	} {
 		if got, err := ParseFields(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseFields(%q) = %v, %v, want %q", list, got, err, want)
@@ -54,18 +100,24 @@ func many(n int) string {
 	return strings.Join(names, ",")
 }
 
+// What is read is what was written, and no name in it breaks a path.
 func FuzzParseFields(f *testing.F) {
-	f.Add(DefaultFields)
-	f.Add("likes, views=v")
+	for _, list := range []string{DefaultFields, "likes, views=v", "a,b=count(c)", `a,b=sum(c.d.e where f=="g,\'h"),i`, "a,b=count(c where d==-1)", "a,b=count(c where d==true"} {
+		f.Add(list)
+	}
 	f.Fuzz(func(t *testing.T, list string) {
 		fields, err := ParseFields(list)
 		if err != nil {
 			return
 		}
 		for _, field := range fields {
-			if FieldPath(field.Name) == "``" || strings.ContainsAny(field.Name+field.Shard, ".`/") {
+			if FieldPath(field.Name) == "``" || strings.ContainsAny(field.Name+field.Shard, ".`/") || (field.Shard == "") != (field.Counted != nil) {
 				t.Errorf("%q gives %+v", list, field)
 			}
+		}
+		again, err := ParseFields(fields.String())
+		if diff := cmp.Diff(fields, again); err != nil || diff != "" {
+			t.Errorf("%q is written as %q: %v (-was +is)\n%s", list, fields, err, diff)
 		}
 	})
 }

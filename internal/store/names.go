@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +18,7 @@ const (
 	Ledger        = "ledger"
 	Requests      = "counter_requests"
 	Reconcile     = "reconcile"
+	NoteID        = "note"
 )
 
 // Fields of a counter's document.
@@ -42,7 +44,8 @@ const ExpireAt = "expire_at"
 //
 //	{counter}                            num_shards, total, created_at, updated_at, ledger_id
 //	{counter}/shards/{n}                 count
-//	{counter}/counter_rollup/ledger      id, shards, base, ops
+//	{counter}/counter_rollup/ledger      id, shards, base, ops, counted
+//	{counter}/{collection}/{document}    the app's, where a counted field counts them
 //	{counter}/{field}_members/{member}   member, at, shard
 //	counter_requests/{hash}              expire_at, and what was asked
 //	counter_rollup/reconcile             where the last walk over all counters stopped
@@ -52,7 +55,8 @@ const ExpireAt = "expire_at"
 type Layout struct {
 	Database string // projects/{project}/databases/{database}
 	Path     Path   // of the counters' documents
-	Fields   Fields // what is counted; at least one
+	Fields   Fields // sums of the shards' fields; at least one
+	Counted  Fields // what documents of collections below the counters' come to; may be none
 	Shards   string // id of the collection of a counter's shards
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted, and see Own
 }
@@ -116,6 +120,26 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
+// Collections are the ids of the collections whose documents are counted, each once.
+func (l Layout) Collections() (ids []string) {
+	for _, field := range l.Counted {
+		if !slices.Contains(ids, field.Counted.Collection) {
+			ids = append(ids, field.Counted.Collection)
+		}
+	}
+	return ids
+}
+
+// CountedIn are the fields that count the documents of a collection.
+func (l Layout) CountedIn(collection string) (fields Fields) {
+	for _, field := range l.Counted {
+		if field.Counted.Collection == collection {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
 func (l Layout) root() string { return l.Database + "/documents/" }
 
 // Document is the resource name of the document at a path such as pages/hello.
@@ -147,6 +171,38 @@ func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 
 // ShardPattern is the path of all shards, as a trigger's path pattern has it.
 func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }
+
+// CollectionOf is the resource name of a collection below a counter's document.
+func (l Layout) CollectionOf(id, collection string) string { return l.Counter(id) + "/" + collection }
+
+// Note is the resource name of the document that says that something is to be counted for a counter whose document was not
+// there, so that it is found once it is.
+func (l Layout) Note(id string) string { return l.Counter(id) + "/" + Rollup + "/" + NoteID }
+
+// Patterns are the paths of all documents that change what is counted, as triggers' path patterns have them: those of the
+// shards first, and one for each of [Layout.Collections].
+func (l Layout) Patterns() []string {
+	patterns := []string{l.ShardPattern()}
+	for _, collection := range l.Collections() {
+		patterns = append(patterns, l.Path.String()+"/"+collection+"/{document}")
+	}
+	return patterns
+}
+
+// ParseCounted takes the resource name of a document apart that a counted field counts. It reports false for others.
+func (l Layout) ParseCounted(name string) (counter, collection, document string, ok bool) {
+	path, ok := strings.CutPrefix(name, l.root())
+	if !ok {
+		return "", "", "", false
+	}
+	parts := strings.Split(path, "/")
+	n := len(parts) - 2
+	if n < 2 || ValidateID(parts[n+1]) != nil || len(l.CountedIn(parts[n])) == 0 {
+		return "", "", "", false
+	}
+	counter, ok = l.Path.ID(strings.Join(parts[:n], "/"))
+	return counter, parts[n], parts[n+1], ok
+}
 
 // ParseShard takes the resource name of a shard apart. It reports false for a document that is not a shard of a counter
 // here, and for names that no document can have.

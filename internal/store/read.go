@@ -124,7 +124,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 // one more per 1,000 documents. Documents where the field is missing, or is no number, count nothing. A double among the
 // summands, and a sum beyond an int64, make the sum a double.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
-	sum, err := db.aggregate(ctx, from(collection), collection, at, sumOf(field))
+	sum, _, err := db.aggregate(ctx, from(collection), collection, at, sumOf(FieldPath(field)))
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.
 			Value: Double(math.Inf(-1)),
 		},
 	}}
-	values, err := db.aggregate(ctx, query, collection, at, sumOf(field), count())
+	values, _, err := db.aggregate(ctx, query, collection, at, sumOf(FieldPath(field)), count())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -150,11 +150,45 @@ func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.
 
 // Count tells how many documents a collection has, as of a time. It costs what [DB.Sum] does.
 func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64, error) {
-	values, err := db.aggregate(ctx, from(collection), collection, at, count())
+	values, _, err := db.aggregate(ctx, from(collection), collection, at, count())
 	if err != nil {
 		return 0, err
 	}
 	return values[0].GetIntegerValue(), nil
+}
+
+// Aggregated is what an aggregation query has said.
+type Aggregated struct {
+	Value     *firestorepb.Value // a double where a sum is none of integers, or beyond an int64
+	Documents int64              // that match; of a sum, those that have the field
+	At        time.Time          // the query's read time
+}
+
+// Reads is what the query was billed as: one read per 1,000 documents, and at least one.
+func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
+
+// Aggregate asks what the documents of one collection come to, as of a time; the zero time is now. Several sums take one query
+// each: together they would only see the documents that have all the fields.
+func (db *DB) Aggregate(ctx context.Context, collection string, a *Aggregation, at time.Time) (Aggregated, error) {
+	query := from(collection)
+	if a.Where != nil {
+		query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: dotted(a.Where.Field)},
+				Op:    firestorepb.StructuredQuery_FieldFilter_EQUAL,
+				Value: a.Where.value(),
+			},
+		}}
+	}
+	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
+	if a.Sum != "" {
+		aggregations = append(aggregations, sumOf(dotted(a.Sum))) // the count is then of the index entries that it reads
+	}
+	values, at, err := db.aggregate(ctx, query, collection, at, aggregations...)
+	if err != nil {
+		return Aggregated{}, err
+	}
+	return Aggregated{Value: values[len(values)-1], Documents: values[0].GetIntegerValue(), At: at}, nil
 }
 
 func from(collection string) *firestorepb.StructuredQuery {
@@ -162,9 +196,9 @@ func from(collection string) *firestorepb.StructuredQuery {
 	return &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}}}
 }
 
-func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
+func sumOf(path string) *firestorepb.StructuredAggregationQuery_Aggregation {
 	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
-		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: FieldPath(field)}},
+		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}},
 	}}
 }
 
@@ -174,8 +208,8 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 	}}
 }
 
-// aggregate returns the results in the order of the aggregations.
-func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, error) {
+// aggregate returns the results in the order of the aggregations, and their read time.
+func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
 	for i, a := range aggregations {
 		a.Alias = fmt.Sprintf("a%d", i)
 	}
@@ -191,12 +225,14 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(at)}
 	}
 	values := make([]*firestorepb.Value, len(aggregations))
+	var read time.Time
 	err := db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error { // it may take a minute, so it is not asked twice
 		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req)
 		if err != nil {
 			return err
 		}
 		return receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
+			read = resp.GetReadTime().AsTime()
 			for i, a := range aggregations {
 				if v := resp.GetResult().GetAggregateFields()[a.Alias]; v != nil {
 					values[i] = v
@@ -207,7 +243,7 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}
-	return values, err
+	return values, read, err
 }
 
 // List lists the ids of a page of counters, which may be empty though others follow. Token is empty for the first page,

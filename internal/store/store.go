@@ -65,10 +65,15 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	db := &DB{Layout: Layout{
 		Path:   countersPath,
-		Fields: fields,
 		Shards: cmp.Or(cfg.Shards, DefaultShards),
 		Hosted: cfg.Hosted,
 	}}
+	db.Fields, db.Counted = fields.Split()
+	for _, field := range db.Counted {
+		if field.Counted.Collection == db.Shards {
+			return nil, fmt.Errorf("fields that are counted: %s is the collection of the shards", field)
+		}
+	}
 	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	db.newWatcher = func() (*firestore.Client, error) {
 		options, err := clientOptions(emulator, opts)

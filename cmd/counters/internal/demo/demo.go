@@ -85,8 +85,9 @@ func New(c Config) (*Page, error) {
 		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
 	}
 	layout := store.Layout{
-		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Fields: c.Fields, Shards: c.Shards, Hosted: c.Hosted,
+		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Shards: c.Shards, Hosted: c.Hosted,
 	}
+	layout.Fields, layout.Counted = c.Fields.Split()
 	p := &Page{config: c, conn: conn, client: client, layout: layout, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN)}
 	html := p.html()
 	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +130,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
-		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.config.Fields[0].Shard,
+		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.layout.Fields[0].Shard,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}

@@ -144,7 +144,8 @@ func (c *Counter) otherField() string {
 // countedIn is FIELDS with another field of the shards for the first.
 func (d *Deployment) countedIn(field string) string {
 	fields := slices.Clone(d.Target.fields())
-	fields[0].Shard = field
+	first := slices.IndexFunc(fields, func(field store.Field) bool { return field.Counted == nil })
+	fields[first].Shard = field
 	return fields.String()
 }
 
@@ -177,7 +178,9 @@ func (d *Deployment) address(name string) string {
 
 func (d *Deployment) layout() store.Layout {
 	path, _ := store.ParsePath(d.Target.Path) // whose counters have been read
-	return store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Fields: d.Target.fields(), Hosted: d.Target.Hosted}
+	layout := store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted}
+	layout.Fields, layout.Counted = d.Target.fields().Split()
+	return layout
 }
 
 // curl begins a command that acts as the account that gcloud is logged in with, or as an emulator's owner.

@@ -91,7 +91,11 @@ func (t Target) fields() store.Fields {
 	return fields
 }
 
-func (t Target) first() store.Field { return t.fields()[0] }
+// first is the first sum of the shards.
+func (t Target) first() store.Field {
+	sums, _ := t.fields().Split()
+	return sums[0]
+}
 
 // collection is the collection group that the counters' documents are in.
 func (t Target) collection() string {
