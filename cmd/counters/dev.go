@@ -5,16 +5,20 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/demo"
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 func newDevCommand() *cobra.Command {
 	var c dev.Config
+	var t target
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system on this machine",
@@ -22,8 +26,9 @@ func newDevCommand() *cobra.Command {
 delivery of events to them, and a gateway in front of them. It prints "ready" once everything answers.
 
 With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore, unless nothing answers
-there. The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set, and pages
-of this machine are among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
+there. The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set or the
+documents are your app's (--hosted), and pages of this machine are among the ALLOWED_ORIGINS. The project is
+demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
 
 The gateway's port is all that a browser needs: forward it, or let a phone in the same network in with --host 0.0.0.0.
 Whoever reaches it can read and write every counter. Web pages of other sites can't.
@@ -33,13 +38,14 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 		Example: `  counters dev
   counters dev --instances 3 --duplicate 0.3 --reorder 0.5 --abort 0.1 --lose-answers 0.05 --kill 2s
   counters dev --doc-write-rate 1
+  counters dev --counter-path 'posts/{post}' --fields likes,views --hosted
   counters dev --host 0.0.0.0`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
 				c.Faults.Seed = rand.Uint64N(1_000_000) // Short enough to be typed again.
 			}
-			c.Environ, c.Output = os.Environ(), cmd.ErrOrStderr()
+			c.Environ, c.Output = append(os.Environ(), t.variables(cmd.Flags())...), cmd.ErrOrStderr()
 			return runDev(cmd, c)
 		},
 	}
@@ -51,6 +57,7 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers reach the gateway, beside addresses and localhost; .example.com is all below")
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
+	t.addLayoutFlags(flags)
 
 	addEventFaults(flags, &c.Faults.Events)
 	addCommitFaults(flags, &c.Faults.Commits)
@@ -89,12 +96,12 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 		_ = shown.Close()
 	}()
 	page.Handle("/", shown)
-	describe(cmd, s, c)
+	describe(cmd, s, c, settings)
 	return s.Wait(ctx)
 }
 
 // describe prints where everything is, and then that it is ready.
-func describe(cmd *cobra.Command, s *dev.System, c dev.Config) {
+func describe(cmd *cobra.Command, s *dev.System, c dev.Config, set settings.Settings) {
 	w := cmd.OutOrStdout()
 	kind := "embedded, in memory"
 	if !s.Embedded {
@@ -114,6 +121,19 @@ func describe(cmd *cobra.Command, s *dev.System, c dev.Config) {
 	fmt.Fprintf(w, "\nexport FIRESTORE_EMULATOR_HOST=%s\n", s.Firestore)
 	if s.Project != dev.DefaultProject {
 		fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
+	}
+	for _, v := range []struct{ name, value, standard string }{
+		{"COUNTERS", set.Counters.String(), store.DefaultPath},
+		{"SHARDS", set.Shards, store.DefaultShards},
+		{"FIELDS", set.Fields.String(), store.DefaultFields},
+		{"HOSTED", strconv.FormatBool(set.Hosted), "false"},
+	} {
+		if v.value != v.standard { // so that the other commands work on the same counters
+			fmt.Fprintf(w, "export %s='%s'\n", v.name, strings.ReplaceAll(v.value, "'", `'\''`))
+		}
+	}
+	if set.Hosted {
+		fmt.Fprintf(w, "\nThe documents %s are your app's to make; counted in them: %s.\n", set.Counters, strings.Join(store.Layout{Fields: set.Fields}.FieldNames(), ", "))
 	}
 	fmt.Fprintf(w, "\nOpen %s\n\nready\n", s.Gateway)
 }

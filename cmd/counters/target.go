@@ -32,12 +32,29 @@ func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
 		"project of the database; found from the credentials when empty, demo-counters with FIRESTORE_EMULATOR_HOST")
 	flags.StringVar(&t.database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
+	t.addLayoutFlags(flags)
+	flags.BoolVar(&t.json, "json", false, "print JSON")
+}
+
+// addLayoutFlags adds those that say what the counters' documents are.
+func (t *target) addLayoutFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
 	flags.StringVar(&t.shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
 	flags.StringVar(&t.fields, "fields", cmp.Or(os.Getenv("FIELDS"), "total=count"), "what is counted, such as likes,views")
 	hosted, _ := strconv.ParseBool(os.Getenv("HOSTED"))
 	flags.BoolVar(&t.hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
-	flags.BoolVar(&t.json, "json", false, "print JSON")
+}
+
+// variables are the settings that the layout's flags give, as variables of an environment: those that were set.
+func (t *target) variables(flags *pflag.FlagSet) (environ []string) {
+	for _, v := range []struct{ flag, variable string }{
+		{"counter-path", "COUNTERS"}, {"shards-name", "SHARDS"}, {"fields", "FIELDS"}, {"hosted", "HOSTED"},
+	} {
+		if f := flags.Lookup(v.flag); f.Changed {
+			environ = append(environ, v.variable+"="+f.Value.String())
+		}
+	}
+	return environ
 }
 
 // projectID is the project to open, which may be found only then.

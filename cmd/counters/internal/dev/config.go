@@ -30,8 +30,8 @@ type Config struct {
 
 	// Environ is the environment, as of [os.Environ]. The functions get it, with their settings. Of its variables,
 	// FIRESTORE_EMULATOR_HOST names a server to use instead of the embedded one, unless it is on this machine and nothing
-	// answers there; GOOGLE_CLOUD_PROJECT is the project ("demo-counters" when empty), AUTO_CREATE is true unless set, and
-	// ALLOWED_ORIGINS has the origins of this machine in any case.
+	// answers there; GOOGLE_CLOUD_PROJECT is the project ("demo-counters" when empty), AUTO_CREATE is true unless set
+	// or HOSTED, and ALLOWED_ORIGINS has the origins of this machine in any case.
 	Environ []string
 
 	Page   http.Handler // What the gateway serves at paths that are no one else's; nil for a list of what is where.

@@ -248,7 +248,7 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 		return fmt.Errorf("find this program, to run functions with: %w", err)
 	}
 	environ := append([]string{}, c.Environ...)
-	if lookup(environ, "AUTO_CREATE") == "" {
+	if lookup(environ, "AUTO_CREATE") == "" && !s.settings.Hosted {
 		environ = append(environ, "AUTO_CREATE=true")
 	}
 	// The gateway lets every page of this machine call, and has them all come from one origin.
