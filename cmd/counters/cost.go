@@ -18,8 +18,8 @@ import (
 
 func newCostCommand() *cobra.Command {
 	var l cost.Load
-	var location string
-	var asJSON bool
+	var location, plotted string
+	var asJSON, atLarge bool
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Work out what counters cost, how many shards they need, and what else would do",
@@ -33,9 +33,13 @@ behind. Requests of functions are billed by the time of their instances too, in 
 once a second pays for that more than for all else.`,
 		Example: `  counters cost --rate 1000
   counters cost --rate 1000 --counters 1000 --reads 50 --json
-  counters cost --rate 5 --location nam5 --thrift`,
+  counters cost --rate 5 --location nam5 --thrift
+  counters cost --at-large`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if atLarge || plotted != "" {
+				return printLarge(cmd.OutOrStdout(), plotted, asJSON)
+			}
 			if err := validLoad(l); err != nil {
 				return err
 			}
@@ -64,6 +68,8 @@ once a second pays for that more than for all else.`,
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
 	flags.BoolVar(&l.Thrift, "thrift", false, "EXACT_WRITES=false: no marker with each commit")
+	flags.BoolVar(&atLarge, "at-large", false, "where a hot counter and a million lukewarm ones bend first; the other flags don't matter")
+	flags.StringVar(&plotted, "plot", "", "with --at-large: a file to draw that in, such as large.svg")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
