@@ -14,7 +14,7 @@ const (
 	fresh = "0f0f0f0f-1111-4222-8333-444444444444" // a request that nobody has made
 	spent = "5e5e5e5e-1111-4222-8333-444444444444" // one that has moved shard 0 of the counter, and another one since
 	views = "71717171-1111-4222-8333-444444444444" // the same of the post
-	other = "0d0d0d0d-1111-4222-8333-444444444444" // the later one of both
+	other = "0d0d0d0d-1111-4222-8333-444444444444" // the later one of both, which has expired and is gone
 )
 
 // marker is the id of a key's marker, as package shards makes it.
@@ -85,7 +85,8 @@ func (c client) world() []write {
 		set(post+"/shards/1", fields{"likes": 3, "bookmarks": 2, "views": 1}),
 		set(post+"/shards/2", fields{}),
 		set(post+"/counter_rollup/ledger", fields{"base": 0}),
-		set("posts/new/shards/0", fields{"likes": 0}),
+		set("posts/double", fields{"title": "A title", "likes": 8.0}),
+		set("posts/double/shards/0", fields{"likes": 5, "bookmarks": 5.0}),
 		set("counter_requests/"+spent, fields{"shard": ref(counter + "/shards/0"), "expire_at": c.in(30 * day)}),
 		set("counter_requests/"+views, fields{"shard": ref(post + "/shards/0"), "expire_at": c.in(30 * day)}),
 		set("counter_requests/"+marker, fields{"batch": "b", "asked": "a", "expire_at": c.in(30 * day)}),
@@ -249,6 +250,7 @@ func (c client) attempts() []attempt {
 		{"a request that is spent, made again", alice, "", nil, ask(spent, "0"), no, no},
 		{"a request that is spent, by the shard alone", alice, "", nil, one(asked(spent, counter, "0", "count", 1)), no, no},
 		{"a request without its shard", alice, "", nil, one(request(fresh, counter, "0", c.in(30*day))), no, no},
+		{"a request that is gone, made again without its shard, which names it still", alice, "", nil, one(request(other, counter, "0", c.in(30*day))), no, no},
 		{"a request that the shard does not name", alice, "", nil, []write{request(fresh, counter, "0", c.in(30*day)), add(shard+"0", "count", 1)}, no, no},
 		{"a shard whose request is not made", alice, "", nil, one(asked(fresh, counter, "0", "count", 1)), no, no},
 		{"one request for two shards", alice, "", nil, append(ask(fresh, "0"), asked(fresh, counter, "1", "count", 1)), no, no},
@@ -306,6 +308,10 @@ func (c client) attempts() []attempt {
 		{"increment views", alice, "", nil, one(add(post, "views", 1)), no, no},
 		{"write a title and likes", alice, "", nil, one(update(post, fields{"title": "b", "likes": 1000})), no, no},
 		{"write in the roll-up's map", alice, "", nil, one(set(post, fields{"counter_rollup": fields{"ledger_id": "x"}}, "counter_rollup.ledger_id")), no, no},
+		{"make likes a double", alice, "", nil, one(update(post, fields{"likes": 8.0})), no, no},
+		{"make bookmarks a double", alice, "", nil, one(add(post, "bookmarks", 0.0)), no, no},
+		{"make views a double", alice, "", nil, one(update(post, fields{"title": "b", "views": 6.0})), no, no},
+		{"write a title where likes are a double", alice, "", nil, one(update("posts/double", fields{"title": "b"})), no, yes},
 		{"take likes away", alice, "", nil, one(set(post, fields{}, "likes")), no, no},
 		{"replace a post without its counts", alice, "", nil, one(set(post, fields{"title": "b"})), no, no},
 		{"replace a post with an old number", alice, "", nil, one(set(post, fields{"title": "b", "likes": 7, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l"}})), no, no},
@@ -325,6 +331,12 @@ func (c client) attempts() []attempt {
 		{"like twice", alice, "", like(alice, "0"), like(alice, "0"), no, no},
 		{"like and bookmark, on two shards", alice, "", nil, both(like(alice, "0"), mark(alice, "1")), no, yes},
 		{"like and bookmark on one shard", alice, "", nil, both(like(alice, "0"), mark(alice, "0")), no, no},
+		{"like and make bookmarks a double", alice, "", nil, append(like(alice, "0"), add(post+"/shards/0", "bookmarks", 0.0)), no, no},
+		{"like and make bookmarks a double in two steps", alice, "", nil, append(like(alice, "0"), add(post+"/shards/0", "bookmarks", 1.0), add(post+"/shards/0", "bookmarks", -1)), no, no},
+		{"bookmark and make likes a double", alice, "", nil, append(mark(alice, "0"), add(post+"/shards/0", "likes", 0.0)), no, no},
+		{"a view that makes likes a double", alice, "", nil, append(see(fresh, "0"), add(post+"/shards/0", "likes", 0.0)), no, no},
+		{"like where bookmarks are a double", alice, "", nil, joining("posts/double", "likes", "likes", alice, "0", 1), no, yes},
+		{"bookmark where bookmarks are a double", alice, "", nil, joining("posts/double", "bookmarks", "bookmarks", alice, "0", 1), no, no},
 		{"like that moves bookmarks", alice, "", nil, joining(post, "likes", "bookmarks", alice, "0", 1), no, no},
 		{"like that moves views", alice, "", nil, joining(post, "likes", "views", alice, "0", 1), no, no},
 		{"like that moves both", alice, "", nil, []write{membership(post, "likes", alice, "0"), add(post+"/shards/0", "likes", 1).also(increment("bookmarks", 1))}, no, no},

@@ -148,18 +148,26 @@ func TestEachConditionIsNeeded(t *testing.T) {
 // caughtBy returns the case that a mutant answers otherwise than the rules do.
 func (w world) caughtBy(m mutant, cases []attempt) string {
 	w.t.Helper()
-	// Those that are about the same documents are the likeliest to notice.
-	likely := func(a attempt) int {
+	// Those that are about the same documents, and do the same with them, are the likeliest to notice.
+	likely := func(a attempt) (score int) {
 		text := fmt.Sprint(a.get, a.before, a.writes)
-		for _, path := range []string{"counter_requests/", "posts/", "counters/"} {
-			if strings.HasPrefix(m.what, "/"+path) {
-				if strings.Contains(text, path) {
-					return 0
-				}
-				return 1
+		for _, path := range []string{"counter_requests/", "posts/", "counters/", "likes_members", "bookmarks_members", "total_members"} {
+			if strings.Contains(m.what, "/"+path) != strings.Contains(text, path) {
+				score++
 			}
 		}
-		return 0
+		for _, word := range []struct{ rule, write string }{{"delete", "delete"}, {"leaves", "delete"}, {"asks", "request"}, {"allow create", "setToServerValue"}, {"joins", "setToServerValue"}} {
+			if strings.Contains(m.what, word.rule) && !strings.Contains(text, word.write) {
+				score++
+			}
+		}
+		if strings.Contains(m.what, "allow get") != (a.get != "") {
+			score += 10
+		}
+		if a.before != nil {
+			score++
+		}
+		return score
 	}
 	cases = slices.Clone(cases)
 	slices.SortStableFunc(cases, func(a, b attempt) int { return likely(a) - likely(b) })
