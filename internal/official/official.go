@@ -3,6 +3,7 @@
 package official
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +33,8 @@ type Emulator struct {
 const untilEOF = `exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec "$@" </dev/null 3<&-`
 
 // Start starts the emulator on a free port of 127.0.0.1, and returns when it listens, after a second or two. It stops
-// with Stop, or when this process ends. Without java or the emulator the error is ErrMissing.
-func Start() (*Emulator, error) {
+// with Stop, when the context ends, or when this process does. Without java or the emulator the error is ErrMissing.
+func Start(ctx context.Context) (*Emulator, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
@@ -59,7 +60,7 @@ func Start() (*Emulator, error) {
 	defer log.Close()
 	e := &Emulator{Addr: net.JoinHostPort("127.0.0.1", port), dir: dir, ended: make(chan struct{})}
 	// Without the first two settings, starting takes twice the processor time, and tests last a few seconds.
-	cmd := exec.Command("sh", "-c", untilEOF, "sh", java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-cp", jar,
+	cmd := exec.CommandContext(ctx, "sh", "-c", untilEOF, "sh", java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-cp", jar,
 		"com.google.cloud.datastore.emulator.firestore.CloudFirestore", "--host", "127.0.0.1", "--port", port)
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = log, log
@@ -75,7 +76,7 @@ func Start() (*Emulator, error) {
 		defer close(e.ended)
 		_ = cmd.Wait() // it is killed
 	}()
-	if !e.await(time.Minute) {
+	if !e.await(ctx, time.Minute) {
 		output, _ := os.ReadFile(log.Name())
 		e.Stop()
 		return nil, fmt.Errorf("%s does not listen: %s", jar, output)
@@ -93,7 +94,7 @@ func (e *Emulator) Stop() {
 // findJar looks where Google's packages, gcloud's components and the Firebase CLI put the emulator.
 func findJar() (string, error) {
 	if jar := os.Getenv("FIRESTORE_EMULATOR_JAR"); jar != "" {
-		if _, err := os.Stat(jar); err != nil {
+		if _, err := os.Stat(jar); err != nil { //nolint:gosec // who runs the tests names it
 			return "", fmt.Errorf("FIRESTORE_EMULATOR_JAR: %w", err)
 		}
 		return jar, nil
@@ -127,9 +128,10 @@ func freePort() (string, error) {
 }
 
 // await tells whether the emulator listens before the limit is over.
-func (e *Emulator) await(limit time.Duration) bool {
+func (e *Emulator) await(ctx context.Context, limit time.Duration) bool {
+	var dialer net.Dialer
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		if conn, err := net.Dial("tcp", e.Addr); err == nil {
+		if conn, err := dialer.DialContext(ctx, "tcp", e.Addr); err == nil {
 			conn.Close()
 			return true
 		}

@@ -122,7 +122,7 @@ func (c client) attempts() []attempt {
 	mark := func(user, n string) []write { return joining(post, "bookmarks", "bookmarks", user, n, 1) }
 	ask := func(id, n string) []write { return c.asking(id, counter, n, "count", 1) }
 	see := func(id, n string) []write { return c.asking(id, post, n, "views", 1) }
-	both := func(batches ...[]write) []write { return slices.Concat(batches...) }
+	both := slices.Concat[[]write]
 	one := func(w write) []write { return []write{w} }
 
 	// expiring is an increment by request whose expire_at is this.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	google, why = official.Start()
+	google, why = official.Start(context.Background())
 	code := m.Run()
 	if google != nil {
 		google.Stop()

@@ -47,8 +47,8 @@ func mutants(rules string) (all []mutant) {
 		if body == "true" {
 			continue
 		}
-		if choice := strings.Index(body, " ? "); choice >= 0 {
-			then, otherwise, _ := strings.Cut(body[choice+3:], " : ")
+		if _, choice, ok := strings.Cut(body, " ? "); ok {
+			then, otherwise, _ := strings.Cut(choice, " : ")
 			all = append(all,
 				mutant{where + ": always " + then, replaced(m[4], m[5], then), false},
 				mutant{where + ": always " + otherwise, replaced(m[4], m[5], otherwise), true})

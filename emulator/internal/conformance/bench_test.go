@@ -110,7 +110,7 @@ func BenchmarkStart(b *testing.B) {
 	})
 	b.Run("official", func(b *testing.B) {
 		for b.Loop() {
-			another, err := official.Start()
+			another, err := official.Start(b.Context())
 			if err != nil {
 				b.Skip(err)
 			}
@@ -148,7 +148,7 @@ func BenchmarkMemory(b *testing.B) {
 	})
 	b.Run("official", func(b *testing.B) {
 		for b.Loop() {
-			another, err := official.Start()
+			another, err := official.Start(b.Context())
 			if err != nil {
 				b.Skip(err)
 			}

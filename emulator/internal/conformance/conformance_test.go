@@ -36,7 +36,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	google, why = official.Start()
+	google, why = official.Start(context.Background())
 	if google == nil {
 		fmt.Println("without the official emulator:", why)
 	}

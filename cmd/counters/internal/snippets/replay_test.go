@@ -50,7 +50,7 @@ func TestReplayedBatch(t *testing.T) {
 	exact := regexp.MustCompile(`(?m)^(\s*)//\+ `).ReplaceAllString(string(content), "$1")
 	node, browser := inNode(), inNode("--import", "./browser.mjs")
 	node.need(t)
-	google, err := official.Start()
+	google, err := official.Start(t.Context())
 	if errors.Is(err, official.ErrMissing) {
 		t.Skipf("nothing evaluates the rules: %v", err)
 	}
