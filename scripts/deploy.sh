@@ -16,7 +16,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --memory SIZE                of an instance (default: 512Mi)
 
   --create-database            create the Firestore database, protected against deletion
-  --no-exempt-updated-at       keep the index of updated_at; it caps all counters at 500 roll-ups a second
+  --no-exempt-updated-at       keep the index of updated_at (with HOSTED, of counter_rollup, where it is); it caps all
+                               counters at 500 roll-ups a second
   --no-exempt-created-at       keep the index of created_at
 
   --invoker MEMBER             let this member call Increment, such as user:you@example.com; may be repeated
@@ -41,7 +42,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --help
 
 Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that terraform/README.md
-lists. It asks nothing, and takes five to ten minutes in a new project. Rules are released with the Firebase CLI:
+lists. It asks nothing, and takes five to ten minutes in a new project. When FIELDS changes, it ends with a reconcile of
+all counters: what only the version before saw of a field is missing until then. Rules are released with the Firebase CLI:
 firebase deploy --only firestore:rules.
 HELP
 }
@@ -183,6 +185,13 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 database=$(setting DATABASE)
 counters=$(setting COUNTERS)
 collection=${counters%/*} collection=${collection##*/}
+# What shards count: likes,views,total=count are likes, views and count of them.
+shard_fields=()
+IFS=, read -ra items <<<"$(setting FIELDS)"
+for item in ${items[@]+"${items[@]}"}; do
+  item=${item//[[:space:]]/}
+  shard_fields+=("${item#*=}")
+done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -307,7 +316,7 @@ elif [[ -n $there || $dry_run == no ]]; then
   [[ -n $there ]] || fail "there is no database $database in $project. Add --create-database, or name another with --set DATABASE=ID"
   [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
   [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
-  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on shards.$(setting FIELDS), and expect other costs than the documented ones" >&2
+  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of $(printf "$(setting SHARDS).%s " ${shard_fields[@]+"${shard_fields[@]}"})and expect other costs than the documented ones" >&2
 fi
 
 patiently gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --format=none
@@ -317,9 +326,15 @@ exempt() { # collection group, field
     --collection-group="$1" --disable-indexes --format=none
 }
 exempt counter_requests expire_at
-exempt counter_rollup shards
-[[ $exempt_updated_at == no ]] || exempt "$collection" updated_at
-[[ $exempt_created_at == no ]] || exempt "$collection" created_at
+for map in shards fields counted; do # the ledger's
+  exempt counter_rollup $map
+done
+if [[ $(setting HOSTED) == true ]]; then # the documents are the app's: only our map is ours, with updated_at in it
+  [[ $exempt_updated_at == no ]] || exempt "$collection" counter_rollup
+else
+  [[ $exempt_updated_at == no ]] || exempt "$collection" updated_at
+  [[ $exempt_created_at == no ]] || exempt "$collection" created_at
+fi
 
 for name in increment rollup reconcile; do
   grant "$(account $name)" roles/datastore.user "resource.name == \"projects/$project/databases/$database\""
@@ -336,7 +351,8 @@ if [[ -z $runtime ]]; then
   [[ -n $runtime || $dry_run == yes ]] || fail "can't read which runtimes $region has. Name one with --runtime; see gcloud functions runtimes list --region $region"
   runtime=${runtime:-RUNTIME}
 fi
-functions=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value(name.basename())')
+counted=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.environmentVariables.FIELDS)')
+functions=$(cut -d'|' -f1 <<<"$counted")
 
 deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings=all \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
@@ -374,6 +390,16 @@ patiently gcloud scheduler jobs $verb http "$prefix-reconcile" --project="$proje
   --schedule="$reconcile_schedule" --time-zone=Etc/UTC --uri="$reconcile_uri" --http-method=POST \
   --oidc-service-account-email="$(account scheduler)" --oidc-token-audience="$reconcile_uri" \
   --attempt-deadline="${reconcile_timeout}s" --max-retry-attempts=1 --format=none
+
+# What only a revision with other FIELDS saw of a field comes with no other event. It has let go of its last ones by now.
+while IFS='|' read -r name fields; do
+  case $name in "$prefix-increment" | "$prefix-rollup" | "$prefix-reconcile") ;; *) continue ;; esac
+  fields=${fields:-total=count}
+  [[ $fields != "$(setting FIELDS)" ]] || continue
+  echo "deploy.sh: FIELDS were $fields: a reconcile of all counters begins, and what is counted now is complete when it ends" >&2
+  patiently gcloud scheduler jobs run "$prefix-reconcile" --project="$project" --location="$region" --format=none
+  break
+done <<<"$counted"
 
 ### Metrics, alerts, dashboard: from the same files as terraform's
 

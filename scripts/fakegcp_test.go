@@ -215,7 +215,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		t.Errorf("doesn't say what it waits for:\n%s", out)
 	}
 	made := p.state(t).count()
-	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "logging": 7, "firestore": 5, "counters": 1, "counters: roll-ups fail": 1} {
+	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "logging": 7, "firestore": 7, "counters": 1, "counters: roll-ups fail": 1} {
 		if made[name] != n {
 			t.Errorf("%d × %s, want %d", made[name], name, n)
 		}
@@ -224,7 +224,10 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
-	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--invoker", "user:me@example.com", "--no-alerts")...)
+	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS=total=count,likes", "--invoker", "user:me@example.com", "--no-alerts")...)
+	if n := strings.Count(p.requests(t), `"id": "cloudscheduler.projects.locations.jobs.run"`); n != 1 || !strings.Contains(out, "FIELDS were total=count") {
+		t.Errorf("FIELDS changed once, and %d reconciles were begun:\n%s", n, out)
+	}
 	if changed := p.state(t).count(); !maps.Equal(changed, made) {
 		t.Errorf("deployed with other settings: %v\nbefore %v", changed, made)
 	}
@@ -240,7 +243,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 
 	p.run(t, "destroy.sh", "--region", "us-central1", "--yes")
 	left := p.state(t)
-	others["firestore"] = 5 // data stays: the database, TTL policy and exemptions
+	others["firestore"] = 7 // data stays: the database, TTL policy and exemptions
 	if got := left.count(); !maps.Equal(got, others) {
 		t.Errorf("left are %v\nwant %v", got, others)
 	}
@@ -263,15 +266,21 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	p.checkOpen(t)
 }
 
-// checkOpen looks through all that was asked: once everybody may call Increment, no request takes that away.
-func (p project) checkOpen(t *testing.T) {
+// requests are all that were made, one on a line.
+func (p project) requests(t *testing.T) string {
 	t.Helper()
 	requests, err := os.ReadFile(filepath.Join(p.dir, "requests.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(requests)
+}
+
+// checkOpen looks through all that was asked: once everybody may call Increment, no request takes that away.
+func (p project) checkOpen(t *testing.T) {
+	t.Helper()
 	open, written := false, 0
-	for line := range bytes.Lines(requests) {
+	for line := range bytes.Lines([]byte(p.requests(t))) {
 		var r struct {
 			Path string
 			Body struct{ Policy policy }

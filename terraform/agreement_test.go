@@ -60,6 +60,14 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 				"--set=ALLOWED_ORIGINS=https://a.example,https://b.example", "--notification-channel=projects/p/notificationChannels/1",
 			},
 		},
+		"hosted": {
+			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", cty.StringVal("likes,views"), "shards", cty.StringVal("parts"), "cleanup_after", cty.StringVal("48h")), aDatabase,
+			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--set=FIELDS=likes,views", "--set=SHARDS=parts", "--set=CLEANUP_AFTER=48h"},
+		},
+		"hosted, with its index": {
+			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False), aDatabase,
+			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--no-exempt-updated-at"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

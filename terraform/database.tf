@@ -27,17 +27,26 @@ resource "terraform_data" "database_stays" {
 
 locals {
   # A field's configuration holds for its collection group in the whole database. So: names of our own, and of the
-  # public layout only what its variable allows. shards.count keeps its index: sum() needs it.
+  # counters' documents only what its variable allows. What shards count keeps its index, whatever FIELDS calls it: sum()
+  # needs it.
   fields = merge(
     !contains(var.owns, "database") ? {} : {
       # Deletes what is past its time, within a day or so. Its index is of no use, and as the values only ever grow
       # it would cap all increments together at 500 a second.
       "counter_requests.expire_at" = { collection = "counter_requests", field = "expire_at", ttl = true }
-      # A map with one entry per shard, each of which would be indexed with every roll-up.
-      "counter_rollup.shards" = { collection = "counter_rollup", field = "shards", ttl = false }
+      # The ledger's maps: of shards, of the same for further fields, and of counted collections. They have an entry per
+      # shard and field, each of which would be indexed with every roll-up.
+      "counter_rollup.shards"  = { collection = "counter_rollup", field = "shards", ttl = false }
+      "counter_rollup.fields"  = { collection = "counter_rollup", field = "fields", ttl = false }
+      "counter_rollup.counted" = { collection = "counter_rollup", field = "counted", ttl = false }
     },
-    var.exempt_updated_at ? { "updated_at" = { collection = local.collection, field = "updated_at", ttl = false } } : {},
-    var.exempt_created_at ? { "created_at" = { collection = local.collection, field = "created_at", ttl = false } } : {},
+    # In a document of the app's own there is only our map, with updated_at in it.
+    !var.exempt_updated_at ? {} : {
+      "updated_at" = { collection = local.collection, field = var.hosted ? "counter_rollup" : "updated_at", ttl = false }
+    },
+    !var.exempt_created_at || var.hosted ? {} : {
+      "created_at" = { collection = local.collection, field = "created_at", ttl = false }
+    },
   )
 }
 

@@ -132,6 +132,45 @@ func TestDeployLooksAtTheDatabase(t *testing.T) {
 	}
 }
 
+// On a database without automatic indexes every field of the shards needs one.
+func TestDeployNamesTheIndexesOfAnEnterpriseDatabase(t *testing.T) {
+	t.Parallel()
+	_, out, err := script(t, []string{"GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|ENTERPRISE"}, "deploy.sh", "--project=a-project", "--location=us-central1",
+		"--set=FIELDS=likes, total=count", "--set=SHARDS=parts")
+	if err != nil || !strings.Contains(out, "each of parts.likes parts.count and") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// What only a revision that knows other fields saw is missing until a reconcile.
+func TestDeployReconcilesWhereFieldsChange(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state, before, fields string
+		want                  bool
+	}{
+		{"", "", "likes,views", false}, // nothing was there
+		{"deployed", "total=count", "total=count", false},
+		{"deployed", "total=count", "total=count,likes", true},
+		{"deployed", "likes,views", "likes", true},
+		{"deployed", "", "total=count", false}, // of a version without FIELDS
+		{"deployed", "", "likes", true},
+	} {
+		calls, out, err := script(t, []string{"GCLOUD_STATE=" + c.state, "GCLOUD_FIELDS=" + c.before}, "deploy.sh", "--project=a-project", "--location=us-central1", "--set=FIELDS="+c.fields)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		deployed := slices.IndexFunc(calls, func(c call) bool { return c.name() == "functions deploy counters-rollup" })
+		ran := slices.IndexFunc(calls, func(c call) bool { return c.name() == "scheduler jobs run counters-reconcile" })
+		if (ran >= 0) != c.want || c.want && ran < deployed {
+			t.Errorf("FIELDS from %q to %q: the reconcile is call %d, and Rollup's deployment call %d\n%s", c.before, c.fields, ran, deployed, out)
+		}
+		if strings.Contains(out, "a reconcile of all counters begins") != c.want {
+			t.Errorf("FIELDS from %q to %q says:\n%s", c.before, c.fields, out)
+		}
+	}
+}
+
 func TestDeployTakesTheNewestRuntime(t *testing.T) {
 	t.Parallel()
 	for _, c := range deploy(t, aDatabase) {

@@ -41,13 +41,14 @@ case "$*" in
     at=a-project.iam.gserviceaccount.com
     case "$*" in
       "functions list"*segment*) printf 'counters-%s|us-central1\n' increment rollup reconcile ;;
+      "functions list"*FIELDS*) printf "counters-%s|${GCLOUD_FIELDS-total=count}\n" increment rollup reconcile && echo 'theirs|likes' ;;
       "functions list"*) printf 'counters-%s\n' increment rollup reconcile ;;
       "run services get-iam-policy counters-increment"*) printf 'roles/run.invoker|%s\n' ${GCLOUD_CALLERS:-} ;;
       "run services get-iam-policy counters-rollup"*) echo "roles/run.invoker|serviceAccount:counters-eventarc@$at" ;;
       "run services get-iam-policy"*) echo "roles/run.invoker|serviceAccount:counters-scheduler@$at" ;;
       "scheduler jobs list"*) echo counters-reconcile ;;
       "iam service-accounts list"*) printf "counters-%s@$at\n" increment rollup reconcile eventarc scheduler build ;;
-      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.shards counters.updated_at counters.created_at ;;
+      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{shards,fields,counted} counters.updated_at counters.created_at ;;
       "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
       "alpha monitoring policies list"*) printf '%s\n' \
         'theirs|somebody else: totals lag behind' 'lag|counters: totals lag behind' 'drift|counters: a total had drifted' \

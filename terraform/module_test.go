@@ -261,8 +261,8 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 		agent  int
 		fields []string
 	}{
-		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
-		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
+		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.counted", "counter_rollup.fields", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
+		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.counted", "counter_rollup.fields", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
 		{nil, 0, []string{"counters.created_at", "counters.updated_at"}},
 	} {
 		owns := cty.SetValEmpty(cty.String)
@@ -287,6 +287,31 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 		slices.Sort(fields)
 		if agent != c.agent || !slices.Equal(fields, c.fields) {
 			t.Errorf("owns %v: the agent's role %d times, fields %v; want %d and %v", c.owns, agent, fields, c.agent, c.fields)
+		}
+	}
+}
+
+// Exemptions follow the names: of the ledger's maps, of the counters' collection, and of the one map that is ours in a
+// document of the app's own. What shards count is never exempt: sum() needs its index.
+func TestExemptionsFollowTheNames(t *testing.T) {
+	t.Parallel()
+	ours := []string{"counter_requests.expire_at", "counter_rollup.counted", "counter_rollup.fields", "counter_rollup.shards"}
+	fields, shards := cty.StringVal("likes,total=count"), cty.StringVal("parts")
+	for name, c := range map[string]struct {
+		vars map[string]cty.Value
+		want []string
+	}{
+		"nested":          {vars("counters", cty.StringVal("teams/{team}/posts/{post}"), "fields", fields, "shards", shards), []string{"posts.created_at", "posts.updated_at"}},
+		"hosted":          {vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", fields, "shards", shards), []string{"posts.counter_rollup"}},
+		"hosted, indexed": {vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False), nil},
+	} {
+		var got []string
+		for _, i := range load(t, ".", c.vars).instances("google_firestore_field") {
+			got = append(got, text(i.args, "collection")+"."+text(i.args, "field"))
+		}
+		slices.Sort(got)
+		if want := append(slices.Clone(ours), c.want...); !slices.Equal(got, want) {
+			t.Errorf("%s: fields %v, want %v", name, got, want)
 		}
 	}
 }

@@ -4,8 +4,13 @@ output "increment_url" {
 }
 
 output "reconcile_url" {
-  description = "What Scheduler calls. By hand: gcloud scheduler jobs run, with the job's name and region."
+  description = "What Scheduler calls."
   value       = google_cloudfunctions2_function.http["reconcile"].service_config[0].uri
+}
+
+output "reconcile_command" {
+  description = "Runs Reconcile now, over all counters. An apply that changes fields ends with it: what only the version before saw of a field is missing until then."
+  value       = "gcloud scheduler jobs run ${google_cloud_scheduler_job.reconcile.name} --project=${var.project_id} --location=${local.region}"
 }
 
 output "rollup_trigger" {

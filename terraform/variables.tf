@@ -120,7 +120,7 @@ variable "create_database" {
 }
 
 variable "exempt_updated_at" {
-  description = "Turn the single-field index of updated_at off, in the whole collection group of the counters. An index on a timestamp that grows caps all counters together at 500 roll-ups a second. Set it to false when you query counters by updated_at."
+  description = "Turn the single-field index of updated_at off, in the whole collection group of the counters; of counter_rollup, the map where it is, with hosted. An index on a timestamp that grows caps all counters together at 500 roll-ups a second. Set it to false when you query counters by updated_at."
   type        = bool
   nullable    = false
   default     = true
@@ -132,7 +132,7 @@ variable "exempt_updated_at" {
 }
 
 variable "exempt_created_at" {
-  description = "Turn the single-field index of created_at off, in the whole collection group of the counters. It caps creations at 500 a second. Set it to false when you query counters by created_at."
+  description = "Turn the single-field index of created_at off, in the whole collection group of the counters, which has none with hosted. It caps creations at 500 a second. Set it to false when you query counters by created_at."
   type        = bool
   nullable    = false
   default     = true

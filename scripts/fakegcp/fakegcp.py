@@ -552,6 +552,9 @@ class Project:
         if call.does("jobs.resume") or call.does("jobs.pause"):
             self.get("cloudscheduler", call.name)["state"] = "ENABLED" if call.does("jobs.resume") else "PAUSED"
             return self.get("cloudscheduler", call.name)
+        if call.does("jobs.run"):
+            self.get("cloudscheduler", call.name)["lastAttemptTime"] = now()
+            return self.get("cloudscheduler", call.name)
         if call.does("jobs.delete"):
             return self.remove("cloudscheduler", call.name)
         return None

@@ -71,14 +71,48 @@ run "trigger" {
     condition = toset([for f in google_firestore_field.field : "${f.database} ${f.collection}.${f.field} ${length(f.ttl_config)}"]) == toset([
       "social counter_requests.expire_at 1",
       "social counter_rollup.shards 0",
+      "social counter_rollup.fields 0",
+      "social counter_rollup.counted 0",
       "social likes.updated_at 0",
       "social likes.created_at 0",
     ])
-    error_message = "Fields: one TTL policy, four exemptions."
+    error_message = "Fields: one TTL policy, six exemptions."
   }
   assert {
     condition     = alltrue([for f in google_firestore_field.field : length(f.index_config) == 1 && length(f.index_config[0].indexes) == 0])
     error_message = "Every field that is configured must have no index."
+  }
+}
+
+run "hosted" {
+  command = plan
+
+  variables {
+    counters      = "teams/{team}/posts/{post}"
+    fields        = "likes,views"
+    shards        = "parts"
+    hosted        = true
+    cleanup_after = "48h"
+  }
+
+  assert {
+    condition     = contains([for f in google_cloudfunctions2_function.rollup.event_trigger[0].event_filters : f.value], "teams/{team}/posts/{post}/parts/{shard}")
+    error_message = "The trigger's path pattern must follow COUNTERS and SHARDS."
+  }
+  assert {
+    condition = alltrue([
+      for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
+      f.service_config[0].environment_variables["FIELDS"] == "likes,views" &&
+      f.service_config[0].environment_variables["HOSTED"] == "true" &&
+      f.service_config[0].environment_variables["CLEANUP_AFTER"] == "48h"
+    ])
+    error_message = "All functions must know what is counted, and where."
+  }
+  assert {
+    condition = toset([for f in google_firestore_field.field : "${f.collection}.${f.field}"]) == toset([
+      "counter_requests.expire_at", "counter_rollup.shards", "counter_rollup.fields", "counter_rollup.counted", "posts.counter_rollup",
+    ])
+    error_message = "In a document of the app's own only our map may lose its index."
   }
 }
 
@@ -354,6 +388,7 @@ run "every_setting_is_checked" {
     counters           = "a/b"
     shards             = "a/b"
     fields             = "a.b"
+    cleanup_after      = "999ms"
     num_shards         = 0
     max_shards         = 1001
     cache_ttl          = "2h"
@@ -375,7 +410,7 @@ run "every_setting_is_checked" {
   }
 
   expect_failures = [
-    var.database, var.counters, var.shards, var.fields, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
+    var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
     var.reconcile_parallel, var.log_level,

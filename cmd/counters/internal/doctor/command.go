@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/firestore-counters/counters/internal/store"
@@ -85,7 +86,9 @@ func (d *Deployment) deploy() string {
 		}
 		return d.script(there[0].Env, region, d.callers()...)
 	}
-	return d.script(map[string]string{"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards}, "")
+	return d.script(map[string]string{
+		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
+	}, "")
 }
 
 // callers are the script's flags for those who may call Increment.
@@ -155,13 +158,16 @@ func (d *Deployment) counters(verb, id string, flags ...string) string {
 	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
 	for _, flag := range []struct{ name, value, byDefault string }{
 		{"database", d.Target.Database, defaultDatabase},
-		{"path", d.Target.Path, store.DefaultPath},
+		{"counter-path", d.Target.Path, store.DefaultPath},
 		{"shards-name", d.Target.Shards, store.DefaultShards},
 		{"fields", d.Target.Fields, store.DefaultFields},
 	} {
 		if flag.value != flag.byDefault {
 			args = append(args, "--"+flag.name+"="+flag.value)
 		}
+	}
+	if d.Target.Hosted {
+		args = append(args, "--hosted")
 	}
 	if strings.HasPrefix(id, "-") {
 		args = append(args, "--")
