@@ -27,7 +27,7 @@ const (
 	// keysEvery is the least time between two fetches. Whoever sends a token that names an unknown key causes one; Google
 	// publishes a key long before it signs with it.
 	keysEvery = 30 * time.Second
-	// keysRetry is the least time after a fetch that failed while no keys are there, and so nobody gets in.
+	// keysRetry is the least time after a fetch that failed while no keys are there, and so no caller gets in.
 	keysRetry = time.Second
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/store"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 

@@ -11,7 +11,7 @@ import (
 
 // The handlers, for a caller that makes and closes the clients itself, and serves several instances in one process.
 
-// IncrementHandler is the function Increment over a client. It asks nobody for a token.
+// IncrementHandler is the function Increment over a client. It asks for no token.
 func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	return newIncrementHandler(client, s, nil, log)
 }

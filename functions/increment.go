@@ -233,11 +233,11 @@ func (c caching) control() string {
 
 // etagOf names what an answer has: when the total was written last, and what else there is.
 func etagOf(s shards.Snapshot) string {
-	tag := fmt.Sprintf("%x-%x-%x", s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
+	tag := fmt.Appendf(nil, `"%x-%x-%x`, s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
 	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {
-		tag += fmt.Sprintf("-%x", s.Totals[name])
+		tag = fmt.Appendf(tag, "-%x", s.Totals[name])
 	}
-	return `"` + tag + `"`
+	return string(append(tag, '"'))
 }
 
 // keyOf is the request's idempotency key.

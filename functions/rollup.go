@@ -49,7 +49,7 @@ func newRollupHandler(client *rollup.Client, roller *rollup.Roller, timeout time
 		}
 		switch {
 		case errors.Is(err, rollup.ErrPoison):
-			// Delivering it again for a day helps nobody; reconcile covers what it carried.
+			// Delivering it again for a day would not help; reconcile covers what it carried.
 			log.ErrorContext(ctx, LogPoison, "event_id", event.id, "subject", event.subject, "counter", change.Counter, "shard", change.Shard, "error", err)
 		case err != nil:
 			fail(w, r, log, fmt.Errorf("%w: %w", errNotCounted, err), "event_id", event.id, "counter", change.Counter, "shard", change.Shard)

@@ -162,7 +162,8 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 			if !found.impossible {
 				return r, nil
 			}
-			// An entry of a time that was ahead of Firestore's may have hidden states until this commit: once more.
+			// States may have been passed over until this commit, for an entry of a time that was ahead of Firestore's or a
+			// shard as old as the ledger that was not in it: once more.
 			applied, doubted, snap, hidden = r, nil, nil, true
 			continue
 		}

@@ -40,8 +40,8 @@ func addYes(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without being asked")
 }
 
-// confirm asks before what can't be undone, such as "delete likes in project p, database (default)". Where nobody can be
-// asked, it takes --yes.
+// confirm asks before what can't be undone, such as "delete likes in project p, database (default)". Where there is
+// no terminal to ask at, it takes --yes.
 func confirm(cmd *cobra.Command, yes bool, what string) error {
 	if yes {
 		return nil

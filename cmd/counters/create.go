@@ -38,7 +38,7 @@ How many shards? "counters cost --rate R" tells.`,
 }
 
 // checkShards refuses a number of shards before anything is asked for over the network. 0, which stands for the default in
-// the library, is none that anybody types on purpose.
+// the library, is never typed on purpose.
 func checkShards(n int) error {
 	if n < 1 || n > shards.MaxShards {
 		return badUsage("--shards %d: want 1 to %d", n, shards.MaxShards)

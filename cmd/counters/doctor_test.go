@@ -45,7 +45,7 @@ func TestDoctor(t *testing.T) {
 	if len(report.Findings) != 3 || report.Counters != 3 || report.More || report.Emulator != firestore.Addr || len(report.NotChecked) != 0 {
 		t.Fatalf("report: %+v", report)
 	}
-	if out, _, code := counters(t, "doctor"); code != 1 || !strings.Contains(out, "drifted: its total is 12, and should be 0: +12 was written by somebody else\n    $ counters reconcile --project=demo-counters drifted\n") {
+	if out, _, code := counters(t, "doctor"); code != 1 || !strings.Contains(out, "drifted: its total is 12, and should be 0: +12 was written by another program\n    $ counters reconcile --project=demo-counters drifted\n") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 

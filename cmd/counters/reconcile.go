@@ -78,7 +78,7 @@ func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
 // reconciled is what the command prints as JSON.
 type reconciled struct {
 	rollup.Summary
-	Counters []rollup.Report `json:"counters"` // those that were named or had to be put right
+	Counters []rollup.Report `json:"counters"` // those that were named or had to be corrected
 }
 
 func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []string, opts rollup.ReconcileOptions) error {

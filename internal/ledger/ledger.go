@@ -20,6 +20,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -130,7 +131,8 @@ type Diff struct {
 
 	// Full are the keys of shards that were left out, because the ledger holds [MaxEntries] others.
 	Full map[string]bool
-	// Impossible says that an entry was newer than now, and that states may have been passed over for it.
+	// Impossible says that an entry was newer than now, or that a shard is not newer than the floor and had none: states may
+	// have been passed over for that, and may be until this is committed. Another snapshot is due then.
 	Impossible bool
 }
 
@@ -184,9 +186,7 @@ func (l *Ledger) Apply(d Diff) {
 			sum = &Sum{Shards: map[string]Entry{}}
 			l.Sums[name] = sum
 		}
-		for key, e := range change.Entries {
-			sum.Shards[key] = e
-		}
+		maps.Copy(sum.Shards, change.Entries)
 		for _, key := range change.Removed {
 			delete(sum.Shards, key)
 		}
@@ -271,11 +271,11 @@ func (l *Ledger) Correct(now time.Time, s Snapshot, fields ...string) Diff {
 	return d
 }
 
-func (sum *Sum) correct(now time.Time, s Snapshot, name string, most int, d *Diff) SumDiff {
+func (s *Sum) correct(now time.Time, snap Snapshot, name string, most int, d *Diff) SumDiff {
 	// Every shard that there was then has an entry from now on: late events of others are of shards that are gone.
-	change := SumDiff{Entries: map[string]Entry{}, Floor: s.At}
-	there := make(map[string]bool, len(s.States))
-	for _, state := range s.States {
+	change := SumDiff{Entries: map[string]Entry{}, Floor: snap.At}
+	there := make(map[string]bool, len(snap.States))
+	for _, state := range snap.States {
 		key := Key(state.Shard)
 		there[key] = true
 		count, ok := state.Counts[name]
@@ -283,12 +283,12 @@ func (sum *Sum) correct(now time.Time, s Snapshot, name string, most int, d *Dif
 			continue
 		}
 		e := Entry{Count: count, AsOf: state.AsOf}
-		known, ok := sum.Shards[key]
+		known, ok := s.Shards[key]
 		impossible := known.AsOf.After(now)
 		switch {
 		case ok && known.Count == e.Count && known.AsOf.Equal(e.AsOf):
 			continue
-		case ok && !impossible && !s.At.Equal(now) && !known.olderThan(state, count):
+		case ok && !impossible && !snap.At.Equal(now) && !known.olderThan(state, count):
 			continue
 		case !ok && len(there) > most:
 			d.Full[key] = true
@@ -296,16 +296,16 @@ func (sum *Sum) correct(now time.Time, s Snapshot, name string, most int, d *Dif
 		}
 		// A shard that is unknown counts at any age: only events are asked whether they are of an earlier counter.
 		change.Entries[key] = e
-		d.Impossible = d.Impossible || impossible
+		d.Impossible = d.Impossible || impossible || !ok && !state.AsOf.After(s.Floor)
 	}
-	for key, known := range sum.Shards {
+	for key, known := range s.Shards {
 		impossible := known.AsOf.After(now)
-		if !there[key] && (impossible || !known.AsOf.After(s.At)) {
+		if !there[key] && (impossible || !known.AsOf.After(snap.At)) {
 			change.Removed = append(change.Removed, key)
 			d.Impossible = d.Impossible || impossible
 		}
 	}
-	change.Delta = sum.delta(change)
+	change.Delta = s.delta(change)
 	return change
 }
 

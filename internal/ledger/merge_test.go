@@ -92,7 +92,7 @@ func TestCorrect(t *testing.T) {
 		{"the same", Entry{5, at(200)}, snapshot(now, state("0", 5, 200)), nil, now, false},
 		{"a lost event", Entry{5, at(200)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, false},
 		{"a lost event that changed nothing in the end", Entry{5, at(200)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {5, at(300)}}, now, false},
-		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, false},
+		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, true},
 		{"a shard that is new", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 150)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(150)}}, now, false},
 		{"a shard that is gone", Entry{5, at(200)}, snapshot(now), map[string]Entry{}, now, false},
 		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), States: []State{{Shard: "0", AsOf: at(300)}}}, nil, now, false},

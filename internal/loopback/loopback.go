@@ -1,5 +1,4 @@
-// Package loopback tells the requests of this machine from those that a foreign web page makes through the browser of
-// somebody who runs a server here.
+// Package loopback tells the requests of this machine from those that a foreign web page makes through a browser on it.
 //
 // A page can call a server on its reader's own machine in two ways. It can send requests across origins: the browser
 // says so in the header Origin, and lets simple POSTs through without asking the server first. And it can point a name

@@ -281,7 +281,7 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 			d.made, d.gone = ch.Before == nil, ch.After == nil
 			d.total = !d.made && !d.gone && ch.Before.Total != ch.After.Total
 			if !d.made && !d.gone && ch.After.NumShards < ch.Before.NumShards && c.now.Sub(k.resized) > 10*time.Minute {
-				c.fail("%q has %d shards instead of %d, and nobody resized it", id, ch.After.NumShards, ch.Before.NumShards)
+				c.fail("%q has %d shards instead of %d, and no command resized it", id, ch.After.NumShards, ch.Before.NumShards)
 			}
 			k.doc = ch.After
 		case "ledger":

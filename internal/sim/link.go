@@ -259,7 +259,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 	to := m.(proto.Message).ProtoReflect()
 	s.messages[0].ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		to.Set(field, value) // not copied: the message is nobody else's
+		to.Set(field, value) // not copied: the message has no other owner
 		return true
 	})
 	s.messages = s.messages[1:]

@@ -189,7 +189,7 @@ func (w *world) begin(b Begin) int {
 	return b.Call
 }
 
-// insist sends an increment under a key, again and again until somebody has said what became of it, sometimes twice at a
+// insist sends an increment under a key, again and again until an answer says what became of it, sometimes twice at a
 // time, and sometimes once more, hours later.
 func (w *world) insist(all *sync.WaitGroup, r *rand.Rand, adds []Add, intent int) {
 	key := "key-" + strconv.Itoa(intent)
@@ -364,7 +364,7 @@ func (w *world) large(all *sync.WaitGroup, number uint64) {
 	w.remove(r, id)
 }
 
-// commit sends a commit as somebody else's client, once.
+// commit sends a commit as another program does, once.
 func (w *world) commit(l *link, writes ...*firestorepb.Write) error {
 	conn, err := l.connect(w.server)
 	if err != nil {

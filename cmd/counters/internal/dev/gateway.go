@@ -102,7 +102,7 @@ func overview(w http.ResponseWriter, r *http.Request) {
 	}
 	fmt.Fprint(w, `POST /increment/{counter}  add one, or {"by": N}
 GET  /increment/{counter}  read the total
-POST /reconcile            put right what events missed
+POST /reconcile            correct what events missed
 GET  /-/ready              200 once everything answers
 /v1/…                      Firestore's REST API, and what its web SDK speaks
 `)

@@ -165,7 +165,7 @@ func (t *triggers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		t.mu.Unlock()
 	default:
-		http.NotFound(w, r) // Somebody else's trigger.
+		http.NotFound(w, r) // Another program's trigger.
 	}
 }
 

@@ -10,7 +10,7 @@ type entry struct {
 var catalogue = map[string]entry{
 	// The functions.
 	"function-missing": {Error,
-		"Without Increment nobody can count by HTTP, without Rollup no total moves, and without Reconcile a lost event stays lost."},
+		"Without Increment there is no counting by HTTP, without Rollup no total moves, and without Reconcile a lost event stays lost."},
 	"function-not-active": {Error, "The last deployment failed, or the function is on its way out: it may answer nothing, or run the version before."},
 	"function-deploying":  {Warning, "A deployment is under way, and what was read may be of either side of it. Run doctor again when it has ended."},
 	"runtime-ended":       {Error, "The runtime is decommissioned: the function can't be deployed any more, gets no security updates, and may be switched off."},
@@ -58,7 +58,7 @@ var catalogue = map[string]entry{
 	"count-not-indexed":      {Error, "Reconcile and exact reads add up the shards with sum(), which works on an index: they fail."},
 	"total-differs":          {Error, "Readers see a wrong number. Reconcile puts it right; when it comes back, read the logs of Rollup, and find out who else writes the total."},
 	"ledger-missing":         {Warning, "The counter was made by hand or by a public snippet, or a blind trigger has kept its total. The next event or reconcile adopts it, and sets its total to the sum of its shards."},
-	"ledger-invalid":         {Error, "Somebody else has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
+	"ledger-invalid":         {Error, "Another program has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
 	"shards-above-number":    {Warning, "A resize was interrupted, or clients make shards by themselves and go by a number of their own. They are counted all the same, but Increment doesn't use them: raise the number to theirs. Lowering it would break clients that write to them."},
 	"deletion-unfinished":    {Warning, "Deleting a large counter takes several commits, and was interrupted between two of them. Increments of it are refused, and what is left of it is billed, until a reconcile finishes the deletion."},
 	"count-field-differs":    {Error, "Nothing of the counter is counted: its clients write another field than FIELDS names. With that set to theirs, the next reconcile counts everything."},

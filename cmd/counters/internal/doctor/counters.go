@@ -68,7 +68,7 @@ func (c *Counter) sum() int64 {
 }
 
 // total compares a counter's total with what it is made of. The total and the ledger are always written together, so
-// that any difference between the two is somebody else's. A shard that is ahead of the ledger may be on its way.
+// that any difference between the two is another program's. A shard that is ahead of the ledger may be on its way.
 func (f *findings) total(d *Deployment, c Counter) {
 	drift := c.Total - c.sumOf().Total()
 	behind, oldest := c.behind()
@@ -76,7 +76,7 @@ func (f *findings) total(d *Deployment, c Counter) {
 	if !c.HasTotal {
 		seen = append(seen, "it is missing, or not an integer")
 	} else if drift != 0 {
-		seen = append(seen, fmt.Sprintf("%+d was written by somebody else", drift))
+		seen = append(seen, fmt.Sprintf("%+d was written by another program", drift))
 	}
 	if behind != 0 {
 		seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
@@ -99,7 +99,7 @@ func (c *Counter) behind() (sum int64, oldest time.Duration) {
 		}
 	}
 	for id, known := range c.sumOf().Shards {
-		// Nobody knows when it was deleted. While the ledger is being written, its event is likely on its way.
+		// When it was deleted is not known. While the ledger is being written, its event is likely on its way.
 		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Count != 0 && age > late {
 			sum -= known.Count
 			oldest = max(oldest, age)

@@ -92,7 +92,7 @@ type Function struct {
 
 	Trigger  *Trigger
 	Invokers *Policy // of its Cloud Run service; nil when it could not be read
-	Open     bool    // its Cloud Run service asks nobody who they are
+	Open     bool    // its Cloud Run service takes calls without a token
 }
 
 // Trigger is what calls a function with events.

@@ -11,7 +11,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// What the settings that say where the counters are hold when nobody sets them.
+// What the settings that say where the counters are hold unless they are set.
 const defaultDatabase = "(default)"
 
 // setting is one setting of a function.
