@@ -35,16 +35,19 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.openRollup(cmd.Context())
+			db, err := t.connect(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer client.Close()
-			counters, err := t.open(cmd.Context())
+			defer db.Close()
+			client, err := rollup.New(db, rollup.Config{})
 			if err != nil {
 				return err
 			}
-			defer counters.Close()
+			counters, err := shards.New(db, shards.Config{})
+			if err != nil {
+				return err
+			}
 			opts.FinishDeletion = func(ctx context.Context, id string) error {
 				counter, err := counters.Counter(id)
 				if err == nil {
@@ -62,17 +65,6 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().IntVar(&opts.Parallel, "parallel", 8, "counters to check side by side")
 	return cmd
-}
-
-// openRollup connects to the counters for what the roll-up does.
-func (t *target) openRollup(ctx context.Context) (*rollup.Client, error) {
-	if err := t.reachEmulator(ctx); err != nil {
-		return nil, err
-	}
-	client, err := rollup.Open(ctx, rollup.Config{
-		Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted,
-	})
-	return client, whereTo(err)
 }
 
 // reconciled is what the command prints as JSON.

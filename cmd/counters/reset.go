@@ -47,11 +47,15 @@ func (t *target) adopted(ctx context.Context, id string, command func() error) e
 
 // reconcileOne brings a counter's total in line with its shards.
 func (t *target) reconcileOne(ctx context.Context, id string) error {
-	client, err := t.openRollup(ctx)
+	db, err := t.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer db.Close()
+	client, err := rollup.New(db, rollup.Config{})
+	if err != nil {
+		return err
+	}
 	_, err = client.Reconcile(ctx, id, rollup.ReconcileOptions{})
 	return err
 }

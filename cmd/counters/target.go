@@ -65,16 +65,25 @@ func (t *target) projectID() string {
 	return t.project
 }
 
-// open connects to the counters. A server of FIRESTORE_EMULATOR_HOST that isn't there is noticed here: the client
-// library would try it for minutes.
-func (t *target) open(ctx context.Context) (*shards.Client, error) {
+// connect connects to the database of the counters. A server of FIRESTORE_EMULATOR_HOST that isn't there is noticed here:
+// the client library would try it for minutes.
+func (t *target) connect(ctx context.Context) (*store.DB, error) {
 	if err := t.reachEmulator(ctx); err != nil {
 		return nil, err
 	}
-	client, err := shards.Open(ctx, shards.Config{
+	db, err := store.Open(ctx, store.Config{
 		Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted,
 	})
-	return client, whereTo(err)
+	return db, whereTo(err)
+}
+
+// open connects to the counters.
+func (t *target) open(ctx context.Context) (*shards.Client, error) {
+	db, err := t.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return shards.New(db, shards.Config{}) // which closes the database with itself
 }
 
 // whereTo adds to an error of connecting what to do about it: without an emulator, credentials are looked for.
