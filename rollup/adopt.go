@@ -101,9 +101,6 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		snap = snapshotOf(time.Time{}, shards, c.db.Fields)
 		l = snap.ledger(c.db.FieldNames())
 		l.ID = rand.Text()
-		if c.db.Hosted {
-			l.Counter = docs[1].GetCreateTime().AsTime()
-		}
 		fields := map[string]*firestorepb.Value{}
 		var mask []string
 		for name, sum := range l.Sums {
@@ -135,16 +132,20 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 	}
 	if l != nil && adopted {
 		for _, name := range c.db.FieldNames() {
-			sum := l.Sums[name]
-			log := c.log.With("counter", counter, "field", name, "shards", len(sum.Shards), "total", sum.Total())
-			if sum.Replaced != nil {
-				log = log.With("replaced_total", *sum.Replaced)
-			}
-			log.InfoContext(ctx, LogAdopted)
+			c.logAdopted(ctx, counter, name, l.Sums[name])
 		}
 		if snap.problem != "" {
 			c.log.WarnContext(ctx, LogProblem, "counter", counter, "problem", snap.problem)
 		}
 	}
 	return adopted, stale, snap.problem, nil
+}
+
+// logAdopted says that a field is counted from now on.
+func (c *Client) logAdopted(ctx context.Context, counter, field string, sum *ledger.Sum) {
+	log := c.log.With("counter", counter, "field", field, "shards", len(sum.Shards), "total", sum.Total())
+	if sum.Replaced != nil {
+		log = log.With("replaced_total", *sum.Replaced)
+	}
+	log.InfoContext(ctx, LogAdopted)
 }

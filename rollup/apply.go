@@ -211,17 +211,24 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 			return nil, fmt.Errorf("read ledger: %w", err)
 		}
 		c.clock.saw(now)
-		if docs[0] != nil && docs[1] == nil {
-			return nil, nil // deleted by hand, which leaves the ledger behind
+		if docs[0] != nil && docs[1] == nil { // deleted by hand, or by the app, which leaves the ledger behind
+			noted, err := c.noteGone(ctx, counter, docs[0], now)
+			if err != nil {
+				return nil, err
+			}
+			if noted {
+				return nil, nil
+			}
+			continue
 		}
 		if ledger.Of(c.db.Layout, docs[0], docs[1]) {
 			l, err := ledger.Decode(docs[0])
 			if err != nil {
 				return nil, err
 			}
-			if l.Lacks(c.db.FieldNames()...) { // counted since the ledger was made
-				if _, err := c.reconcile(ctx, counter, ReconcileOptions{}); err != nil {
-					return nil, fmt.Errorf("begin to count another field: %w", err)
+			if l.Behind(c.db.FieldNames()...) {
+				if _, err := c.reconcile(ctx, counter, ReconcileOptions{CleanupAfter: never}); err != nil {
+					return nil, fmt.Errorf("bring the ledger up to date: %w", err)
 				}
 				continue
 			}

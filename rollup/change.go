@@ -11,14 +11,14 @@ type Change struct {
 	Counter string // id of the counter
 	Shard   string // id of the shard
 
-	Before *Version // nil when the change created the document
+	Before *Version // nil when the change created the document; all of its Counts are there
 	After  *Version // nil when the change deleted the document
 }
 
 // Version is one version of a shard's document.
 type Version struct {
-	// Counts are what it holds, by the names of all counted fields in the counter's document: 0 where a field is missing, as
-	// for Firestore's own sum().
+	// Counts are what it holds, by the names of the counted fields in the counter's document: 0 where the shard lacks a field, as
+	// for Firestore's own sum(). Left out are those that are not integers, which no event can count.
 	Counts  map[string]int64
 	Updated time.Time // the document's update time, in microseconds
 }

@@ -54,7 +54,8 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 	c := Change{Counter: counter, Shard: shard}
 	if before != nil {
 		// What it held doesn't matter to the ledger, so it may be anything. When a deleted one was there does.
-		if c.Before, err = version(before, layout.Fields); c.Before == nil && after == nil {
+		c.Before, err = version(before, layout.Fields)
+		if err != nil && after == nil {
 			return Change{}, fmt.Errorf("%w: old value: %w", ErrPoison, err)
 		}
 	}
@@ -62,27 +63,32 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 		if c.After, err = version(after, layout.Fields); err != nil {
 			return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
 		}
+		// One field that is not an integer keeps no other from being counted: a reconcile says what is wrong with it.
+		if len(c.After.Counts) == 0 {
+			return Change{}, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, name, layout.Fields)
+		}
+	}
+	if c.Before != nil {
+		for _, field := range layout.Fields {
+			c.Before.Counts[field.Name] += 0 // there, and 0 where it was no integer
+		}
 	}
 	return c, nil
 }
 
-// version is nil where there is no update time, and has 0 for what isn't an integer; both are errors.
+// version is a document's, with the fields that are integers. Its error says that there is no update time.
 func version(doc *firestoredata.Document, fields store.Fields) (*Version, error) {
 	if err := doc.GetUpdateTime().CheckValid(); err != nil {
 		return nil, fmt.Errorf("update time of %q: %w", doc.GetName(), err)
 	}
 	v := &Version{Counts: make(map[string]int64, len(fields)), Updated: doc.GetUpdateTime().AsTime()}
-	var err error
 	for _, field := range fields {
-		value, ok := doc.GetFields()[field.Shard]
-		if v.Counts[field.Name] = 0; !ok {
-			continue
-		}
-		if v.Counts[field.Name], ok = eventInteger(value); !ok {
-			err = fmt.Errorf("field %q of %q is not an integer", field.Shard, doc.GetName())
+		value, there := doc.GetFields()[field.Shard]
+		if count, ok := eventInteger(value); ok || !there {
+			v.Counts[field.Name] = count
 		}
 	}
-	return v, err
+	return v, nil
 }
 
 // eventInteger is [store.Integer] of a value in an event, which has types of its own.

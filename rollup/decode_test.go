@@ -149,6 +149,54 @@ func TestDecodePoison(t *testing.T) {
 	}
 }
 
+// Of several fields, those that a shard lacks are 0, and those that are no integers are left out: they keep no other from being
+// counted. A deleted shard held nothing in all of them.
+func TestDecodeSeveralFields(t *testing.T) {
+	t.Parallel()
+	layout := testLayout
+	layout.Fields = store.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "v"}}
+	doc := func(fields map[string]*firestoredata.Value) *firestoredata.Document {
+		d := shardDoc(shardName, at(10), nil)
+		d.Fields = fields
+		return d
+	}
+	type fields = map[string]*firestoredata.Value
+	for _, tt := range []struct {
+		name       string
+		value, old *firestoredata.Document
+		want       ledger.Counts // nil: poison
+	}{
+		{"both", doc(fields{"likes": integer(1), "v": integer(3)}), nil, ledger.Counts{"likes": 1, "views": 3}},
+		{"one is missing", doc(fields{"v": integer(3)}), nil, ledger.Counts{"likes": 0, "views": 3}},
+		{"none is there", doc(nil), nil, ledger.Counts{"likes": 0, "views": 0}},
+		{"one is no integer", doc(fields{"likes": text("x"), "v": integer(3)}), nil, ledger.Counts{"views": 3}},
+		{"one was no integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), ledger.Counts{"likes": 2, "views": 3}},
+		{"both are no integers", doc(fields{"likes": text("x"), "v": double(0.5)}), nil, nil},
+		{"deleted", nil, doc(fields{"likes": integer(2), "v": text("x")}), ledger.Counts{"likes": 0, "views": 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: tt.value, OldValue: tt.old})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decode(layout, "application/protobuf", data)
+			if tt.want == nil {
+				if !errors.Is(err, ErrPoison) {
+					t.Errorf("Decode = %+v, %v, want ErrPoison", got, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got.state().Counts); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 // Whatever comes in, decoding neither panics nor lets anything through that could not be counted.
 func FuzzDecode(f *testing.F) {
 	created, _ := proto.Marshal(&firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), integer(5))})

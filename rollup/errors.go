@@ -7,6 +7,9 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
+// errAppeared ends a reconcile that never gets done with a document which comes and goes.
+var errAppeared = errors.New("its document was made meanwhile")
+
 // Errors of this package; those of the client library are passed on.
 var (
 	// ErrPoison: the event can never be counted, so that delivering it again is no help. Log and acknowledge it: a reconcile

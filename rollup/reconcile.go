@@ -25,8 +25,10 @@ type Report struct {
 	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
-	Deleted bool `json:"deleted,omitempty"` // its deletion was half-finished, and is finished now, or would be
-	Gone    bool `json:"gone,omitempty"`    // there is no such counter
+	// Deleted says that what was left of it is removed now, or would be: its deletion was half-finished, or its document is the
+	// app's own and has been gone for long enough.
+	Deleted bool `json:"deleted,omitempty"`
+	Gone    bool `json:"gone,omitempty"` // there is no such counter
 
 	// Problem is what keeps the total from being right, and what to do about it; empty when nothing does.
 	Problem string `json:"problem,omitempty"`
@@ -96,6 +98,10 @@ type ReconcileOptions struct {
 	// only reported.
 	FinishDeletion func(ctx context.Context, counter string) error
 
+	// CleanupAfter is how long a document of the app's own has to be gone before what was counted below it is removed,
+	// default 24h. It is counted from when a reconcile or an event first finds it missing.
+	CleanupAfter time.Duration
+
 	// The rest is for several counters.
 
 	// Parallel is how many counters are reconciled side by side, default 8.
@@ -145,6 +151,13 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 			return found.Report, err
 		}
 		switch {
+		case found.abandoned != nil:
+			r, again, err := c.abandoned(ctx, found.Report, found.abandoned, found.now, opts)
+			if err != nil || !again {
+				return r, err
+			}
+			snap, last = nil, errAppeared
+			continue
 		case found.unadopted:
 			return c.reconcileUnadopted(ctx, found.Report, opts.DryRun)
 		case found.deleting:
@@ -159,6 +172,9 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 		snap = found.snap
 		_, last = c.db.Commit(ctx, found.writes)
 		if last == nil {
+			for _, name := range found.begun {
+				c.logAdopted(ctx, counter, name, found.sums[name])
+			}
 			if !found.impossible {
 				return r, nil
 			}
@@ -204,11 +220,16 @@ func (f FieldReport) and(next FieldReport) FieldReport {
 // comparison is what was found of a counter, and what is to be done.
 type comparison struct {
 	Report
-	unadopted  bool // it has no ledger of its own
-	deleting   bool // its deletion was not finished
-	impossible bool // states may have been passed over: see ledger.Diff
+	now        time.Time // by Firestore's clock
+	unadopted  bool      // it has no ledger of its own
+	deleting   bool      // its deletion was not finished
+	impossible bool      // states may have been passed over: see ledger.Diff
 	snap       *snapshot
-	writes     []*firestorepb.Write // the commit that corrects it; none when it is right
+	sums       map[string]*ledger.Sum // what its totals will be made of
+	begun      []string               // fields that were not counted before
+
+	abandoned *firestorepb.Document // the ledger of a document of the app's own that is missing
+	writes    []*firestorepb.Write  // the commit that corrects it; none when it is right
 }
 
 // compare compares a counter with its shards. Their snapshot is taken where there is none yet, and a reason to: the total is
@@ -220,6 +241,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 		return found, err
 	}
 	c.clock.saw(now)
+	found.now = now
 	doc := docs[1]
 	own := c.db.Own(doc)
 	for i, name := range c.db.FieldNames() {
@@ -227,6 +249,9 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 		found.set(name, i == 0, FieldReport{Before: before, After: before})
 	}
 	switch {
+	case doc == nil && docs[0] != nil && c.db.Hosted:
+		found.abandoned = docs[0]
+		return found, nil
 	case doc == nil && docs[0] != nil:
 		found.Gone = true // deleted by hand: what is left below it counts for nothing
 		return found, nil
@@ -246,7 +271,8 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 			return found, err
 		}
 	}
-	if found.snap == nil || earlier(found.snap.At, l) { // none, or one of an earlier counter
+	back := !l.Gone.IsZero()                                    // events have been passed over until now, those from after an earlier snapshot too
+	if found.snap == nil || earlier(found.snap.At, l) || back { // none, or one of an earlier counter
 		s, err := c.snapshot(ctx, counter, now)
 		if err != nil {
 			return found, err
@@ -300,13 +326,22 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	}
 	inferred := inferredShards(own)
 	rises := inferred > 0 && found.snap.numbered > inferred
-	if right && !rises && len(kept) == 0 {
+	if right && !rises && !back && len(kept) == 0 {
 		return found, nil
 	}
 	fields, mask := diff.Fields()
+	if back {
+		mask = append(mask, ledger.FieldGone)
+	}
+	found.sums = l.Sums
 	for name, sum := range diff.Sums {
-		if was, ok := store.Integer(doc.GetFields()[name]); sum.New && ok && was != l.Sums[name].Total() {
-			ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was)) // as adoption does
+		if !sum.New {
+			continue
+		}
+		found.begun = append(found.begun, name)
+		if was, ok := store.Integer(doc.GetFields()[name]); ok && doc.GetFields()[name] != nil && was != l.Sums[name].Total() {
+			l.Sums[name].Replaced = &was // as adoption does
+			ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was))
 			mask = append(mask, ledger.PathOf(name, ledger.FieldReplaced))
 		}
 	}
@@ -341,7 +376,7 @@ const spare = 100
 // It takes one query per field: one of several sums would leave out shards in which a field is missing.
 func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
 	own := c.db.Own(doc)
-	if l.Lacks(c.db.FieldNames()...) || own[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && own[store.NumShards] == nil {
+	if l.Behind(c.db.FieldNames()...) || own[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && own[store.NumShards] == nil {
 		return false, nil
 	}
 	all := int64(-1)

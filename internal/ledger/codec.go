@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/firestore-counters/counters/internal/store"
 
@@ -21,8 +20,7 @@ const (
 	FieldFlushes  = "flushes"
 	FieldID       = "id"
 	FieldImported = "imported"
-	FieldCounter  = "counter_created_at"
-	FieldGone     = "gone_at"
+	FieldGone     = "gone_at" // when the app's document was first found missing
 
 	FieldShards   = "shards"
 	FieldBase     = "base"
@@ -77,17 +75,13 @@ var ErrDamaged = errors.New("ledger is damaged")
 // of no ledger. Create times alone would not tell: what was restored from a backup has others. It is asked before the ledger
 // is decoded, so that a damaged one of an earlier counter stops nothing. A missing document, nil, has and is none.
 //
-// A document of the app's own may lose what we keep in it: whoever sets it without merging replaces all of it. Then it is the
-// same counter if it was made when the ledger says.
+// Where the documents are the app's own, counts belong to the path: whoever sets one without merging loses what we keep in it,
+// and one that is made again goes on with what is below it, until that is removed.
 func Of(layout store.Layout, ledger, counter *firestorepb.Document) bool {
 	if ledger == nil || counter == nil {
 		return false
 	}
-	if layout.Own(counter)[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue() {
-		return true
-	}
-	made := ledger.GetFields()[FieldCounter].GetTimestampValue()
-	return layout.Hosted && made != nil && made.AsTime().Equal(counter.GetCreateTime().AsTime())
+	return layout.Hosted || counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
 }
 
 // Fields are all fields of a new ledger, for creating it.
@@ -96,9 +90,6 @@ func (l *Ledger) Fields() map[string]*firestorepb.Value {
 		FieldOps:     opsValue(l.Ops),
 		FieldFlushes: store.Int(l.Flushes),
 		FieldID:      store.String(l.ID),
-	}
-	if !l.Counter.IsZero() {
-		fields[FieldCounter] = store.Time(l.Counter)
 	}
 	for name, sum := range l.Sums {
 		Set(fields, name, FieldShards, entriesValue(sum.Shards))
@@ -115,6 +106,7 @@ func (l *Ledger) Fields() map[string]*firestorepb.Value {
 func (d Diff) Fields() (fields map[string]*firestorepb.Value, mask []string) {
 	fields = map[string]*firestorepb.Value{}
 	for name, sum := range d.Sums {
+		mask = slices.Grow(mask, len(sum.Entries)+len(sum.Removed)+2)
 		if len(sum.Entries) > 0 {
 			Set(fields, name, FieldShards, entriesValue(sum.Entries))
 		}
@@ -181,11 +173,9 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 	want(FieldOps, is[array](fields[FieldOps]))
 	want(FieldImported, is[mapping](fields[FieldImported]))
 	want(FieldFields, is[mapping](fields[FieldFields]))
-	for field, at := range map[string]*time.Time{FieldCounter: &l.Counter, FieldGone: &l.Gone} {
-		if v := fields[field]; v != nil {
-			want(field, is[timestamp](v))
-			*at = v.GetTimestampValue().AsTime()
-		}
+	if v := fields[FieldGone]; v != nil {
+		want(FieldGone, is[timestamp](v))
+		l.Gone = v.GetTimestampValue().AsTime()
 	}
 	for _, v := range fields[FieldOps].GetArrayValue().GetValues() {
 		want(FieldOps, is[text](v))

@@ -65,7 +65,7 @@ func TestDecodeDamagedLedger(t *testing.T) {
 	t.Parallel()
 	fields := func() map[string]*firestorepb.Value {
 		sum := &Sum{Shards: map[string]Entry{"0": {Count: 5, AsOf: at(1)}}, Base: 3, Replaced: new(int64)}
-		l := &Ledger{ID: "id", Sums: map[string]*Sum{"total": sum, "likes": sum}, Ops: []string{"op"}, Flushes: 2, Counter: at(4)}
+		l := &Ledger{ID: "id", Sums: map[string]*Sum{"total": sum, "likes": sum}, Ops: []string{"op"}, Flushes: 2}
 		fields := l.Fields()
 		fields[FieldGone] = store.Time(at(5))
 		fields[FieldImported] = store.Map(map[string]*firestorepb.Value{"source": store.Int(1)})

@@ -95,17 +95,17 @@ type Ledger struct {
 	Flushes  int64            // how often it was rolled up, by which an instance sees how many flushes others made
 	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
 
-	// Counter is when the counter's document was made, where that is the app's own: see [Of]. Gone is when it was first found
-	// missing. Both are zero otherwise.
-	Counter, Gone time.Time
+	// Gone is when the counter's document was first found missing, where that is the app's own: the zero time while it is there.
+	// States have been passed over since then, so before anything is counted again the shards are to be read.
+	Gone time.Time
 
 	Updated time.Time // the document's update time: every commit's precondition
 }
 
-// Lacks reports whether one of the fields has no sum yet: it is counted since the ledger was made, and its shards are to be
-// read. See [Ledger.Correct].
-func (l *Ledger) Lacks(fields ...string) bool {
-	return slices.ContainsFunc(fields, func(name string) bool { return l.Sums[name] == nil })
+// Behind reports whether the shards are to be read before states are merged: one of the fields has no sum yet, because it is
+// counted since the ledger was made, or the counter's document was gone for a while. See [Ledger.Correct].
+func (l *Ledger) Behind(fields ...string) bool {
+	return !l.Gone.IsZero() || slices.ContainsFunc(fields, func(name string) bool { return l.Sums[name] == nil })
 }
 
 // Totals are what the counted fields should hold.
@@ -143,6 +143,14 @@ type SumDiff struct {
 	Floor   time.Time        // the new floor; the zero time leaves it
 	Delta   int64            // what the total grows by
 	New     bool             // the ledger has no such sum yet
+}
+
+// full notes a shard for which the ledger has no room. Few diffs have one, so the map is made for it.
+func (d *Diff) full(key string) {
+	if d.Full == nil {
+		d.Full = map[string]bool{}
+	}
+	d.Full[key] = true
 }
 
 // Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.
@@ -197,9 +205,9 @@ func (l *Ledger) Apply(d Diff) {
 }
 
 // Merge is what the states that events bring change in the ledger: of several of a shard the newest counts. A field without
-// a sum is passed over: see [Ledger.Lacks]. The ledger itself is left as it is.
+// a sum is passed over: see [Ledger.Behind]. The ledger itself is left as it is.
 func (l *Ledger) Merge(states []State) Diff {
-	d := Diff{Sums: map[string]SumDiff{}, Full: map[string]bool{}}
+	d := Diff{Sums: map[string]SumDiff{}}
 	room := MaxEntries - l.entries()
 	for name, sum := range l.Sums {
 		var change SumDiff
@@ -220,7 +228,7 @@ func (l *Ledger) Merge(states []State) Diff {
 				continue
 			case !ok && room <= 0:
 				if !s.Gone {
-					d.Full[key] = true
+					d.full(key)
 				}
 				continue
 			case !ok:
@@ -255,7 +263,7 @@ type Snapshot struct {
 // than its states stay, unless they are newer than now, which is impossible. Entries of shards that are gone are removed.
 // The snapshot's time is the new floor; a snapshot that is not younger than the floor says nothing about this sum.
 func (l *Ledger) Correct(now time.Time, s Snapshot, fields ...string) Diff {
-	d := Diff{Sums: map[string]SumDiff{}, Full: map[string]bool{}}
+	d := Diff{Sums: map[string]SumDiff{}}
 	most := MaxEntries / max(1, len(fields))
 	for _, name := range fields {
 		sum, known := l.Sums[name]
@@ -291,7 +299,7 @@ func (s *Sum) correct(now time.Time, snap Snapshot, name string, most int, d *Di
 		case ok && !impossible && !snap.At.Equal(now) && !known.olderThan(state, count):
 			continue
 		case !ok && len(there) > most:
-			d.Full[key] = true
+			d.full(key)
 			continue
 		}
 		// A shard that is unknown counts at any age: only events are asked whether they are of an earlier counter.
@@ -310,7 +318,7 @@ func (s *Sum) correct(now time.Time, snap Snapshot, name string, most int, d *Di
 }
 
 // TotalAfter is the total once d is applied.
-func (s *Sum) TotalAfter(d SumDiff) int64 { return s.after(d).clamp() }
+func (s *Sum) TotalAfter(d SumDiff) int64 { return s.after(s.wide(), d).clamp() }
 
 // delta is the difference between the totals after and before, so that a total which has come to the end of an int64 is right
 // again once its shards come back from there.
@@ -318,11 +326,12 @@ func (s *Sum) delta(d SumDiff) int64 {
 	if len(d.Entries) == 0 && len(d.Removed) == 0 {
 		return 0
 	}
-	return Sub(s.after(d).clamp(), s.Total())
+	before := s.wide()
+	return Sub(s.after(before, d).clamp(), before.clamp())
 }
 
-func (s *Sum) after(d SumDiff) wide {
-	w := s.wide()
+// after is the sum once d is applied to what it was before.
+func (s *Sum) after(w wide, d SumDiff) wide {
 	for key, e := range d.Entries {
 		w.sub(s.Shards[key].Count)
 		w.add(e.Count)

@@ -250,9 +250,10 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 // and next is for the last.
 //
 // Where all counters are in one collection, those without a document are listed too: a snippet may have made shards only.
-// Where they are not, they are found by their ledgers: one that has not been adopted yet is not listed.
+// Where they are not, and where their documents are the app's own, most of which may count nothing, they are found by their
+// ledgers: one that has not been adopted yet is not listed.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	if db.Path.Nested() {
+	if db.Path.Nested() || db.Hosted {
 		return db.listLedgers(ctx, size, token)
 	}
 	parent, id := split(db.Counters())
