@@ -19,7 +19,7 @@ import (
 func newCostCommand() *cobra.Command {
 	var l cost.Load
 	var location, plotted string
-	var asJSON, atLarge bool
+	var asJSON, atLarge, exact bool
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Work out what counters cost, how many shards they need, and what else would do",
@@ -33,13 +33,14 @@ behind. Requests of functions are billed by the time of their instances too, in 
 once a second pays for that more than for all else.`,
 		Example: `  counters cost --rate 1000
   counters cost --rate 1000 --counters 1000 --reads 50 --json
-  counters cost --rate 5 --location nam5 --thrift
+  counters cost --rate 5 --location nam5 --exact-writes=false
   counters cost --at-large`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if atLarge || plotted != "" {
 				return printLarge(cmd.OutOrStdout(), plotted, asJSON)
 			}
+			l.InexactWrites = !exact
 			if err := validLoad(l); err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ once a second pays for that more than for all else.`,
 	flags.DurationVar(&l.Interval, "interval", time.Second, "ROLLUP_INTERVAL")
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
-	flags.BoolVar(&l.Thrift, "thrift", false, "EXACT_WRITES=false: no marker with each commit")
+	flags.BoolVar(&exact, "exact-writes", true, "a marker with each commit, as EXACT_WRITES has it")
 	flags.BoolVar(&atLarge, "at-large", false, "where a hot counter and a million lukewarm ones bend first; the other flags don't matter")
 	flags.StringVar(&plotted, "plot", "", "with --at-large: a file to draw that in, such as large.svg")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")

@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 		time.Duration(virtual.Load()).Hours(), entries.Load(), time.Since(began).Round(time.Second))
 }
 
-// TestFaultless holds worlds in which nothing goes wrong to how fast and how thrifty the roll-up is meant to be, however
+// TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is meant to be, however
 // many of its instances share a counter.
 func TestFaultless(t *testing.T) {
 	t.Parallel()

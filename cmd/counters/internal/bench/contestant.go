@@ -41,13 +41,13 @@ type contestant struct {
 
 // Names of the contestants.
 const (
-	nameOurs    = "ours"
-	nameOther   = "other" // ours of another build
-	nameThrifty = "ours, no marker"
-	nameFaster  = "ours, 50ms" // between roll-ups
-	nameBlind   = "blind"
-	nameNoop    = "no-op"
-	nameSum     = "sum"
+	nameOurs     = "ours"
+	nameOther    = "other" // ours of another build
+	nameUnmarked = "ours, no marker"
+	nameFaster   = "ours, 50ms" // between roll-ups
+	nameBlind    = "blind"
+	nameNoop     = "no-op"
+	nameSum      = "sum"
 )
 
 // instanceMemory is that of an instance of a function, in bytes, unless a deployment says otherwise.
@@ -58,10 +58,10 @@ func ours() contestant {
 	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
 }
 
-// thrifty is ours without the marker that tells whether a commit was applied when its answer is lost.
-func thrifty() contestant {
+// unmarked is ours without the marker that tells whether a commit was applied when its answer is lost.
+func unmarked() contestant {
 	c := ours()
-	c.name, c.environ = nameThrifty, append(c.environ, "EXACT_WRITES=false")
+	c.name, c.environ = nameUnmarked, append(c.environ, "EXACT_WRITES=false")
 	return c
 }
 

@@ -27,7 +27,7 @@ func PlotLarge(file string, points []cost.Large) error {
 		{"writes, on a database that has grown for an hour", colorOf(nameBlind), func(l cost.Large) float64 { return l.Ramped(time.Hour) }},
 		{"writes of the hot counter's 1,000 shards", colorOf(nameOurs), func(l cost.Large) float64 { return l.Shards }},
 		{"instances of Rollup, of 1,000", colorOf(nameSum), func(l cost.Large) float64 { return l.Rollups }},
-		{"instances of Increment, of 1,000", colorOf(nameThrifty), func(l cost.Large) float64 { return l.Increments }},
+		{"instances of Increment, of 1,000", colorOf(nameUnmarked), func(l cost.Large) float64 { return l.Increments }},
 	} {
 		var xys plotter.XYs
 		for _, l := range points {

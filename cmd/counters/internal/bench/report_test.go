@@ -112,7 +112,7 @@ func TestTablesFit(t *testing.T) {
 	}
 	r := &Report{}
 	for _, columns := range [][]Metric{throughput(rounds), append(throughput(rounds), left(rounds)), append(throughput(rounds), rounds.metric("per million", "$", turn.price))} {
-		row := rounds.row(nameThrifty, "1,000 clients", columns...)
+		row := rounds.row(nameUnmarked, "1,000 clients", columns...)
 		r.Results = append(r.Results, Result{Title: "Hot", Scenario: "hot", Rows: []Row{row}})
 	}
 	var text strings.Builder

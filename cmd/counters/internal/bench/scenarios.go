@@ -64,7 +64,7 @@ func (s *session) fastest(contestants []contestant, shards int, counters []strin
 // hot is increments a second on one counter.
 func (s *session) hot(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 1,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second). On hot documents, each document takes one write a second (--doc-write-rate 1)", hotShards, slowly)}
-	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), thrifty(), blind(), nothing(), sumOnRead()})
+	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), unmarked(), blind(), nothing(), sumOnRead()})
 	c := s.fastest(contestants, hotShards, []string{"hot"}, post("/hot"))
 	c.columns = func(t *turns) []Metric { return append(throughput(t), left(t)) }
 	_, err := s.race(ctx, &r, c)
@@ -153,7 +153,7 @@ func (s *session) rollups(ctx context.Context) (Result, error) {
 func (s *session) lone(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("one counter, %d shards, commits take as long as they take here (no added latency, so that what the function adds shows), one instance; one client, one request after the other; no trigger, whose work is not the increment's", hotShards)}
 	_, err := s.race(ctx, &r, race{
-		contestants: []contestant{ours(), thrifty(), blind(), nothing()},
+		contestants: []contestant{ours(), unmarked(), blind(), nothing()},
 		setup:       setup{shards: hotShards, only: "http"}, counters: []string{"hot"}, next: post("/hot"),
 		clients: []int{1}, warm: pick(s, 80*time.Millisecond, 250*time.Millisecond),
 		rounds: pick(s, 7, 30), window: pick(s, 80*time.Millisecond, 250*time.Millisecond),
@@ -161,7 +161,7 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 			return []Metric{t.latency("p50", 0.5), t.latency("p90", 0.9), t.latency("p99", 0.99), cpuEach(t)}
 		},
 		figure: figure{"", "p50 of a lone increment", func(t turn) float64 { return quantile(t.latencies, 0.5) }},
-		pairs:  [][2]string{{nameOurs, nameBlind}, {nameThrifty, nameBlind}},
+		pairs:  [][2]string{{nameOurs, nameBlind}, {nameUnmarked, nameBlind}},
 	})
 	return r, err
 }
@@ -199,7 +199,7 @@ func clientsFor(rate float64) int { return min(1000, 16+int(rate)/4) }
 func (s *session) price(ctx context.Context) (Result, error) {
 	const rate = 1000
 	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, billed while a request is in flight, each for 100 ms at least", rate, hotShards, slowly, cost.AsOf)}
-	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), thrifty(), sumOnRead()}), pick(s, time.Second, 8*time.Second))
+	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 8*time.Second))
 	bare := func(t turn) float64 { return t.price() - t.bill().Instances }
 	c.columns = func(t *turns) []Metric {
 		return []Metric{t.metric("per million", "$", turn.price), t.metric("without instances", "$", bare), left(t)}

@@ -51,7 +51,7 @@ func TestContestants(t *testing.T) {
 		writes     func(commits float64) float64
 	}{
 		{ours(), increments, increments, nil},
-		{thrifty(), increments, increments, nil},
+		{unmarked(), increments, increments, nil},
 		{blind(), increments, increments, func(float64) float64 { return 2 * increments }},
 		{sumOnRead(), 0, increments, func(float64) float64 { return increments }},
 		{nothing(), 0, 0, func(float64) float64 { return 0 }},

@@ -151,14 +151,14 @@ func TestDesigns(t *testing.T) {
 		}
 	}
 
-	l.Thrift = true
-	thrifty := l.ours()
-	near(t, "writes without markers", thrifty.Usage.Writes, 102, 0.01)
-	near(t, "requests without markers", thrifty.Usage.Requests, 1100, 0.01)
+	l.InexactWrites = true
+	unmarked := l.ours()
+	near(t, "writes without markers", unmarked.Usage.Writes, 102, 0.01)
+	near(t, "requests without markers", unmarked.Usage.Requests, 1100, 0.01)
 
 	// Over many counters each increment is a write of a shard and waits for a roll-up of its own, and some share a commit
 	// and its marker.
-	l.Thrift, l.Counters, l.Shards = false, 10_000, 0
+	l.InexactWrites, l.Counters, l.Shards = false, 10_000, 0
 	spread := l.ours()
 	near(t, "commits over many counters", spread.Commits, 1000, 0.01)
 	near(t, "markers over many counters", spread.Usage.Deletes, 400, 0.01)

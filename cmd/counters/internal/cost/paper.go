@@ -21,10 +21,10 @@ type Load struct {
 	Shards   int     `json:"shards"`    // of each counter, up to 1000; 0 for as many as a design needs
 	PerShard float64 `json:"per_shard"` // writes a second that one document takes, sustained; usually [HotRate]
 
-	Commit    time.Duration `json:"commit_ns"`   // how long a commit takes
-	Interval  time.Duration `json:"interval_ns"` // ROLLUP_INTERVAL
-	Instances int           `json:"instances"`   // of each function
-	Thrift    bool          `json:"thrift"`      // EXACT_WRITES=false: no marker with a commit
+	Commit        time.Duration `json:"commit_ns"`      // how long a commit takes
+	Interval      time.Duration `json:"interval_ns"`    // ROLLUP_INTERVAL
+	Instances     int           `json:"instances"`      // of each function
+	InexactWrites bool          `json:"inexact_writes"` // EXACT_WRITES=false: no marker with a commit
 }
 
 // Name tells the ways to build a counter apart.
@@ -92,7 +92,7 @@ func (l Load) ours() Design {
 
 	batches := counters * instances * shards.CommitRate(l.Rate/counters/instances, l.Commit)
 	markers := instances * shards.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit) // one in each commit
-	if l.Thrift {
+	if l.InexactWrites {
 		markers = 0
 	}
 	each := batches / counters / instances // events of a counter to one instance of the roll-up
