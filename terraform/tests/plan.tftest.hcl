@@ -219,6 +219,19 @@ run "public_without_auth" {
   expect_failures = [check.public_has_auth]
 }
 
+run "rules_of_the_apps_documents_are_the_apps" {
+  command = plan
+
+  variables {
+    release_rules = true
+    hosted        = true
+    counters      = "posts/{post}"
+    fields        = "likes,views"
+  }
+
+  expect_failures = [google_firebaserules_ruleset.rules]
+}
+
 run "database_and_rules" {
   command = plan
 
