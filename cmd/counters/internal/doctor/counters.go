@@ -21,15 +21,18 @@ func (f *findings) counters(d *Deployment) {
 		return
 	}
 	for _, c := range d.Counters.Read {
-		if c.Deleting {
+		switch field := c.otherField(); {
+		case c.Deleting:
 			if age := c.At.Sub(c.Changed); age > late {
 				f.add("deletion-unfinished", c.ID, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), count(len(c.Shards), "shard")),
 					d.counters("reconcile", c.ID))
 			}
 			continue
-		}
-		if field := c.otherField(); field != "" {
-			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.first().Shard, field, d.countedIn(field)), d.setCountField(c.ID, field))
+		case d.Target.Hosted && !c.Exists:
+			f.left(d, c)
+			continue
+		case field != "":
+			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.fields()[0].Shard, field, d.countedIn(field)), d.setCountField(c.ID, field))
 			continue
 		}
 		f.shards(d, c)
@@ -37,68 +40,118 @@ func (f *findings) counters(d *Deployment) {
 		case c.BadLedger != "":
 			f.add("ledger-invalid", c.ID, c.BadLedger, lines(d.deleteLedger(c.ID), d.counters("reconcile", c.ID)))
 		case c.Ledger == nil:
-			f.add("ledger-missing", c.ID, fmt.Sprintf("%s, and its shards add up to %d", c.total(), c.sum()), d.counters("reconcile", c.ID))
+			f.add("ledger-missing", c.ID, c.unadopted(d.Target.fields()), d.counters("reconcile", c.ID))
 		default:
-			f.total(d, c)
+			f.totals(d, c)
 		}
 	}
 }
 
-// sumOf is what the ledger has of the first field.
-func (c *Counter) sumOf() *ledger.Sum {
-	if sum := c.Ledger.Sums[c.Field]; sum != nil {
-		return sum
+// left looks at what lies below a document of the app's own that is gone.
+func (f *findings) left(d *Deployment, c Counter) {
+	after := d.cleanupAfter()
+	seen := fmt.Sprintf("its document is gone, and %s below it wait for a reconcile that sees it", count(len(c.Shards), "shard"))
+	if c.Ledger != nil && !c.Ledger.Gone.IsZero() {
+		gone := c.At.Sub(c.Ledger.Gone)
+		seen = fmt.Sprintf("its document has been gone for %s at least, and %s below it wait until that is %s", gone.Round(time.Second), count(len(c.Shards), "shard"), after)
+		if gone > after+overdue {
+			f.add("cleanup-overdue", c.ID, seen, d.counters("reconcile", c.ID))
+			return
+		}
 	}
-	return &ledger.Sum{}
+	f.add("cleanup-waiting", c.ID, seen, d.counters("reconcile", c.ID))
 }
 
-func (c *Counter) total() string {
-	if !c.HasTotal {
-		return "it has no total"
+// overdue is how long Reconcile may take to come by, where it is called less often than each hour too.
+const overdue = 24 * time.Hour
+
+// cleanupAfter is how long a document of the app's own has to be gone.
+func (d *Deployment) cleanupAfter() time.Duration {
+	var env map[string]string
+	if d.Functions != nil && d.Functions.Reconcile != nil {
+		env = d.Functions.Reconcile.Env
 	}
-	return fmt.Sprintf("its total is %d", c.Total)
+	parsed, err := parse(env)
+	if err != nil { // with which Reconcile doesn't start
+		parsed, _ = parse(nil)
+	}
+	return parsed.CleanupAfter
 }
 
-func (c *Counter) sum() int64 {
-	var sum int64
-	for _, s := range c.Shards {
-		sum += s.Count
+// total is what the document says of a counted field.
+func (c *Counter) total(field string) string {
+	switch held := c.Held[field]; {
+	case !held.There:
+		return "it has no " + field
+	case held.Bad != "":
+		return fmt.Sprintf("its %s is %s", field, held.Bad)
+	default:
+		return fmt.Sprintf("its %s is %d", field, held.Count)
 	}
-	return sum
 }
 
-// total compares a counter's total with what it is made of. The total and the ledger are always written together, so
+// unadopted says of each field what the document and the shards hold.
+func (c *Counter) unadopted(fields store.Fields) string {
+	seen := make([]string, len(fields))
+	for i, field := range fields {
+		var sum int64
+		for _, s := range c.Shards {
+			sum = ledger.Add(sum, s.Held[field.Name].Count)
+		}
+		seen[i] = fmt.Sprintf("%s, and its shards add up to %d", c.total(field.Name), sum)
+	}
+	return strings.Join(seen, "; ")
+}
+
+// totals compares a counter's totals with what they are made of. A total and the ledger are always written together, so
 // that any difference between the two is another program's. A shard that is ahead of the ledger may be on its way.
-func (f *findings) total(d *Deployment, c Counter) {
-	drift := c.Total - c.sumOf().Total()
-	behind, oldest := c.behind()
-	var seen []string
-	if !c.HasTotal {
-		seen = append(seen, "it is missing, or not an integer")
-	} else if drift != 0 {
-		seen = append(seen, fmt.Sprintf("%+d was written by another program", drift))
+func (f *findings) totals(d *Deployment, c Counter) {
+	if c.Lost {
+		f.add("own-map-missing", c.ID, "its document has no "+store.Rollup+" of this counter", d.counters("reconcile", c.ID))
 	}
-	if behind != 0 {
-		seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
-	}
-	if len(seen) > 0 {
-		f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(), c.sumOf().Total()+behind, strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
+	for _, field := range d.Target.fields() {
+		sum, held := c.Ledger.Sums[field.Name], c.Held[field.Name]
+		if sum == nil {
+			f.add("field-not-counted", c.ID, c.total(field.Name)+", and its ledger doesn't know the field", d.counters("reconcile", c.ID))
+			continue
+		}
+		behind, oldest := c.behind(field.Name, sum)
+		var seen []string
+		if drift := ledger.Sub(held.Count, sum.Total()); !held.There || held.Bad != "" || held.Double {
+			seen = append(seen, "it is missing, or not an integer")
+		} else if drift != 0 {
+			seen = append(seen, fmt.Sprintf("%+d was written by another program%s", drift, d.perhapsTheApp()))
+		}
+		if behind != 0 {
+			seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
+		}
+		if len(seen) > 0 {
+			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(field.Name), ledger.Add(sum.Total(), behind), strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
+		}
 	}
 }
 
-// behind is what the shards hold beyond the ledger for longer than is usual, and for how long at most.
-func (c *Counter) behind() (sum int64, oldest time.Duration) {
+func (d *Deployment) perhapsTheApp() string {
+	if d.Target.Hosted {
+		return ", such as an app that writes a whole document back"
+	}
+	return ""
+}
+
+// behind is what the shards hold of a field beyond the ledger for longer than is usual, and for how long at most.
+func (c *Counter) behind(field string, counted *ledger.Sum) (sum int64, oldest time.Duration) {
 	there := map[string]bool{}
 	for _, s := range c.Shards {
 		there[ledger.Key(s.ID)] = true
-		known := c.sumOf().Shards[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
+		held := s.Held[field]
+		known := counted.Shards[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
 		age := c.At.Sub(s.Updated)
-		if s.Bad == "" && s.Count != known.Count && s.Updated.After(known.AsOf) && age > late {
-			sum += s.Count - known.Count
+		if held.Bad == "" && held.Count != known.Count && s.Updated.After(known.AsOf) && age > late {
+			sum += held.Count - known.Count
 			oldest = max(oldest, age)
 		}
 	}
-	for id, known := range c.sumOf().Shards {
+	for id, known := range counted.Shards {
 		// When it was deleted is not known. While the ledger is being written, its event is likely on its way.
 		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Count != 0 && age > late {
 			sum -= known.Count
@@ -117,8 +170,13 @@ func (f *findings) shards(d *Deployment, c Counter) {
 			above = append(above, s.ID)
 			most = max(most, n+1)
 		}
-		if s.Bad != "" {
-			f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, s.Bad, d.Target.first().Shard), d.setCount(c, s))
+		for _, field := range d.Target.fields() {
+			switch held := s.Held[field.Name]; {
+			case held.Bad != "":
+				f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, held.Bad, field.Shard), d.setCount(c, s, field))
+			case held.Double:
+				f.add("shard-count-double", c.ID, fmt.Sprintf("shard %s holds %d in %s as a double", s.ID, held.Count, field.Shard), d.setCount(c, s, field))
+			}
 		}
 	}
 	if len(above) > 0 {
@@ -128,17 +186,22 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	}
 }
 
-// otherField is the field that the shards count in, where none has the one that is expected: Google's snippet for Go
+// otherField is the field that the shards count in, where none has any that is expected: Google's snippet for Go
 // writes Count. It is empty where there is no such field, or more than one.
 func (c *Counter) otherField() string {
-	var field string
+	var other string
 	for _, s := range c.Shards {
-		if s.Counted || len(s.Others) != 1 || field != "" && s.Others[0] != field {
+		for _, held := range s.Held {
+			if held.There {
+				return ""
+			}
+		}
+		if len(s.Others) != 1 || other != "" && s.Others[0] != other {
 			return ""
 		}
-		field = s.Others[0]
+		other = s.Others[0]
 	}
-	return field
+	return other
 }
 
 // countedIn is FIELDS with another field of the shards for the first.
@@ -151,14 +214,22 @@ func (d *Deployment) countedIn(field string) string {
 
 // setCountField lets all functions count in another field; where there are none, a command does.
 func (d *Deployment) setCountField(id, field string) string {
-	var fixes []string
-	for _, function := range d.Functions.all() {
-		fixes = append(fixes, d.setEnv(function, "FIELDS", d.countedIn(field)))
+	if len(d.Functions.all()) > 0 {
+		return d.setFields(d.Functions.all(), d.countedIn(field))
 	}
-	if len(fixes) == 0 {
-		there := *d
-		there.Target.Fields = d.countedIn(field)
-		fixes = append(fixes, there.counters("reconcile", id))
+	there := *d
+	there.Target.Fields = d.countedIn(field)
+	return there.counters("reconcile", id)
+}
+
+// setFields sets FIELDS of functions, and reconciles: what only a revision with other fields saw is missing until then.
+func (d *Deployment) setFields(functions []*Function, fields string) string {
+	var fixes []string
+	for _, function := range functions {
+		fixes = append(fixes, d.setEnv(function, "FIELDS", fields))
+	}
+	if job := d.reconcileJob(); job != nil {
+		fixes = append(fixes, d.job("run", job.Name))
 	}
 	return lines(fixes...)
 }
@@ -192,17 +263,19 @@ func (d *Deployment) curl() string {
 }
 
 // setCount writes a shard's count: the integer nearest to what it holds, or else what is counted of it, as far as that is
-// known. The document's other fields stay.
-func (d *Deployment) setCount(c Counter, s Shard) string {
-	var count int64
-	if s.Nearest != nil {
-		count = *s.Nearest
-	} else if c.Ledger != nil {
-		count = c.sumOf().Shards[ledger.Key(s.ID)].Count
+// known. The document's other fields stay, and so does all of it where it has been written since.
+func (d *Deployment) setCount(c Counter, s Shard, field store.Field) string {
+	held := s.Held[field.Name]
+	count := held.Count
+	switch {
+	case held.Nearest != nil:
+		count = *held.Nearest
+	case held.Bad != "" && c.Ledger != nil && c.Ledger.Sums[field.Name] != nil:
+		count = c.Ledger.Sums[field.Name].Shards[ledger.Key(s.ID)].Count
 	}
-	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, d.Target.first().Shard, count)
-	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body,
-		d.address(d.layout().Shard(c.ID, s.ID))+"?updateMask.fieldPaths="+d.Target.first().Shard)
+	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
+	query := url.Values{"updateMask.fieldPaths": {store.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
+	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
 }
 
 func (d *Deployment) deleteLedger(id string) string {

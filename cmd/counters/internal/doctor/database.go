@@ -1,14 +1,40 @@
 package doctor
 
 import (
+	"strings"
+
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// fieldsOf are the fields whose TTL policy and indexes matter.
-func fieldsOf(t Target) (markers, ledgers, updated, created, count FieldName) {
-	return FieldName{store.Requests, store.ExpireAt}, FieldName{store.Rollup, ledger.FieldShards},
-		FieldName{t.collection(), store.UpdatedAt}, FieldName{t.collection(), store.CreatedAt}, FieldName{t.Shards, t.first().Shard}
+// wanted is a field whose index matters.
+type wanted struct {
+	name    FieldName
+	indexed bool
+	finding string // where it is otherwise
+}
+
+// markers are deleted by their TTL policy.
+var markers = FieldName{store.Requests, store.ExpireAt}
+
+// wantedOf are the fields whose indexes matter, with those of each counted field.
+func wantedOf(t Target) []wanted {
+	list := []wanted{
+		{markers, false, "index-not-exempt"},
+		{FieldName{store.Rollup, ledger.FieldShards}, false, "index-not-exempt"},
+		{FieldName{store.Rollup, ledger.FieldFields}, false, "index-not-exempt"},
+		{FieldName{store.Rollup, "counted"}, false, "index-not-exempt"},
+	}
+	if t.Hosted { // updated_at is in it
+		list = append(list, wanted{FieldName{t.collection(), store.Rollup}, false, "timestamp-indexed"})
+	} else {
+		list = append(list, wanted{FieldName{t.collection(), store.UpdatedAt}, false, "timestamp-indexed"},
+			wanted{FieldName{t.collection(), store.CreatedAt}, false, "timestamp-indexed"})
+	}
+	for _, field := range t.fields() {
+		list = append(list, wanted{FieldName{t.Shards, field.Shard}, true, "count-not-indexed"})
+	}
+	return list
 }
 
 // String is what Firestore's own tools call it.
@@ -25,12 +51,11 @@ func (f *findings) database(d *Deployment) {
 			"--project="+d.Target.Project, "--database="+d.Target.Database, "--type=firestore-native"))
 	}
 	if d.Database != nil && !d.Database.Standard {
-		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition", lines(
+		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, where each of "+d.summed()+" needs an index", lines(
 			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",
 				"--location="+d.location(), "--edition=standard", "--delete-protection"),
 			d.script(map[string]string{"DATABASE": "counters"}, "", d.callers()...)))
 	}
-	markers, ledger, updated, created, count := fieldsOf(d.Target)
 	if field := d.Fields[markers]; field != nil && field.TTL != "ACTIVE" && field.TTL != "CREATING" {
 		seen := "it has no TTL policy"
 		if field.TTL != "" {
@@ -39,20 +64,29 @@ func (f *findings) database(d *Deployment) {
 		f.add("ttl-missing", markers.String(), seen, line("gcloud", "firestore", "fields", "ttls", "update", markers.Field,
 			"--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+markers.Group, "--enable-ttl"))
 	}
-	for _, exempt := range []struct {
-		name  FieldName
-		found string
-	}{{markers, "index-not-exempt"}, {ledger, "index-not-exempt"}, {updated, "timestamp-indexed"}, {created, "timestamp-indexed"}} {
-		if field := d.Fields[exempt.name]; field != nil && field.Indexed {
-			f.add(exempt.found, exempt.name.String(), "it has a single-field index", d.indexes(exempt.name, "--disable-indexes"))
+	for _, want := range wantedOf(d.Target) {
+		switch field := d.Fields[want.name]; {
+		case field == nil || field.Indexed == want.indexed:
+		case want.indexed:
+			f.add(want.finding, want.name.String(), "its single-field index is turned off", d.indexes(want.name, "--clear-exemption"))
+		default:
+			f.add(want.finding, want.name.String(), "it has a single-field index", d.indexes(want.name, "--disable-indexes"))
 		}
-	}
-	if field := d.Fields[count]; field != nil && !field.Indexed {
-		f.add("count-not-indexed", count.String(), "its single-field index is turned off", d.indexes(count, "--clear-exemption"))
 	}
 }
 
 func (d *Deployment) indexes(name FieldName, flag string) string {
-	return line("gcloud", "firestore", "indexes", "fields", "update", name.Field,
+	return line("gcloud", "firestore", "indexes", "fields", "update", store.FieldPath(name.Field),
 		"--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+name.Group, flag)
+}
+
+// summed are the fields that are added up with sum().
+func (d *Deployment) summed() string {
+	var names []string
+	for _, want := range wantedOf(d.Target) {
+		if want.indexed {
+			names = append(names, want.name.String())
+		}
+	}
+	return strings.Join(names, ", ")
 }

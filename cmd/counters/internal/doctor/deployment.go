@@ -182,23 +182,28 @@ type Counter struct {
 	At        time.Time // when it was like this
 	Exists    bool      // it has a document of its own
 	Deleting  bool
-	Changed   time.Time // when its document was
-	NumShards int64     // 0 when it is not written down
-	Field     string    // the first that is counted, which the rest is about
-	Total     int64
-	HasTotal  bool // false when it has none, or one that is not an integer
+	Changed   time.Time       // when its document was
+	NumShards int64           // 0 when it is not written down
+	Held      map[string]Held // :: counted field → what its document holds
+	Lost      bool            // its document is the app's own, and what counting keeps there is gone
 	Shards    []Shard
-	Ledger    *ledger.Ledger // nil when there is none
+	Ledger    *ledger.Ledger // nil when there is none, or it is an earlier counter's
 	BadLedger string         // why the ledger can't be read
+}
+
+// Held is what a document holds in a counted field.
+type Held struct {
+	There   bool // it has the field
+	Count   int64
+	Bad     string // what it holds instead of an integer, or a whole double that counts as one
+	Double  bool   // it is a whole double
+	Nearest *int64 // the integer nearest to what it holds; nil where that is no number
 }
 
 // Shard is one shard of a counter.
 type Shard struct {
 	ID      string
-	Count   int64
-	Bad     string   // what it holds instead of an integer
-	Nearest *int64   // the integer nearest to that; nil where it is no number
-	Counted bool     // it holds something in the field that is counted
-	Others  []string // other fields that hold integers, sorted
+	Held    map[string]Held // :: counted field, as the counter's document calls it → what the shard holds of it
+	Others  []string        // other fields that hold integers, sorted
 	Updated time.Time
 }

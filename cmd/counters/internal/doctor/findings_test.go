@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudscheduler/v1"
@@ -77,6 +78,13 @@ var brokenDeployments = []broken{
 	{"Increment works on another project", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "GOOGLE_CLOUD_PROJECT", "other")
 	}, "layout-differs", "counters-increment", "GOOGLE_CLOUD_PROJECT=my-project"},
+	{"Increment counts other fields", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "FIELDS", "total=count,likes")
+	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^FIELDS=total=count'\ngcloud scheduler jobs run counters-reconcile"},
+	{"Increment takes the documents for its own", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.env("counters-increment", "HOSTED", "false")
+	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^HOSTED=true'"},
 	{"functions with different settings", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "ROLLUP_INTERVAL", "2s")
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "3s")
@@ -222,6 +230,16 @@ var brokenDeployments = []broken{
 	{"an index on the ledger", func(t *testing.T, d *deployment) {
 		delete(d.fields, "counter_rollup.shards")
 	}, "index-not-exempt", "counter_rollup.shards", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on the ledger's further fields", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counter_rollup.fields")
+	}, "index-not-exempt", "counter_rollup.fields", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on the ledger's counted collections", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counter_rollup.counted")
+	}, "index-not-exempt", "counter_rollup.counted", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on our map in the app's documents", func(t *testing.T, d *deployment) {
+		d.host(t)
+		delete(d.fields, "posts.counter_rollup")
+	}, "timestamp-indexed", "posts.counter_rollup", "gcloud firestore indexes fields update counter_rollup --project=my-project '--database=(default)' --collection-group=posts --disable-indexes"},
 	{"an index on a counter's time", func(t *testing.T, d *deployment) {
 		delete(d.fields, "counters.updated_at")
 	}, "timestamp-indexed", "counters.updated_at", "--collection-group=counters --disable-indexes"},
@@ -229,6 +247,52 @@ var brokenDeployments = []broken{
 		d.fields["shards.count"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{}}
 	}, "count-not-indexed", "shards.count", "--clear-exemption"},
 
+	{"no index on a further field", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.fields["shards.views"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{}}
+	}, "count-not-indexed", "shards.views", "update views --project=my-project '--database=(default)' --collection-group=shards --clear-exemption"},
+
+	{"the app writes a stale count back", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.set(t, "posts/a", map[string]any{"views": -2})
+	}, "total-differs", "a", "counters reconcile --project=my-project '--counter-path=posts/{post}' --fields=likes,views --hosted a"},
+	{"the app sets the whole document", func(t *testing.T, d *deployment) {
+		d.host(t)
+		if _, err := d.db(t).Doc("posts/a").Set(t.Context(), map[string]any{"title": "A", "likes": 7, "views": 0}); err != nil {
+			t.Fatal(err)
+		}
+	}, "own-map-missing", "a", "--hosted a"},
+	{"the app has deleted its document", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.remove(t, "posts/a")
+	}, "cleanup-waiting", "a", "--hosted a"},
+	{"Reconcile has seen that the app's document is gone", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.remove(t, "posts/a")
+		d.set(t, "posts/a/counter_rollup/ledger", map[string]any{"gone_at": time.Now()})
+		d.pass(25 * time.Hour)
+	}, "cleanup-waiting", "a", "--hosted a"},
+	{"nothing cleans up", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.remove(t, "posts/a")
+		d.set(t, "posts/a/counter_rollup/ledger", map[string]any{"gone_at": time.Now()})
+		d.pass(49 * time.Hour)
+	}, "cleanup-overdue", "a", "--hosted a"},
+	{"a field that was added without a reconcile", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.serves(hostedConfig.Counters, "likes,views,shares", true)
+	}, "field-not-counted", "a", "--fields=likes,views,shares --hosted a"},
+	{"events of a further field were lost", func(t *testing.T, d *deployment) {
+		d.host(t)
+		if _, err := d.db(t).Doc("posts/a/shards/0").Set(t.Context(), map[string]any{"views": 4}, firestore.MergeAll); err != nil {
+			t.Fatal(err)
+		}
+		d.pass(2 * time.Minute)
+	}, "total-differs", "a", "--hosted a"},
+	{"a counter that was made again over an earlier one's ledger", func(t *testing.T, d *deployment) {
+		d.remove(t, "counters/visits")
+		d.set(t, "counters/visits", map[string]any{"num_shards": 3})
+	}, "ledger-missing", "visits", "counters reconcile --project=my-project visits"},
 	{"somebody writes the total", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits", map[string]any{"total": 7})
 	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
@@ -281,6 +345,13 @@ var brokenDeployments = []broken{
 	{"a shard that holds a fraction", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": 41.6})
 	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"42"}}}`},
+	{"a further field of a shard that holds a word", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.set(t, "posts/a/shards/0", map[string]any{"views": "many"})
+	}, "shard-count-not-number", "a", `{"fields":{"views":{"integerValue":"0"}}}`},
+	{"a shard that became a double", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/shards/1", map[string]any{"count": firestore.Increment(0.0)})
+	}, "shard-count-double", "visits", "updateMask.fieldPaths=count"},
 	{"a shard that holds digits", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": "17"})
 	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"17"}}}`},

@@ -36,17 +36,25 @@ func TestHealthy(t *testing.T) {
 		}},
 		{"another database and collection", Target{}, func(t *testing.T, d *deployment) {
 			d.databases[0].Name = "projects/" + testProject + "/databases/likes"
+			d.serves("posts/{post}", "total=count", false)
 			for _, f := range d.functions[:3] {
 				f.ServiceConfig.EnvironmentVariables["DATABASE"] = "likes"
-				f.ServiceConfig.EnvironmentVariables["COUNTERS"] = "posts/{post}"
 			}
 			trigger := d.function("counters-rollup").EventTrigger
 			trigger.EventFilters[0].Value = "likes"
 			trigger.EventFilters[1].Value = "posts/*/shards/{n=*}"
-			for _, name := range []string{"updated_at", "created_at"} {
-				d.fields["posts."+name] = d.fields["counters."+name]
-			}
 			d.grant("roles/datastore.user", `resource.name == "projects/my-project/databases/likes"`, member("increment"), member("rollup"), member("reconcile"))
+		}},
+		{"several fields of nested counters", Target{}, func(t *testing.T, d *deployment) {
+			d.serves("teams/{team}/posts/{post}", "likes, total=count", false)
+			cfg := shards.Config{Counters: "teams/{team}/posts/{post}", Fields: "likes,total=count"}
+			if err := d.counterOf(t, cfg, "red/a").Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
+				t.Fatal(err)
+			}
+			d.env("counters-increment", "FIELDS", "likes,total=count")
+		}},
+		{"documents of the app's own", Target{}, func(t *testing.T, d *deployment) {
+			d.host(t)
 		}},
 		{"a trigger in a region of nam5", Target{}, func(t *testing.T, d *deployment) {
 			d.function("counters-rollup").EventTrigger.TriggerRegion = testRegion
@@ -111,7 +119,7 @@ func TestHealthy(t *testing.T) {
 			if len(read.NotChecked) > 0 {
 				t.Errorf("not checked: %v", read.NotChecked)
 			}
-			if len(read.Functions.all()) != 3 || read.Access == nil || read.Scheduler == nil || len(read.Runtimes) == 0 || len(read.Fields) != 5 {
+			if len(read.Functions.all()) != 3 || read.Access == nil || read.Scheduler == nil || len(read.Runtimes) == 0 || len(read.Fields) < 6 {
 				t.Errorf("not everything was read: %+v", read)
 			}
 		})

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,7 +79,13 @@ func (d *deployment) db(t *testing.T) *firestore.Client { return d.store.Client(
 
 func (d *deployment) counter(t *testing.T, id string) shards.Counter {
 	t.Helper()
-	client, err := shards.Open(t.Context(), shards.Config{Project: testProject}, option.WithGRPCConn(d.store.Conn(t)))
+	return d.counterOf(t, shards.Config{}, id)
+}
+
+func (d *deployment) counterOf(t *testing.T, cfg shards.Config, id string) shards.Counter {
+	t.Helper()
+	cfg.Project = testProject
+	client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(d.store.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +107,13 @@ func (d *deployment) add(t *testing.T, id string, by int64) {
 
 func (d *deployment) reconcile(t *testing.T, id string) {
 	t.Helper()
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: testProject}, option.WithGRPCConn(d.store.Conn(t)))
+	d.reconcileOf(t, rollup.Config{}, id)
+}
+
+func (d *deployment) reconcileOf(t *testing.T, cfg rollup.Config, id string) {
+	t.Helper()
+	cfg.Project = testProject
+	client, err := rollup.Open(t.Context(), cfg, option.WithGRPCConn(d.store.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +121,39 @@ func (d *deployment) reconcile(t *testing.T, id string) {
 	if _, err := client.Reconcile(t.Context(), id, rollup.ReconcileOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// serves lets all functions and the trigger serve other counters, with the exemptions that they need.
+func (d *deployment) serves(path, fields string, hosted bool) {
+	collection := path[:strings.LastIndexByte(path, '/')]
+	collection = collection[strings.LastIndexByte(collection, '/')+1:]
+	for _, f := range d.functions[:3] {
+		env := f.ServiceConfig.EnvironmentVariables
+		env["COUNTERS"], env["FIELDS"], env["HOSTED"] = path, fields, strconv.FormatBool(hosted)
+	}
+	d.function("counters-rollup").EventTrigger.EventFilters[1].Value = path + "/shards/{shard}"
+	for _, name := range []string{"updated_at", "created_at", "counter_rollup"} {
+		d.fields[collection+"."+name] = d.fields["counter_rollup.shards"]
+	}
+}
+
+// host lets the deployment count likes and views of posts, which are the app's, with 7 likes of the post "a".
+func (d *deployment) host(t *testing.T) {
+	t.Helper()
+	d.serves(hostedConfig.Counters, hostedConfig.Fields, true)
+	d.set(t, "posts/a", map[string]any{"title": "A"})
+	d.set(t, "posts/b", map[string]any{"title": "B"}) // of which nothing was counted
+	if err := d.counterOf(t, hostedConfig, "a").Add(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	d.reconcileHosted(t, "a")
+}
+
+var hostedConfig = shards.Config{Counters: "posts/{post}", Fields: "likes,views", Hosted: true}
+
+func (d *deployment) reconcileHosted(t *testing.T, id string) {
+	t.Helper()
+	d.reconcileOf(t, rollup.Config{Counters: hostedConfig.Counters, Fields: hostedConfig.Fields, Hosted: true}, id)
 }
 
 func (d *deployment) set(t *testing.T, path string, data map[string]any) {
@@ -144,6 +191,8 @@ func healthyCloud() *cloud {
 		fields: map[string]*adminpb.Field{
 			"counter_requests.expire_at": {IndexConfig: &adminpb.Field_IndexConfig{}, TtlConfig: &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}},
 			"counter_rollup.shards":      {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.fields":      {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.counted":     {IndexConfig: &adminpb.Field_IndexConfig{}},
 			"counters.updated_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 			"counters.created_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 		},

@@ -80,14 +80,15 @@ func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool
 	}
 }
 
-// readCounter reads everything about one counter as of one time. It returns nil for what is left of a deleted one.
+// readCounter reads everything about one counter as of one time. It returns nil for what is left of a deleted one, and for
+// a document of the app's own that nothing was counted of yet.
 func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error) {
 	docs, at, err := db.Get(ctx, db.Counter(id), db.LedgerOf(id))
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime()}
-	if docs[1] != nil {
+	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}}
+	if docs[1] != nil && (!c.Exists || ledger.Of(db.Layout, docs[1], docs[0])) {
 		if c.Ledger, err = ledger.Decode(docs[1]); err != nil {
 			c.BadLedger = err.Error()
 		}
@@ -95,22 +96,38 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	own := db.Own(docs[0])
 	c.Deleting = own[store.Deleting].GetBooleanValue()
 	c.NumShards = max(own[store.NumShards].GetIntegerValue(), own[store.NumShardsLegacy].GetIntegerValue())
-	c.Field = db.Fields[0].Name
-	total := docs[0].GetFields()[c.Field]
-	c.Total = total.GetIntegerValue()
-	_, c.HasTotal = total.GetValueType().(*firestorepb.Value_IntegerValue)
-
+	c.Lost = db.Hosted && c.Exists && c.Ledger != nil && own[store.LedgerID].GetStringValue() != c.Ledger.ID
+	for _, field := range db.Fields {
+		c.Held[field.Name] = held(docs[0], field.Name)
+	}
 	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
 	for _, doc := range shards {
-		c.Shards = append(c.Shards, decodeShard(doc, db.Fields[0].Shard))
+		c.Shards = append(c.Shards, decodeShard(doc, db.Fields))
 	}
-	if !c.Exists && (docs[1] != nil || len(c.Shards) == 0) {
+	nothing := docs[1] == nil && len(c.Shards) == 0
+	switch {
+	case db.Hosted && nothing, !db.Hosted && !c.Exists && (docs[1] != nil || nothing):
 		return nil, nil
 	}
 	return c, nil
+}
+
+// held is what a document has in a field.
+func held(doc *firestorepb.Document, field string) (h Held) {
+	var value *firestorepb.Value
+	if value, h.There = doc.GetFields()[field]; !h.There {
+		return h
+	}
+	var ok bool
+	if h.Count, ok = store.Integer(value); !ok {
+		h.Bad, h.Nearest = value.String(), nearest(value)
+	}
+	_, double := value.GetValueType().(*firestorepb.Value_DoubleValue)
+	h.Double = ok && double
+	return h
 }
 
 // nearest is the integer nearest to a value that is none: a fraction, a number beyond 2⁵³, or digits as a text. It is nil
@@ -131,16 +148,15 @@ func nearest(value *firestorepb.Value) *int64 {
 	return &n
 }
 
-func decodeShard(doc *firestorepb.Document, countField string) Shard {
-	s := Shard{ID: path.Base(doc.GetName()), Updated: doc.GetUpdateTime().AsTime()}
-	var value *firestorepb.Value
-	value, s.Counted = doc.GetFields()[countField]
-	var ok bool
-	if s.Count, ok = store.Integer(value); !ok {
-		s.Bad, s.Nearest = value.String(), nearest(value)
+func decodeShard(doc *firestorepb.Document, fields store.Fields) Shard {
+	s := Shard{ID: path.Base(doc.GetName()), Held: map[string]Held{}, Updated: doc.GetUpdateTime().AsTime()}
+	counted := map[string]bool{}
+	for _, field := range fields {
+		s.Held[field.Name] = held(doc, field.Shard)
+		counted[field.Shard] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.GetFields())) {
-		if _, integer := store.Integer(doc.GetFields()[name]); integer && name != countField {
+		if _, integer := store.Integer(doc.GetFields()[name]); integer && !counted[name] {
 			s.Others = append(s.Others, name)
 		}
 	}

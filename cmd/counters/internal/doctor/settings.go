@@ -56,7 +56,7 @@ var layoutSettings = map[string]func(Target) string{
 	"DATABASE":             func(t Target) string { return t.Database },
 	"COUNTERS":             func(t Target) string { return t.Path },
 	"SHARDS":               func(t Target) string { return t.Shards },
-	"FIELDS":               func(t Target) string { return t.Fields },
+	"FIELDS":               func(t Target) string { return t.fields().String() },
 	"HOSTED":               func(t Target) string { return strconv.FormatBool(t.Hosted) },
 }
 
@@ -133,13 +133,21 @@ func (f *findings) settings(d *Deployment) {
 					continue // the project that it runs in
 				}
 				if got != want {
-					f.add("layout-differs", function.Name, fmt.Sprintf("%s is %s, where %s is expected", name, got, want), d.setEnv(function, name, want))
+					f.add("layout-differs", function.Name, fmt.Sprintf("%s is %s, where %s is expected", name, got, want), d.setLayout(function, name, want))
 				}
 			}
 			continue
 		}
 		f.compare(d, valid, columns, row)
 	}
+}
+
+// setLayout sets one of the settings that say which documents a function looks at.
+func (d *Deployment) setLayout(function *Function, name, value string) string {
+	if name == "FIELDS" {
+		return d.setFields([]*Function{function}, value)
+	}
+	return d.setEnv(function, name, value)
 }
 
 // compare looks at one setting of all functions. Where they differ, the value that most have is right, and of two the one
