@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -82,7 +83,7 @@ func (c *Client) abandoned(ctx context.Context, r Report, doc *firestorepb.Docum
 		switch {
 		case err != nil && steps > 0 && ctx.Err() != nil: // it is large, and the next walk goes on
 			r.Gone, r.Deleted = true, false
-			return r, false, nil
+			return r, false, nil //nolint:nilerr // what was removed stays removed
 		case err != nil:
 			return r, false, fmt.Errorf("remove what is left of it: %w", err)
 		case next != more:
@@ -127,7 +128,7 @@ func (c *Client) removeSome(ctx context.Context, counter string, since time.Time
 
 // removeMembers removes a page of memberships of one field, and takes each off its shard. It reports false where there are none.
 func (c *Client) removeMembers(ctx context.Context, tx *store.Tx, counter string, doc *firestorepb.Document) (bool, error) {
-	fields := c.db.Fields[:len(c.db.Fields):len(c.db.Fields)]
+	fields := slices.Clip(c.db.Fields)
 	if l, err := ledger.Decode(doc); err == nil {
 		for name := range l.Sums {
 			if _, counted := c.db.Field(name); !counted {
@@ -174,14 +175,14 @@ func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, fiel
 	if err != nil {
 		return fmt.Errorf("read shards: %w", err)
 	}
-	for i := len(names) - 1; i >= 0; i-- { // the first one last, when it is known what falls to it
-		n, shard := by[names[i]], shards[i]
+	for i, name := range slices.Backward(names) { // the first one last, when it is known what falls to it
+		n, shard := by[name], shards[i]
 		if shard == nil {
 			by[first] += n
 			continue
 		}
 		if _, counted := store.Integer(shard.GetFields()[field.Shard]); counted && n > 0 {
-			tx.Write(store.Update(names[i], store.Exists(true), nil, nil, store.Increment(store.FieldPath(field.Shard), -n)))
+			tx.Write(store.Update(name, store.Exists(true), nil, nil, store.Increment(store.FieldPath(field.Shard), -n)))
 		}
 	}
 	return nil

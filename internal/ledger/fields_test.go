@@ -133,9 +133,7 @@ func TestALedgerOfTotalIsGivenFields(t *testing.T) {
 			t.Errorf("it writes %s, which is total's", path)
 		}
 	}
-	for name, value := range fields {
-		old.Fields[name] = value // as the masked update does, there being no fields yet
-	}
+	maps.Copy(old.Fields, fields) // as the masked update does, there being no fields yet
 	if l, err = Decode(old); err != nil || l.Sums["total"].Total() != 12 || l.Sums["likes"].Total() != 2 || l.Sums["views"].Total() != 0 || l.Behind("likes", "views") {
 		t.Errorf("decoded %+v, %v", l, err)
 	}
