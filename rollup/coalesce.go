@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"container/heap"
+	"maps"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/ledger"
@@ -73,9 +74,16 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	newest := b.newest(s.Shard)
 	switch {
 	case newest != nil && newest.state.Supersedes(s):
+		if len(s.Missing(newest.state)) > 0 {
+			return nil, false // to come again once the newer one is flushed, which lacks one of its fields
+		}
 		b.events++
 		return []W{event}, true
 	case newest != nil && s.Supersedes(newest.state): // takes their place, so there is room
+		if missing := newest.state.Missing(s); len(missing) > 0 { // no integers any more: the older ones are what is known of them
+			maps.Copy(missing, s.Counts)
+			s.Counts = missing
+		}
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:

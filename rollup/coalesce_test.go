@@ -378,3 +378,30 @@ func TestCoalescerProperties(t *testing.T) {
 		}
 	})
 }
+
+// A state whose shard holds no integer in a field any more covers no older one that has it: what that said is kept, or comes
+// again.
+func TestStateThatLacksAField(t *testing.T) {
+	t.Parallel()
+	whole := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 3, "views": 5}, AsOf: at(1)}
+	half := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 4}, AsOf: at(2)}
+	c := newCoalescer(10, 1)
+	c.add(after(0), "a", whole, 1)
+	if superseded, ok := c.add(after(0), "a", half, 2); !ok || len(superseded) != 1 {
+		t.Errorf("superseded %v, %v", superseded, ok)
+	}
+	b := mustStart(t, c, after(0), 2)
+	if got := b.states[0].Counts; got["likes"] != 4 || got["views"] != 5 {
+		t.Errorf("flushes %v, want 4 likes and the 5 views that are known", got)
+	}
+	c = newCoalescer(10, 1)
+	c.add(after(0), "a", half, 1)
+	if superseded, ok := c.add(after(0), "a", whole, 2); ok || len(superseded) != 0 {
+		t.Errorf("an older state is done (%v, %v) though the newer one lacks what it says", superseded, ok)
+	}
+	b = mustStart(t, c, after(0), 1)
+	c.done(after(0), b, committed, 0, nil)
+	if _, ok := c.add(after(time.Second), "a", whole, 2); !ok {
+		t.Error("the older state is refused again")
+	}
+}

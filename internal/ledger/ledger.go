@@ -51,6 +51,20 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
+// Missing are the counts that s has and newer, a state of the same shard, has not.
+func (s State) Missing(newer State) Counts {
+	var missing Counts
+	for name, count := range s.Counts {
+		if _, there := newer.Counts[name]; !there {
+			if missing == nil {
+				missing = Counts{}
+			}
+			missing[name] = count
+		}
+	}
+	return missing
+}
+
 // Entry is one shard's newest counted state, of one field.
 type Entry struct {
 	Count int64
