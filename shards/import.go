@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -14,69 +13,90 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// ErrInvalidSource says that there can be no counter to import from there.
-var ErrInvalidSource = errors.New("invalid source of an import")
+var (
+	// ErrInvalidSource says that there can be no counter to import from there.
+	ErrInvalidSource = errors.New("invalid source of an import")
+	// ErrExtensionRuns says that a field can't be counted in place yet, because the extension still writes it.
+	ErrExtensionRuns = errors.New("the extension still runs and would write the same field: uninstall it, and import again five minutes later")
+)
 
-// Where Firebase's Distributed Counter extension keeps what it has not yet added to a counter's document.
+// Where Firebase's Distributed Counter extension, and its successor @firebase-function-kits/firestore-counter, keep what it has not yet added to a counter's document.
 const (
 	extensionShards  = "_counter_shards_"
 	extensionUpdates = "_updates_" // of a partial sum, whose id begins with a tab: an array of maps
+	extensionID      = "_id_"      // of an update, which makes it another than all others
 	extensionData    = "_data_"    // of an update: fields as in the counter's document
 )
 
-// ExtensionCounter is a counter of Firebase's Distributed Counter extension (firestore-counter).
+// ExtensionCounter is a counter of Firebase's Distributed Counter extension (firestore-counter), or of its successor.
 type ExtensionCounter struct {
 	Path  string // of its document, such as pages/hello
 	Field string // that counts; dots lead into maps, as in stats.views
 }
 
+// key is what a ledger calls it.
+func (s ExtensionCounter) key() string { return hash("firestore-counter", s.Path, s.Field) }
+
 // Import is what an import found and did.
 type Import struct {
-	Value int64 `json:"value"` // of the counter that was imported
-	Added int64 `json:"added"` // by this import: what has come since the last one
+	Value int64 `json:"value"` // of the counter that was imported; in place, the total from now on
+	Added int64 `json:"added"` // by this import: what has come since the last one; in place, beyond what the document held
 }
 
 // ImportExtension adds what the extension's counter has counted since it was last imported into this counter; the first
-// time, that is all of it. The extension's documents are left alone, and its clients may go on: import again once they
-// have moved, and the counter is exact. A sum beyond an int64 stays at the largest or smallest one. Resetting or rebasing the counter in between doesn't bring back what was
-// imported before. Errors: [ErrInvalidSource], [ErrNotInteger], and those of [Counter.Reset].
+// time, that is all of it. It goes into the counted field of the same name, or else into the first. The extension's documents
+// are left alone, and its clients may go on: import again once they have moved, and the counter is exact. A sum beyond an int64
+// stays at the largest or smallest one. Resetting or rebasing the counter in between doesn't bring back what was imported before.
+//
+// With Config.Hosted, a counted field of the very document that the extension has kept is taken over in place: its number
+// stays, and what waits in the extension's shards is moved to it. Clients of the extension may go on; what they have added
+// since comes with the next import. The extension itself has to be uninstalled first.
+//
+// Errors: [ErrInvalidSource], [ErrExtensionRuns], [ErrNotInteger], and those of [Counter.Reset].
 func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (Import, error) {
-	var done Import
 	err := c.checkSource(source)
-	if err == nil {
-		key := hash("firestore-counter", source.Path, source.Field)
-		err = c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) {
-			// After the ledger: whoever imports at the same time has read an older value, or loses the condition.
-			value, err := c.client.extensionValue(ctx, source)
-			if err != nil {
-				return nil, err
-			}
-			done = Import{Value: value, Added: ledger.Sub(value, l.Imported[key])}
-			if _, again := l.Imported[key]; again && done.Added == 0 {
-				return nil, nil
-			}
-			imported := map[string]*firestorepb.Value{key: store.Int(value)}
-			for other, value := range l.Imported {
-				if other != key {
-					imported[other] = store.Int(value)
-				}
-			}
-			name := c.client.db.Fields[0].Name
-			sum := l.Sums[name]
-			if sum == nil {
-				return nil, ErrNoLedger
-			}
-			return &change{
-				bases:    ledger.Counts{name: ledger.Add(sum.Base, done.Added)},
-				ledger:   map[string]*firestorepb.Value{ledger.FieldImported: store.Map(imported)},
-				increase: ledger.Counts{name: done.Added},
-			}, nil
-		})
+	var done Import
+	switch {
+	case err != nil:
+	case c.InPlace(source):
+		done, err = c.takeOver(ctx, source)
+	default:
+		done, err = c.copyFrom(ctx, source)
 	}
 	if err != nil {
 		return Import{}, fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, c.id, err)
 	}
 	return done, nil
+}
+
+// copyFrom adds what a counter of the extension's in another document, or field, has counted since the last time.
+func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import, error) {
+	var done Import
+	name, key := c.client.db.Fields[0].Name, source.key()
+	if field, counted := c.client.db.Field(source.Field[strings.LastIndexByte(source.Field, '.')+1:]); counted {
+		name = field.Name
+	}
+	err := c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) {
+		// After the ledger: whoever imports at the same time has read an older value, or loses the condition.
+		value, err := c.client.extensionValue(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		done = Import{Value: value, Added: ledger.Sub(value, l.Imported[key])}
+		if _, again := l.Imported[key]; again && done.Added == 0 {
+			return nil, nil
+		}
+		sum := l.Sums[name]
+		if sum == nil {
+			return nil, ErrNoLedger
+		}
+		return &change{
+			bases:    ledger.Counts{name: ledger.Add(sum.Base, done.Added)},
+			ledger:   importedWith(l, key, value),
+			increase: ledger.Counts{name: done.Added},
+		}, nil
+	})
+	return done, err
 }
 
 func (c Counter) checkSource(source ExtensionCounter) error {
@@ -86,8 +106,9 @@ func (c Counter) checkSource(source ExtensionCounter) error {
 		return fmt.Errorf("%w: %q is not the path of a document", ErrInvalidSource, source.Path)
 	case source.Field == "" || strings.Contains("."+source.Field+".", ".."):
 		return fmt.Errorf("%w: %q is not a field", ErrInvalidSource, source.Field)
-	case c.client.db.Document(source.Path) == c.client.db.Counter(c.id) && source.Field == store.Total:
-		return fmt.Errorf("%w: the extension and the roll-up would both write %s", ErrInvalidSource, store.Total)
+	case c.client.db.Document(source.Path) != c.client.db.Counter(c.id) || c.InPlace(source):
+	case slices.Contains(c.client.db.FieldNames(), source.Field):
+		return fmt.Errorf("%w: the extension and the roll-up would both write %s; it is taken over in place where the documents are the app's own (HOSTED=true)", ErrInvalidSource, source.Field)
 	}
 	return nil
 }
@@ -108,17 +129,17 @@ func (c *Client) extensionValue(ctx context.Context, source ExtensionCounter) (i
 		return 0, fmt.Errorf("%w: there is nothing at %s", ErrInvalidSource, source.Path)
 	}
 	sum := extensionSum{field: strings.Split(source.Field, ".")}
-	sum.add(docs[0].GetFields())
-	for _, shard := range shards {
-		if !strings.HasPrefix(path.Base(shard.GetName()), "\t") {
-			sum.add(shard.GetFields())
-			continue
-		}
-		for _, update := range shard.GetFields()[extensionUpdates].GetArrayValue().GetValues() {
-			sum.add(update.GetMapValue().GetFields()[extensionData].GetMapValue().GetFields())
-		}
+	if sum.add(docs[0].GetFields()); sum.err != nil {
+		return 0, sum.err
 	}
-	return sum.total, sum.err
+	for _, shard := range shards {
+		n, err := extensionAmount(shard, source)
+		if err != nil {
+			return 0, err
+		}
+		sum.total = ledger.Add(sum.total, n)
+	}
+	return sum.total, nil
 }
 
 // extensionSum adds up one field of many documents.

@@ -31,7 +31,7 @@ func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do
 		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, printable(id), where)); err != nil {
 			return err
 		}
-		return unlessFound(do(cmd.Context(), counter, where))
+		return t.unlessFound(do(cmd.Context(), counter, where))
 	})
 }
 

@@ -13,7 +13,8 @@ func newGetCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID",
 		Short: "Print a counter's total",
-		Long: `Print a counter's total as the roll-up keeps it: one document read, about a second old.
+		Long: `Print a counter's total as the roll-up keeps it: one document read, about a second old. Where several fields are
+counted, all of them are printed.
 
 With --exact it is added up from the shards, by the server: every increment that was
 acknowledged is in it.`,
@@ -30,7 +31,7 @@ acknowledged is in it.`,
 				if err != nil {
 					return err
 				}
-				return t.print(cmd, s, "%d", s.Total)
+				return t.print(cmd, s, "%s", t.totals(s))
 			})
 		},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -31,18 +32,25 @@ func newImportExtensionCommand(t *target) *cobra.Command {
 		Use:   "firestore-counter --path DOCUMENT --field FIELD",
 		Short: "Bring in a counter of Firebase's Distributed Counter extension",
 		Long: `Bring in a counter of Firebase's Distributed Counter extension (firestore-counter), which is shut
-down on 2027-03-31: what its document holds, and what waits in _counter_shards_ beside it.
+down on 2027-03-31, or of its successor, the function kit @firebase-function-kits/firestore-counter:
+what its document holds, and what waits in _counter_shards_ beside it, partial sums included.
 
-Nothing of the extension's is changed, and its clients may go on. Each run adds what has come since
-the last one, so run it once now, move the clients, and run it again when the last one has moved:
-then the counter is exact.`,
+Into a counter of ours: nothing of the extension's is changed, and its clients may go on. Each run
+adds what has come since the last one, so run it once now, move the clients, and run it again when
+the last one has moved: then the counter is exact.
+
+In place, where the document itself is to be counted on (--counter-path 'pages/{page}' --hosted
+--fields visits): its number stays, and what waits in _counter_shards_ is moved to it, so that no
+reader sees another number. Uninstall the extension, or the kit's functions, first: it would go on
+writing the same field. Its clients may go on, and each run takes what they have added since.`,
 		Example: `  counters import firestore-counter --path pages/hello --field stats.views
-  counters import firestore-counter --path pages/hello --field likes --to hello-likes --shards 20`,
+  counters import firestore-counter --path pages/hello --field likes --to hello-likes --shards 20
+  counters import firestore-counter --path pages/hello --field visits --counter-path 'pages/{page}' --hosted --fields visits`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if id == "" {
-				id = path.Base(source.Path)
+				id = t.idOf(source.Path)
 			}
 			if err := checkShards(opts.Shards); err != nil {
 				return err
@@ -54,7 +62,7 @@ then the counter is exact.`,
 					return err
 				}
 				err := t.adopted(ctx, id, run)
-				if errors.Is(err, shards.ErrNotFound) {
+				if errors.Is(err, shards.ErrNotFound) && !t.hosted {
 					if err = c.Create(ctx, opts); err == nil || errors.Is(err, shards.ErrExists) {
 						err = run()
 					}
@@ -62,18 +70,32 @@ then the counter is exact.`,
 				if err != nil {
 					return err
 				}
-				return t.print(cmd, struct {
+				result := struct {
 					Counter string `json:"counter"`
 					shards.Import
-				}{id, imported}, "%s %+d, of %d in %s", printable(id), imported.Added, imported.Value, source.Path)
+				}{id, imported}
+				if c.InPlace(source) {
+					return t.print(cmd, result, "%s: %s is %d, %d of it from _counter_shards_", printable(id), source.Field, imported.Value, imported.Added)
+				}
+				return t.print(cmd, result, "%s %+d, of %d in %s", printable(id), imported.Added, imported.Value, source.Path)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&source.Path, "path", "", "path of the extension's document, such as pages/hello")
 	cmd.Flags().StringVar(&source.Field, "field", "", "field that counts; dots lead into maps")
-	cmd.Flags().StringVar(&id, "to", "", "counter to bring it into, which is made where there is none (default the document's id)")
+	cmd.Flags().StringVar(&id, "to", "", "counter to bring it into, which is made where there is none (default the document's own id)")
 	cmd.Flags().IntVar(&opts.Shards, "shards", 10, "shards of a counter that is made")
 	_ = cmd.MarkFlagRequired("path")
 	_ = cmd.MarkFlagRequired("field")
 	return cmd
+}
+
+// idOf is the id of the counter whose document is at a path; of a document elsewhere, its own id.
+func (t *target) idOf(document string) string {
+	if p, err := store.ParsePath(t.counters); err == nil {
+		if id, ok := p.ID(document); ok {
+			return id
+		}
+	}
+	return path.Base(document)
 }

@@ -20,7 +20,7 @@ func newListCommand(t *target) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := t.print(cmd, s, "%s\t%d\t%s", printable(s.Counter), s.Total, quantity(s.NumShards, "shard")); err != nil {
+					if err := t.print(cmd, s, "%s\t%s\t%s", printable(s.Counter), t.totals(s), quantity(s.NumShards, "shard")); err != nil {
 						return err
 					}
 				}

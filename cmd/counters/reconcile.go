@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -92,7 +93,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 			return
 		}
 		_ = progress.Clear()
-		fmt.Fprintln(out, finding(r, opts.DryRun))
+		fmt.Fprintln(out, finding(r, t.fieldNames(), opts.DryRun))
 	}
 	var err error
 	if len(ids) > 0 {
@@ -125,20 +126,33 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 	return nil
 }
 
-// finding says in a line what was found of a counter.
-func finding(r rollup.Report, dryRun bool) string {
-	if r.Right() {
-		return fmt.Sprintf("%s  %d  right", printable(r.Counter), r.After)
-	}
-	line := fmt.Sprintf("%s  %d → %d  %+d that no event had brought, drift %+d", printable(r.Counter), r.Before, r.After, r.Late, r.Drift)
-	if r.Adopted {
-		line = fmt.Sprintf("%s  %d → %d  adopted: it had no ledger", printable(r.Counter), r.Before, r.After)
+// finding says in a line what was found of a counter. fields are the names of what is counted.
+func finding(r rollup.Report, fields []string, dryRun bool) string {
+	line := printable(r.Counter) + "  "
+	for i, name := range fields {
+		field := r.FieldReport
+		if i > 0 {
+			field, line = r.Others[name], line+", "
+		}
+		if len(fields) > 1 {
+			line += name + " "
+		}
+		switch {
+		case r.Adopted && field.Before != field.After:
+			line += fmt.Sprintf("%d → %d", field.Before, field.After)
+		case !r.Adopted && (field.Late != 0 || field.Drift != 0):
+			line += fmt.Sprintf("%d → %d  %+d that no event had brought, drift %+d", field.Before, field.After, field.Late, field.Drift)
+		default:
+			line += strconv.FormatInt(field.After, 10)
+		}
 	}
 	switch {
+	case r.Right():
+		return line + "  right"
 	case r.Deleted:
 		line = fmt.Sprintf("%s  deleted: its deletion had not been finished", printable(r.Counter))
-	case !r.Repaired():
-		line = fmt.Sprintf("%s  %d", printable(r.Counter), r.After)
+	case r.Adopted:
+		line += "  adopted: it had no ledger"
 	}
 	if r.Problem != "" {
 		line += "  not right: " + escaped(r.Problem)

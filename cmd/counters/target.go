@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,16 +158,45 @@ func (t *target) withCounterFor(ctx context.Context, id string, do func(context.
 		if err != nil {
 			return err
 		}
-		return unlessFound(do(ctx, counter))
+		return t.unlessFound(do(ctx, counter))
 	})
 }
 
-// unlessFound adds to an error that a counter doesn't exist what to do about it.
-func unlessFound(err error) error {
-	if errors.Is(err, shards.ErrNotFound) {
+// unlessFound adds to an error that a counter doesn't exist, or isn't ours to make, what to do about it.
+func (t *target) unlessFound(err error) error {
+	switch {
+	case errors.Is(err, shards.ErrHosted):
+		return fmt.Errorf("%w; the first increment of a document makes its shards, and reconcile removes them once it is gone", err)
+	case errors.Is(err, shards.ErrNotFound) && t.hosted:
+		return fmt.Errorf("%w: your app has to make a document %s first; \"counters list\" shows those that are counted", err, t.counters)
+	case errors.Is(err, shards.ErrNotFound):
 		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create\" makes one", err)
 	}
 	return err
+}
+
+// fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
+func (t *target) fieldNames() []string {
+	fields, _ := store.ParseFields(t.fields) // a wrong list is noticed where the counters are opened
+	sums, _ := fields.Split()
+	return store.Layout{Fields: sums}.FieldNames()
+}
+
+// totals is a counter's total, or where several fields are counted all of them, such as "likes 3, views 9".
+func (t *target) totals(s shards.Snapshot) string {
+	if s.Totals == nil {
+		return strconv.FormatInt(s.Total, 10)
+	}
+	names := t.fieldNames()
+	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, s.Totals[name])
+	}
+	return strings.Join(names, ", ")
 }
 
 // print prints value as JSON where that is asked for, and text otherwise.

@@ -23,7 +23,7 @@ func newWatchCommand(t *target) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := t.print(cmd, s, "%s  %d", s.UpdatedAt.Local().Format(time.TimeOnly), s.Total); err != nil {
+					if err := t.print(cmd, s, "%s  %s", s.UpdatedAt.Local().Format(time.TimeOnly), t.totals(s)); err != nil {
 						return err
 					}
 				}

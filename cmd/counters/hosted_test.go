@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// Several fields of documents of an app's own, on the command line. Each row is a command, what it prints, and its error.
+func TestHostedCommands(t *testing.T) {
+	server := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	t.Setenv("COUNTERS", "pages/{page}")
+	t.Setenv("HOSTED", "true")
+	t.Setenv("FIELDS", "likes,visits")
+	fs := server.Client(t, "demo-counters")
+	set := func(path string, data map[string]any) {
+		t.Helper()
+		if _, err := fs.Doc(path).Set(t.Context(), data, firestore.MergeAll); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("pages/p1", map[string]any{"title": "One"})
+	set("pages/hello", map[string]any{"visits": 40, "likes": 3})
+	const inbox = "pages/hello/_counter_shards_/2f1c9a5e-0000-4000-8000-000000000001"
+	set(inbox, map[string]any{"visits": 2})
+	set("teams/red/pages/p1", map[string]any{})
+	const nested = " --counter-path teams/{team}/pages/{page}"
+	for _, c := range []struct{ args, out, err string }{
+		{args: "create p2", err: `create counter "p2": the documents are the app's own: make and delete them there; the first increment of a document makes its shards`},
+		{args: "inc p2", err: `counter not found: your app has to make a document pages/{page} first`},
+		{args: "get p2", err: `counter not found: your app has to make a document pages/{page} first`},
+		{args: "inc p1 --by likes=2,visits=5", out: "p1 likes +2, visits +5\n"},
+		{args: "inc p1", out: "p1 +1\n"}, // the first field
+		{args: "dec p1 --by visits=1 --json", out: `{"by":{"visits":-1},"counter":"p1","replayed":false}` + "\n"},
+		{args: "inc p1 --by stars=1", err: `"stars" is not counted; want one of likes, visits`},
+		{args: "inc p1 --by likes=", err: "--by : want an integer other than 0"},
+		{args: "inc p1 --by likes=0", err: "--by 0: want an integer other than 0"},
+		{args: "inc p1 --by likes=1,likes=2", err: "twice"},
+		{args: "get p1 --exact", out: "likes 3, visits 4\n"},
+		{args: "reconcile p1", out: "p1  likes 0 → 3, visits 0 → 4  adopted: it had no ledger\n"},
+		{args: "reconcile p1", out: "p1  likes 3, visits 4  right\n"},
+		{args: "inc p1 --by visits=6", out: "p1 visits +6\n"},
+		{args: "reconcile p1 --dry-run", out: "p1  likes 3, visits 4 → 10  +6 that no event had brought, drift +0  (dry run)\n"},
+		{args: "reconcile p1", out: "p1  likes 3, visits 4 → 10  +6 that no event had brought, drift +0\n"},
+		{args: "reconcile p1 --json", out: `"others":{"visits":{"before":10,"after":10,"late":0,"drift":0}}`},
+		{args: "get p1", out: "likes 3, visits 10\n"},
+		{args: "get p1 --json", out: `"total":3,"totals":{"likes":3,"visits":10}`},
+		{args: "list", out: "p1\tlikes 3, visits 10\t10 shards\n"},
+		{args: "resize p1 --shards 3", out: "p1 has 3 shards, "},
+		{args: "delete p1 --yes", err: "make and delete them there"},
+
+		{args: "import firestore-counter --path pages/hello --field visits", out: "hello: visits is 42, 2 of it from _counter_shards_\n"},
+		{args: "import firestore-counter --path pages/hello --field visits --json", out: `{"counter":"hello","value":42,"added":0}` + "\n"},
+		{args: "get hello", out: "likes 3, visits 42\n"},
+		{args: "inc hello --by visits=1", out: "hello visits +1\n"},
+		{args: "reconcile hello", out: "hello  likes 3, visits 42 → 43  +1 that no event had brought, drift +0\n"},
+		{args: "import firestore-counter --path pages/hello --field visits", out: "hello: visits is 43, 0 of it from _counter_shards_\n"},
+		{args: "import firestore-counter --path pages/gone --field visits", err: "counter not found: your app has to make a document pages/{page} first"},
+		{args: "import firestore-counter --path pages/hello --field likes", out: "hello: likes is 3, 0 of it from _counter_shards_\n"},
+		{args: "reconcile --all", out: "2 counters seen, 0 repaired"},
+
+		{args: "inc red/p1 --by visits=2" + nested, out: "red/p1 visits +2\n"},
+		{args: "get red/p1 --exact" + nested, out: "likes 0, visits 2\n"},
+		{args: "get red" + nested, err: `"red" has 1 parts, and a counter of teams/{team}/pages/{page} has 2`},
+		{args: "get red/blue/p1" + nested, err: "3 parts"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if c.err != "" {
+			if code == 0 || out != "" || !strings.Contains(errOut, c.err) || strings.Count(errOut, "\n") != 1 {
+				t.Errorf("%s: exit code %d, %q, error %q; want one line that says %q", c.args, code, out, errOut, c.err)
+			}
+			continue
+		}
+		if code != 0 || errOut != "" || !strings.Contains(out, c.out) {
+			t.Errorf("%s: exit code %d, %q, error %q; want %q", c.args, code, out, errOut, c.out)
+		}
+	}
+	snap, err := fs.Doc("pages/p1").Get(t.Context())
+	if err != nil || snap.Data()["title"] != "One" || len(snap.Data()) != 4 { // title, likes, visits and our map
+		t.Errorf("the page is %v, %v", snap.Data(), err)
+	}
+}

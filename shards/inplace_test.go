@@ -1,0 +1,288 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// pages is a deployment that counts on pages of an app, which the extension has counted on so far.
+type pages struct {
+	*world
+	t      *testing.T
+	client *shards.Client
+	page   *firestore.DocumentRef
+	inbox  *firestore.CollectionRef // the extension's shards
+}
+
+var visits = shards.ExtensionCounter{Path: "pages/hello", Field: "visits"}
+
+func newPages(t *testing.T) *pages {
+	t.Helper()
+	w := newWorld(t)
+	page := w.fs.Doc("pages/hello")
+	return &pages{w, t, w.open(t, shards.Config{Counters: "pages/{page}", Fields: "visits,likes", Hosted: true}), page, page.Collection("_counter_shards_")}
+}
+
+func (p *pages) hello() shards.Counter { return handle(p.t, p.client, "hello") }
+
+func (p *pages) set(ref *firestore.DocumentRef, data map[string]any) {
+	p.t.Helper()
+	if _, err := ref.Set(p.t.Context(), data, firestore.MergeAll); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// rollUpAll does what events and reconciles do.
+func (p *pages) rollUpAll() {
+	p.t.Helper()
+	client, err := rollup.Open(p.t.Context(), rollup.Config{Project: "p", Counters: "pages/{page}", Fields: "visits,likes", Hosted: true}, option.WithGRPCConn(p.Conn(p.t)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Reconcile(p.t.Context(), "hello", rollup.ReconcileOptions{}); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// waiting is what the extension's shards hold of a field.
+func (p *pages) waiting(field string) (sum int64) {
+	p.t.Helper()
+	docs, err := p.inbox.Documents(p.t.Context()).GetAll()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	number := func(v any) int64 {
+		if d, ok := v.(float64); ok {
+			return int64(d)
+		}
+		n, _ := v.(int64)
+		return n
+	}
+	for _, doc := range docs {
+		sum += number(doc.Data()[field])
+		updates, _ := doc.Data()["_updates_"].([]any)
+		for _, update := range updates {
+			sum += number(update.(map[string]any)["_data_"].(map[string]any)[field])
+		}
+	}
+	return sum
+}
+
+// wantPage fails unless the page's document has these counts.
+func (p *pages) wantPage(visits, likes int64) {
+	p.t.Helper()
+	snap, err := p.page.Get(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if data := snap.Data(); data["visits"] != visits || data["likes"] != likes || data["title"] != "Hello" {
+		p.t.Errorf("the page is %v, want %d visits and %d likes", data, visits, likes)
+	}
+}
+
+func (p *pages) wantImport(source shards.ExtensionCounter, value, added int64) {
+	p.t.Helper()
+	if got, err := p.hello().ImportExtension(p.t.Context(), source); err != nil || got != (shards.Import{Value: value, Added: added}) {
+		p.t.Errorf("import of %s: %+v, %v; want %d of %d", source.Field, got, err, added, value)
+	}
+}
+
+// What the extension has counted on a page goes on on the same page, and no number on it changes but by what it held back.
+func TestImportInPlace(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+	one := p.inbox.Doc("2f1c9a5e-0000-4000-8000-000000000001")
+	p.set(one, map[string]any{"visits": 3, "likes": 1})
+	p.set(p.inbox.Doc("2f1c9a5e-0000-4000-8000-000000000002"), map[string]any{"visits": 4.0})
+	p.set(p.inbox.Doc("2f1c9a5e-0000-4000-8000-000000000003"), map[string]any{"stats": map[string]any{"visits": 5}})
+	// Partial sums: what workers have added up, and what they have moved on already.
+	p.set(p.inbox.Doc("\t2f1c"), map[string]any{"_updates_": []any{
+		map[string]any{"_id_": "x", "_data_": map[string]any{"visits": 20, "likes": 2}},
+		map[string]any{"_id_": "y", "_data_": map[string]any{"visits": -5}},
+	}})
+	p.set(p.inbox.Doc("\t\t\t\t2"), map[string]any{})
+
+	p.wantImport(visits, 1022, 22)
+	p.wantPage(1022, 7)
+	if got := p.waiting("visits"); got != 0 {
+		t.Errorf("%d visits are still in the extension's shards: whoever adds its own to the page's sees them twice", got)
+	}
+	p.wantImport(visits, 1022, 0)
+	p.wantPage(1022, 7)
+
+	// A client that has not moved goes on, and others have.
+	p.set(one, map[string]any{"visits": firestore.Increment(10)})
+	for range 5 {
+		if _, err := p.hello().AddFields(t.Context(), map[string]int64{"visits": 1, "likes": 1}, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.rollUpAll()
+	p.wantPage(1027, 12)
+	p.wantImport(visits, 1037, 10)
+	p.wantImport(visits, 1037, 0)
+	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 15, 3)
+	p.wantPage(1037, 15)
+	if s, err := p.hello().Sum(t.Context()); err != nil || s.Totals["visits"] != 1037 || s.Totals["likes"] != 15 {
+		t.Errorf("exact: %+v, %v", s, err)
+	}
+	// A field that is a map's goes to the counted one of its last name.
+	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "stats.visits"}, 5, 5)
+	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "stats.visits"}, 5, 0)
+	p.rollUpAll()
+	p.wantPage(1042, 15)
+
+	if err := p.hello().Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantImport(visits, 0, 0)
+	p.wantPage(0, 0)
+}
+
+// Where increments came before the import, adoption has set the field to them, and kept what it had been.
+func TestImportInPlaceAfterAdoption(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+	for range 5 {
+		if err := p.hello().Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.hello().ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrNoLedger) {
+		t.Fatalf("before adoption: %v, want ErrNoLedger", err)
+	}
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	p.wantImport(visits, 1027, 1022)
+	p.wantImport(visits, 1027, 0)
+	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 7, 7)
+	p.rollUpAll()
+	p.wantPage(1027, 7)
+}
+
+// Cut short at any commit, with answers lost, run twice at a time, and beside the extension's clients and ours, an import
+// loses nothing and counts nothing twice.
+func TestImportInPlaceUnderFaults(t *testing.T) {
+	t.Parallel()
+	for name, verdict := range map[string]emulator.Verdict{
+		"cut short":   {Before: status.Error(codes.PermissionDenied, "cut short")},
+		"answer lost": {After: unavailable},
+		"not applied": {Before: unavailable},
+		"contention":  {Before: aborted},
+	} {
+		for at := range int64(4) { // the ledger, and three parts of the shards
+			t.Run(fmt.Sprint(name, " at ", at), func(t *testing.T) {
+				t.Parallel()
+				p := newPages(t)
+				p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+				batch := p.fs.BulkWriter(t.Context())
+				for n := range 450 {
+					if _, err := batch.Set(p.inbox.Doc(fmt.Sprint("shard-", n)), map[string]any{"visits": 1, "likes": 1}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				batch.End()
+				var commits atomic.Int64
+				p.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+					if commits.Add(1) == at+1 {
+						return verdict
+					}
+					return emulator.Verdict{}
+				})
+				_, err := p.hello().ImportExtension(t.Context(), visits)
+				if name == "cut short" && status.Code(err) != codes.PermissionDenied || name != "cut short" && err != nil {
+					t.Errorf("import: %v", err)
+				}
+				p.Server.SetInterceptor(nil)
+				if snap, err := p.page.Get(t.Context()); err != nil || snap.Data()["visits"].(int64)+p.waiting("visits") != 1450 {
+					t.Errorf("the page says %v, %v, and %d wait; want 1450 together", snap.Data()["visits"], err, p.waiting("visits"))
+				}
+
+				// Two imports at once, beside clients.
+				var all sync.WaitGroup
+				for n := range 4 {
+					all.Go(func() {
+						for range 5 {
+							if _, err := p.inbox.Doc(fmt.Sprint("shard-", n)).Set(t.Context(), map[string]any{"visits": firestore.Increment(1)}, firestore.MergeAll); err != nil {
+								t.Error(err)
+							}
+							if err := p.hello().Add(t.Context(), 1); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				for range 2 {
+					all.Go(func() {
+						if _, err := p.hello().ImportExtension(t.Context(), visits); err != nil && !errors.Is(err, shards.ErrNoLedger) {
+							t.Error(err)
+						}
+						p.rollUpAll()
+					})
+				}
+				all.Wait()
+				if _, err := p.hello().ImportExtension(t.Context(), visits); err != nil {
+					t.Error(err)
+				}
+				p.rollUpAll()
+				p.wantPage(1490, 0)
+				if got := p.waiting("likes"); got != 450 {
+					t.Errorf("%d likes are in the extension's shards, want all 450: they were not imported", got)
+				}
+			})
+		}
+	}
+}
+
+func TestImportInPlaceRefuses(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	refused := func(want error) {
+		t.Helper()
+		if _, err := p.hello().ImportExtension(t.Context(), visits); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+		if docs, err := p.page.Collection("counter_rollup").Documents(t.Context()).GetAll(); err != nil || len(docs) > 0 {
+			t.Errorf("there is a ledger %v, %v", docs, err)
+		}
+	}
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 1})
+	refused(shards.ErrNotFound) // the page is gone, and what the extension had below it isn't
+	p.set(p.page, map[string]any{"visits": 0.5})
+	refused(shards.ErrNotInteger)
+	p.set(p.page, map[string]any{"visits": 1, "likes": 0.5})
+	refused(shards.ErrNotInteger)
+	p.set(p.page, map[string]any{"likes": 1})
+	p.set(p.inbox.Doc("b"), map[string]any{"visits": 0.5})
+	refused(shards.ErrNotInteger)
+	p.set(p.inbox.Doc("b"), map[string]any{"visits": 1})
+	p.set(p.fs.Doc("_firebase_ext_/sharded_counter"), map[string]any{"timestamp": firestore.ServerTimestamp})
+	refused(shards.ErrExtensionRuns)
+	if got := p.waiting("visits"); got != 2 {
+		t.Errorf("%d visits wait, want 2", got)
+	}
+	// Without HOSTED, the document would be ours.
+	client := p.open(t, shards.Config{Counters: "pages/{page}", Fields: "visits"})
+	if _, err := handle(t, client, "hello").ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrInvalidSource) {
+		t.Errorf("not hosted: %v, want ErrInvalidSource", err)
+	}
+}
