@@ -36,6 +36,7 @@ type request struct {
 	increments []Increment // at most one per field of a counter, in the order of their counters
 	key        string      // id of its key's marker; "" without a key
 	asked      string      // what is asked, hashed; "" without a key
+	member     *membership // that is made or deleted with it; nil for an increment
 	done       chan outcome
 
 	// fate: a commit of it may have been sent, or its caller went away before. Whichever comes first
@@ -55,7 +56,8 @@ func (r *request) becomes(fate int32) bool {
 
 // outcome is what became of a request.
 type outcome struct {
-	replayed bool // counted by an earlier call with the same key
+	replayed bool // counted by an earlier call with the same key; of a member: it was as asked already
+	pending  bool // the caller went away after its commit had begun: what becomes of it comes later
 	err      error
 }
 
@@ -133,6 +135,14 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
+// document names what a request writes besides shards: its key's marker or its membership; "" is nothing.
+func (r *request) document() string {
+	if r.member != nil {
+		return r.member.name
+	}
+	return r.key
+}
+
 // counter is the only counter of a request, or several.
 func (r *request) counter() string {
 	if first := r.increments[0].Counter; first == r.increments[len(r.increments)-1].Counter {
@@ -200,7 +210,7 @@ type gathering struct {
 	most     int             // requests
 	up, down map[place]int64 // the sum of what is added there, and of what is taken off
 	counters map[string]bool
-	keys     map[string]bool
+	keys     map[string]bool // and memberships: documents that a commit can write only once
 }
 
 // place is a field of a counter.
@@ -213,7 +223,7 @@ func (g *gathering) full() bool {
 }
 
 // take takes requests into the batch, oldest first, and returns those that are left for a later one: because this one is
-// full, has the same key, or would hold a sum that does not fit into an int64, whichever of its requests drop out of it.
+// full, has the same key or member, or would hold a sum that does not fit into an int64, whichever of its requests drop out of it.
 // The batch's first request is always taken.
 func (g *gathering) take(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.batch.requests) == 0 {
@@ -246,10 +256,10 @@ func (g *gathering) joins(r *request) bool {
 	if len(g.batch.requests) == 0 {
 		return true
 	}
-	if r.key != "" && g.keys[r.key] {
+	if own := r.document(); own != "" && g.keys[own] {
 		return false
 	}
-	writes := len(g.counters) + len(g.keys) + 2 // with the request's own marker, and the batch's
+	writes := len(g.counters) + len(g.keys) + 2 // with the request's own document, and the batch's marker
 	for _, i := range r.increments {
 		if !g.counters[i.Counter] {
 			writes++
@@ -272,8 +282,8 @@ func (g *gathering) join(r *request) {
 		g.down[at] += min(i.By, 0)
 		g.counters[i.Counter] = true
 	}
-	if r.key != "" {
-		g.keys[r.key] = true
+	if own := r.document(); own != "" {
+		g.keys[own] = true
 	}
 }
 

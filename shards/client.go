@@ -80,6 +80,7 @@ type Client struct {
 	known  *cache
 	queues *queues
 	growth *growth
+	turns  turns              // of members
 	reads  singleflight.Group // of counters' documents
 	log    *slog.Logger
 

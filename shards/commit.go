@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -54,8 +55,9 @@ func (c *Client) run(f *inFlight) {
 			continue
 		case readMarkers:
 			var there map[string]marker
-			if there, err = c.readMarkers(whole, f.markers()); err == nil {
-				next = f.found(there)
+			var members map[*request]bool
+			if there, members, err = c.readMarkers(whole, f); err == nil {
+				next = f.found(there, members)
 			} else {
 				next = f.unread(err)
 			}
@@ -171,6 +173,11 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	for id, m := range markers {
 		writes = append(writes, c.marks(id, m, now))
 	}
+	for _, r := range f.requests {
+		if r.member != nil {
+			writes = append(writes, r.member.write(f.id, shardID(picked[r.counter()])))
+		}
+	}
 	for _, sum := range sums {
 		name := c.db.Shard(sum.counter, shardID(picked[sum.counter]))
 		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.fields))
@@ -226,25 +233,35 @@ func (c *Client) settle(ctx context.Context, f *inFlight) step {
 	return f.unsettled(err)
 }
 
-// readMarkers returns those of the markers that are there.
-func (c *Client) readMarkers(ctx context.Context, markers map[string]marker) (map[string]marker, error) {
-	ids := make([]string, 0, len(markers))
-	names := make([]string, 0, len(markers))
-	for id := range markers {
+// readMarkers returns those of a batch's markers that are there, and which of its memberships are, all at one time.
+func (c *Client) readMarkers(ctx context.Context, f *inFlight) (map[string]marker, map[*request]bool, error) {
+	var ids, names []string
+	for id := range f.markers() {
 		ids = append(ids, id)
 		names = append(names, c.db.Request(id))
 	}
-	docs, _, err := c.db.Get(ctx, names...)
-	if err != nil {
-		return nil, err
-	}
-	there := make(map[string]marker)
-	for i, doc := range docs {
-		if doc != nil {
-			there[ids[i]] = decodeMarker(doc)
+	var of []*request
+	for _, r := range f.requests {
+		if r.member != nil {
+			of = append(of, r)
+			names = append(names, r.member.name)
 		}
 	}
-	return there, nil
+	docs, _, err := c.db.Get(ctx, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	there := make(map[string]marker)
+	for i, id := range ids {
+		if docs[i] != nil {
+			there[id] = decodeMarker(docs[i])
+		}
+	}
+	members := make(map[*request]bool, len(of))
+	for i, r := range of {
+		members[r] = docs[len(ids)+i] != nil
+	}
+	return there, members, nil
 }
 
 const (
@@ -269,6 +286,9 @@ func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[
 			return finished
 		}
 		return sendCommit
+	}
+	if !slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join }) {
+		return f.without(gone) // nothing is made for those who leave
 	}
 	var missing []string
 	for counter := range gone {

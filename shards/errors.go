@@ -20,6 +20,8 @@ var (
 	ErrInvalidIncrement = errors.New("invalid increment")
 	// ErrInvalidKey says that an idempotency key is not 1 to 255 printable ASCII characters.
 	ErrInvalidKey = errors.New("invalid idempotency key")
+	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id can't be one, and why.
+	ErrInvalidMember = errors.New("invalid member")
 	// ErrBusy says that too much is asked of the counter, the database or this client. Nothing was counted; the call may
 	// be repeated after a second or so.
 	ErrBusy = errors.New("too busy")

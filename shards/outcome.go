@@ -44,6 +44,7 @@ type inFlight struct {
 	doubt    bool // one of its commits may have been applied, or may still be
 	failures int  // attempts that were certainly not applied, or met a quota
 	settling *verdict
+	missing  error // of the last commit: a document is missing, a shard's or a membership's
 
 	until    time.Time // when it must have ended; zero for one that has yet to begin
 	holds    []string  // the queues that wait for it
@@ -67,6 +68,9 @@ func newInFlight(b *batch, exact bool) *inFlight {
 			f.own = f.own || r.key != ""
 		}
 	}
+	// A membership is no marker: between a commit and its repetition another instance may take it away again, and then it
+	// hides that the commit was applied.
+	f.own = f.own || slices.ContainsFunc(b.requests, func(r *request) bool { return r.member != nil })
 	return f
 }
 
@@ -140,14 +144,18 @@ func (f *inFlight) failed(err error) step {
 	case store.Conflict:
 		switch code {
 		case codes.NotFound:
-			if f.shared() {
-				return f.settleThen(verdict{next: leave, err: err})
+			if slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil && !r.member.join }) {
+				f.missing = err
+				return readMarkers
 			}
-			if next := f.failure(err); next != pause {
-				return next
-			}
-			return makeShards
+			return f.shardMissing(err)
 		case codes.AlreadyExists:
+			if r := f.requests[0]; len(f.requests) == 1 && !f.doubt && r.member != nil {
+				// No commit of the batch was applied or may yet be, so there is no marker of it: the membership is there.
+				r.done <- outcome{replayed: true}
+				f.requests = nil
+				return finished
+			}
 			return readMarkers
 		}
 	case store.Permanent:
@@ -156,6 +164,17 @@ func (f *inFlight) failed(err error) step {
 		}
 	}
 	return f.conclude(nil, err)
+}
+
+// shardMissing says that a commit failed because a shard is missing.
+func (f *inFlight) shardMissing(err error) step {
+	if f.shared() {
+		return f.settleThen(verdict{next: leave, err: err})
+	}
+	if next := f.failure(err); next != pause {
+		return next
+	}
+	return makeShards
 }
 
 // failure says that something else than a commit failed, or that a commit was not applied, and that trying again may
@@ -243,8 +262,11 @@ func (f *inFlight) unread(err error) step {
 	return pause
 }
 
-// found says which of the batch's markers are there, after a commit failed because of one.
-func (f *inFlight) found(there map[string]marker) step {
+// found says which of the batch's markers and memberships are there, all at one time, after a commit failed because of
+// one of them.
+func (f *inFlight) found(there map[string]marker, members map[*request]bool) step {
+	missing := f.missing
+	f.missing = nil
 	for _, m := range there {
 		switch {
 		case m.batch != f.id:
@@ -269,16 +291,34 @@ func (f *inFlight) found(there map[string]marker) step {
 			r.done <- outcome{replayed: true}
 		}
 	}
-	if len(left) < len(f.requests) {
+	dropped := len(left) < len(f.requests)
+	if dropped {
 		f.doubt, f.settling = false, nil // every commit so far had those keys, so none was applied or ever will be
-	} else {
-		// The marker that was in the way is gone again. It takes a TTL policy at its work to get here.
-		f.failures++
 	}
 	f.requests = left
+	if asAsked := func(r *request) bool { return r.member != nil && r.member.join == members[r] }; f.settling == nil && slices.ContainsFunc(left, asAsked) {
+		if f.doubt {
+			// Another operation may change that again, and then an earlier commit of this batch arrive.
+			return f.settleThen(verdict{next: pickShards, err: errMarkerGone})
+		}
+		dropped = true
+		f.requests = slices.DeleteFunc(left, func(r *request) bool {
+			if asAsked(r) {
+				r.done <- outcome{replayed: true}
+			}
+			return asAsked(r)
+		})
+	}
 	switch {
-	case len(left) == 0:
+	case len(f.requests) == 0:
 		return finished
+	case dropped:
+		return sendCommit
+	case missing != nil && f.settling == nil:
+		return f.shardMissing(missing)
+	}
+	// What was in the way is gone again: a membership that others toggle, or a marker that the TTL policy has taken.
+	switch f.failures++; {
 	case f.failures >= 2*maxFailures, f.failures >= maxFailures && f.settling == nil:
 		return f.conclude(ErrBusy, errMarkerGone)
 	case f.settling != nil:
@@ -287,7 +327,7 @@ func (f *inFlight) found(there map[string]marker) step {
 	return sendCommit
 }
 
-var errMarkerGone = errors.New("a marker is in the way that is gone again")
+var errMarkerGone = errors.New("a marker or a membership is in the way that is gone again")
 
 // without says that shards are picked, and which counters don't exist. Requests to those fail, the others go on.
 func (f *inFlight) without(gone map[string]bool) step {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,9 @@ import (
 )
 
 func drawRequest(t *rapid.T) *request {
+	if rapid.IntRange(0, 4).Draw(t, "member") == 0 {
+		return drawMember(t, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "counter"))
+	}
 	counters := rapid.SampledFrom([][]string{{"a"}, {"a"}, {"b"}, {"c"}, {"a", "b"}, {"b", "c"}}).Draw(t, "counters")
 	var increments []Increment
 	for _, c := range counters {
@@ -24,6 +28,16 @@ func drawRequest(t *rapid.T) *request {
 	}
 	key := Key{Value: rapid.SampledFrom([]string{"", "", "k1", "k2", "k3"}).Draw(t, "key")}
 	r, err := newRequest(flat, increments, key, "scope")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// drawMember draws one who joins or leaves.
+func drawMember(t *rapid.T, counter string) *request {
+	of := Counter{client: &Client{db: &store.DB{Layout: flat}}, id: counter}
+	r, err := of.membershipRequest("views", rapid.SampledFrom([]string{"u", "u", "v"}).Draw(t, "who"), rapid.Bool().Draw(t, "join"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,31 +71,36 @@ func TestGathering(t *testing.T) {
 			}
 			keys := map[string]bool{}
 			for _, r := range b.requests {
-				if keys[r.key] && r.key != "" {
-					t.Fatal("a key comes twice: the commit would fail on itself")
+				if keys[r.document()] && r.document() != "" {
+					t.Fatal("a key or a member comes twice: the commit would fail on itself")
 				}
-				keys[r.key] = true
+				keys[r.document()] = true
 			}
 			taken = append(taken, b.requests...)
 			stay := rapid.SliceOfN(rapid.Bool(), len(b.requests), len(b.requests)).Draw(t, "stay")
 			n := -1
 			b.requests = slices.DeleteFunc(slices.Clone(b.requests), func(*request) bool { n++; return !stay[n] && n > 0 })
-			want := map[string]int64{}
+			want := map[place]int64{}
 			for _, r := range b.requests {
 				for _, i := range r.increments {
-					sum, ok := add(want[i.Counter], i.By)
+					at := place{i.Counter, i.Field}
+					sum, ok := add(want[at], i.By)
 					if !ok {
-						t.Fatalf("a sum of what is left does not fit: %d and %d", want[i.Counter], i.By)
+						t.Fatalf("a sum of what is left does not fit: %d and %d", want[at], i.By)
 					}
-					want[i.Counter] = sum
+					want[at] = sum
 				}
 			}
-			got := map[string]int64{}
+			got := map[place]int64{}
+			counters := map[string]bool{}
 			for _, sum := range b.sums() {
-				if _, twice := got[sum.counter]; twice {
+				if counters[sum.counter] {
 					t.Fatal("a counter is written twice")
 				}
-				got[sum.counter] = sum.fields[0].By
+				counters[sum.counter] = true
+				for _, i := range sum.fields {
+					got[place{sum.counter, i.Field}] = i.By
+				}
 			}
 			if !maps.Equal(got, want) {
 				t.Fatalf("sums %v, want %v", got, want)
@@ -155,12 +174,40 @@ type firestore struct {
 	late    []sent          // commits that were sent, and may be applied at any time
 	counted map[*request]int
 
+	clock   int
+	members map[string][]toggled // :: membership → how it came and went
+	views   map[string]int64     // :: counter → the sum of the field that has members
+
 	shardsFirst bool // it looks at the shards before the markers
+}
+
+// toggled says that a membership is there from a time on, or isn't.
+type toggled struct {
+	at    int
+	there bool
+}
+
+func (s *firestore) isThere(membership string) bool {
+	all := s.members[membership]
+	return len(all) > 0 && all[len(all)-1].there
+}
+
+// was reports whether a membership was once there, or wasn't, at a time from since to now.
+func (s *firestore) was(membership string, there bool, since int) bool {
+	is := false
+	for _, change := range s.members[membership] {
+		if change.at > since && is == there {
+			return true
+		}
+		is = change.there
+	}
+	return is == there
 }
 
 // sent is a commit.
 type sent struct {
 	requests []*request
+	sums     []sum
 	markers  map[string]marker
 }
 
@@ -185,12 +232,32 @@ func (s *firestore) apply(c sent) error {
 	if exists != nil {
 		return exists
 	}
+	for _, r := range c.requests {
+		switch {
+		case r.member == nil || r.member.join != s.isThere(r.member.name):
+		case r.member.join:
+			return status.Error(codes.AlreadyExists, "document already exists")
+		default:
+			return status.Error(codes.NotFound, "no document to delete")
+		}
+	}
 	if missing != nil {
 		return missing
 	}
 	maps.Copy(s.markers, c.markers)
+	s.clock++
 	for _, r := range c.requests {
 		s.counted[r]++
+		if r.member != nil {
+			s.members[r.member.name] = append(s.members[r.member.name], toggled{s.clock, r.member.join})
+		}
+	}
+	for _, sum := range c.sums {
+		for _, i := range sum.fields {
+			if i.Field == "views" {
+				s.views[sum.counter] += i.By
+			}
+		}
 	}
 	return nil
 }
@@ -229,129 +296,183 @@ func (s *firestore) send(t *rapid.T, c sent) error {
 }
 
 // Several batches at once, shared by counters or not, callers that repeat their requests, commits that fail, are lost or
-// come late, counters that go away and come back, and requests that leave a batch in trouble: whatever a request's outcome
-// says is true of how often it was counted.
+// come late, counters that go away and come back, members who join and leave in several batches at once, and requests that
+// leave a batch in trouble: whatever a request's outcome says is true of how often it was counted, and of the membership at
+// some time between its beginning and its answer; and a field's sum is the number of its members.
 func TestBatchesCountOnce(t *testing.T) {
 	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) { countOnce(t, drawRequest) })
+}
+
+// The same with hardly anything but members of one counter, so that they meet more often.
+func TestMembersCountOnce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := &firestore{
-			markers: map[string]marker{}, gone: map[string]bool{}, bad: map[string]bool{}, counted: map[*request]int{},
-			shardsFirst: rapid.Bool().Draw(t, "shards first"),
-		}
-		if rapid.IntRange(0, 5).Draw(t, "one is bad") == 0 {
-			s.bad[rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "bad")] = true
-		}
-		type running struct {
-			*inFlight
-			next step
-		}
-		var batches []*running
-		var all []*request
-		for range rapid.IntRange(1, 4).Draw(t, "batches") {
-			queue := rapid.SliceOfN(rapid.Custom(drawRequest), 1, 5).Draw(t, "queue")
-			b, _ := gather(queue, 5)
-			all = append(all, b.requests...)
-			batches = append(batches, &running{newInFlight(b, rapid.Bool().Draw(t, "exact")), pickShards})
-		}
-		for len(batches) > 0 {
-			at := rapid.IntRange(0, len(batches)-1).Draw(t, "batch")
-			f := batches[at]
-			switch f.next {
-			case pickShards, makeShards:
-				if f.next == pickShards && !f.doubt && rapid.IntRange(0, 5).Draw(t, "unknown counters") == 0 {
-					known := func(r *request) bool { _, is := r.touches(func(id string) bool { return id == "b" }); return !is }
-					if others := f.takeOut(known); others != nil {
-						batches = append(batches, &running{others, pickShards})
-					}
-				}
-				gone := map[string]bool{}
-				for _, sum := range f.sums() {
-					if s.gone[sum.counter] {
-						gone[sum.counter] = true
-					}
-				}
-				f.next = f.without(gone)
-			case readMarkers:
-				if rapid.IntRange(0, 9).Draw(t, "unreadable") == 0 {
-					f.next = f.unread(status.Error(codes.Unavailable, "unavailable"))
-					break
-				}
-				there := map[string]marker{}
-				for id := range f.markers() {
-					if m, ok := s.markers[id]; ok {
-						there[id] = m
-					}
-				}
-				f.next = f.found(there)
-			case settle:
-				if err := s.send(t, sent{markers: map[string]marker{f.id: {batch: f.id, settled: true}}}); err == nil {
-					f.next = f.settled()
-				} else {
-					f.next = f.unsettled(err)
-				}
-			case pause:
-				if rapid.IntRange(0, 9).Draw(t, "deadline") == 0 {
-					f.next = f.conclude(ErrBusy, nil)
-				} else {
-					f.next = f.resume()
-				}
-			case leave:
-				for _, part := range f.split(func(*request) bool { return true }) {
-					batches = append(batches, &running{part, pickShards})
-				}
-				f.next = finished
-			case sendCommit:
-				if err := s.send(t, sent{slices.Clone(f.requests), f.markers()}); err == nil {
-					f.next = f.applied()
-				} else {
-					f.next = f.failed(err)
-				}
+		countOnce(t, func(t *rapid.T) *request {
+			if rapid.IntRange(0, 5).Draw(t, "other") == 0 {
+				return drawRequest(t)
 			}
-			if f.next == finished {
-				batches = slices.Delete(batches, at, at+1)
-			}
-			switch rapid.IntRange(0, 30).Draw(t, "meanwhile") {
-			case 0:
-				counter := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "goes or comes")
-				s.gone[counter] = !s.gone[counter]
-			case 1, 2, 3:
-				if len(s.late) > 0 {
-					s.applyLate(rapid.IntRange(0, len(s.late)-1).Draw(t, "late commit"))
-				}
-			}
-		}
-		for len(s.late) > 0 {
-			s.applyLate(0)
-		}
-		ofKey := map[string]int{}
-		for _, r := range all {
-			if r.key != "" {
-				ofKey[r.key] += s.counted[r]
-			}
-		}
-		for _, r := range all {
-			var out outcome
-			select {
-			case out = <-r.done:
-			default:
-				t.Fatal("a request has no outcome")
-			}
-			if len(r.done) > 0 {
-				t.Fatal("a request has two outcomes")
-			}
-			n := s.counted[r]
-			switch {
-			case n > 1 || ofKey[r.key] > 1 && r.key != "":
-				t.Fatalf("%v was counted %d times, its key %d times", r.increments, n, ofKey[r.key])
-			case out.replayed && (n != 0 || ofKey[r.key] != 1):
-				t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.increments, n, ofKey[r.key])
-			case !out.replayed && out.err == nil && n != 1:
-				t.Fatalf("%v was answered, and counted %d times", r.increments, n)
-			case out.err != nil && !errors.Is(out.err, ErrUnknown) && n != 0:
-				t.Fatalf("%v failed with %v, and was counted", r.increments, out.err)
-			}
-		}
+			return drawMember(t, "a")
+		})
 	})
+}
+
+func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
+	s := &firestore{
+		markers: map[string]marker{}, gone: map[string]bool{}, bad: map[string]bool{}, counted: map[*request]int{},
+		members: map[string][]toggled{}, views: map[string]int64{},
+		shardsFirst: rapid.Bool().Draw(t, "shards first"),
+	}
+	if rapid.IntRange(0, 5).Draw(t, "one is bad") == 0 {
+		s.bad[rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "bad")] = true
+	}
+	type running struct {
+		*inFlight
+		next step
+	}
+	var batches []*running
+	began := map[*request]int{}
+	outcomes := map[*request]outcome{}
+	var all []*request
+	for range rapid.IntRange(1, 4).Draw(t, "batches") {
+		queue := rapid.SliceOfN(rapid.Custom(draw), 1, 5).Draw(t, "queue")
+		b, _ := gather(queue, 5)
+		all = append(all, b.requests...)
+		batches = append(batches, &running{newInFlight(b, rapid.Bool().Draw(t, "exact")), pickShards})
+	}
+	for len(batches) > 0 {
+		at := rapid.IntRange(0, len(batches)-1).Draw(t, "batch")
+		f := batches[at]
+		for _, r := range f.requests {
+			if _, already := began[r]; !already {
+				began[r] = s.clock
+			}
+		}
+		switch f.next {
+		case pickShards, makeShards:
+			if f.next == pickShards && !f.doubt && rapid.IntRange(0, 5).Draw(t, "unknown counters") == 0 {
+				known := func(r *request) bool { _, is := r.touches(func(id string) bool { return id == "b" }); return !is }
+				if others := f.takeOut(known); others != nil {
+					batches = append(batches, &running{others, pickShards})
+				}
+			}
+			gone := map[string]bool{}
+			for _, sum := range f.sums() {
+				if s.gone[sum.counter] {
+					gone[sum.counter] = true
+				}
+			}
+			f.next = f.without(gone)
+		case readMarkers:
+			if rapid.IntRange(0, 9).Draw(t, "unreadable") == 0 {
+				f.next = f.unread(status.Error(codes.Unavailable, "unavailable"))
+				break
+			}
+			there := map[string]marker{}
+			for id := range f.markers() {
+				if m, ok := s.markers[id]; ok {
+					there[id] = m
+				}
+			}
+			members := map[*request]bool{}
+			for _, r := range f.requests {
+				members[r] = r.member != nil && s.isThere(r.member.name)
+			}
+			f.next = f.found(there, members)
+		case settle:
+			if err := s.send(t, sent{markers: map[string]marker{f.id: {batch: f.id, settled: true}}}); err == nil {
+				f.next = f.settled()
+			} else {
+				f.next = f.unsettled(err)
+			}
+		case pause:
+			if rapid.IntRange(0, 9).Draw(t, "deadline") == 0 {
+				f.next = f.conclude(ErrBusy, nil)
+			} else {
+				f.next = f.resume()
+			}
+		case leave:
+			for _, part := range f.split(func(*request) bool { return true }) {
+				batches = append(batches, &running{part, pickShards})
+			}
+			f.next = finished
+		case sendCommit:
+			if err := s.send(t, sent{slices.Clone(f.requests), f.sums(), f.markers()}); err == nil {
+				f.next = f.applied()
+			} else {
+				f.next = f.failed(err)
+			}
+		}
+		if f.next == finished {
+			batches = slices.Delete(batches, at, at+1)
+		}
+		for _, r := range all {
+			if _, answered := outcomes[r]; answered || len(r.done) == 0 {
+				continue
+			}
+			out := <-r.done
+			outcomes[r] = out
+			switch {
+			case r.member == nil || out.err != nil:
+			case !out.replayed && s.counted[r] != 1:
+				t.Fatalf("%s was answered, and was counted %d times then", r.member.name, s.counted[r])
+			case out.replayed && !s.was(r.member.name, r.member.join, began[r]):
+				t.Fatalf("%s (join %v) is said to have been as asked, and never was since it was", r.member.name, r.member.join)
+			}
+		}
+		switch rapid.IntRange(0, 30).Draw(t, "meanwhile") {
+		case 0:
+			counter := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "goes or comes")
+			s.gone[counter] = !s.gone[counter]
+		case 1, 2, 3:
+			if len(s.late) > 0 {
+				s.applyLate(rapid.IntRange(0, len(s.late)-1).Draw(t, "late commit"))
+			}
+		}
+	}
+	for len(s.late) > 0 {
+		s.applyLate(0)
+	}
+	ofKey := map[string]int{}
+	for _, r := range all {
+		if r.key != "" {
+			ofKey[r.key] += s.counted[r]
+		}
+	}
+	for _, r := range all {
+		out, answered := outcomes[r]
+		if !answered {
+			t.Fatal("a request has no outcome")
+		}
+		if len(r.done) > 0 {
+			t.Fatal("a request has two outcomes")
+		}
+		n := s.counted[r]
+		switch {
+		case n > 1 || ofKey[r.key] > 1 && r.key != "":
+			t.Fatalf("%v was counted %d times, its key %d times", r.increments, n, ofKey[r.key])
+		case out.replayed && r.member != nil && n != 0:
+			t.Fatalf("%s was as asked, and was counted %d times", r.member.name, n)
+		case out.replayed && r.member == nil && (n != 0 || ofKey[r.key] != 1):
+			t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.increments, n, ofKey[r.key])
+		case !out.replayed && out.err == nil && n != 1:
+			t.Fatalf("%v was answered, and counted %d times", r.increments, n)
+		case out.err != nil && !errors.Is(out.err, ErrUnknown) && n != 0:
+			t.Fatalf("%v failed with %v, and was counted", r.increments, out.err)
+		}
+	}
+	members := map[string]int64{}
+	for name := range s.members {
+		if s.isThere(name) {
+			counter, _, _ := strings.Cut(strings.TrimPrefix(name, flat.Counters()+"/"), "/")
+			members[counter]++
+		}
+	}
+	for _, counter := range []string{"a", "b"} {
+		if s.views[counter] != members[counter] {
+			t.Fatalf("counter %s has %d members and adds up to %d", counter, members[counter], s.views[counter])
+		}
+	}
 }
 
 // flat is the default layout.

@@ -93,7 +93,7 @@ func (q *queues) add(ctx context.Context, r *request) outcome {
 	case out := <-r.done: // just now
 		return out
 	default:
-		return outcome{err: fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())}
+		return outcome{pending: true, err: fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())}
 	}
 }
 

@@ -1,0 +1,241 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Fields of a membership, besides its batch. Those that clients make by the rules have the same.
+const (
+	memberID    = "member" // the id of the document, which queries over several counters can't ask for
+	memberAt    = "at"     // when it was made
+	memberShard = "shard"  // the shard that it was counted on, where a client's undo goes
+)
+
+// membership is the document that says that a member is counted: it is made or deleted in the commit that counts, on
+// condition that it wasn't there, or was.
+type membership struct {
+	name   string // resource name
+	member string
+	join   bool // it is made, or else deleted
+}
+
+// write is the write of a batch's commit that counts on this shard.
+func (m *membership) write(batch, shard string) *firestorepb.Write {
+	if !m.join {
+		w := store.Delete(m.name)
+		w.CurrentDocument = store.Exists(true)
+		return w
+	}
+	return store.Create(m.name, map[string]*firestorepb.Value{
+		memberID:    store.String(m.member),
+		memberShard: store.String(shard),
+		markerBatch: store.String(batch),
+	}, store.ServerTime(memberAt))
+}
+
+// Member is one whom a field of a counter counts once.
+type Member struct {
+	Member string    `json:"member"`
+	At     time.Time `json:"at"` // when it joined
+}
+
+// Join counts a member in a field of the counter, once ever until it leaves: it reports whether that was done now, or the
+// member was there already. It may be repeated. A member is any text of 1 to 1,500 bytes that Firestore takes for a
+// document's id, such as a user's. Errors are those of [Counter.Add], and [ErrInvalidMember].
+//
+// Calls of one client for the same member are carried out in their order. Those of different members share commits.
+func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
+	return c.toggle(ctx, field, member, true)
+}
+
+// Leave takes a member off again: it reports whether that was done now, or the member was not there. See [Counter.Join].
+func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
+	return c.toggle(ctx, field, member, false)
+}
+
+func (c Counter) toggle(ctx context.Context, field, member string, join bool) (bool, error) {
+	verb := "leave"
+	if join {
+		verb = "join"
+	}
+	counted, err := c.toggleInTurn(ctx, field, member, join)
+	if err != nil {
+		return false, fmt.Errorf("%s %s of counter %q: %w", verb, field, c.id, err)
+	}
+	return counted, nil
+}
+
+func (c Counter) toggleInTurn(ctx context.Context, field, member string, join bool) (counted bool, err error) {
+	r, err := c.membershipRequest(field, member, join)
+	if err != nil {
+		return false, err
+	}
+	over, err := c.client.turns.take(ctx, r.member.name)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	out := c.client.queues.add(ctx, r)
+	if out.pending {
+		go func() {
+			<-r.done
+			over()
+		}()
+	} else {
+		over()
+	}
+	return !out.replayed && out.err == nil, out.err
+}
+
+// membershipRequest is the request of a member to join or leave. The increment takes any shard, also that of a member who
+// leaves: the shards add up to the same. (Clients that write by themselves are held to the shard that the membership names,
+// because rules can look at one shard, and not at a sum.)
+func (c Counter) membershipRequest(field, member string, join bool) (*request, error) {
+	name, err := c.membershipName(field, member)
+	if err != nil {
+		return nil, err
+	}
+	by := int64(-1)
+	if join {
+		by = 1
+	}
+	r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field, By: by}}, Key{}, "")
+	if err != nil {
+		return nil, err
+	}
+	r.member = &membership{name: name, member: member, join: join}
+	return r, nil
+}
+
+// membershipName is the resource name of a membership.
+func (c Counter) membershipName(field, member string) (string, error) {
+	if err := c.countsMembers(field); err != nil {
+		return "", err
+	}
+	if err := store.ValidateID(member); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalidMember, err)
+	}
+	return c.client.db.MembersOf(c.id, field) + "/" + member, nil
+}
+
+func (c Counter) countsMembers(field string) error {
+	if _, counted := c.client.db.Field(field); !counted {
+		return fmt.Errorf("%w: %q is not counted; want one of %s", ErrInvalidMember, field, strings.Join(c.client.db.FieldNames(), ", "))
+	}
+	return nil
+}
+
+// Joined reports whether a member is counted in a field of the counter, and since when. It costs one read, and another one
+// where this client has not read the counter lately. Errors: [ErrNotFound], [ErrInvalidMember], or the client library's.
+func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
+	name, err := c.membershipName(field, member)
+	if err != nil {
+		return false, since, fmt.Errorf("look for a member of %s of counter %q: %w", field, c.id, err)
+	}
+	names := []string{name}
+	if _, known := c.client.known.shards(c.id); !known {
+		names = append(names, c.client.db.Counter(c.id))
+	}
+	began := time.Now()
+	docs, _, err := c.client.db.Get(ctx, names...)
+	if err == nil && len(docs) > 1 {
+		if s, ok := c.client.snapshotOf(c.id, docs[1]); ok {
+			c.client.known.put(s, began)
+		} else {
+			err = ErrNotFound
+		}
+	}
+	if err != nil {
+		return false, since, fmt.Errorf("look for a member of %s of counter %q: %w", field, c.id, err)
+	}
+	if docs[0] == nil {
+		return false, since, nil
+	}
+	return true, memberOf(docs[0]).At, nil
+}
+
+// memberOf reads a membership.
+func memberOf(doc *firestorepb.Document) Member {
+	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime()}
+	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
+		m.At = at.AsTime()
+	}
+	return m
+}
+
+// membersPage is how many memberships are read at a time.
+const membersPage = 500
+
+// Members yields the members that a field of the counter counts, in the order of their ids, each of which costs a read.
+// Those who join or leave meanwhile may be there or not. It ends with the first error: [ErrInvalidMember], or the client
+// library's.
+func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
+	return func(yield func(Member, error) bool) {
+		err := c.countsMembers(field)
+		for after := ""; err == nil; {
+			var docs []*firestorepb.Document
+			docs, err = c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), After: after, Limit: membersPage})
+			for _, doc := range docs {
+				if !yield(memberOf(doc), nil) {
+					return
+				}
+			}
+			if err == nil && len(docs) < membersPage {
+				return
+			}
+			if err == nil {
+				after = docs[len(docs)-1].GetName()
+			}
+		}
+		yield(Member{}, fmt.Errorf("members of %s of counter %q: %w", field, c.id, err))
+	}
+}
+
+// turns has those who want the same take turns, in the order in which they came: the operations of one member. Sent side by
+// side, one that was asked for later might be carried out first.
+type turns struct {
+	mu   sync.Mutex
+	last map[string]chan struct{} // :: what is wanted → closed when the last one who wants it is done
+}
+
+// take waits for a turn, or until ctx ends. Whoever has it calls over in the end.
+func (t *turns) take(ctx context.Context, what string) (over func(), err error) {
+	mine := make(chan struct{})
+	t.mu.Lock()
+	if t.last == nil {
+		t.last = map[string]chan struct{}{}
+	}
+	before := t.last[what]
+	t.last[what] = mine
+	t.mu.Unlock()
+	over = func() {
+		t.mu.Lock()
+		if t.last[what] == mine {
+			delete(t.last, what)
+		}
+		t.mu.Unlock()
+		close(mine)
+	}
+	if before == nil {
+		return over, nil
+	}
+	select {
+	case <-before:
+		return over, nil
+	case <-ctx.Done():
+		go func() { // those who wait behind this one wait for the one before
+			<-before
+			over()
+		}()
+		return nil, ctx.Err()
+	}
+}
