@@ -542,7 +542,7 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 	}
 	w.wantSum(t, "a", 7)
 	for name, command := range map[string]func(context.Context) error{
-		"reset":  c.Reset,
+		"reset":  func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
 		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
 		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, nil) },
 		"delete": c.Delete,

@@ -78,7 +78,7 @@ func TestCommandsUnderFaults(t *testing.T) {
 			if n := len(w.counts(t, "a")); n != 2 {
 				t.Errorf("after shrinking: %d shards, want 2", n)
 			}
-			once(func() error { return c.Reset(t.Context()) })
+			once(func() error { return c.Reset(t.Context(), shards.ResetOptions{}) })
 			w.wantSum(t, "a", 0)
 			if got := w.total(t, "a"); got != 0 {
 				t.Errorf("after reset: total %d, want what the shards had when they were last rolled up, 0", got)
@@ -116,7 +116,7 @@ func TestCommandsOnMissingCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, do := range map[string]func(shards.Counter) error{
-		"reset":  func(c shards.Counter) error { return c.Reset(t.Context()) },
+		"reset":  func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) },
 		"rebase": func(c shards.Counter) error { return c.Rebase(t.Context(), 1) },
 		"import": func(c shards.Counter) error {
 			_, err := c.ImportExtension(t.Context(), shards.ExtensionCounter{Path: "pages/hello", Field: "views"})

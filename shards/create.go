@@ -17,7 +17,8 @@ type CreateOptions struct {
 	Total  int64 // to start from
 
 	// keep what is counted in shards and not in a total: they are no leftovers, but the shards of a counter that has no
-	// document of its own, or of one that was deleted by hand and is still being added to.
+	// document of its own, or of one that was deleted by hand and is still being added to. Where there are members, all that
+	// is counted is kept, theirs and else: it is not known what of it is whose.
 	keep bool
 }
 
@@ -64,10 +65,14 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	default:
 		return nil, false, ErrExists
 	}
-	if opts.keep && earlier == nil && len(leftovers) > 0 {
+	members, err := c.someMembers(ctx, maxWrites, time.Time{})
+	if err != nil {
+		return nil, false, err
+	}
+	if opts.keep && len(leftovers) > 0 && (earlier == nil || len(members) > 0) {
 		return c.beside(leftovers, opts.Shards, op), true, nil
 	}
-	if opts.keep && earlier != nil {
+	if opts.keep && earlier != nil && len(members) == 0 {
 		if l, err := ledger.Decode(earlier); err == nil {
 			return c.revival(l, leftovers, opts.Shards, op), true, nil
 		}
@@ -79,6 +84,9 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	if earlier != nil { // damaged or not: its counter is gone
 		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
 	}
+	for i := 0; len(writes) == 0 && i < len(members); i++ { // after the shards: without one nobody joins
+		writes = append(writes, store.Delete(members[i].GetName()))
+	}
 	if len(writes) > 0 {
 		// The roll-up, or an increment with AUTO_CREATE, may make a counter of it at this moment: then it is none any more.
 		return append(writes, none(c.client.db.Counter(c.id))), false, nil
@@ -86,8 +94,8 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	return c.creation(opts, op), true, nil
 }
 
-// beside is the commit that makes a counter's document beside shards of a public snippet, which may write no other. It
-// has n shards, or as many as are numbered; the snippet may go on to make more. Total and ledger come with the roll-up's
+// beside is the commit that makes a counter's document beside shards that go on to count: those of a public snippet, which
+// may write no other, or of a counter with members that was deleted by hand. It has n shards, or as many as are numbered; the snippet may go on to make more. Total and ledger come with the roll-up's
 // adoption, which reads the shards.
 func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
 	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id), map[string]*firestorepb.Value{

@@ -10,10 +10,10 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Delete deletes the counter, its shards and its ledger. A counter of up to about 500 shards goes in one commit. A larger
-// one is marked first, so that nothing is added to it and it isn't made again, and its own document goes last: when that
-// is cut short, deleting it again finishes it, and so does [Counter.FinishDeletion]. Errors: [ErrNotFound], [ErrBusy],
-// [ErrUnknown], or the client library's.
+// Delete deletes the counter, its members, its shards and its ledger. A counter without members and of up to about 500 shards
+// goes in one commit, unless it is being added to. Any other is marked first, so that nothing is added to it and it isn't
+// made again, and its own document goes last: when that is cut short, deleting it again finishes it, and so does
+// [Counter.FinishDeletion]. Errors: [ErrNotFound], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context) error {
 	if err := c.delete(ctx, false); err != nil {
 		return fmt.Errorf("delete counter %q: %w", c.id, err)
@@ -36,6 +36,7 @@ func (c Counter) delete(ctx context.Context, begun bool) error {
 	}
 	defer c.client.known.forget(c.id)
 	var made time.Time // when the counter that is to go was made
+	atOnce := true
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id))
 		if err != nil {
@@ -50,44 +51,81 @@ func (c Counter) delete(ctx context.Context, begun bool) error {
 		case counter == nil || !created.Equal(made):
 			return nil, true, nil // gone by a commit whose answer was lost, and maybe made again by someone else
 		}
-		return c.planDeletion(ctx, counter)
+		writes, final, err := c.planDeletion(ctx, counter, atOnce)
+		atOnce = atOnce && err != nil // where that failed, the counter is being added to
+		return writes, final, err
 	})
 }
 
 // planDeletion plans the next commit of a deletion. Each of them, and not only the last, is on condition that the counter
 // is still the version that was read: one that arrives late, when the counter is gone and another one was made under its
 // id, must not take that one's shards.
-func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document) (writes []*firestorepb.Write, final bool, err error) {
+func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document, atOnce bool) (writes []*firestorepb.Write, final bool, err error) {
+	db := c.client.db
+	unchanged := store.UpdatedAtTime(counter.GetUpdateTime().AsTime())
 	listed, err := c.shards(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	names := map[string]bool{}
-	for _, s := range listed {
-		names[c.shardName(s.id)] = true
+	members, err := c.someMembers(ctx, maxWrites, time.Time{}) // after the shards
+	if err != nil {
+		return nil, false, err
 	}
-	db := c.client.db
-	unchanged := store.UpdatedAtTime(counter.GetUpdateTime().AsTime())
+	last := []*firestorepb.Write{store.Delete(db.LedgerOf(c.id)), deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())}
 	if !c.client.isDeleting(counter) {
-		// An increment may be making a shard at this moment, beside a read of the counter: whichever is first, no shard is
-		// left behind.
-		most, _ := c.client.shardsOf(counter)
-		for n := range most {
-			names[c.shardName(shardID(n))] = true
+		if atOnce && len(members) == 0 {
+			writes = c.deleteUnchanged(counter, listed)
 		}
-		if len(names) > maxWrites {
-			return []*firestorepb.Write{store.Update(db.Counter(c.id), unchanged,
-				map[string]*firestorepb.Value{store.Deleting: store.Bool(true)}, []string{store.Deleting})}, false, nil
+		if len(writes) > 0 && len(writes) <= maxWrites {
+			return append(writes, last...), true, nil
+		}
+		return []*firestorepb.Write{store.Update(db.Counter(c.id), unchanged,
+			map[string]*firestorepb.Value{store.Deleting: store.Bool(true)}, []string{store.Deleting})}, false, nil
+	}
+	// Shards go first. Without one, and none is made any more, nobody joins: the members that are left then are all.
+	for _, s := range listed[:min(len(listed), maxWrites)] {
+		writes = append(writes, store.Delete(c.shardName(s.id)))
+	}
+	for i := 0; len(listed) == 0 && i < len(members); i++ {
+		writes = append(writes, store.Delete(members[i].GetName()))
+	}
+	if len(writes) > 0 {
+		// A write that changes nothing: it is there for its condition.
+		return append(writes, store.Update(db.Counter(c.id), unchanged, nil, nil)), false, nil
+	}
+	return last, true, nil
+}
+
+// deleteUnchanged deletes all shards of a counter in one commit, on condition that they are as they were listed, and that
+// those that were missing are: whoever joins at this moment changes one of them, and would stay behind.
+func (c Counter) deleteUnchanged(counter *firestorepb.Document, listed []shard) (writes []*firestorepb.Write) {
+	there := map[string]bool{}
+	for _, s := range listed {
+		there[s.id] = true
+		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
+	}
+	most, _ := c.client.shardsOf(counter)
+	for n := range most {
+		if id := shardID(n); !there[id] {
+			writes = append(writes, none(c.shardName(id)))
 		}
 	}
-	for name := range names {
-		if len(writes) == maxWrites {
-			// A write that changes nothing: it is there for its condition.
-			return append(writes, store.Update(db.Counter(c.id), unchanged, nil, nil)), false, nil
+	return writes
+}
+
+// someMembers reads the memberships of the counter's fields, at most so many, as they were at a time; the zero time is now.
+func (c Counter) someMembers(ctx context.Context, most int, at time.Time) (docs []*firestorepb.Document, err error) {
+	for _, field := range c.client.db.FieldNames() {
+		if len(docs) == most {
+			break
 		}
-		writes = append(writes, store.Delete(name))
+		of, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), Limit: most - len(docs), At: at})
+		if err != nil {
+			return nil, fmt.Errorf("read members: %w", err)
+		}
+		docs = append(docs, of...)
 	}
-	return append(writes, store.Delete(db.LedgerOf(c.id)), deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())), true, nil
+	return docs, nil
 }
 
 // isDeleting reports whether a counter's deletion is under way, or was cut short.

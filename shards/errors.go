@@ -22,6 +22,8 @@ var (
 	ErrInvalidKey = errors.New("invalid idempotency key")
 	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id can't be one, and why.
 	ErrInvalidMember = errors.New("invalid member")
+	// ErrHasMembers says that a counter is not reset, because it has members: say what to do with them.
+	ErrHasMembers = errors.New("the counter has members")
 	// ErrBusy says that too much is asked of the counter, the database or this client. Nothing was counted; the call may
 	// be repeated after a second or so.
 	ErrBusy = errors.New("too busy")

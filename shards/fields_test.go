@@ -60,7 +60,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%v: %v, want ErrInvalidIncrement", by, err)
 		}
 	}
-	if err := counter.Reset(t.Context()); err != nil {
+	if err := counter.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := counter.Sum(t.Context()); err != nil || s.Total != 0 || s.Totals["views"] != 0 {

@@ -53,7 +53,7 @@ func TestResetLosesItsAnswer(t *testing.T) {
 	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
 	w.inc(t, "0", 5)
 	w.afterLost(t, func() { w.inc(t, "1", 3) })
-	if err := c.Reset(t.Context()); err != nil {
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "a", 3)
@@ -71,7 +71,7 @@ func TestCommandBesideACommand(t *testing.T) {
 		}
 	}
 	w.before(func() { rebase(100) })
-	if err := c.Reset(t.Context()); err != nil {
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "a", 0)

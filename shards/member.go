@@ -217,7 +217,7 @@ func (t *turns) take(ctx context.Context, what string) (over func(), err error) 
 	before := t.last[what]
 	t.last[what] = mine
 	t.mu.Unlock()
-	over = func() {
+	done := func() {
 		t.mu.Lock()
 		if t.last[what] == mine {
 			delete(t.last, what)
@@ -226,15 +226,15 @@ func (t *turns) take(ctx context.Context, what string) (over func(), err error) 
 		close(mine)
 	}
 	if before == nil {
-		return over, nil
+		return done, nil
 	}
 	select {
 	case <-before:
-		return over, nil
+		return done, nil
 	case <-ctx.Done():
 		go func() { // those who wait behind this one wait for the one before
 			<-before
-			over()
+			done()
 		}()
 		return nil, ctx.Err()
 	}

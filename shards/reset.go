@@ -2,8 +2,13 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"path"
 	"slices"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -17,7 +22,7 @@ type change struct {
 	ledger   map[string]*firestorepb.Value // other fields of the ledger to set
 	totals   ledger.Counts                 // :: field → its total, to set
 	increase ledger.Counts                 // :: field → what to add to its total
-	shards   []*firestorepb.Write
+	writes   []*firestorepb.Write          // of other documents
 }
 
 // command carries out what decide makes of the ledger, in one commit on condition that the ledger is still the same. The
@@ -74,36 +79,145 @@ func (c Counter) writes(ch *change, l *ledger.Ledger, op string) []*firestorepb.
 		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
 		store.Update(db.Counter(c.id), store.Exists(true), totals, totalsMask, transforms...),
 	}
-	return append(writes, ch.shards...)
+	return append(writes, ch.writes...)
+}
+
+// ResetOptions are the choices in resetting a counter.
+type ResetOptions struct {
+	// RemoveMembers takes all members off first. Without it a counter that has any is not reset.
+	RemoveMembers bool
 }
 
 // Reset sets the counter to zero: all its shards at once, and what it started from. Increments that are committed while
-// it runs count before it or after it. The total follows with the next roll-up. Errors: [ErrNotFound], [ErrNoLedger],
-// [ErrBusy], [ErrUnknown], or the client library's.
-func (c Counter) Reset(ctx context.Context) error {
-	err := c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) {
-		shards, err := c.shards(ctx)
-		if err != nil {
-			return nil, err
-		}
-		db := c.client.db
-		ch := &change{bases: ledger.Counts{}, increase: ledger.Counts{}}
-		var mask []string
-		for _, field := range db.Fields {
-			mask = append(mask, store.FieldPath(field.Shard))
-			if sum := l.Sums[field.Name]; sum != nil {
-				ch.bases[field.Name], ch.increase[field.Name] = 0, ledger.Sub(0, sum.Base)
+// it runs count before it or after it, and so do members. The total follows with the next roll-up. When it is cut short, it
+// has taken off some members, and nothing else. Errors: [ErrNotFound], [ErrHasMembers], [ErrNoLedger], [ErrBusy],
+// [ErrUnknown], or the client library's.
+func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
+	err := errManyMembers
+	for tries := 0; errors.Is(err, errManyMembers) && tries < maxTries; tries++ {
+		if opts.RemoveMembers {
+			if err := c.removeMembers(ctx); err != nil {
+				return fmt.Errorf("reset counter %q: %w", c.id, err)
 			}
 		}
-		for _, s := range shards {
-			ch.shards = append(ch.shards, store.Update(c.shardName(s.id), store.Exists(true), db.NoCounts(), mask))
-		}
-		return ch, nil
-	})
+		err = c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) { return c.decideReset(ctx, l, opts) })
+	}
 	if err != nil {
 		return fmt.Errorf("reset counter %q: %w", c.id, err)
 	}
 	return nil
+}
+
+// fewMembers is how many members a reset takes off in its own commit, those who have just joined; more go before it.
+const fewMembers = 200
+
+var errManyMembers = fmt.Errorf("%w: members join faster than they can be taken off", ErrBusy)
+
+func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOptions) (*change, error) {
+	db := c.client.db
+	_, at, err := db.Get(ctx, db.Counter(c.id))
+	if err != nil {
+		return nil, err
+	}
+	members, err := c.someMembers(ctx, fewMembers+1, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(members) > 0 && !opts.RemoveMembers:
+		return nil, ErrHasMembers
+	case len(members) > fewMembers:
+		return nil, errManyMembers
+	}
+	docs, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(c.id), At: at})
+	if err != nil {
+		return nil, fmt.Errorf("read shards: %w", err)
+	}
+	ch := &change{bases: ledger.Counts{}, increase: ledger.Counts{}}
+	for _, name := range db.FieldNames() {
+		if sum := l.Sums[name]; sum != nil {
+			ch.bases[name], ch.increase[name] = 0, ledger.Sub(0, sum.Base)
+		}
+	}
+	for _, doc := range docs {
+		if w := c.toZero(doc); w != nil {
+			ch.writes = append(ch.writes, w)
+		}
+	}
+	for _, m := range members {
+		ch.writes = append(ch.writes, deleteIf(m.GetName(), m.GetUpdateTime().AsTime()))
+	}
+	return ch, nil
+}
+
+// toZero is the write that takes off a shard what it held when it was read; nil where that is nothing. What is added in
+// between stays, with the members that it is for.
+func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	for _, field := range c.client.db.Fields {
+		value := doc.GetFields()[field.Shard]
+		_, whole := value.GetValueType().(*firestorepb.Value_IntegerValue)
+		switch count := value.GetIntegerValue(); {
+		case value == nil, whole && count == 0:
+		case !whole || count == math.MinInt64:
+			// It takes setting it, and nothing may come in between.
+			return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.db.NoCounts(), c.shardPaths())
+		default:
+			transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), -count))
+		}
+	}
+	if len(transforms) == 0 {
+		return nil
+	}
+	return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)
+}
+
+// shardPaths are the paths of the counted fields in a shard.
+func (c Counter) shardPaths() (paths []string) {
+	for _, field := range c.client.db.Fields {
+		paths = append(paths, store.FieldPath(field.Shard))
+	}
+	return paths
+}
+
+// removeMembers takes off the members there are but a few, page by page, each with the count of its field. A commit that
+// comes late finds other versions of its memberships, or none.
+func (c Counter) removeMembers(ctx context.Context) error {
+	db := c.client.db
+	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
+		members, err := c.someMembers(ctx, maxWrites, time.Time{})
+		if err != nil || len(members) <= fewMembers {
+			return nil, true, err
+		}
+		docs, _, err := db.Get(ctx, db.Counter(c.id))
+		if err != nil {
+			return nil, false, err
+		}
+		s, there := c.client.snapshotOf(c.id, docs[0])
+		if !there {
+			return nil, false, ErrNotFound
+		}
+		picked, _, err := c.client.makeShards(ctx, picks{c.id: rand.IntN(c.client.known.writable(s))})
+		if err != nil {
+			return nil, false, err
+		}
+		shard, there := picked[c.id]
+		if !there {
+			return nil, false, ErrNotFound
+		}
+		of := map[string]int64{} // :: collection of memberships → how many of it go
+		var writes []*firestorepb.Write
+		for _, m := range members {
+			writes = append(writes, deleteIf(m.GetName(), m.GetUpdateTime().AsTime()))
+			of[path.Dir(m.GetName())]++
+		}
+		var transforms []*firestorepb.DocumentTransform_FieldTransform
+		for _, field := range db.Fields {
+			if n := of[db.MembersOf(c.id, field.Name)]; n > 0 {
+				transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), -n))
+			}
+		}
+		return append(writes, store.Update(c.shardName(shardID(shard)), store.Exists(true), nil, nil, transforms...)), false, nil
+	})
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the total holds beyond them

@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -19,13 +20,19 @@ const movesAtOnce = 8
 // cut short, resizing again finishes it. progress, which may be nil, is told of each shard that was moved. Errors:
 // [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Resize(ctx context.Context, n int, progress func(moved, of int)) error {
-	if err := c.resize(ctx, n, progress); err != nil {
+	return c.ResizeKeeping(ctx, n, false, progress)
+}
+
+// ResizeKeeping is [Counter.Resize] that may keep the shards beyond n, which then hold nothing. That is for counters that
+// clients write to by themselves: a write that waits on a phone may still name such a shard, and is lost where it is gone.
+func (c Counter) ResizeKeeping(ctx context.Context, n int, keep bool, progress func(moved, of int)) error {
+	if err := c.resize(ctx, n, keep, progress); err != nil {
 		return fmt.Errorf("resize counter %q: %w", c.id, err)
 	}
 	return nil
 }
 
-func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)) error {
+func (c Counter) resize(ctx context.Context, n int, keep bool, progress func(moved, of int)) error {
 	if err := validShards(n); err != nil {
 		return err
 	}
@@ -52,7 +59,7 @@ func (c Counter) resize(ctx context.Context, n int, progress func(moved, of int)
 	group.SetLimit(movesAtOnce)
 	for i, id := range beyond {
 		group.Go(func() error {
-			if err := c.move(moving, id, i%n); err != nil {
+			if err := c.move(moving, id, i%n, keep); err != nil {
 				return fmt.Errorf("move shard %s: %w", id, err)
 			}
 			mu.Lock()
@@ -127,10 +134,10 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 	return was, err
 }
 
-// move adds a shard's count to another shard and deletes it, in one commit, on condition that nothing was added to it
+// move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one commit, on condition that nothing was added to it
 // since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
 // one of them is applied. A shard that the counter has again stays: another resize, or growth, came in between.
-func (c Counter) move(ctx context.Context, from string, to int) error {
+func (c Counter) move(ctx context.Context, from string, to int, keep bool) error {
 	db := c.client.db
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		target := c.shardName(shardID(to))
@@ -144,7 +151,7 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 			}
 		}
 		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
-		var transforms []*firestorepb.DocumentTransform_FieldTransform
+		var transforms, back []*firestorepb.DocumentTransform_FieldTransform
 		for _, field := range db.Fields {
 			value := docs[0].GetFields()[field.Shard]
 			count, ok := store.Integer(value)
@@ -153,9 +160,15 @@ func (c Counter) move(ctx context.Context, from string, to int) error {
 			}
 			if count != 0 {
 				transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), count))
+				back = append(back, store.Increment(store.FieldPath(field.Shard), ledger.Sub(0, count)))
 			}
 		}
+		if keep {
+			remove = store.Update(c.shardName(from), store.UpdatedAtTime(docs[0].GetUpdateTime().AsTime()), nil, nil, back...)
+		}
 		switch {
+		case len(transforms) == 0 && keep:
+			return nil, true, nil
 		case len(transforms) == 0:
 			return []*firestorepb.Write{remove}, true, nil
 		case docs[1] == nil:

@@ -39,10 +39,11 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		docs[1] = nil // an earlier counter's
 	}
 	for i, field := range db.Fields {
-		total, err := c.sumField(ctx, field, docs[1], at)
+		parts, err := c.sumField(ctx, field, docs[1], at)
 		if err != nil {
 			return s, err
 		}
+		total := saturated(new(big.Int).Add(parts.shards, big.NewInt(parts.base)))
 		if i == 0 {
 			s.Total = total
 		}
@@ -53,30 +54,40 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
+// parts are what a field's total is made of.
+type parts struct {
+	shards *big.Int // their sum
+	base   int64    // what the ledger says that the total holds beyond them
+}
+
 // sumField takes one query per field: one of several sums would leave out shards in which a field is missing.
-func (c Counter) sumField(ctx context.Context, field store.Field, itsLedger *firestorepb.Document, at time.Time) (int64, error) {
+func (c Counter) sumField(ctx context.Context, field store.Field, itsLedger *firestorepb.Document, at time.Time) (parts, error) {
 	value, err := c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)
 	if err != nil {
-		return 0, err
+		return parts{}, err
 	}
 	total := new(big.Int)
 	if sum, is := value.GetValueType().(*firestorepb.Value_IntegerValue); is {
 		total.SetInt64(sum.IntegerValue)
 	} else if total, err = c.sumShards(ctx, field, at); err != nil {
-		return 0, err
+		return parts{}, err
 	}
 	base, ok := store.Integer(ledger.Get(itsLedger.GetFields(), field.Name, ledger.FieldBase))
 	if !ok {
-		return 0, fmt.Errorf("%w: its base is not an integer", ErrDamagedLedger)
+		return parts{}, fmt.Errorf("%w: its base is not an integer", ErrDamagedLedger)
 	}
-	total.Add(total, big.NewInt(base))
+	return parts{shards: total, base: base}, nil
+}
+
+// saturated is a sum as Firestore's own increments have it: beyond an int64 it stays at the largest or smallest one.
+func saturated(sum *big.Int) int64 {
 	switch {
-	case total.IsInt64():
-		return total.Int64(), nil
-	case total.Sign() > 0:
-		return math.MaxInt64, nil
+	case sum.IsInt64():
+		return sum.Int64()
+	case sum.Sign() > 0:
+		return math.MaxInt64
 	}
-	return math.MinInt64, nil
+	return math.MinInt64
 }
 
 // sumShards adds up the shards as they were at a time. It is for a sum that the server gives as a double: because a shard

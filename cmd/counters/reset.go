@@ -21,7 +21,7 @@ follows within a second or so. Increments that are committed beside it count bef
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				err := t.adopted(ctx, c.ID(), func() error { return c.Reset(ctx) })
+				err := t.adopted(ctx, c.ID(), func() error { return c.Reset(ctx, shards.ResetOptions{}) })
 				if err != nil {
 					return err
 				}

@@ -135,7 +135,7 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			})
 		case is(m.Reset):
 			all.Go(func() {
-				w.command(r, Reset, id, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx) })
+				w.command(r, Reset, id, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) })
 			})
 		case is(m.Rebase):
 			all.Go(func() {

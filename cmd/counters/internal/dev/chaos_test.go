@@ -244,7 +244,7 @@ func (c *chaosClients) live(ctx context.Context) {
 		case 1:
 			what, err = "delete", counter.Delete(ctx)
 		case 2:
-			what, err = "reset", counter.Reset(ctx)
+			what, err = "reset", counter.Reset(ctx, shards.ResetOptions{})
 		case 3:
 			what, err = "rebase", counter.Rebase(ctx, rand.Int64N(1000))
 		case 4, 5:
