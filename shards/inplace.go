@@ -148,11 +148,11 @@ func (c Counter) moveToBase(ctx context.Context, source ExtensionCounter, names 
 			}
 			if n != 0 {
 				done.Added = ledger.Add(done.Added, n)
-				ch.shards = append(ch.shards, takeOff(doc, name, n))
+				ch.writes = append(ch.writes, takeOff(doc, name, n))
 			}
 		}
 		before, again := l.Imported[key]
-		if again && len(ch.shards) == 0 {
+		if again && len(ch.writes) == 0 {
 			return nil, nil
 		}
 		if !again && sum.Replaced != nil {

@@ -148,7 +148,7 @@ func TestImportInPlace(t *testing.T) {
 	p.rollUpAll()
 	p.wantPage(1042, 15)
 
-	if err := p.hello().Reset(t.Context()); err != nil {
+	if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p.rollUpAll()
