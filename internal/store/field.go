@@ -145,11 +145,17 @@ func parseField(list string, at int, item string) (Field, error) {
 			return Field{}, fmt.Errorf("%q at %d: %w", item, at+1, err)
 		}
 	}
+	if field.Shard == shardRequest {
+		return Field{}, fmt.Errorf("%q at %d: a shard's field %s names the request of a client that counts by itself", item, at+1, shardRequest)
+	}
 	if slices.Contains(reserved, name) {
 		return Field{}, fmt.Errorf("%q at %d: a counter's document has a field %s of its own", item, at+1, name)
 	}
 	return field, nil
 }
+
+// shardRequest is the field of a shard in which clients that count by themselves name their request: see firestore.rules.
+const shardRequest = "request"
 
 // reserved are the fields of a counter's document that are no sums.
 var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, LedgerID, Deleting, Rollup}

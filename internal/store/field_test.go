@@ -53,6 +53,7 @@ func TestParseFields(t *testing.T) {
 		"likes,__x__":               "at 7: \"__x__\" is reserved",
 		"likes,likes":               "has one of its names already",
 		"a=x,b=x":                   "has one of its names already",
+		"likes,n=request":           "at 7: a shard's field request names",
 		"num_shards":                "of its own",
 		"counter_rollup":            "of its own",
 		strings.Repeat("x", 65):     "65 bytes",
