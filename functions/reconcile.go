@@ -28,7 +28,7 @@ func buildReconcile(_ context.Context, s settings.Settings, db *store.DB, log *s
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, FinishDeletion: finishDeletion(counters)}
+	opts := rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, FinishDeletion: finishDeletion(counters)}
 	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log), nil, nil
 }
 

@@ -31,11 +31,14 @@ type world struct {
 	fs     *firestore.Client // what a user's program has
 	rollup *rollup.Client
 
+	id     string            // of the counter
+	fields map[string]string // :: name of a counted field → its name in the shards
+
 	connect func() *grpc.ClientConn
 	mu      sync.Mutex
 	more    *sync.Cond
-	events  []ledger.State  // of counter "c", in the order they happened
-	seen    map[string]bool // :: paths outside of counters/c
+	events  []ledger.State  // of the counter, in the order they happened
+	seen    map[string]bool // :: paths of other documents
 }
 
 func newWorld(t testing.TB) *world {
@@ -66,7 +69,7 @@ func inVirtualTime(t *testing.T, test func(w *world)) {
 
 func (w *world) begin() *world {
 	w.t.Helper()
-	w.seen = map[string]bool{}
+	w.id, w.fields, w.seen = "c", map[string]string{"total": "count"}, map[string]bool{}
 	w.more = sync.NewCond(&w.mu)
 	fs, err := firestore.NewClient(w.ctx, "p", option.WithGRPCConn(w.connect()))
 	if err != nil {
@@ -117,7 +120,7 @@ func (w *world) record(c emulator.Change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, path, _ := strings.Cut(c.Name, "/documents/")
-	shard, ok := strings.CutPrefix(path, "counters/c/shards/")
+	shard, ok := strings.CutPrefix(path, "counters/"+w.id+"/shards/")
 	if !ok {
 		w.seen[path] = true
 		w.more.Broadcast()
@@ -125,12 +128,20 @@ func (w *world) record(c emulator.Change) {
 	}
 	change := rollup.Change{Shard: shard}
 	if c.Old != nil {
-		change.Before = &rollup.Version{Counts: map[string]int64{"total": c.Old.Fields["count"].GetIntegerValue()}, Updated: c.Old.UpdateTime.AsTime()}
+		change.Before = &rollup.Version{Counts: w.counts(c.Old), Updated: c.Old.UpdateTime.AsTime()}
 	}
 	if c.New != nil {
-		change.After = &rollup.Version{Counts: map[string]int64{"total": c.New.Fields["count"].GetIntegerValue()}, Updated: c.New.UpdateTime.AsTime()}
+		change.After = &rollup.Version{Counts: w.counts(c.New), Updated: c.New.UpdateTime.AsTime()}
 	}
 	w.events = append(w.events, change.State())
+}
+
+func (w *world) counts(doc *firestorepb.Document) map[string]int64 {
+	counts := map[string]int64{}
+	for name, field := range w.fields {
+		counts[name] = doc.Fields[field].GetIntegerValue()
+	}
+	return counts
 }
 
 // arrived takes the states of all events so far.
@@ -164,17 +175,19 @@ func (w *world) commit(write func(tx *firestore.Transaction) error) {
 
 func (w *world) apply(states ...ledger.State) rollup.Applied {
 	w.t.Helper()
-	a, err := w.rollup.Apply(w.ctx, "c", states)
+	a, err := w.rollup.Apply(w.ctx, w.id, states)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return a
 }
 
-func (w *world) counter() *firestore.DocumentRef { return w.fs.Doc("counters/c") }
-func (w *world) ledger() *firestore.DocumentRef  { return w.fs.Doc("counters/c/counter_rollup/ledger") }
+func (w *world) counter() *firestore.DocumentRef { return w.fs.Doc("counters/" + w.id) }
+func (w *world) ledger() *firestore.DocumentRef {
+	return w.counter().Collection("counter_rollup").Doc("ledger")
+}
 func (w *world) shard(n int) *firestore.DocumentRef {
-	return w.fs.Doc(fmt.Sprintf("counters/c/shards/%d", n))
+	return w.counter().Collection("shards").Doc(fmt.Sprint(n))
 }
 func (w *world) exists(doc *firestore.DocumentRef) bool {
 	w.t.Helper()

@@ -52,7 +52,7 @@ func (w *world) delete() {
 
 func (w *world) reconcile() rollup.Report {
 	w.t.Helper()
-	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{})
+	r, err := w.rollup.Reconcile(w.ctx, w.id, rollup.ReconcileOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 		Example: `  counters reconcile post-123
   counters reconcile --all --dry-run --json`,
 		Args: func(_ *cobra.Command, args []string) error {
+			if opts.CleanupAfter < time.Second {
+				return fmt.Errorf("--cleanup-after %s: want 1s or more", opts.CleanupAfter)
+			}
 			if all == (len(args) > 0) {
 				return errors.New("name the counters to reconcile, or say --all")
 			}
@@ -64,6 +68,7 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().DurationVar(&opts.CleanupAfter, "cleanup-after", 24*time.Hour, "with --hosted: how long a document has to be gone before what was counted below it is removed")
 	cmd.Flags().IntVar(&opts.Parallel, "parallel", 8, "counters to check side by side")
 	return cmd
 }
@@ -150,7 +155,7 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 	case r.Right():
 		return line + "  right"
 	case r.Deleted:
-		line = fmt.Sprintf("%s  deleted: its deletion had not been finished", printable(r.Counter))
+		line = fmt.Sprintf("%s  deleted: what was left of it", printable(r.Counter))
 	case r.Adopted:
 		line += "  adopted: it had no ledger"
 	}

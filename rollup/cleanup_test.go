@@ -1,0 +1,332 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// member is a membership, counted in a shard in the same commit.
+func (w *world) member(id string, shard int) {
+	w.t.Helper()
+	w.commit(func(tx *firestore.Transaction) error {
+		return errors.Join(
+			tx.Create(w.counter().Collection("likes_members").Doc(id), map[string]any{"member": id, "shard": fmt.Sprint(shard)}),
+			tx.Set(w.shard(shard), map[string]any{"likes": firestore.Increment(1)}, firestore.MergeAll))
+	})
+}
+
+// left is what there is below the app's document: the sum of likes, members, shards, and whether there is a ledger.
+func (w *world) left() (likes int64, members, shards int, ledger bool) {
+	w.t.Helper()
+	docs, err := w.counter().Collection("shards").Documents(w.ctx).GetAll()
+	w.must(nil, err)
+	for _, doc := range docs {
+		n, _ := doc.Data()["likes"].(int64)
+		likes += n
+	}
+	all, err := w.counter().Collection("likes_members").Documents(w.ctx).GetAll()
+	w.must(nil, err)
+	return likes, len(all), len(docs), w.exists(w.ledger())
+}
+
+// abandoned is a world in which the app has deleted a document with 5 likes by members and 2 otherwise, in 2 shards, and a
+// reconcile has found it gone. Two more members were counted in a shard that was taken away since; their likes are in shard 0.
+func abandoned(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t).hosted()
+	w.post(map[string]any{"title": "Hello"})
+	w.like(0, 2, 3)
+	for i := range 3 {
+		w.member(fmt.Sprint("member-", i), i%2)
+	}
+	for i := range 2 {
+		w.must(w.counter().Collection("likes_members").Doc(fmt.Sprint("moved-", i)).Create(w.ctx, map[string]any{"shard": "7"}))
+		w.like(0, 1, 0)
+	}
+	w.apply(w.arrived()...)
+	w.has(map[string]any{"title": "Hello", "likes": int64(7), "views": int64(3)})
+	w.must(w.counter().Delete(w.ctx))
+	if r := w.reconcile(); !r.Gone || r.Deleted {
+		t.Fatalf("reconcile = %+v, want that it is gone and everything is left", r)
+	}
+	return w
+}
+
+// atOnce removes what is left without waiting.
+var atOnce = rollup.ReconcileOptions{CleanupAfter: time.Microsecond}
+
+func TestCleanup(t *testing.T) {
+	t.Parallel()
+	w := abandoned(t)
+	since := w.inLedger("gone_at")
+	for _, opts := range []rollup.ReconcileOptions{{}, {CleanupAfter: time.Hour}, {CleanupAfter: time.Hour, DryRun: true}} {
+		if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || !r.Gone || r.Deleted || w.inLedger("gone_at") != since {
+			t.Errorf("reconcile with %+v = %+v, %v", opts, r, err)
+		}
+	}
+	dry := atOnce
+	dry.DryRun = true
+	if r, err := w.rollup.Reconcile(w.ctx, w.id, dry); err != nil || !r.Deleted {
+		t.Errorf("dry run = %+v, %v, want that it would be removed", r, err)
+	}
+	if likes, members, shards, ledger := w.left(); likes != 7 || members != 5 || shards != 2 || !ledger {
+		t.Errorf("%d likes, %d members, %d shards and ledger %t are left before it is time", likes, members, shards, ledger)
+	}
+	var reports []rollup.Report
+	all := atOnce
+	all.Report = func(r rollup.Report, _ error) { reports = append(reports, r) }
+	if sum, err := w.rollup.ReconcileAll(w.ctx, all); err != nil || sum.Seen != 1 || sum.Repaired != 1 || !sum.Done || len(reports) != 1 || !reports[0].Deleted {
+		t.Errorf("summary %+v, %v, reports %+v, want one that is deleted", sum, err, reports)
+	}
+	if likes, members, shards, ledger := w.left(); likes != 0 || members != 0 || shards != 0 || ledger {
+		t.Errorf("%d likes, %d members, %d shards and ledger %t are left", likes, members, shards, ledger)
+	}
+	// Late events bring nothing back, and the next document starts from nothing.
+	w.apply(w.arrived()...)
+	if w.exists(w.ledger()) || w.exists(w.counter()) {
+		t.Error("late events have brought something back")
+	}
+	w.post(map[string]any{"title": "New"})
+	w.like(0, 1, 1)
+	w.apply(w.arrived()...)
+	w.has(map[string]any{"title": "New", "likes": int64(1), "views": int64(1)})
+}
+
+// A cleanup may stop before and after any of its commits. Then sums and members agree all the same, a document that is made
+// again counts from there, and the next cleanup goes on where it stopped.
+func TestCleanupStopsAnywhere(t *testing.T) {
+	t.Parallel()
+	for stop := range 3 {
+		for _, lost := range []bool{false, true} {
+			for _, again := range []bool{false, true} {
+				t.Run(fmt.Sprintf("commit %d, lost %t, made again %t", stop, lost, again), func(t *testing.T) {
+					t.Parallel()
+					w := abandoned(t)
+					ctx, cancel := context.WithCancel(w.ctx)
+					defer cancel()
+					commits := 0
+					w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+						if commits++; commits <= stop {
+							return v
+						}
+						cancel() // and whatever it does from here on does not arrive
+						if fault := status.Error(codes.Unavailable, "the process is gone"); lost && commits == stop+1 {
+							v.After = fault
+						} else {
+							v.Before = fault
+						}
+						return v
+					})
+					r, err := w.rollup.Reconcile(ctx, w.id, atOnce)
+					w.server.SetInterceptor(nil)
+					likes, members, shards, ledger := w.left()
+					if likes != int64(members)+2 && (shards > 0 || members > 0) {
+						t.Errorf("%d likes of %d members after it stopped", likes, members)
+					}
+					if (shards == 0) != !ledger {
+						t.Errorf("%d shards, and a ledger: %t", shards, ledger)
+					}
+					if done := shards == 0; !done && r.Deleted && err == nil {
+						t.Errorf("reconcile = %+v, %v, and %d shards are left", r, err, shards)
+					}
+					if again {
+						w.post(map[string]any{"title": "Again"})
+						w.like(0, 1, 0)
+						w.apply(w.arrived()...)
+						w.has(map[string]any{"title": "Again", "likes": likes + 1, "views": map[bool]int64{true: 3, false: 0}[shards > 0]})
+						if w.inLedger("gone_at") != nil {
+							t.Error("gone_at is still there")
+						}
+						if r, err := w.rollup.Reconcile(w.ctx, w.id, atOnce); err != nil || !r.Right() {
+							t.Errorf("reconcile = %+v, %v, want nothing to do", r, err)
+						}
+						return
+					}
+					if _, err := w.rollup.Reconcile(w.ctx, w.id, atOnce); err != nil {
+						t.Error(err)
+					}
+					if likes, members, shards, ledger := w.left(); likes != 0 || members != 0 || shards != 0 || ledger {
+						t.Errorf("%d likes, %d members, %d shards and ledger %t are left", likes, members, shards, ledger)
+					}
+				})
+			}
+		}
+	}
+}
+
+// An answer is lost after the commit was applied, and it is not applied again.
+func TestCleanupLosesAnAnswer(t *testing.T) {
+	t.Parallel()
+	for lost := range 3 {
+		t.Run(fmt.Sprint("commit ", lost), func(t *testing.T) {
+			t.Parallel()
+			w := abandoned(t)
+			commits := 0
+			w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+				if commits++; commits == lost+1 {
+					v.After = status.Error(codes.Unavailable, "lost")
+				}
+				return v
+			})
+			if r, err := w.rollup.Reconcile(w.ctx, w.id, atOnce); err != nil || !r.Deleted {
+				t.Errorf("reconcile = %+v, %v, want that it is deleted", r, err)
+			}
+			if likes, members, shards, ledger := w.left(); likes != 0 || members != 0 || shards != 0 || ledger {
+				t.Errorf("%d likes, %d members, %d shards and ledger %t are left", likes, members, shards, ledger)
+			}
+		})
+	}
+}
+
+// The app makes its document again, or an increment is on its way, beside any commit of a cleanup.
+func TestCleanupBeside(t *testing.T) {
+	t.Parallel()
+	for what, beside := range map[string]func(w *world){
+		"the app, which makes it again": func(w *world) { w.post(map[string]any{"title": "Again"}) },
+		"an increment": func(w *world) { // of an instance that doesn't know yet that it is gone
+			_, err := w.shard(0).Update(w.ctx, []firestore.Update{{Path: "likes", Value: firestore.Increment(1)}})
+			if status.Code(err) != codes.NotFound {
+				w.must(nil, err)
+			}
+		},
+		"another cleanup": func(w *world) {
+			_, err := w.openWith(likesAndViews).Reconcile(w.ctx, w.id, atOnce)
+			w.must(nil, err)
+		},
+	} {
+		for commit := range 3 {
+			t.Run(fmt.Sprintf("%s, commit %d", what, commit), func(t *testing.T) {
+				t.Parallel()
+				w := abandoned(t)
+				var group sync.WaitGroup
+				commits := 0
+				w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+					if commits++; commits == commit+1 {
+						w.server.SetInterceptor(nil)
+						group.Go(func() { beside(w) }) // it waits for this commit's locks
+					}
+					return v
+				})
+				r, err := w.rollup.Reconcile(w.ctx, w.id, atOnce)
+				if err != nil {
+					t.Fatal(err)
+				}
+				group.Wait()
+				likes, members, shards, ledger := w.left()
+				if !w.exists(w.counter()) {
+					if !r.Deleted || members != 0 || shards != 0 || ledger {
+						t.Errorf("reconcile = %+v, and %d members, %d shards and ledger %t are left", r, members, shards, ledger)
+					}
+					return
+				}
+				w.apply(w.arrived()...) // late events, of what has been removed too
+				w.like(0, 1, 0)
+				w.apply(w.arrived()...)
+				w.has(map[string]any{"title": "Again", "likes": likes + 1, "views": map[bool]int64{true: 3, false: 0}[shards > 0]})
+				if otherwise := map[bool]int64{true: 2, false: 0}[shards > 0]; likes != int64(members)+otherwise {
+					t.Errorf("%d likes of %d members", likes, members)
+				}
+				if w.inLedger("gone_at") != nil {
+					t.Error("gone_at is still there")
+				}
+			})
+		}
+	}
+}
+
+// A document that was made again and deleted again has its whole time.
+func TestCleanupAfterTheLastTime(t *testing.T) {
+	t.Parallel()
+	w := abandoned(t)
+	first := w.inLedger("gone_at").(time.Time)
+	w.post(map[string]any{"title": "Again"})
+	if r := w.reconcile(); r.Gone || r.Deleted || w.inLedger("gone_at") != nil {
+		t.Errorf("reconcile = %+v of a document that was made again, gone since %v", r, w.inLedger("gone_at"))
+	}
+	w.has(map[string]any{"title": "Again", "likes": int64(7), "views": int64(3)})
+	w.must(w.counter().Delete(w.ctx))
+	w.reconcile()
+	if second, ok := w.inLedger("gone_at").(time.Time); !ok || !second.After(first) {
+		t.Errorf("gone since %v, and before since %v", w.inLedger("gone_at"), first)
+	}
+}
+
+// More members and shards than a commit has writes go in several, and fields that are no longer counted too.
+func TestCleanupOfALargeOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	w.post(map[string]any{"title": "Hello"})
+	write := func(n int, doc func(i int) *firestore.DocumentRef, fields func(i int) map[string]any) {
+		bulk := w.fs.BulkWriter(w.ctx)
+		for i := range n {
+			_, err := bulk.Create(doc(i), fields(i))
+			w.must(nil, err)
+		}
+		bulk.End()
+	}
+	const shards, members = 620, 700
+	write(shards, w.shard, func(i int) map[string]any {
+		n := 1
+		if i < members-shards {
+			n = 2
+		}
+		return map[string]any{"likes": n, "views": 0}
+	})
+	write(members, func(i int) *firestore.DocumentRef { return w.counter().Collection("likes_members").Doc(fmt.Sprint(i)) },
+		func(i int) map[string]any { return map[string]any{"shard": fmt.Sprint(i % shards)} })
+	w.arrived()
+	w.reconcile()
+	w.has(map[string]any{"title": "Hello", "likes": int64(members), "views": int64(0)})
+	w.must(w.counter().Delete(w.ctx))
+	cfg := likesAndViews
+	cfg.Fields = "views" // likes are no longer counted
+	for _, client := range []*rollup.Client{w.rollup, w.openWith(cfg)} {
+		ctx, cancel := context.WithCancel(w.ctx)
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if len(req.GetWrites()) > 500 {
+				t.Errorf("a commit of %d writes", len(req.GetWrites()))
+			}
+			return v
+		})
+		if _, err := client.Reconcile(ctx, w.id, rollup.ReconcileOptions{}); err != nil {
+			t.Error(err)
+		}
+		if client == w.rollup { // it stops after its first page
+			w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+				w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+					cancel()
+					return emulator.Verdict{Before: status.Error(codes.Unavailable, "out of time")}
+				})
+				return v
+			})
+		}
+		r, err := client.Reconcile(ctx, w.id, atOnce)
+		if client == w.rollup {
+			if err != nil || !r.Gone || r.Deleted {
+				t.Errorf("reconcile = %+v, %v, want that the next one goes on", r, err)
+			}
+			if likes, left, _, _ := w.left(); likes != int64(left) || left == 0 || left == members {
+				t.Errorf("%d likes of %d members after a page", likes, left)
+			}
+		} else if err != nil || !r.Deleted {
+			t.Errorf("reconcile = %+v, %v, want that it is deleted", r, err)
+		}
+		cancel()
+		w.server.SetInterceptor(nil)
+	}
+	if likes, members, shards, ledger := w.left(); likes != 0 || members != 0 || shards != 0 || ledger {
+		t.Errorf("%d likes, %d members, %d shards and ledger %t are left", likes, members, shards, ledger)
+	}
+}

@@ -1,0 +1,513 @@
+package rollup_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// likesAndViews counts two fields on documents of the app's own.
+var likesAndViews = rollup.Config{Project: "p", Fields: "likes,views", Hosted: true}
+
+// hosted has the world count likes and views on a document of the app's own.
+func (w *world) hosted() *world {
+	w.mu.Lock()
+	w.fields = map[string]string{"likes": "likes", "views": "views"}
+	w.mu.Unlock()
+	w.rollup = w.openWith(likesAndViews)
+	return w
+}
+
+// post is what the app writes.
+func (w *world) post(fields map[string]any) {
+	w.t.Helper()
+	w.must(w.counter().Set(w.ctx, fields))
+}
+
+// like makes a shard that isn't there, as an increment does, and counts in it.
+func (w *world) like(shard int, likes, views int64) {
+	w.t.Helper()
+	w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": firestore.Increment(likes), "views": firestore.Increment(views)}, firestore.MergeAll))
+}
+
+// has fails unless the app's document has these fields.
+func (w *world) has(want map[string]any) {
+	w.t.Helper()
+	snap, err := w.counter().Get(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for name, value := range want {
+		if got := snap.Data()[name]; got != value {
+			w.t.Errorf("%s = %v, want %v", name, got, value)
+		}
+	}
+	for name := range snap.Data() {
+		if _, ok := want[name]; !ok && !slices.Contains([]string{"likes", "views", "counter_rollup"}, name) {
+			w.t.Errorf("the app's document has a field %s", name)
+		}
+	}
+}
+
+// reads what the ledger's document has in a field.
+func (w *world) inLedger(field string) any {
+	w.t.Helper()
+	snap, err := w.ledger().Get(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return snap.Data()[field]
+}
+
+func TestHostedCountsEachField(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	w.post(map[string]any{"title": "Hello", "tags": "x"})
+	for i := range 20 {
+		w.like(i%3, int64(i), 1)
+	}
+	events := w.arrived()
+	rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+	for _, e := range append(events, events...) {
+		w.apply(e)
+	}
+	w.has(map[string]any{"title": "Hello", "tags": "x", "likes": int64(190), "views": int64(20)})
+	if r := w.reconcile(); !r.Right() {
+		t.Errorf("reconcile = %+v, want nothing to do", r)
+	}
+}
+
+// Two fields in one commit, and no read where the ledger is known.
+func TestASecondFieldCostsNoCommit(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]rollup.Config{"ours": {Project: "p", Fields: "likes,views"}, "hosted": likesAndViews} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			w.rollup = w.openWith(cfg)
+			w.post(map[string]any{"title": "Hello"})
+			for range 2 {
+				w.like(0, 1, 1)
+				w.apply(w.arrived()...)
+			}
+			w.like(0, 1, 2)
+			states := w.arrived()
+			w.server.ResetStats()
+			w.apply(states...)
+			if s := w.server.Stats(); s.Reads != 0 || s.Commits != 1 || s.Writes != 2 {
+				t.Errorf("a flush took %+v, want no read, and one commit of two writes", s)
+			}
+			for field, want := range map[string]any{"title": "Hello", "likes": int64(3), "views": int64(4)} {
+				w.field(field, want)
+			}
+		})
+	}
+}
+
+// What the app had in a field that is counted from now on is replaced, and kept in the ledger.
+func TestAnOldNumberIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			w.post(map[string]any{"title": "Hello", "likes": 41})
+			w.like(0, 2, 0)
+			w.apply(w.arrived()...)
+			w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(0)})
+			likes, _ := w.inLedger("fields").(map[string]any)["likes"].(map[string]any)
+			if likes["replaced_total"] != int64(41) {
+				t.Errorf("the ledger has %v of likes, want that 41 were replaced", likes)
+			}
+			// The same of a field that is added.
+			w.mu.Lock()
+			w.fields["shares"] = "shares"
+			w.mu.Unlock()
+			cfg := likesAndViews
+			cfg.Fields += ",shares"
+			w.rollup = w.openWith(cfg)
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "shares", Value: 9}}))
+			w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "shares", Value: 3}}))
+			if events := w.arrived(); how == "event" {
+				w.apply(events...)
+			} else if r := w.reconcile(); r.Others["shares"].Before != 9 || r.Others["shares"].After != 3 || r.Drift != 0 {
+				t.Errorf("reconcile = %+v", r)
+			}
+			w.has(map[string]any{"title": "Hello", "likes": int64(2), "shares": int64(3)})
+			shares, _ := w.inLedger("fields").(map[string]any)["shares"].(map[string]any)
+			if shares["replaced_total"] != int64(9) {
+				t.Errorf("the ledger has %v of shares, want that 9 were replaced", shares)
+			}
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("reconcile = %+v, want nothing to do", r)
+			}
+		})
+	}
+}
+
+// A document that isn't there is not made, whatever events come of it, and nothing is written below it but that it is gone.
+func TestEventsOfADocumentThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	w.like(0, 1, 1)
+	if a := w.apply(w.arrived()...); !a.Gone || w.exists(w.counter()) || w.exists(w.ledger()) {
+		t.Errorf("applied %+v of a document that never was", a)
+	}
+	if r := w.reconcile(); !r.Gone || w.exists(w.counter()) || w.exists(w.ledger()) {
+		t.Errorf("reconcile = %+v of a document that never was", r)
+	}
+	w.post(map[string]any{"title": "Hello"})
+	w.like(0, 1, 1)
+	w.apply(w.arrived()...)
+	w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(2)})
+	w.must(w.counter().Delete(w.ctx))
+	w.like(0, 1, 0)
+	first := w.arrived()
+	w.like(0, 1, 0)
+	second := w.arrived()
+	if a := w.apply(first...); !a.Gone || w.exists(w.counter()) || w.inLedger("gone_at") == nil {
+		t.Errorf("applied %+v of a document that is gone since %v", a, w.inLedger("gone_at"))
+	}
+	w.server.ResetStats()
+	if a := w.apply(second...); !a.Gone || w.server.Stats().CommitRequests != 0 {
+		t.Errorf("applied %+v, and %d commits of a document that is known to be gone", a, w.server.Stats().CommitRequests)
+	}
+	// Made again, the events that were passed over count with the next one, whether an instance has found it gone or not.
+	for i, client := range []*rollup.Client{w.rollup, w.openWith(likesAndViews)} {
+		w.post(map[string]any{"title": "Again"})
+		w.like(1, 1, 0)
+		if _, err := client.Apply(w.ctx, w.id, w.arrived()); err != nil {
+			t.Fatal(err)
+		}
+		w.has(map[string]any{"title": "Again", "likes": int64(5 + 2*i), "views": int64(2)})
+		if at := w.inLedger("gone_at"); at != nil {
+			t.Errorf("the ledger has gone_at %v of a document that is there", at)
+		}
+		if r := w.reconcile(); !r.Right() {
+			t.Errorf("reconcile = %+v, want that the flush was enough", r)
+		}
+		w.must(w.counter().Delete(w.ctx))
+		w.like(0, 1, 0)
+		w.apply(w.arrived()...) // passed over
+	}
+}
+
+// The document goes while an instance holds a copy of the ledger, another passes an event over, and the app makes it again: the
+// copy is out of date.
+func TestAnEventIsPassedOverBetweenTwoFlushes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	other := w.openWith(likesAndViews)
+	w.post(map[string]any{"title": "Hello"})
+	for range 2 {
+		w.like(0, 1, 0)
+		w.apply(w.arrived()...)
+	}
+	w.must(w.counter().Delete(w.ctx))
+	w.like(1, 10, 0)
+	if a, err := other.Apply(w.ctx, w.id, w.arrived()); err != nil || !a.Gone {
+		t.Fatalf("applied %+v, %v", a, err)
+	}
+	w.post(map[string]any{"title": "Again"})
+	w.like(0, 1, 0)
+	w.apply(w.arrived()...)
+	w.has(map[string]any{"title": "Again", "likes": int64(13), "views": int64(0)})
+}
+
+// The app writes back a number that it has read before a flush, or sets the whole document without merging: the next flush
+// puts it right, what the ledger has in base included.
+func TestHostedIsPutRightByTheNextFlush(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(w *world, stale map[string]any){
+		"a stale number": func(w *world, stale map[string]any) {
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "likes", Value: stale["likes"]}}))
+		},
+		"the whole document as it was":    func(w *world, stale map[string]any) { w.post(stale) },
+		"the whole document without ours": func(w *world, _ map[string]any) { w.post(map[string]any{"title": "Hello"}) },
+		"something else than a number": func(w *world, _ map[string]any) {
+			w.post(map[string]any{"title": "Hello", "likes": "many", "counter_rollup": 5})
+		},
+		"the document deleted and made anew": func(w *world, _ map[string]any) {
+			w.must(w.counter().Delete(w.ctx))
+			w.post(map[string]any{"title": "Hello"})
+		},
+	} {
+		for _, how := range []string{"flush", "flush by another instance", "reconcile"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t).hosted()
+				w.post(map[string]any{"title": "Hello"})
+				w.like(0, 1, 1)
+				w.apply(w.arrived()...)
+				w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "fields.likes.base", Value: 100}}))
+				w.like(0, 1, 1)
+				w.apply(w.arrived()...)
+				snap, err := w.counter().Get(w.ctx)
+				w.must(nil, err)
+				w.like(1, 1, 1)
+				w.apply(w.arrived()...)
+				w.has(map[string]any{"title": "Hello", "likes": int64(103), "views": int64(3)})
+				write(w, snap.Data())
+				w.like(0, 1, 1)
+				switch events := w.arrived(); how {
+				case "reconcile":
+					w.reconcile()
+				case "flush by another instance":
+					w.rollup = w.openWith(likesAndViews)
+					fallthrough
+				default:
+					w.apply(events...)
+				}
+				w.has(map[string]any{"title": "Hello", "likes": int64(104), "views": int64(4)})
+				w.reconcile() // and what else it has lost
+				snap, err = w.counter().Get(w.ctx)
+				w.must(nil, err)
+				if own, _ := snap.Data()["counter_rollup"].(map[string]any); own["ledger_id"] == nil || own["num_shards"] != int64(2) || own["updated_at"] == nil {
+					t.Errorf("the app's document has %v of ours", own)
+				}
+				if r := w.reconcile(); !r.Right() {
+					t.Errorf("reconcile = %+v, want nothing to do", r)
+				}
+			})
+		}
+	}
+}
+
+// A document that the app writes all the time keeps no reconcile from correcting it: the ledger's condition is enough.
+func TestReconcileOfABusyDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	w.post(map[string]any{"title": "Hello"})
+	w.like(0, 1, 1)
+	w.apply(w.arrived()...)
+	w.like(0, 5, 0)
+	w.arrived() // and lost
+	w.server.ResetStats()
+	edits := 0
+	w.before(func() {
+		edits++
+		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "title", Value: "Edited"}, {Path: "likes", Value: 77}}))
+	})
+	if r := w.reconcile(); r.Late != 5 || edits != 1 {
+		t.Errorf("reconcile = %+v beside %d edits", r, edits)
+	}
+	if n := w.server.Stats().CommitRequests; n != 2 {
+		t.Errorf("%d commits, want the app's and one that corrects", n)
+	}
+	w.has(map[string]any{"title": "Edited", "likes": int64(6), "views": int64(1)})
+}
+
+// An app that edits its document once a second loses nothing beside the roll-up, and no count is lost either.
+func TestHostedBesideAnApp(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.hosted()
+		w.post(map[string]any{"title": int64(0), "body": "text"})
+		roller := rollup.NewRoller(w.rollup, rollup.RollerOptions{})
+		var group sync.WaitGroup
+		const seconds = 60
+		group.Go(func() {
+			for range seconds {
+				time.Sleep(time.Second)
+				w.commit(func(tx *firestore.Transaction) error {
+					snap, err := tx.Get(w.counter())
+					if err != nil {
+						return err
+					}
+					fields := snap.Data()
+					fields["title"] = fields["title"].(int64) + 1
+					return tx.Set(w.counter(), fields) // all of it, with the totals that it has read
+				})
+			}
+		})
+		var likes, views int64
+		for range 4 * seconds {
+			time.Sleep(250 * time.Millisecond)
+			w.like(rand.IntN(4), 1, 2)
+			likes, views = likes+1, views+2
+			for _, e := range w.arrived() {
+				group.Go(func() {
+					time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+					if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, After: &rollup.Version{Counts: e.Counts, Updated: e.AsOf}}); err != nil {
+						w.t.Error(err)
+					}
+				})
+			}
+		}
+		group.Wait()
+		time.Sleep(time.Minute)
+		w.like(0, 1, 2) // the app may have had the last word
+		e := w.arrived()[0]
+		if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, After: &rollup.Version{Counts: e.Counts, Updated: e.AsOf}}); err != nil {
+			w.t.Error(err)
+		}
+		if err := roller.Close(w.ctx); err != nil {
+			w.t.Error(err)
+		}
+		w.has(map[string]any{"title": int64(seconds), "body": "text", "likes": likes + 1, "views": views + 2})
+	})
+}
+
+// Whatever an app does with its document, and however the events of its counts come, the next flush has every count, and
+// nothing of the app's is touched.
+func TestHostedWalk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	walks := 0
+	rapid.Check(t, func(t *rapid.T) {
+		walks++
+		w.mu.Lock()
+		w.id, w.events = fmt.Sprintf("c%d", walks), nil
+		w.mu.Unlock()
+		clients := []*rollup.Client{w.rollup, w.openWith(likesAndViews)}
+		defer clients[1].Close()
+		type counts struct{ likes, views int64 }
+		var shards [3]counts
+		var app map[string]any // what the app's document should have of its own; nil while there is none
+		var stale map[string]any
+		var waiting, done []ledger.State
+		apply := func(t *rapid.T, states ...ledger.State) {
+			if len(states) == 0 {
+				return
+			}
+			if _, err := rapid.SampledFrom(clients).Draw(t, "instance").Apply(w.ctx, w.id, states); err != nil {
+				t.Fatal(err)
+			}
+			done = append(done, states...)
+		}
+		set := func(t *rapid.T, fields map[string]any) {
+			app = map[string]any{"title": rapid.StringMatching(`[a-z]{1,5}`).Draw(t, "title")}
+			fields["title"] = app["title"]
+			w.post(fields)
+		}
+		count := func(t *rapid.T) {
+			n, by := rapid.IntRange(0, 2).Draw(t, "shard"), counts{rapid.Int64Range(0, 3).Draw(t, "likes"), rapid.Int64Range(1, 3).Draw(t, "views")}
+			w.like(n, by.likes, by.views)
+			shards[n].likes += by.likes
+			shards[n].views += by.views
+			waiting = append(waiting, w.arrived()...)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"the app makes it": func(t *rapid.T) {
+				if app != nil {
+					t.Skip()
+				}
+				set(t, map[string]any{})
+			},
+			"the app edits it": func(t *rapid.T) {
+				if app == nil {
+					t.Skip()
+				}
+				app["title"] = rapid.StringMatching(`[a-z]{1,5}`).Draw(t, "title")
+				w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "title", Value: app["title"]}}))
+			},
+			"the app sets it": func(t *rapid.T) {
+				if app == nil {
+					t.Skip()
+				}
+				set(t, map[string]any{})
+			},
+			"the app reads it": func(t *rapid.T) {
+				if app == nil {
+					t.Skip()
+				}
+				snap, err := w.counter().Get(w.ctx)
+				w.must(nil, err)
+				stale = snap.Data()
+			},
+			"the app writes it back": func(t *rapid.T) { // and maybe makes it again
+				if stale == nil {
+					t.Skip()
+				}
+				set(t, maps.Clone(stale))
+			},
+			"the app deletes it": func(*rapid.T) {
+				w.must(w.counter().Delete(w.ctx))
+				app = nil
+			},
+			"count":       func(t *rapid.T) { count(t) },
+			"count again": func(t *rapid.T) { count(t) },
+			"an event": func(t *rapid.T) {
+				if len(waiting) == 0 {
+					t.Skip()
+				}
+				i := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
+				s := waiting[i]
+				waiting = slices.Delete(waiting, i, i+1)
+				apply(t, s)
+			},
+			"all events": func(t *rapid.T) {
+				all := waiting
+				waiting = nil
+				apply(t, all...)
+			},
+			"an event again": func(t *rapid.T) {
+				if len(done) == 0 {
+					t.Skip()
+				}
+				apply(t, rapid.SampledFrom(done).Draw(t, "which"))
+			},
+			"reconcile": func(t *rapid.T) {
+				if _, err := rapid.SampledFrom(clients).Draw(t, "instance").Reconcile(w.ctx, w.id, rollup.ReconcileOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+		if app == nil {
+			set(t, map[string]any{})
+		}
+		count(t)
+		apply(t, waiting...)
+		snap, err := w.counter().Get(w.ctx)
+		w.must(nil, err)
+		var want counts
+		for _, s := range shards {
+			want.likes, want.views = want.likes+s.likes, want.views+s.views
+		}
+		got := snap.Data()
+		if got["likes"] != want.likes || got["views"] != want.views || got["title"] != app["title"] {
+			t.Fatalf("the document has %v, want %+v and %v", got, want, app)
+		}
+		for name := range got {
+			if !slices.Contains([]string{"title", "likes", "views", "counter_rollup"}, name) {
+				t.Fatalf("the document has a field %s", name)
+			}
+		}
+		if got := snap.Data(); w.t.Failed() {
+			t.Fatalf("the document has %v", got)
+		}
+	})
+}
+
+// Hosted counters are found by their ledgers: an app may have a million posts that nobody has liked.
+func TestReconcileAllFindsHostedCountersByTheirLedgers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	for i := range 50 {
+		w.must(w.fs.Doc(fmt.Sprintf("counters/post-%d", i)).Set(w.ctx, map[string]any{"title": "Nobody likes it"}))
+	}
+	w.post(map[string]any{"title": "Liked"})
+	w.like(0, 1, 1)
+	w.apply(w.arrived()...)
+	w.like(0, 1, 1)
+	w.arrived() // and lost
+	w.server.ResetStats()
+	sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{})
+	if err != nil || sum.Seen != 1 || sum.Repaired != 1 || !sum.Done {
+		t.Errorf("summary %+v, %v, want one counter, and it repaired", sum, err)
+	}
+	if reads := w.server.Stats().Reads; reads > 20 {
+		t.Errorf("%d documents were read to find one", reads)
+	}
+	w.has(map[string]any{"title": "Liked", "likes": int64(2), "views": int64(2)})
+}
