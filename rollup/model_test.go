@@ -363,6 +363,9 @@ func (m *model) correctAt(now time.Time, s ledger.Snapshot, fields []string) (im
 		number = risen(m.number, s.States)
 	}
 	if m.commit(l, d, number) {
+		if !m.ledger.Gone.IsZero() && len(fields) < len(m.fields) {
+			m.unheard = m.clock // what the other fields held while the document was gone: a deployment of new fields ends with a reconcile
+		}
 		m.ledger.Gone, m.ledgerID = time.Time{}, m.ledger.ID
 		for _, name := range fields {
 			m.totals[name] = m.ledger.Sums[name].Total()
