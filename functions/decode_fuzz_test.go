@@ -69,7 +69,7 @@ func FuzzDecodeIncrements(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		const most = 1_000_000_000
-		increments, err := decodeIncrements(body, most)
+		increments, err := decodeIncrements(body, most, "total")
 		if err != nil {
 			if problemOf(err).Status != 400 {
 				t.Errorf("%q: %v is answered %d, want 400", body, err, problemOf(err).Status)

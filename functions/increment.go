@@ -46,7 +46,7 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 // tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
-	var h http.Handler = &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, timeout: s.RequestTimeout,
+	var h http.Handler = &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	if t != nil {
 		h = t.require(s.PublicReads, limit, log, h)
@@ -54,11 +54,18 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	return allowOrigins(s.AllowedOrigins, log, allowMethods(log, h, http.MethodGet, http.MethodPost))
 }
 
+// firstOf is the name of the field that an increment is of which names none.
+func firstOf(fields store.Fields) string {
+	sums, _ := fields.Split()
+	return sums[0].Name
+}
+
 type incrementHandler struct {
 	client  *shards.Client
 	tokens  *tokens // nil for none
 	limit   *limiter
-	most    int64 // largest increment of a request
+	most    int64  // largest increment of a request
+	first   string // field that is counted when none is named
 	timeout time.Duration
 	cache   caching
 	log     *slog.Logger
@@ -165,7 +172,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	if err != nil {
 		return nil, err
 	}
-	increments, err := decodeIncrements(body, h.most)
+	increments, err := decodeIncrements(body, h.most, h.first)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package functions
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -97,7 +98,7 @@ func decodeBy(body []byte, most int64) (amount, error) {
 }
 
 // decodeIncrements reads the body of POST /: {"increments": [{"counter": "a", "by": 1}, …]}.
-func decodeIncrements(body []byte, most int64) ([]increment, error) {
+func decodeIncrements(body []byte, most int64, first string) ([]increment, error) {
 	const want = `want {"increments": [{"counter": "a", "by": 1}]}`
 	if err := notUTF8(body); err != nil {
 		return nil, err
@@ -148,7 +149,7 @@ func decodeIncrements(body []byte, most int64) ([]increment, error) {
 	case len(increments) == 0:
 		err = bad("no increments; %s", want)
 	default:
-		err = notBeyond(most, increments)
+		err = notBeyond(most, first, increments)
 	}
 	return increments, err
 }
@@ -167,12 +168,13 @@ func each(increments []increment) (list []shards.Increment) {
 	return list
 }
 
-// notBeyond makes sure that no field of a counter gets more than most, up or down, by several increments.
-func notBeyond(most int64, increments []increment) error {
+// notBeyond makes sure that no field of a counter gets more than most, up or down, by several increments. first is the name of
+// the field that an increment without one is of.
+func notBeyond(most int64, first string, increments []increment) error {
 	type place struct{ counter, field string }
 	sums := make(map[place]int64, len(increments))
 	for _, i := range each(increments) {
-		at := place{i.Counter, i.Field}
+		at := place{i.Counter, cmp.Or(i.Field, first)}
 		sum := sums[at]
 		if sum > 0 && i.By > most-sum || sum < 0 && i.By < -most-sum { // without overflow: sum is within most already
 			return bad("the increments of %q add up to more than %d, up or down", i.Counter, most)
@@ -268,14 +270,17 @@ func (d decoder) by(most int64) (amount, error) {
 		return amount{}, err
 	}
 	if t != json.Delim('{') {
-		by, err := integer(t, most)
+		by, err := integer("by", t, most)
 		return amount{by: by}, err
 	}
 	a := amount{fields: map[string]int64{}}
 	err = d.members(func(name string) error {
+		if name == "" { // which would be the first field
+			return bad("by has a field without a name")
+		}
 		t, err := d.token()
 		if err == nil {
-			a.fields[name], err = integer(t, most)
+			a.fields[name], err = integer("by."+name, t, most)
 		}
 		return err
 	})
@@ -285,18 +290,18 @@ func (d decoder) by(most int64) (amount, error) {
 	return a, err
 }
 
-// integer is an increment: other than 0, at most most up or down.
-func integer(t json.Token, most int64) (int64, error) {
+// integer is an increment: other than 0, at most most up or down. name is what the body calls it.
+func integer(name string, t json.Token, most int64) (int64, error) {
 	number, ok := t.(json.Number)
 	if !ok {
-		return 0, bad("by is %v; want an integer other than 0", describe(t))
+		return 0, bad("%s is %v; want an integer other than 0", name, describe(t))
 	}
 	by, err := strconv.ParseInt(number.String(), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange), err == nil && (by > most || by < -most):
-		return 0, bad("by is %v; at most %d is allowed, up or down", number, most)
+		return 0, bad("%s is %v; at most %d is allowed, up or down", name, number, most)
 	case err != nil, by == 0:
-		return 0, bad("by is %v; want an integer other than 0", number)
+		return 0, bad("%s is %v; want an integer other than 0", name, number)
 	}
 	return by, nil
 }

@@ -23,9 +23,13 @@ func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool,
 }
 
 // AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none. The zero [Key] is no key.
+// Errors are those of [Counter.AddOnce].
 func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
 	increments := make([]Increment, 0, len(by))
 	for field, n := range by {
+		if field == "" { // which would be the first one
+			return false, fmt.Errorf("%w: a field without a name", ErrInvalidIncrement)
+		}
 		increments = append(increments, Increment{Counter: c.id, Field: field, By: n})
 	}
 	return c.add(ctx, increments, key)
@@ -52,7 +56,7 @@ func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (r
 	}
 	out := c.queues.add(ctx, r)
 	if out.err != nil {
-		return false, fmt.Errorf("add to %d counters: %w", len(r.increments), out.err)
+		return false, fmt.Errorf("add to %d counters: %w", counters(r.increments), out.err)
 	}
 	return out.replayed, nil
 }

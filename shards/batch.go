@@ -19,7 +19,8 @@ type Increment struct {
 	By      int64  // negative to take off; not zero
 }
 
-// MaxIncrements is how many increments one call of [Client.AddAll] may have.
+// MaxIncrements is how many increments one call of [Client.AddAll] may have, of each counted field, and how many counters they
+// may be of.
 const MaxIncrements = 500
 
 const (
@@ -64,8 +65,8 @@ type outcome struct {
 // newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope,
 // which names the collection too: several deployments may share the markers of one database.
 func newRequest(layout store.Layout, increments []Increment, key Key, scope string) (*request, error) {
-	if len(increments) == 0 || len(increments) > MaxIncrements {
-		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), MaxIncrements)
+	if most := MaxIncrements * len(layout.Fields); len(increments) == 0 || len(increments) > most {
+		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
 	}
 	if err := key.validate(); err != nil {
 		return nil, err
@@ -94,6 +95,9 @@ func newRequest(layout store.Layout, increments []Increment, key Key, scope stri
 		if r.increments, err = merged(increments); err != nil {
 			return nil, err
 		}
+		if n := counters(r.increments); n > MaxIncrements {
+			return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
+		}
 	}
 	if key.Value != "" {
 		r.key = key.id(scope)
@@ -121,6 +125,16 @@ func merged(increments []Increment) ([]Increment, error) {
 		}
 	}
 	return out, nil
+}
+
+// counters is how many counters increments are of, which are in their order.
+func counters(increments []Increment) (n int) {
+	for i := range increments {
+		if i == 0 || increments[i].Counter != increments[i-1].Counter {
+			n++
+		}
+	}
+	return n
 }
 
 // fingerprint tells requests apart that came under the same key.

@@ -55,7 +55,7 @@ func TestFields(t *testing.T) {
 	if err != nil || s.Total != 8 || !maps.Equal(s.Totals, map[string]int64{"likes": 8, "views": 2}) {
 		t.Errorf("sum %+v, %v; want 8 likes and 2 views", s, err)
 	}
-	for _, by := range []map[string]int64{{}, {"likes": 0}, {"stars": 1}, {"likes": 1, "total": 1}} {
+	for _, by := range []map[string]int64{{}, {"likes": 0}, {"stars": 1}, {"": 1}, {"likes": 1, "total": 1}} {
 		if _, err := counter.AddFields(t.Context(), by, shards.Key{}); !errors.Is(err, shards.ErrInvalidIncrement) {
 			t.Errorf("%v: %v, want ErrInvalidIncrement", by, err)
 		}
@@ -118,5 +118,31 @@ func TestHosted(t *testing.T) {
 	}
 	if err := post.Delete(t.Context()); !errors.Is(err, shards.ErrHosted) {
 		t.Errorf("delete: %v, want ErrHosted", err)
+	}
+}
+
+// As many counters as one call may have, whatever the number of fields; and not one more.
+func TestMostIncrementsOfFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Fields: "likes,views"})
+	w.counter(t, client, "a", 1)
+	both := func(counters int) (all []shards.Increment) {
+		for n := range counters {
+			id := strings.Repeat("a", n+1)
+			all = append(all, shards.Increment{Counter: id, By: 1}, shards.Increment{Counter: id, Field: "views", By: 2})
+		}
+		return all
+	}
+	if _, err := client.AddAll(t.Context(), both(shards.MaxIncrements), shards.Key{}); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("%d counters: %v, want ErrNotFound: only one is there", shards.MaxIncrements, err)
+	}
+	if _, err := client.AddAll(t.Context(), both(shards.MaxIncrements + 1)[2:], shards.Key{}); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("%d counters: %v, want ErrNotFound", shards.MaxIncrements, err)
+	}
+	for name, increments := range map[string][]shards.Increment{"of both fields": both(shards.MaxIncrements + 1), "of one": both(shards.MaxIncrements + 1)[1:]} {
+		if _, err := client.AddAll(t.Context(), increments, shards.Key{}); !errors.Is(err, shards.ErrInvalidIncrement) {
+			t.Errorf("%d counters, %s: %v, want ErrInvalidIncrement", shards.MaxIncrements+1, name, err)
+		}
 	}
 }
