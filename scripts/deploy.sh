@@ -185,13 +185,11 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 database=$(setting DATABASE)
 counters=$(setting COUNTERS)
 collection=${counters%/*} collection=${collection##*/}
-# What shards count: likes,views,total=count are likes, views and count of them.
-shard_fields=()
-IFS=, read -ra items <<<"$(setting FIELDS)"
-for item in ${items[@]+"${items[@]}"}; do
-  item=${item//[[:space:]]/}
-  shard_fields+=("${item#*=}")
-done
+# What FIELDS takes from shards, as in likes or total=count, and the collections whose documents it counts, as in
+# comments=count(comments) or stars=sum(ratings.stars where public==true).
+unquoted=$(setting FIELDS | sed -E "s/'[^']*'|\"[^\"]*\"//g")
+shard_fields=$(sed -E 's/\([^()]*\)/()/g' <<<"$unquoted" | tr ',' '\n' | grep -v ')' | sed 's/.*=//; s/[[:space:]]//g' || true)
+collections=$(grep -oE '(count|sum) *\( *[^ ().]+' <<<"$unquoted" | sed 's/.*[( ]//' | sort -u || true)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -316,7 +314,7 @@ elif [[ -n $there || $dry_run == no ]]; then
   [[ -n $there ]] || fail "there is no database $database in $project. Add --create-database, or name another with --set DATABASE=ID"
   [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
   [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
-  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of $(printf "$(setting SHARDS).%s " ${shard_fields[@]+"${shard_fields[@]}"})and expect other costs than the documented ones" >&2
+  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of $(for field in $shard_fields; do echo -n "$(setting SHARDS).$field "; done)and expect other costs than the documented ones" >&2
 fi
 
 patiently gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --format=none
@@ -369,6 +367,28 @@ deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s --ingress-setti
 
 callers=$(may_call "$prefix-rollup")
 allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
+# A function has one trigger of its own: for each collection whose documents are counted there is another, to the same
+# service. Its name is made of all that it is for, so that nothing about it ever changes.
+triggers=$(ask gcloud eventarc triggers list --project="$project" --location="$trigger_location" --format='value(name.basename())')
+watching=''
+for collection in $collections; do
+  hash=$(printf '%s' "$region/$database/$counters/$collection" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-8)
+  name=$prefix-watch-$hash
+  watching+=$name$'\n'
+  has "$name" "$triggers" || patiently gcloud eventarc triggers create "$name" --project="$project" --location="$trigger_location" \
+    --destination-run-service="$prefix-rollup" --destination-run-region="$region" --service-account="$(account eventarc)" \
+    --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written \
+    --event-filters="database=$database" --event-filters-path-pattern="document=$counters/$collection/{document}" --format=none
+  # An event waits until counting again is worth its price: by default Pub/Sub would hang up after 10 s, and send it again.
+  subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
+  patiently gcloud pubsub subscriptions update "${subscription:-SUBSCRIPTION}" --project="$project" --ack-deadline=70 --format=none
+done
+for name in $triggers; do
+  if [[ $name =~ ^$prefix-watch-[0-9a-f]{8}$ ]] && ! has "$name" "$watching"; then
+    patiently gcloud eventarc triggers delete "$name" --project="$project" --location="$trigger_location"
+  fi
+done
+
 callers=$(may_call "$prefix-reconcile")
 allow "$prefix-reconcile" "$callers" "serviceAccount:$(account scheduler)"
 [[ $public == no ]] || invokers+=(allUsers)

@@ -93,6 +93,12 @@ done
 jobs=$(list "$prefix-reconcile" -- gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
 ! has "$prefix-reconcile" "$jobs" || remove gcloud scheduler jobs delete "$prefix-reconcile" --project="$project" --location="$region"
 
+# The triggers of the collections whose documents are counted.
+triggers=$(list "$prefix-watch-HASH|LOCATION" -- gcloud eventarc triggers list --project="$project" --location=- --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
+while IFS='|' read -r name location; do
+  [[ ! $name =~ ^$prefix-watch-([0-9a-f]{8}|HASH)$ ]] || remove gcloud eventarc triggers delete "$name" --project="$project" --location="$location"
+done <<<"$triggers"
+
 # Rollup goes first, and its trigger with it: an event that finds no function is gone, which is as well.
 for name in rollup reconcile increment; do
   ! has "$prefix-$name|$region" "$functions" ||

@@ -166,8 +166,11 @@ func (p policy) has(role, member string) bool {
 }
 
 type state struct {
-	Resources map[string]struct{ Name, DisplayName string }
-	Policies  map[string]policy
+	Resources map[string]struct {
+		Name, DisplayName  string
+		AckDeadlineSeconds int
+	}
+	Policies map[string]policy
 }
 
 func (p project) state(t *testing.T) (s state) {
@@ -224,12 +227,19 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
-	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS=total=count,likes", "--invoker", "user:me@example.com", "--no-alerts")...)
+	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS=total=count,likes,comments=count(comments)", "--invoker", "user:me@example.com", "--no-alerts")...)
 	if n := strings.Count(p.requests(t), `"id": "cloudscheduler.projects.locations.jobs.run"`); n != 1 || !strings.Contains(out, "FIELDS were total=count") {
 		t.Errorf("FIELDS changed once, and %d reconciles were begun:\n%s", n, out)
 	}
-	if changed := p.state(t).count(); !maps.Equal(changed, made) {
-		t.Errorf("deployed with other settings: %v\nbefore %v", changed, made)
+	changed := p.state(t)
+	for name, resource := range changed.Resources {
+		if strings.HasPrefix(name, "pubsub ") && resource.AckDeadlineSeconds != 70 {
+			t.Errorf("events of the counted collection are sent again after %d s", resource.AckDeadlineSeconds)
+		}
+	}
+	made["eventarc"], made["pubsub"] = 1, 1 // the trigger of comments, and its subscription
+	if got := changed.count(); !maps.Equal(got, made) {
+		t.Errorf("deployed with other settings: %v\nbefore %v", got, made)
 	}
 	if strings.Contains(out, "was not named") {
 		t.Errorf("names a caller as left over:\n%s", out)

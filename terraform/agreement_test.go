@@ -64,6 +64,13 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", cty.StringVal("likes,views"), "shards", cty.StringVal("parts"), "cleanup_after", cty.StringVal("48h")), aDatabase,
 			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--set=FIELDS=likes,views", "--set=SHARDS=parts", "--set=CLEANUP_AFTER=48h"},
 		},
+		"counted collections": {
+			vars("location", cty.StringVal("nam5"), "prefix", cty.StringVal("my"), "counters", cty.StringVal("teams/{team}/posts/{post}"),
+				"fields", cty.StringVal("likes,comments=count(comments),stars=sum( ratings.a.b),published=count(comments where kind=='x,y=count(z)'),p=count(Some_Notes where n==1)")),
+			"(default)|nam5|FIRESTORE_NATIVE|STANDARD",
+			[]string{"--location=nam5", "--prefix=my", "--set=COUNTERS=teams/{team}/posts/{post}",
+				"--set=FIELDS=likes,comments=count(comments),stars=sum( ratings.a.b),published=count(comments where kind=='x,y=count(z)'),p=count(Some_Notes where n==1)"},
+		},
 		"hosted, with its index": {
 			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False), aDatabase,
 			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--no-exempt-updated-at"},
@@ -81,6 +88,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 			compareProject(t, m, calls)
 			compareGrants(t, m, calls)
 			compareFunctions(t, m, calls)
+			compareTriggers(t, m, calls, map[string]int{"counted collections": 3}[name])
 			compareScheduler(t, m, calls)
 			compareMonitoring(t, m, calls)
 		})
@@ -232,6 +240,50 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 		}
 	}
 	same(t, "functions", gcloud, tf)
+}
+
+// compareTriggers compares the triggers beside Rollup's own, of which there are to be so many.
+func compareTriggers(t *testing.T, m *module, calls []call, n int) {
+	t.Helper()
+	var gcloud, tf []string
+	for _, c := range calls {
+		if !strings.HasPrefix(c.name(), "eventarc triggers create") {
+			continue
+		}
+		add := func(what, value string) { gcloud = append(gcloud, fmt.Sprintf("%s %s %s", c.words[3], what, value)) }
+		for _, name := range []string{"location", "destination-run-service", "destination-run-region", "service-account", "event-data-content-type"} {
+			value, _ := c.flag(name)
+			add(name, value)
+		}
+		for _, f := range c.flags {
+			if filter, ok := strings.CutPrefix(f, "--event-filters="); ok {
+				add("filter", filter)
+			} else if filter, ok := strings.CutPrefix(f, "--event-filters-path-pattern="); ok {
+				add("filter match-path-pattern", filter)
+			}
+		}
+	}
+	triggers := m.instances("google_eventarc_trigger")
+	for _, i := range triggers {
+		add := func(what, value string) { tf = append(tf, fmt.Sprintf("%s %s %s", text(i.args, "name"), what, value)) }
+		for name, path := range map[string]string{
+			"location": "location", "destination-run-service": "destination.cloud_run_service.service", "destination-run-region": "destination.cloud_run_service.region",
+			"service-account": "service_account", "event-data-content-type": "event_data_content_type",
+		} {
+			add(name, text(i.args, path))
+		}
+		for it := i.args["matching_criteria"].ElementIterator(); it.Next(); {
+			_, f := it.Element()
+			filter := f.AsValueMap()
+			add(strings.TrimSpace("filter "+text(filter, "operator")), text(filter, "attribute")+"="+text(filter, "value"))
+		}
+	}
+	if len(triggers) != n {
+		t.Errorf("terraform makes %d further triggers, want %d", len(triggers), n)
+	}
+	if len(triggers)+len(gcloud) > 0 {
+		same(t, "triggers", gcloud, tf)
+	}
 }
 
 func compareScheduler(t *testing.T, m *module, calls []call) {

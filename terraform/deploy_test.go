@@ -136,7 +136,7 @@ func TestDeployLooksAtTheDatabase(t *testing.T) {
 func TestDeployNamesTheIndexesOfAnEnterpriseDatabase(t *testing.T) {
 	t.Parallel()
 	_, out, err := script(t, []string{"GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|ENTERPRISE"}, "deploy.sh", "--project=a-project", "--location=us-central1",
-		"--set=FIELDS=likes, total=count", "--set=SHARDS=parts")
+		"--set=FIELDS=likes, total=count,n=count(notes)", "--set=SHARDS=parts")
 	if err != nil || !strings.Contains(out, "each of parts.likes parts.count and") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -168,6 +168,54 @@ func TestDeployReconcilesWhereFieldsChange(t *testing.T) {
 		if strings.Contains(out, "a reconcile of all counters begins") != c.want {
 			t.Errorf("FIELDS from %q to %q says:\n%s", c.before, c.fields, out)
 		}
+	}
+}
+
+// Each collection whose documents are counted has a trigger. One that is there stays as it is, and one that nothing needs any
+// more goes, after those that take its place.
+func TestDeployKeepsATriggerForEachCountedCollection(t *testing.T) {
+	t.Parallel()
+	comments, ratings, notes := watch("counters", "comments"), watch("counters", "ratings"), watch("counters", "notes")
+	calls, out, err := script(t, []string{"GCLOUD_STATE=deployed", "GCLOUD_TRIGGERS=" + comments + " " + notes + " counters-watch-" + comments}, "deploy.sh",
+		"--project=a-project", "--location=us-central1", "--set=FIELDS=likes, comments=count(comments),stars=sum(ratings.stars),all=count(comments where x==\"sum(a.b)\")")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var got []string
+	for _, c := range changes(calls) {
+		switch {
+		case strings.HasPrefix(c.name(), "eventarc"), c.name() == "functions deploy counters-rollup":
+			got = append(got, c.name())
+		case strings.HasPrefix(c.name(), "pubsub"):
+			deadline, _ := c.flag("ack-deadline")
+			got = append(got, c.name()+" "+deadline)
+		}
+	}
+	subscription := "pubsub subscriptions update projects/a-project/subscriptions/eventarc-of-"
+	if want := []string{
+		"functions deploy counters-rollup", subscription + comments + " 70", "eventarc triggers create " + ratings, subscription + ratings + " 70",
+		"eventarc triggers delete " + notes,
+	}; !slices.Equal(got, want) {
+		t.Errorf("the triggers are changed by\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestDestroyRemovesTheTriggersOfCountedCollections(t *testing.T) {
+	t.Parallel()
+	comments := watch("counters", "comments")
+	calls, out, err := script(t, []string{"GCLOUD_STATE=deployed", "GCLOUD_TRIGGERS=" + comments + " other-" + comments + " counters-watch-" + comments}, "destroy.sh",
+		"--project=a-project", "--region=us-central1", "--yes")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var got []string
+	for _, c := range changes(calls) {
+		if location, _ := c.flag("location"); c.words[0] == "eventarc" {
+			got = append(got, c.name()+" in "+location)
+		}
+	}
+	if want := []string{"eventarc triggers delete " + comments + " in nam5"}; !slices.Equal(got, want) {
+		t.Errorf("removes %v, want %v", got, want)
 	}
 }
 

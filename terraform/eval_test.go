@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -289,7 +290,7 @@ func hclFunctions(dir string) map[string]function.Function {
 		"ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
 		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc,
 		"lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
-		"regexall": stdlib.RegexAllFunc, "replace": stdlib.ReplaceFunc, "reverse": stdlib.ReverseListFunc,
+		"regexall": stdlib.RegexAllFunc, "reverse": stdlib.ReverseListFunc,
 		"setunion": stdlib.SetUnionFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,
 		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc,
 		"trimspace": stdlib.TrimSpaceFunc, "values": stdlib.ValuesFunc,
@@ -319,7 +320,16 @@ func hclFunctions(dir string) map[string]function.Function {
 		}),
 		"startswith": str(func(a ...string) (cty.Value, error) { return cty.BoolVal(strings.HasPrefix(a[0], a[1])), nil }, "s", "prefix"),
 		"endswith":   str(func(a ...string) (cty.Value, error) { return cty.BoolVal(strings.HasSuffix(a[0], a[1])), nil }, "s", "suffix"),
-		"basename":   str(func(a ...string) (cty.Value, error) { return cty.StringVal(filepath.Base(a[0])), nil }, "path"),
+		"replace": str(func(a ...string) (cty.Value, error) { // with slashes around it: a regular expression
+			if pattern := strings.TrimPrefix(strings.TrimSuffix(a[1], "/"), "/"); len(pattern) == len(a[1])-2 {
+				return stdlib.RegexReplace(cty.StringVal(a[0]), cty.StringVal(pattern), cty.StringVal(a[2]))
+			}
+			return cty.StringVal(strings.ReplaceAll(a[0], a[1], a[2])), nil
+		}, "s", "of", "by"),
+		"sha256": str(func(a ...string) (cty.Value, error) {
+			return cty.StringVal(fmt.Sprintf("%x", sha256.Sum256([]byte(a[0])))), nil
+		}, "s"),
+		"basename": str(func(a ...string) (cty.Value, error) { return cty.StringVal(filepath.Base(a[0])), nil }, "path"),
 		"file": str(func(a ...string) (cty.Value, error) {
 			content, err := read(a[0])
 			return cty.StringVal(content), err

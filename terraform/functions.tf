@@ -28,6 +28,15 @@ locals {
   }
 }
 
+locals {
+  # Collections whose documents are counted, as in comments=count(comments) or stars=sum(ratings.stars where kind=='a'),
+  # and what each one's trigger is called: a name made of all that it is for, as scripts/deploy.sh has it.
+  watched = {
+    for m in regexall("(?:count|sum) *[(] *([^ ().]+)", replace(var.fields, "/'[^']*'/", "")) :
+    m[0] => "${var.prefix}-watch-${substr(sha256("${local.region}/${var.database}/${var.counters}/${m[0]}"), 0, 8)}"...
+  }
+}
+
 # Startup CPU boost has no argument here: the platform turns it on for every function of the 2nd generation.
 resource "google_cloudfunctions2_function" "http" {
   for_each = local.http
@@ -130,4 +139,42 @@ resource "google_cloudfunctions2_function" "rollup" {
     # A grant may take longer than that to reach every corner, and the first function's build takes minutes too.
     google_cloudfunctions2_function.http,
   ]
+}
+
+# A function has one trigger of its own. These bring the events of what else is counted to the same service, which tells
+# them apart by their paths. Retry is on, and 24 hours long, as the function's.
+resource "google_eventarc_trigger" "watch" {
+  for_each = local.watched
+
+  project                 = var.project_id
+  location                = local.trigger_region
+  name                    = each.value[0]
+  labels                  = var.labels
+  service_account         = google_service_account.account["eventarc"].email
+  event_data_content_type = "application/protobuf"
+
+  matching_criteria {
+    attribute = "type"
+    value     = "google.cloud.firestore.document.v1.written"
+  }
+
+  matching_criteria {
+    attribute = "database"
+    value     = var.database
+  }
+
+  matching_criteria {
+    attribute = "document"
+    operator  = "match-path-pattern"
+    value     = "${var.counters}/${each.key}/{document}"
+  }
+
+  destination {
+    cloud_run_service {
+      service = google_cloudfunctions2_function.rollup.name
+      region  = local.region
+    }
+  }
+
+  depends_on = [google_cloud_run_v2_service_iam_member.rollup]
 }

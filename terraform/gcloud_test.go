@@ -1,6 +1,8 @@
 package terraform
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +36,7 @@ fi
 case "$*" in
   "projects describe"*) echo 123456789 ;;
   "firestore databases list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo "$GCLOUD_DATABASE" ;;
+  "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-$4 ;;
   "functions runtimes list"*) printf '%s\n' go125 nodejs99 go127 go126 ;;
   "functions list"*serviceConfig.uri*) sed 's/.*/& https:\/\/&.a.run.app/' "$GCLOUD_DIR/functions" ;;
   *" list "* | *" get-iam-policy "*)
@@ -47,6 +50,8 @@ case "$*" in
       "run services get-iam-policy counters-rollup"*) echo "roles/run.invoker|serviceAccount:counters-eventarc@$at" ;;
       "run services get-iam-policy"*) echo "roles/run.invoker|serviceAccount:counters-scheduler@$at" ;;
       "scheduler jobs list"*) echo counters-reconcile ;;
+      "eventarc triggers list"*segment*) printf '%s|nam5\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
+      "eventarc triggers list"*) printf '%s\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "iam service-accounts list"*) printf "counters-%s@$at\n" increment rollup reconcile eventarc scheduler build ;;
       "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{shards,fields,counted} counters.updated_at counters.created_at ;;
       "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
@@ -124,6 +129,12 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 		}
 	}
 	return calls, string(out), err
+}
+
+// watch is what the trigger of a collection below counters/{counter} is called, in us-central1.
+func watch(prefix, collection string) string {
+	hash := sha256.Sum256([]byte("us-central1/(default)/counters/{counter}/" + collection))
+	return fmt.Sprintf("%s-watch-%x", prefix, hash[:4])
 }
 
 // changes leaves the questions out.

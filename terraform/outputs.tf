@@ -18,6 +18,14 @@ output "rollup_trigger" {
   value       = google_cloudfunctions2_function.rollup.event_trigger[0].trigger
 }
 
+output "ack_deadline_commands" {
+  description = "To be run after an apply that makes a trigger for a counted collection, for which the provider has no argument: Pub/Sub would otherwise hang up on a waiting event after 10 s, and send it again."
+  value = [
+    for trigger in google_eventarc_trigger.watch :
+    "gcloud pubsub subscriptions update ${trigger.transport[0].pubsub[0].subscription} --project=${var.project_id} --ack-deadline=70"
+  ]
+}
+
 output "functions" {
   description = "Names of the functions, which are those of their Cloud Run services too."
   value       = { increment = local.increment, rollup = local.rollup, reconcile = local.reconcile }

@@ -40,6 +40,11 @@ var documented = map[string]string{
 	"google_cloudfunctions2_function.event_trigger":                      "event_type trigger_region retry_policy service_account_email",
 	"google_cloudfunctions2_function.event_trigger.event_filters":        "attribute value operator",
 
+	"google_eventarc_trigger":                               "project location name labels service_account event_data_content_type",
+	"google_eventarc_trigger.matching_criteria":             "attribute value operator",
+	"google_eventarc_trigger.destination":                   "",
+	"google_eventarc_trigger.destination.cloud_run_service": "service region",
+
 	"google_firestore_database":           "project name location_id type delete_protection_state deletion_policy",
 	"google_firestore_field":              "project database collection field",
 	"google_firestore_field.index_config": "",

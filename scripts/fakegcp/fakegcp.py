@@ -38,7 +38,7 @@ AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-eventarc.iam.gserviceaccount.co
 APIS = {
     "artifactregistry": ["v1"], "cloudbilling": ["v1"], "cloudbuild": ["v1"], "cloudfunctions": ["v1", "v2"],
     "cloudresourcemanager": ["v1", "v3"], "cloudscheduler": ["v1"], "eventarc": ["v1"], "firebaserules": ["v1"],
-    "firestore": ["v1"], "iam": ["v1"], "logging": ["v2"], "monitoring": ["v1", "v3"], "run": ["v1", "v2"],
+    "firestore": ["v1"], "iam": ["v1"], "logging": ["v2"], "monitoring": ["v1", "v3"], "pubsub": ["v1"], "run": ["v1", "v2"],
     "serviceusage": ["v1", "v1beta1"], "storage": ["v1"],
 }
 # Active in every new project.
@@ -466,6 +466,43 @@ class Project:
             raise Refused(400, "FAILED_PRECONDITION", 'Validation failed for trigger: Invalid resource state for "": Permission denied while using the Eventarc Service '
                           "Agent. If you recently started to use Eventarc, it may take a few minutes before all necessary permissions are propagated to the Service Agent.")
 
+    def eventarc(self, call):
+        location = "/".join(call.name.split("/")[:4])
+        if call.does("triggers.create"):
+            name = f"{call.name}/{call.one('triggerId')}"
+            if not re.match(r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", name.split("/")[-1]):
+                raise invalid(f"The trigger's id {name.split('/')[-1]} is not one")
+            if ("eventarc", name) in self.resources:
+                raise there_already(name)
+            trigger = dict(copy.deepcopy(call.body), name=name, uid="u", etag="e", createTime=now(), updateTime=now())
+            self.trigger({"triggerRegion": name.split("/")[3], "eventFilters": [f for f in trigger["eventFilters"] if f["attribute"] != "type"]})
+            run, account = trigger["destination"]["cloudRun"], trigger["serviceAccount"].split("/")[-1]
+            self.get("run", f"projects/{PROJECT}/locations/{run.get('region')}/services/{run['service']}")
+            if not self.known(account) or not self.has(("project", PROJECT), f"serviceAccount:{account}", "roles/eventarc.eventReceiver"):
+                raise Refused(403, "PERMISSION_DENIED", f'Permission "eventarc.events.receiveEvent" denied on "{account}"')
+            subscription = f"projects/{PROJECT}/subscriptions/eventarc-{name.split('/')[3]}-{name.split('/')[-1]}-sub-1"
+            trigger["transport"] = {"pubsub": {"topic": f"projects/{PROJECT}/topics/eventarc-x", "subscription": subscription}}
+            self.put("pubsub", subscription, {"ackDeadlineSeconds": 10})
+            return self.done(location, self.put("eventarc", name, trigger), "cloud.eventarc.v1.Trigger")
+        if call.does("triggers.get"):
+            return self.get("eventarc", call.name)
+        if call.does("triggers.list"):
+            return {"triggers": [t for t in self.under("eventarc", "") if "/-" in call.name or t["name"].startswith(call.name)]}
+        if call.does("triggers.delete"):
+            self.remove("pubsub", self.get("eventarc", call.name)["transport"]["pubsub"]["subscription"])
+            trigger = self.get("eventarc", call.name)
+            self.remove("eventarc", call.name)
+            return self.done(location, trigger, "cloud.eventarc.v1.Trigger")
+        return None
+
+    def pubsub(self, call):
+        if call.does("subscriptions.get"):
+            return self.get("pubsub", call.name)
+        if call.does("subscriptions.patch"):
+            merge(self.get("pubsub", call.name), call.body["subscription"], call.body["updateMask"])
+            return self.get("pubsub", call.name)
+        return None
+
     def run(self, call):
         if call.does("services.get") and call.method.version == "v2":
             return self.get("run", call.name)
@@ -721,7 +758,7 @@ def environment(address, folder):
         env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"
     env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] = f"{address}/storage/storage/v1/"
     for name, path in {
-        "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1",
+        "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
         "FIREBASERULES": "firebaserules/v1", "FIRESTORE": "firestore/v1", "IAM": "iam/v1", "IAM_BETA": "iam/v1", "LOGGING": "logging/v2",
         "MONITORING": "monitoring", "RESOURCE_MANAGER": "cloudresourcemanager/v1", "RESOURCE_MANAGER_V3": "cloudresourcemanager/v3",
         "SERVICE_USAGE": "serviceusage/v1", "STORAGE": "storage/storage/v1",

@@ -116,6 +116,34 @@ run "hosted" {
   }
 }
 
+run "counted_collections" {
+  command = plan
+
+  variables {
+    location = "nam5"
+    counters = "posts/{post}"
+    fields   = "likes,comments=count(comments),public=count(comments where kind=='a=count(b)'),stars=sum(ratings.stars)"
+  }
+
+  assert {
+    condition = toset([
+      for t in google_eventarc_trigger.watch : join(", ", sort([for c in t.matching_criteria : "${c.attribute} ${coalesce(c.operator, "=")} ${c.value}"]))
+      ]) == toset([
+      for c in ["comments", "ratings"] :
+      "database = (default), document match-path-pattern posts/{post}/${c}/{document}, type = google.cloud.firestore.document.v1.written"
+    ])
+    error_message = "Each collection whose documents are counted needs one trigger, whatever counts them."
+  }
+  assert {
+    condition = alltrue([
+      for t in google_eventarc_trigger.watch :
+      t.location == "nam5" && t.destination[0].cloud_run_service[0].service == "counters-rollup" &&
+      t.destination[0].cloud_run_service[0].region == "us-central1" && t.event_data_content_type == "application/protobuf"
+    ])
+    error_message = "The triggers are where the database is, and go to Rollup's service."
+  }
+}
+
 run "plain_region" {
   command = plan
 
@@ -176,6 +204,10 @@ run "another_mapping" {
 run "nothing_public" {
   command = plan
 
+  assert {
+    condition     = length(google_eventarc_trigger.watch) == 0
+    error_message = "Without counted collections Rollup's own trigger is enough."
+  }
   assert {
     condition     = length(google_cloud_run_v2_service_iam_member.increment) == 0
     error_message = "Nobody may call Increment unless named."
