@@ -27,8 +27,10 @@ const (
 	FieldReplaced = "replaced_total"
 	FieldFloor    = "floor" // where it is not the document's create time
 	FieldFields   = "fields"
+	FieldCounted  = "counted" // :: store.Field.Key → the newest value of a field that counts documents
 
 	entryCount = "count"
+	entryValue = "value"
 	entryAsOf  = "as_of"
 )
 
@@ -160,6 +162,7 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 		Sums:     map[string]*Sum{},
 		Flushes:  fields[FieldFlushes].GetIntegerValue(),
 		Imported: map[string]int64{},
+		Created:  doc.GetCreateTime().AsTime(),
 		Updated:  doc.GetUpdateTime().AsTime(),
 	}
 	damaged := ""
@@ -192,6 +195,7 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 		want(FieldFields, is[mapping](v) && v.GetMapValue().GetFields()[FieldBase] != nil)
 		l.Sums[name] = decodeSum(doc, v.GetMapValue().GetFields(), want)
 	}
+	l.Counted = decodeCounted(fields[FieldCounted], want)
 	if damaged != "" {
 		return nil, fmt.Errorf("%w: %s: field %q is of another type", ErrDamaged, doc.GetName(), damaged)
 	}

@@ -41,6 +41,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 			}
 			want.Sums[name] = sum
 		}
+		want.Created = created
 		fields := want.Fields()
 		for name := range want.Sums {
 			for key := range Get(fields, name, FieldShards).GetMapValue().GetFields() {

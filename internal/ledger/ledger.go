@@ -109,6 +109,10 @@ type Ledger struct {
 	Flushes  int64            // how often it was rolled up, by which an instance sees how many flushes others made
 	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
 
+	// Counted is what fields that count documents hold, by [store.Field.Key], since Created, the ledger's own create time.
+	Counted map[string]Counted
+	Created time.Time
+
 	// Gone is when the counter's document was first found missing, where that is the app's own: the zero time while it is there.
 	// States have been passed over since then, so before anything is counted again the shards are to be read.
 	Gone time.Time
