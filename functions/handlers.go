@@ -18,10 +18,10 @@ func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logg
 
 // RollupHandler is the function Rollup over a roller of the client.
 func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
-	return newRollupHandler(client, roller, s.RequestTimeout, log)
+	return newRollupHandler(client, roller, s, log)
 }
 
 // ReconcileHandler is the function Reconcile over a client. Deletions that were cut short are only reported.
 func ReconcileHandler(client *rollup.Client, s settings.Settings, log *slog.Logger) http.Handler {
-	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true}, log)
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, RecountAge: s.RecountAge, RecountReads: recountReads(s)}, log)
 }

@@ -28,8 +28,17 @@ func buildReconcile(_ context.Context, s settings.Settings, db *store.DB, log *s
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, FinishDeletion: finishDeletion(counters)}
+	opts := rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, FinishDeletion: finishDeletion(counters),
+		RecountAge: s.RecountAge, RecountReads: recountReads(s)}
 	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log), nil, nil
+}
+
+// recountReads is the setting as the package has it, where 0 is the default.
+func recountReads(s settings.Settings) int64 {
+	if s.RecountReads == 0 {
+		return -1
+	}
+	return s.RecountReads
 }
 
 // finishDeletion deletes what is left of a counter whose deletion took several commits and was cut short.
@@ -87,7 +96,7 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 			answer.Summary, err = client.ReconcileAll(ctx, opts)
 		}
 		s := answer.Summary
-		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "done", s.Done}
+		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "reads", s.Reads, "done", s.Done}
 		code := http.StatusOK
 		switch {
 		case err != nil:

@@ -30,29 +30,40 @@ func buildRollup(_ context.Context, s settings.Settings, db *store.DB, log *slog
 	if err != nil {
 		return nil, nil, err
 	}
-	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes})
-	return newRollupHandler(client, roller, s.RequestTimeout, log), roller.Close, nil
+	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax})
+	return newRollupHandler(client, roller, s, log), roller.Close, nil
 }
+
+const (
+	// recountTime is how long an event may wait beyond RECOUNT_MAX: for one recount in flight, and its own.
+	recountTime = 15 * time.Second
+	// longestEvent is how long any event may take: Rollup's requests are ended after 60 s.
+	longestEvent = 55 * time.Second
+)
 
 // newRollupHandler answers document events: 204 once an event is counted or can never be, 503 when it is to be delivered
 // again.
 //
 // It decodes the CloudEvent itself, instead of being registered as a CloudEvent function: the receiver that the
 // framework would put in front strands requests when more than one is in flight (cloudevents/sdk-go#1224).
-func newRollupHandler(client *rollup.Client, roller *rollup.Roller, timeout time.Duration, log *slog.Logger) http.Handler {
+func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
 		event, change, err := decodeEvent(client, w, r)
 		if err == nil {
+			timeout := s.RequestTimeout
+			if change.Collection != "" { // it may wait until counting is worth its price
+				timeout = max(timeout, min(s.RecountMax+recountTime, longestEvent))
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), timeout)
+			defer cancel()
 			err = roller.Add(ctx, change)
 		}
 		switch {
 		case errors.Is(err, rollup.ErrPoison):
 			// Delivering it again for a day would not help; reconcile covers what it carried.
-			log.ErrorContext(ctx, LogPoison, "event_id", event.id, "subject", event.subject, "counter", change.Counter, "shard", change.Shard, "error", err)
+			log.ErrorContext(r.Context(), LogPoison, "event_id", event.id, "subject", event.subject, "counter", change.Counter, "shard", change.Shard, "collection", change.Collection, "error", err)
 		case err != nil:
-			fail(w, r, log, fmt.Errorf("%w: %w", errNotCounted, err), "event_id", event.id, "counter", change.Counter, "shard", change.Shard)
+			fail(w, r, log, fmt.Errorf("%w: %w", errNotCounted, err), "event_id", event.id, "counter", change.Counter, "shard", change.Shard, "collection", change.Collection)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

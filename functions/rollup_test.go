@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -58,7 +59,7 @@ func startRollup(t *testing.T, opts rollup.RollerOptions, timeout time.Duration)
 		t.Fatal(err)
 	}
 	roller := rollup.NewRoller(client, opts)
-	f.Server = httptest.NewServer(newRollupHandler(client, roller, timeout, log))
+	f.Server = httptest.NewServer(newRollupHandler(client, roller, settings.Settings{RequestTimeout: timeout}, log))
 	t.Cleanup(func() {
 		f.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -226,6 +226,7 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 			if err != nil {
 				return nil, err
 			}
+			l.Forget(now)
 			if l.Behind(c.db.FieldNames()...) {
 				if _, err := c.reconcile(ctx, counter, ReconcileOptions{CleanupAfter: never}); err != nil {
 					return nil, fmt.Errorf("bring the ledger up to date: %w", err)

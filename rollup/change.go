@@ -6,18 +6,21 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// Change is one change of a shard's document, as an event brings it.
+// Change is one change of a shard's document, as an event brings it, or of a document that a field counts.
 type Change struct {
 	Counter string // id of the counter
-	Shard   string // id of the shard
+	Shard   string // id of the shard; empty of another document
+
+	Collection string // id of the counter's collection that a counted document is in; empty of a shard
+	Document   string // id of that document
 
 	Before *Version // nil when the change created the document; all of its Counts are there
 	After  *Version // nil when the change deleted the document
 }
 
-// Version is one version of a shard's document.
+// Version is one version of a document.
 type Version struct {
-	// Counts are what it holds, by the names of the counted fields in the counter's document: 0 where the shard lacks a field, as
+	// Counts are what a shard holds, by the names of the counted fields in the counter's document: 0 where it lacks a field, as
 	// for Firestore's own sum(). Left out are those that are not integers, which no event can count.
 	Counts  map[string]int64
 	Updated time.Time // the document's update time, in microseconds

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -57,8 +58,8 @@ func (c *Client) check(ctx context.Context, change Change) error {
 	}
 	c.clock.saw(now)
 	if t.After(now) {
-		return fmt.Errorf("%w: shard %q of counter %q was changed at %s, and it is only %s", ErrPoison,
-			change.Shard, change.Counter, t.Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))
+		return fmt.Errorf("%w: %q of counter %q was changed at %s, and it is only %s", ErrPoison,
+			cmp.Or(change.Shard, change.Collection+"/"+change.Document), change.Counter, t.Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package rollup
 import (
 	"fmt"
 	"mime"
+	"strings"
 
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -47,29 +48,34 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 	if before != nil && after != nil && before.GetName() != name {
 		return Change{}, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), name)
 	}
-	counter, shard, ok := layout.ParseShard(name)
-	if !ok {
-		return Change{}, fmt.Errorf("%w: document %q is not a shard of %s in %s", ErrPoison, name, layout.ShardPattern(), layout.Database)
+	fields := layout.Fields
+	var c Change
+	var ok bool
+	if c.Counter, c.Shard, ok = layout.ParseShard(name); !ok {
+		// Of a document that is counted, only the time matters.
+		if c.Counter, c.Collection, c.Document, ok = layout.ParseCounted(name); !ok {
+			return Change{}, fmt.Errorf("%w: document %q is none of %s in %s", ErrPoison, name, strings.Join(layout.Patterns(), ", "), layout.Database)
+		}
+		fields, c.Shard = nil, ""
 	}
-	c := Change{Counter: counter, Shard: shard}
 	if before != nil {
 		// What it held doesn't matter to the ledger, so it may be anything. When a deleted one was there does.
-		c.Before, err = version(before, layout.Fields)
+		c.Before, err = version(before, fields)
 		if err != nil && after == nil {
 			return Change{}, fmt.Errorf("%w: old value: %w", ErrPoison, err)
 		}
 	}
 	if after != nil {
-		if c.After, err = version(after, layout.Fields); err != nil {
+		if c.After, err = version(after, fields); err != nil {
 			return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
 		}
 		// One field that is not an integer keeps no other from being counted: a reconcile says what is wrong with it.
-		if len(c.After.Counts) == 0 {
+		if len(c.After.Counts) == 0 && len(fields) > 0 {
 			return Change{}, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, name, layout.Fields)
 		}
 	}
 	if c.Before != nil {
-		for _, field := range layout.Fields {
+		for _, field := range fields {
 			c.Before.Counts[field.Name] += 0 // there, and 0 where it was no integer
 		}
 	}

@@ -22,6 +22,8 @@ type Report struct {
 	FieldReport                        // of the first field that is counted
 	Others      map[string]FieldReport `json:"others,omitempty"` // of further ones, by their names
 
+	Reads int64 `json:"reads,omitempty"` // that counting documents took
+
 	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
@@ -111,6 +113,12 @@ type ReconcileOptions struct {
 	// Resume goes on where the last call of ReconcileAll ran out of time, and remembers where this one does. A dry run does
 	// neither.
 	Resume bool
+	// RecountAge is when ReconcileAll counts fields such as comments=count(comments) again that nothing has counted since, for
+	// changes whose events were lost: default 24h. RecountReads is how many reads it may take for that and for those that were
+	// never counted: default 10,000, about; none where it is negative. Counters that are named are counted at once.
+	RecountAge   time.Duration
+	RecountReads int64
+	budget       *readBudget
 	// Report is called for every counter, one call at a time, with the error where it could not be reconciled.
 	Report func(Report, error)
 }
@@ -121,6 +129,9 @@ type ReconcileOptions struct {
 // client library's, and the call may be repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	r, err := c.reconcile(ctx, counter, opts)
+	if err == nil {
+		r, err = c.counted(ctx, r, opts)
+	}
 	if err != nil {
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -19,6 +20,10 @@ type RollerOptions struct {
 	MaxInterval time.Duration // what contention may stretch it to, default 5s, at least Interval
 	MaxPending  int           // events that may wait, default 5000; about one per shard that is written
 	MaxFlushes  int           // counters flushed side by side, default 64
+
+	// RecountMax is how late a field that counts documents may be, default 60s. Where an event's context has a deadline, its
+	// recount begins by three quarters of the time until then.
+	RecountMax time.Duration
 }
 
 // flushTimeout bounds one flush. A commit on a contended document takes a second or so to be refused, and an event
@@ -34,9 +39,10 @@ type Roller struct {
 	client *Client
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	pending coalescer[chan<- error]
-	closed  bool
+	mu       sync.Mutex
+	pending  coalescer[chan<- error]
+	recounts recounts[chan<- error] // of counted documents
+	closed   bool
 
 	kick    chan struct{} // something may be due
 	idle    chan struct{} // closed once nothing waits any more, and nothing will
@@ -55,6 +61,11 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
 			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), maxFailures: maxFailures,
 			backlogs: map[string]*backlog[chan<- error]{},
+		},
+		recounts: recounts[chan<- error]{
+			least: opts.Interval, most: cmp.Or(opts.RecountMax, time.Minute), longest: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
+			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxRunning: cmp.Or(opts.MaxFlushes, 64), maxFailures: maxFailures,
+			tasks: map[collection]*recountTask[chan<- error]{},
 		},
 		kick: make(chan struct{}, 1),
 		idle: make(chan struct{}),
@@ -79,7 +90,7 @@ func (r *Roller) Add(ctx context.Context, change Change) error {
 		r.mu.Unlock()
 		return ErrClosed
 	}
-	superseded, ok := r.pending.add(time.Now(), change.Counter, change.state(), flushed)
+	superseded, ok := r.hold(ctx, change, flushed)
 	r.mu.Unlock()
 	if !ok {
 		return ErrBusy
@@ -96,6 +107,19 @@ func (r *Roller) Add(ctx context.Context, change Change) error {
 	}
 }
 
+// hold takes a change that was checked.
+func (r *Roller) hold(ctx context.Context, change Change, flushed chan<- error) (superseded []chan<- error, ok bool) {
+	if change.Collection == "" {
+		return r.pending.add(time.Now(), change.Counter, change.state(), flushed)
+	}
+	now, patience := time.Now(), time.Duration(math.MaxInt64)
+	if end, ok := ctx.Deadline(); ok {
+		patience = end.Sub(now) * 3 / 4
+	}
+	e := waitingEvent[chan<- error]{at: change.updated(), gone: change.After == nil, event: flushed}
+	return r.recounts.add(now, collection{change.Counter, change.Collection}, e, patience)
+}
+
 // Close refuses further changes, flushes at once what waits, and ends the roller. When the context ends first, calls of Add
 // that still wait return [ErrClosed], or the error of their flush.
 func (r *Roller) Close(ctx context.Context) error {
@@ -103,6 +127,7 @@ func (r *Roller) Close(ctx context.Context) error {
 	if !r.closed {
 		r.closed = true
 		r.pending.drain(time.Now())
+		r.recounts.drain(time.Now())
 		r.rest()
 	}
 	r.mu.Unlock()
@@ -125,12 +150,15 @@ func (r *Roller) Close(ctx context.Context) error {
 			h.events = nil
 		}
 	}
+	for _, event := range r.recounts.left() {
+		event <- ErrClosed
+	}
 	return err
 }
 
 // rest closes idle, for Close, once nothing waits any more.
 func (r *Roller) rest() {
-	if r.closed && r.pending.waiting == 0 {
+	if r.closed && r.pending.waiting == 0 && r.recounts.waiting == 0 {
 		select {
 		case <-r.idle:
 		default:
@@ -158,7 +186,18 @@ func (r *Roller) run() {
 			}
 			r.all.Go(func() { r.flush(flush) })
 		}
-		if due, ok := r.pending.wake(); ok {
+		for r.running.Err() == nil {
+			recount, ok := r.recounts.start(time.Now())
+			if !ok {
+				break
+			}
+			r.all.Go(func() { r.recount(recount) })
+		}
+		due, ok := r.pending.wake()
+		if sooner, is := r.recounts.wake(); is && (!ok || sooner.Before(due)) {
+			due, ok = sooner, true
+		}
+		if ok {
 			wake = time.After(time.Until(due))
 		}
 		r.mu.Unlock()

@@ -24,6 +24,7 @@ type Summary struct {
 	Drift    int64 `json:"drift"`    // of these, summed up without signs
 	Failed   int   `json:"failed"`   // counters that could not be checked or repaired
 	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
+	Reads    int64 `json:"reads"`    // that counting documents took
 	Done     bool  `json:"done"`     // whether the last counter was reached
 }
 
@@ -33,6 +34,7 @@ func (s *Summary) add(r Report, err error) {
 		return // a document that is only there for what is below it
 	}
 	s.Seen++
+	s.Reads += r.Reads
 	if err != nil {
 		s.Failed++
 		return
@@ -74,6 +76,7 @@ const (
 // of time is no error: the summary is not done then. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
+	opts.budget = newReadBudget(opts.RecountReads)
 	resume := opts.Resume && !opts.DryRun
 	var sum Summary
 	var at cursor

@@ -179,6 +179,9 @@ func (l Layout) CollectionOf(id, collection string) string { return l.Counter(id
 // there, so that it is found once it is.
 func (l Layout) Note(id string) string { return l.Counter(id) + "/" + Rollup + "/" + NoteID }
 
+// ByLedgers reports whether all counters are found by their ledgers and notes, and not by their documents.
+func (l Layout) ByLedgers() bool { return l.Path.Nested() || l.Hosted }
+
 // Patterns are the paths of all documents that change what is counted, as triggers' path patterns have them: those of the
 // shards first, and one for each of [Layout.Collections].
 func (l Layout) Patterns() []string {

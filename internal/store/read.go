@@ -15,6 +15,7 @@ import (
 	"cloud.google.com/go/firestore"
 	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -168,7 +169,7 @@ type Aggregated struct {
 func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
 // Aggregate asks what the documents of one collection come to, as of a time; the zero time is now. Several sums take one query
-// each: together they would only see the documents that have all the fields.
+// each: together they would only see the documents that have all the fields. It is asked once: its errors come at once.
 func (db *DB) Aggregate(ctx context.Context, collection string, a *Aggregation, at time.Time) (Aggregated, error) {
 	query := from(collection)
 	if a.Where != nil {
@@ -184,7 +185,8 @@ func (db *DB) Aggregate(ctx context.Context, collection string, a *Aggregation, 
 	if a.Sum != "" {
 		aggregations = append(aggregations, sumOf(dotted(a.Sum))) // the count is then of the index entries that it reads
 	}
-	values, at, err := db.aggregate(ctx, query, collection, at, aggregations...)
+	// The generated client would ask again until ctx ends, and what takes too long could not be told from what is refused.
+	values, at, err := db.aggregateWith(ctx, query, collection, at, aggregations, once)
 	if err != nil {
 		return Aggregated{}, err
 	}
@@ -210,6 +212,10 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 
 // aggregate returns the results in the order of the aggregations, and their read time.
 func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
+	return db.aggregateWith(ctx, query, collection, at, aggregations)
+}
+
+func (db *DB) aggregateWith(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations []*firestorepb.StructuredAggregationQuery_Aggregation, opts ...gax.CallOption) ([]*firestorepb.Value, time.Time, error) {
 	for i, a := range aggregations {
 		a.Alias = fmt.Sprintf("a%d", i)
 	}
@@ -227,7 +233,7 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 	values := make([]*firestorepb.Value, len(aggregations))
 	var read time.Time
 	err := db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error { // it may take a minute, so it is not asked twice
-		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req)
+		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req, opts...)
 		if err != nil {
 			return err
 		}
@@ -251,9 +257,9 @@ func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery,
 //
 // Where all counters are in one collection, those without a document are listed too: a snippet may have made shards only.
 // Where they are not, and where their documents are the app's own, most of which may count nothing, they are found by their
-// ledgers: one that has not been adopted yet is not listed.
+// ledgers and notes (see [Layout.Note]): one that has not been adopted yet, and of which there is no note, is not listed.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	if db.Path.Nested() || db.Hosted {
+	if db.ByLedgers() {
 		return db.listLedgers(ctx, size, token)
 	}
 	parent, id := split(db.Counters())
@@ -282,10 +288,10 @@ func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []st
 		return nil, "", err
 	}
 	for _, doc := range docs {
-		if document, ok := strings.CutSuffix(strings.TrimPrefix(doc.GetName(), db.root()), "/"+Rollup+"/"+Ledger); ok {
-			if id, ok := db.Path.ID(document); ok {
-				ids = append(ids, id)
-			}
+		document, kind, _ := strings.Cut(strings.TrimPrefix(doc.GetName(), db.root()), "/"+Rollup+"/")
+		id, ok := db.Path.ID(document)
+		if ok && (kind == Ledger || kind == NoteID) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	if len(docs) == size {

@@ -1,0 +1,573 @@
+package rollup_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+const countedFields = "likes,comments=count(comments),stars=sum(ratings.stars),public=count(comments where public==true)"
+
+var (
+	defaultCounters = rollup.Config{Project: "p", Fields: countedFields}
+	hostedPosts     = rollup.Config{Project: "p", Counters: "posts/{post}", Fields: countedFields, Hosted: true}
+	hostedPages     = rollup.Config{Project: "p", Counters: "sites/{site}/pages/{page}", Fields: countedFields, Hosted: true}
+)
+
+// counting is a world in which fields count documents.
+type counting struct {
+	*world
+	cfg    rollup.Config
+	client *rollup.Client
+
+	mu      sync.Mutex
+	changes []rollup.Change // of documents that are counted, in their order
+}
+
+func newCounting(t testing.TB, cfg rollup.Config) *counting { return newWorld(t).counting(cfg) }
+
+func (w *world) counting(cfg rollup.Config) *counting {
+	w.t.Helper()
+	c := &counting{world: w, cfg: cfg, client: w.openWith(cfg)}
+	w.t.Cleanup(w.server.OnChange(func(change emulator.Change) {
+		if change, ok := c.decode(change); ok {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.changes = append(c.changes, change)
+		}
+	}))
+	return c
+}
+
+// decode sends a change through the wire's format. It reports false for documents that are not counted.
+func (c *counting) decode(change emulator.Change) (rollup.Change, bool) {
+	_, body, err := eventarc.Encode("id", change)
+	if err != nil {
+		c.t.Error(err)
+	}
+	decoded, err := c.client.Decode("application/protobuf", body)
+	return decoded, err == nil && decoded.Collection != ""
+}
+
+// happened takes the changes so far.
+func (c *counting) happened() []rollup.Change {
+	c.t.Helper()
+	c.arrived() // changes come in order, and to one listener as soon as to another
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changes := c.changes
+	c.changes = nil
+	return changes
+}
+
+func (c *counting) roller(opts rollup.RollerOptions) *rollup.Roller {
+	return c.rollerOf(c.client, opts)
+}
+
+func (c *counting) rollerOf(client *rollup.Client, opts rollup.RollerOptions) *rollup.Roller {
+	r := rollup.NewRoller(client, opts)
+	c.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			c.t.Error(err)
+		}
+	})
+	return r
+}
+
+// deliver has every change counted.
+func (c *counting) deliver(r *rollup.Roller, changes ...rollup.Change) {
+	c.t.Helper()
+	var all sync.WaitGroup
+	for _, change := range changes {
+		all.Go(func() {
+			if err := r.Add(c.ctx, change); err != nil {
+				c.t.Errorf("%+v: %v", change, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (c *counting) set(path string, data map[string]any) {
+	c.t.Helper()
+	c.must(c.fs.Doc(path).Set(c.ctx, data))
+}
+
+func (c *counting) get(path string) map[string]any {
+	c.t.Helper()
+	snap, err := c.fs.Doc(path).Get(c.ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return snap.Data()
+}
+
+// holds fails unless a document's fields are these.
+func (c *counting) holds(path string, want map[string]any) {
+	c.t.Helper()
+	data := c.get(path)
+	for field, value := range want {
+		if data[field] != value {
+			c.t.Errorf("%s of %s is %v, want %v", field, path, data[field], value)
+		}
+	}
+}
+
+func TestCountedFields(t *testing.T) {
+	t.Parallel()
+	for path, cfg := range map[string]rollup.Config{"counters/c": defaultCounters, "posts/c": hostedPosts, "sites/s/pages/c": hostedPages} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, cfg)
+			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+			c.set(path, map[string]any{"title": "hello", "tags": []any{"a"}})
+			c.set(path+"/comments/1", map[string]any{"public": true})
+			c.set(path+"/comments/2", map[string]any{"public": false})
+			c.set(path+"/comments/3", map[string]any{})
+			c.set(path+"/ratings/1", map[string]any{"stars": 5})
+			c.set(path+"/ratings/2", map[string]any{"stars": 2})
+			c.set(path+"/ratings/3", map[string]any{"text": "no stars"})
+			changes := c.happened()
+			c.deliver(r, changes...)
+			c.holds(path, map[string]any{"comments": int64(3), "public": int64(1), "stars": int64(7), "likes": int64(0), "title": "hello"})
+
+			c.set(path+"/comments/2", map[string]any{"public": true})
+			c.set(path+"/ratings/1", map[string]any{"stars": 4})
+			c.must(c.fs.Doc(path + "/comments/1").Delete(c.ctx))
+			c.deliver(r, c.happened()...)
+			want := map[string]any{"comments": int64(2), "public": int64(1), "stars": int64(6), "likes": int64(0), "title": "hello"}
+			c.holds(path, want)
+			c.deliver(r, changes...) // once more
+			c.holds(path, want)
+
+			// Beside a field that comes from shards.
+			c.set(path+"/shards/0", map[string]any{"likes": 3})
+			id := strings.TrimSuffix(strings.TrimPrefix(strings.NewReplacer("counters/", "", "posts/", "", "sites/", "", "pages/", "").Replace(path), "/"), "/")
+			report, err := c.client.Reconcile(c.ctx, id, rollup.ReconcileOptions{})
+			if err != nil || report.After != 3 || report.Others["comments"].After != 2 {
+				t.Errorf("reconcile = %+v, %v", report, err)
+			}
+			want["likes"] = int64(3)
+			c.holds(path, want)
+			if cfg.Hosted {
+				for field := range c.get(path) {
+					switch field {
+					case "likes", "comments", "stars", "public", "title", "tags", "counter_rollup":
+					default:
+						t.Errorf("the app's document has got a field %s", field)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Two instances count the same post and commit in the other order: the newer value stays.
+func TestRecountsInTheWrongOrder(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	c.set("posts/p", map[string]any{})
+	c.set("posts/p/comments/1", map[string]any{})
+	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+	c.set("posts/p/comments/2", map[string]any{})
+	second := c.happened()
+	slow, fast := c.rollerOf(c.openWith(c.cfg), rollup.RollerOptions{}), c.rollerOf(c.openWith(c.cfg), rollup.RollerOptions{})
+	var third []rollup.Change
+	c.before(func() { // the slow one has counted 2, and its commit is on its way
+		c.set("posts/p/comments/3", map[string]any{})
+		c.set("posts/p/comments/4", map[string]any{})
+		third = c.happened()
+		c.deliver(fast, third...)
+		c.holds("posts/p", map[string]any{"comments": int64(4)})
+	})
+	c.deliver(slow, second...)
+	if len(third) != 2 {
+		t.Fatal("the other instance has not counted meanwhile")
+	}
+	c.holds("posts/p", map[string]any{"comments": int64(4)})
+}
+
+// The first event of a post adopts it. What was counted before the ledger was made is counted again, and so is what came in
+// between.
+func TestRecountThatAdopts(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	c.set("posts/p", map[string]any{})
+	c.set("posts/p/comments/1", map[string]any{})
+	first := c.happened()
+	c.before(func() { c.set("posts/p/comments/2", map[string]any{}) })
+	c.deliver(c.roller(rollup.RollerOptions{}), first...)
+	c.holds("posts/p", map[string]any{"comments": int64(2), "likes": int64(0)})
+}
+
+// An aggregation whose commit's answer is lost is not counted anew, and nothing is counted twice.
+func TestRecountWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	c.set("posts/p", map[string]any{})
+	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	for i := range 3 {
+		c.set(fmt.Sprintf("posts/p/comments/%d", i), map[string]any{})
+		var lost atomic.Bool
+		c.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if writes := req.GetWrites(); len(writes) > 0 && strings.HasSuffix(writes[0].GetUpdate().GetName(), "/ledger") && !lost.Swap(true) {
+				return emulator.Verdict{After: status.Error(codes.Unavailable, "the answer is lost")}
+			}
+			return emulator.Verdict{}
+		})
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"comments": int64(i + 1)})
+		if !lost.Load() {
+			t.Error("no answer was lost")
+		}
+	}
+}
+
+// A sum that is no integer is reported, and the field stays as it was.
+func TestSumThatIsNoInteger(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	c.set("posts/p", map[string]any{})
+	c.set("posts/p/ratings/1", map[string]any{"stars": 5})
+	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	c.deliver(r, c.happened()...)
+	c.holds("posts/p", map[string]any{"stars": int64(5)})
+	c.set("posts/p/ratings/2", map[string]any{"stars": 0.5})
+	c.deliver(r, c.happened()...) // acknowledged
+	c.holds("posts/p", map[string]any{"stars": int64(5)})
+	report, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
+	if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is no integer") {
+		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
+	}
+	c.holds("posts/p", map[string]any{"stars": int64(5), "comments": int64(0)})
+	// A whole double is the integer that it is.
+	c.set("posts/p/ratings/2", map[string]any{"stars": 2.0})
+	c.deliver(r, c.happened()...)
+	c.holds("posts/p", map[string]any{"stars": int64(7)})
+}
+
+// A query for which an index is missing is logged, and its event is not delivered for a day. Fields of other queries are
+// counted all the same. One that Firestore is too busy for is asked again.
+func TestAggregationThatCannotSucceed(t *testing.T) {
+	t.Parallel()
+	instance := emulator.Start(t)
+	var answer atomic.Pointer[status.Status]
+	conn, err := grpc.NewClient("passthrough:///"+instance.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if refusal := answer.Load(); refusal != nil && strings.HasSuffix(method, "/RunAggregationQuery") {
+				return nil, refusal.Err()
+			}
+			return streamer(ctx, desc, cc, method, opts...)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := rollup.Open(t.Context(), hostedPosts, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := (&world{t: t, ctx: t.Context(), server: instance.Server, connect: func() *grpc.ClientConn { return instance.Conn(t) }}).begin()
+	c := w.counting(hostedPosts)
+	r := c.rollerOf(client, rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	c.set("posts/p", map[string]any{})
+	c.set("posts/p/comments/1", map[string]any{})
+	changes := c.happened()
+
+	answer.Store(status.New(codes.FailedPrecondition, "The query requires an index"))
+	c.deliver(r, changes...)
+	report, err := client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
+	if err != nil || !strings.Contains(report.Problem, "comments=count(comments) can't be counted") {
+		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
+	}
+	answer.Store(status.New(codes.Unavailable, "busy"))
+	if err := r.Add(c.ctx, changes[0]); status.Code(err) != codes.Unavailable {
+		t.Errorf("while Firestore is busy: %v, want that the event comes again", err)
+	}
+	answer.Store(nil)
+	c.deliver(r, changes...)
+	c.holds("posts/p", map[string]any{"comments": int64(1)})
+}
+
+// A comment's event comes before its post is there: reconcile finds the post once it is.
+func TestEventBeforeItsCounter(t *testing.T) {
+	t.Parallel()
+	for path, cfg := range map[string]rollup.Config{"posts/c": hostedPosts, "sites/s/pages/c": hostedPages} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, cfg)
+			c.set(path+"/comments/1", map[string]any{})
+			c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+			if c.exists(c.fs.Doc(path)) {
+				t.Fatal("the document was made")
+			}
+			c.set(path, map[string]any{"title": "hello"})
+			for range 2 {
+				if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil || !s.Done || s.Seen != 1 {
+					t.Errorf("reconcile = %+v, %v", s, err)
+				}
+				c.holds(path, map[string]any{"comments": int64(1), "title": "hello"})
+			}
+			if c.exists(c.fs.Doc(path + "/counter_rollup/note")) {
+				t.Error("the note is still there")
+			}
+		})
+	}
+}
+
+// Deletions of what was below a document that is gone bring nothing back, and leave nothing.
+func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPages)
+	c.set("sites/s/pages/c/comments/1", map[string]any{})
+	c.must(c.fs.Doc("sites/s/pages/c/comments/1").Delete(c.ctx))
+	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()[1])
+	if docs, err := c.fs.CollectionGroup("counter_rollup").Documents(c.ctx).GetAll(); err != nil || len(docs) != 0 {
+		t.Errorf("%d documents are left, %v", len(docs), err)
+	}
+}
+
+// A reconcile counts again what has missed its event: at once where counters are named, and else after a while and within
+// its budget.
+func TestReconcileCountsAgain(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	for i := range 3 {
+		post := fmt.Sprintf("posts/p%d", i)
+		c.set(post, map[string]any{})
+		c.set(post+"/comments/1", map[string]any{})
+	}
+	all := func(opts rollup.ReconcileOptions) rollup.Summary {
+		t.Helper()
+		opts.Parallel = 1
+		s, err := c.client.ReconcileAll(c.ctx, opts)
+		if err != nil || !s.Done || s.Seen != 3 {
+			t.Errorf("reconcile = %+v, %v", s, err)
+		}
+		return s
+	}
+	// What was never counted is, within the budget.
+	if s := all(rollup.ReconcileOptions{RecountReads: -1}); s.Reads != 0 {
+		t.Errorf("without a budget: %+v", s)
+	}
+	if s := all(rollup.ReconcileOptions{RecountReads: 4}); s.Reads != 6 {
+		t.Errorf("a budget of 4 reads, at 3 for each post: %+v", s)
+	}
+	if s := all(rollup.ReconcileOptions{}); s.Reads != 3 {
+		t.Errorf("what the last one has left: %+v", s)
+	}
+	for i := range 3 {
+		c.holds(fmt.Sprintf("posts/p%d", i), map[string]any{"comments": int64(1), "public": int64(0), "stars": int64(0)})
+	}
+	c.set("posts/p1/comments/2", map[string]any{}) // whose event is lost
+	if s := all(rollup.ReconcileOptions{}); s.Reads != 0 || s.Repaired != 0 {
+		t.Errorf("nothing is old enough: %+v", s)
+	}
+	c.holds("posts/p1", map[string]any{"comments": int64(1)})
+	dry, err := c.client.Reconcile(c.ctx, "p1", rollup.ReconcileOptions{DryRun: true})
+	if got := dry.Others["comments"]; err != nil || got.Before != 1 || got.After != 2 || got.Late != 1 {
+		t.Errorf("dry run = %+v, %v", dry, err)
+	}
+	c.holds("posts/p1", map[string]any{"comments": int64(1)})
+	named := c.client.ReconcileSome(c.ctx, []string{"p1"}, rollup.ReconcileOptions{})
+	if named.Repaired != 1 || named.Reads != 3 {
+		t.Errorf("reconcile of one that is named = %+v", named)
+	}
+	c.holds("posts/p1", map[string]any{"comments": int64(2)})
+	c.set("posts/p2/comments/2", map[string]any{})
+	if s := all(rollup.ReconcileOptions{RecountAge: time.Nanosecond}); s.Repaired != 1 || s.Reads != 9 {
+		t.Errorf("everything is old enough: %+v", s)
+	}
+	c.holds("posts/p2", map[string]any{"comments": int64(2)})
+
+	// Something else writes the field: seen without counting, and mended.
+	c.must(c.fs.Doc("posts/p0").Update(c.ctx, []firestore.Update{{Path: "comments", Value: 99}}))
+	if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 1 {
+		t.Errorf("of a field that something else has written: %+v", s)
+	}
+	c.holds("posts/p0", map[string]any{"comments": int64(1)})
+}
+
+var recountOperations = flag.Int("recount.operations", 4000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
+
+// Documents of 20 posts are made, edited and deleted at random, with events that come twice, late, in any order, and some
+// never, and instances that die. When it is quiet, each field is what a fresh query says; where an event was lost, it is once
+// a reconcile has come by.
+func TestCountedFieldsThroughFaults(t *testing.T) {
+	t.Parallel()
+	for _, drop := range []float64{0, 0.02} {
+		t.Run(fmt.Sprintf("drop=%v", drop), func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) { countThroughFaults(w, drop) })
+		})
+	}
+}
+
+// silentOf is an instance's client without a logger.
+func (w *world) silentOf(cfg rollup.Config) *rollup.Client {
+	w.t.Helper()
+	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.connect()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+func countThroughFaults(w *world, drop float64) {
+	const posts, instances = 20, 3
+	c := w.counting(hostedPosts)
+	for p := range posts {
+		c.set(fmt.Sprintf("posts/%d", p), map[string]any{"title": "hello"})
+	}
+	var mu sync.Mutex
+	rollers := make([]*rollup.Roller, instances)
+	start := func(i int) {
+		rollers[i] = rollup.NewRoller(w.silentOf(c.cfg), rollup.RollerOptions{})
+	}
+	for i := range rollers {
+		start(i)
+	}
+	kill := func(i int) { // it answers nothing any more
+		dead, cancel := context.WithCancel(context.Background())
+		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		_ = rollers[i].Close(dead)
+		start(i)
+	}
+	var events, commits atomic.Int64
+	var deliveries sync.WaitGroup
+	var dropped sync.Map
+	deliver := func(change rollup.Change) {
+		for {
+			mu.Lock()
+			r := rollers[rand.IntN(instances)]
+			mu.Unlock()
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			err := r.Add(ctx, change)
+			cancel()
+			if err == nil {
+				return
+			}
+			time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
+		}
+	}
+	stop := w.server.OnChange(func(change emulator.Change) {
+		if strings.HasSuffix(change.Name, "/ledger") {
+			commits.Add(1)
+		}
+		decoded, ok := c.decode(change)
+		if !ok {
+			return
+		}
+		events.Add(1)
+		if rand.Float64() < drop {
+			dropped.Store(decoded.Counter, true)
+			return
+		}
+		copies := 1
+		if rand.IntN(4) == 0 {
+			copies = 2
+		}
+		for range copies {
+			deliveries.Go(func() {
+				late := time.Duration(rand.IntN(300)) * time.Millisecond
+				if rand.IntN(50) == 0 {
+					late = time.Duration(rand.IntN(10)) * time.Second
+				}
+				time.Sleep(late)
+				deliver(decoded)
+			})
+		}
+	})
+	var documents [posts][]string
+	for n := range *recountOperations {
+		p := rand.IntN(posts)
+		kind := []string{"comments", "ratings"}[rand.IntN(2)]
+		data := map[string]any{"public": rand.IntN(2) == 0, "stars": rand.IntN(6)}
+		switch at := rand.IntN(10); {
+		case at < 5 || len(documents[p]) == 0:
+			path := fmt.Sprintf("posts/%d/%s/%d", p, kind, n)
+			documents[p] = append(documents[p], path)
+			c.set(path, data)
+		case at < 7:
+			c.set(documents[p][rand.IntN(len(documents[p]))], data)
+		default:
+			i := rand.IntN(len(documents[p]))
+			c.must(c.fs.Doc(documents[p][i]).Delete(c.ctx))
+			documents[p] = append(documents[p][:i], documents[p][i+1:]...)
+		}
+		if n%500 == 499 {
+			kill(rand.IntN(instances))
+		}
+		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+	}
+	c.arrived()
+	time.Sleep(10 * time.Second) // the last of the late ones has been handed over
+	began := time.Now()
+	deliveries.Wait()
+	if quiet := time.Since(began); quiet > 2*time.Second {
+		w.t.Errorf("the fields were right after %v of quiet", quiet)
+	}
+	stop()
+	wrong := 0
+	check := func(missing func(post string) bool) {
+		for p := range posts {
+			post := fmt.Sprintf("posts/%d", p)
+			if missing(fmt.Sprint(p)) {
+				continue
+			}
+			public := c.fs.Collection(post+"/comments").Where("public", "==", true)
+			for field, q := range map[string]*firestore.AggregationQuery{
+				"comments": c.fs.Collection(post + "/comments").NewAggregationQuery().WithCount("n"),
+				"public":   public.NewAggregationQuery().WithCount("n"),
+				"stars":    c.fs.Collection(post+"/ratings").NewAggregationQuery().WithSum("stars", "n"),
+			} {
+				result, err := q.Get(c.ctx)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				if want, got := result["n"].(*firestorepb.Value).GetIntegerValue(), c.get(post)[field]; got != want {
+					wrong++
+					w.t.Errorf("%s of %s is %v, want %d", field, post, got, want)
+				}
+			}
+		}
+	}
+	check(func(post string) bool { _, lost := dropped.Load(post); return lost })
+	w.t.Logf("%d events, %d commits, %+v", events.Load(), commits.Load(), w.server.Stats())
+	if commits.Load()*2 > events.Load() {
+		w.t.Errorf("%d events took %d commits", events.Load(), commits.Load())
+	}
+	var named []string
+	dropped.Range(func(post, _ any) bool { named = append(named, post.(string)); return true })
+	if s := c.client.ReconcileSome(c.ctx, named, rollup.ReconcileOptions{}); s.Failed > 0 || !s.Done || s.Reads > 3*int64(len(named)) {
+		w.t.Errorf("reconcile = %+v", s)
+	}
+	check(func(string) bool { return false })
+	for i := range rollers {
+		if err := rollers[i].Close(c.ctx); err != nil {
+			w.t.Error(err)
+		}
+	}
+}

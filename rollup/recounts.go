@@ -1,0 +1,233 @@
+package rollup
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// recounts decides when the documents of a collection are counted again, and which events that covers. Like the coalescer it
+// holds no clock and starts nothing. W is an event that waits to be covered.
+//
+// An event is covered only by a recount that has begun after the event came. Times in events don't tell whether an earlier
+// one saw the change: a deletion's is that of the version before it. An event need not wait where a strictly later change of
+// the collection is held: that one is not acknowledged, so it comes again if this process dies, and what covers it has seen
+// the earlier one too. That doesn't hold for a deletion, which may be much later than its time.
+//
+// A query costs a read per 1,000 documents. So where one took N reads, the next recount waits until about N events have come,
+// but no longer than most.
+type recounts[W any] struct {
+	least, most time.Duration // between two recounts of a collection, and how late one may be
+	longest     time.Duration // what failures and other instances stretch least to
+	maxWaiting  int           // events, those in flight included
+	maxRunning  int           // recounts
+	maxFailures int           // in a row, before events are answered
+
+	tasks   map[collection]*recountTask[W]
+	queue   recountQueue[W] // tasks without a recount in flight, by the time they may go
+	waiting int
+	running int
+}
+
+// collection is one of a counter's.
+type collection struct{ counter, id string }
+
+// recountTask is what waits for the next recount of a collection, and what is in flight.
+type recountTask[W any] struct {
+	of       collection
+	next     []waitingEvent[W]
+	inFlight []waitingEvent[W]
+	events   int64         // that have come since the last recount began, superseded ones included
+	reads    int64         // that the largest query of the last recount took
+	interval time.Duration // least time to the next
+	earliest time.Time     // of the next one
+	latest   time.Time     // of the next one; where nothing waits, when the task is forgotten
+	failures int           // in a row
+	index    int           // in the queue; -1 where it is in flight
+}
+
+// waitingEvent is an event of a document that changed.
+type waitingEvent[W any] struct {
+	at    time.Time // newest update time in it
+	gone  bool      // the document was deleted
+	event W
+}
+
+// recount is one that is handed out by start, and handed back to done.
+type recount struct {
+	of      collection
+	events  int64
+	gone    bool // all of them are of deletions
+	started time.Time
+}
+
+// add takes an event, which may wait for patience at most, and returns the events that are superseded, and done. It reports
+// false when too many wait already.
+func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patience time.Duration) (superseded []W, ok bool) {
+	t := r.tasks[of]
+	if t != nil && !e.gone && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return h.at.After(e.at) }) {
+		t.events++
+		r.place(t)
+		return []W{e.event}, true
+	}
+	if t == nil {
+		if r.waiting >= r.maxWaiting {
+			return nil, false
+		}
+		t = &recountTask[W]{of: of, interval: r.least, earliest: now, index: -1}
+		r.tasks[of] = t
+		heap.Push(&r.queue, t)
+	}
+	for _, list := range []*[]waitingEvent[W]{&t.next, &t.inFlight} {
+		*list = slices.DeleteFunc(*list, func(h waitingEvent[W]) bool {
+			done := !h.gone && e.at.After(h.at)
+			if done {
+				superseded = append(superseded, h.event)
+			}
+			return done
+		})
+	}
+	if r.waiting -= len(superseded); r.waiting >= r.maxWaiting {
+		return superseded, false
+	}
+	if limit := now.Add(min(r.most, patience)); len(t.next) == 0 || limit.Before(t.latest) {
+		t.latest = limit
+	}
+	t.next = append(t.next, e)
+	t.events++
+	r.waiting++
+	r.place(t)
+	return superseded, true
+}
+
+// held are the events that are not acknowledged.
+func (t *recountTask[W]) held() []waitingEvent[W] {
+	return append(t.next[:len(t.next):len(t.next)], t.inFlight...)
+}
+
+// due is when the next recount may start, or the task is forgotten.
+func (t *recountTask[W]) due() time.Time {
+	if len(t.next) == 0 || t.events < t.reads && t.latest.After(t.earliest) {
+		return t.latest
+	}
+	return t.earliest
+}
+
+func (r *recounts[W]) place(t *recountTask[W]) {
+	if t.index >= 0 {
+		heap.Fix(&r.queue, t.index)
+	}
+}
+
+// start hands out a recount that may start now, if there is one.
+func (r *recounts[W]) start(now time.Time) (recount, bool) {
+	for r.running < r.maxRunning && len(r.queue) > 0 && !r.queue[0].due().After(now) {
+		t := heap.Pop(&r.queue).(*recountTask[W])
+		if len(t.next) == 0 {
+			delete(r.tasks, t.of)
+			continue
+		}
+		flush := recount{of: t.of, events: t.events, started: now, gone: !slices.ContainsFunc(t.next, func(h waitingEvent[W]) bool { return !h.gone })}
+		t.inFlight, t.next, t.events = t.next, nil, 0
+		r.running++
+		return flush, true
+	}
+	return recount{}, false
+}
+
+// wake is when start should be asked again. It reports false when only done or add can change its answer.
+func (r *recounts[W]) wake() (time.Time, bool) {
+	if r.running >= r.maxRunning || len(r.queue) == 0 {
+		return time.Time{}, false
+	}
+	return r.queue[0].due(), true
+}
+
+// done takes a recount back, with the reads that its largest query took and how many flushes of the counter others have made, and returns the
+// events that need not wait any longer: those that are covered, and those that are to be delivered again. The events of one
+// that failed wait on, until too many have failed in a row.
+func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, otherFlushes int64) (covered, refused []W) {
+	r.running--
+	t := r.tasks[flush.of]
+	pace := coalescer[W]{least: r.least, most: r.longest}
+	if t.failures++; o != failed {
+		t.failures = 0
+	}
+	switch {
+	case o == committed:
+		t.reads = reads
+		t.interval = max(pace.share(otherFlushes), t.interval/2)
+		t.earliest = flush.started.Add(t.interval)
+	default:
+		t.interval = min(r.longest, t.interval*2)
+		t.earliest = now.Add(t.interval)
+	}
+	switch {
+	case o == failed && t.failures <= r.maxFailures:
+		if len(t.next) == 0 {
+			t.latest = t.earliest
+		}
+		t.next = append(t.inFlight, t.next...)
+		t.events += flush.events
+	case o == failed || o == permanent:
+		t.failures = 0
+		refused = events(t.inFlight)
+	default:
+		covered = events(t.inFlight)
+	}
+	t.inFlight = nil
+	if len(t.next) == 0 {
+		t.latest = now.Add(max(t.interval, r.most)) // how much it takes is remembered until then
+	}
+	r.waiting -= len(covered) + len(refused)
+	heap.Push(&r.queue, t)
+	return covered, refused
+}
+
+// drain lets what waits go now.
+func (r *recounts[W]) drain(now time.Time) {
+	for _, t := range r.tasks {
+		t.earliest, t.latest = now, now
+	}
+	heap.Init(&r.queue)
+}
+
+// left are the events that wait for a recount that has not begun.
+func (r *recounts[W]) left() (left []W) {
+	for _, t := range r.tasks {
+		left = append(left, events(t.next)...)
+		t.next = nil
+	}
+	return left
+}
+
+func events[W any](list []waitingEvent[W]) []W {
+	all := make([]W, len(list))
+	for i, h := range list {
+		all[i] = h.event
+	}
+	return all
+}
+
+// recountQueue is a heap of tasks, the one that is due first on top.
+type recountQueue[W any] []*recountTask[W]
+
+func (q recountQueue[W]) Len() int           { return len(q) }
+func (q recountQueue[W]) Less(i, j int) bool { return q[i].due().Before(q[j].due()) }
+func (q recountQueue[W]) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+func (q *recountQueue[W]) Push(x any) {
+	t := x.(*recountTask[W])
+	t.index = len(*q)
+	*q = append(*q, t)
+}
+func (q *recountQueue[W]) Pop() any {
+	old := *q
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	t.index = -1
+	return t
+}
