@@ -408,7 +408,7 @@ func TestReconcileCountsAgain(t *testing.T) {
 	c.holds("posts/p0", map[string]any{"comments": int64(1)})
 }
 
-var recountOperations = flag.Int("recount.operations", 4000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
+var recountOperations = flag.Int("recount.operations", 3000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
 // Documents of 20 posts are made, edited and deleted at random, with events that come twice, late, in any order, and some
 // never, and instances that die. When it is quiet, each field is what a fresh query says; where an event was lost, it is once
