@@ -21,6 +21,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -335,6 +336,25 @@ func TestEventBeforeItsCounter(t *testing.T) {
 	}
 }
 
+// The app deletes its document and makes it anew, with what its clients think is right. Comments that came meanwhile are in the
+// next reconcile's count.
+func TestDocumentThatIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	c.set("posts/p", map[string]any{})
+	c.set("posts/p/comments/1", map[string]any{})
+	c.deliver(r, c.happened()...)
+	c.must(c.fs.Doc("posts/p").Delete(c.ctx))
+	c.set("posts/p/comments/2", map[string]any{})
+	c.deliver(r, c.happened()...)
+	c.set("posts/p", map[string]any{"comments": 1, "public": 0, "stars": 0})
+	if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil || s.Seen != 1 {
+		t.Errorf("reconcile = %+v, %v", s, err)
+	}
+	c.holds("posts/p", map[string]any{"comments": int64(2)})
+}
+
 // Deletions of what was below a document that is gone bring nothing back, and leave nothing.
 func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
 	t.Parallel()
@@ -356,6 +376,11 @@ func TestReconcileCountsAgain(t *testing.T) {
 		post := fmt.Sprintf("posts/p%d", i)
 		c.set(post, map[string]any{})
 		c.set(post+"/comments/1", map[string]any{})
+		// A shard's event has adopted it, and nothing has counted its comments.
+		state := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 0}, AsOf: time.Unix(1, 0)}
+		if _, err := c.client.Apply(c.ctx, fmt.Sprint("p", i), []ledger.State{state}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	all := func(opts rollup.ReconcileOptions) rollup.Summary {
 		t.Helper()
