@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,9 +15,10 @@ import (
 
 // Options say which changes a [Deliverer] delivers, and how.
 type Options struct {
-	Pattern  string // Path pattern of the documents: counters/{counter}/shards/{shard}.
-	Project  string // Project of the documents; empty for any.
-	Database string // Database of the documents; empty for any.
+	Pattern  string   // Path pattern of the documents: counters/{counter}/shards/{shard}.
+	Further  []string // Path patterns of further triggers; a document that matches several has one event all the same.
+	Project  string   // Project of the documents; empty for any.
+	Database string   // Database of the documents; empty for any.
 
 	// InFlight is how many posts one target gets at a time, 1000 when 0. It is large because the roll-up keeps a
 	// post waiting until the write that covers it has been committed.
@@ -31,7 +33,7 @@ type Options struct {
 
 // Stats are counts since the start.
 type Stats struct {
-	Changes      int // Changes that matched the pattern.
+	Changes      int // Changes that matched a pattern.
 	Dropped      int // Events that a fault kept from being sent.
 	Duplicates   int // Events that a fault added.
 	Posts        int // Attempts to deliver an event.
@@ -44,7 +46,7 @@ type Stats struct {
 // 2xx answer. An event that isn't is tried again after 100 ms, and then after twice as long each time up to 10 s,
 // less a random part of up to half. All methods may be called at any time and from several goroutines.
 type Deliverer struct {
-	pattern           Pattern
+	patterns          []Pattern
 	project, database string
 	inFlight          int
 	posted            func(target string, began, ended time.Time)
@@ -76,9 +78,13 @@ type target struct {
 
 // New returns a deliverer without targets: events wait until there is one.
 func New(o Options) (*Deliverer, error) {
-	pattern, err := ParsePattern(o.Pattern)
-	if err != nil {
-		return nil, err
+	var patterns []Pattern
+	for _, pattern := range append([]string{o.Pattern}, o.Further...) {
+		p, err := ParsePattern(pattern)
+		if err != nil {
+			return nil, err
+		}
+		patterns = append(patterns, p)
 	}
 	if o.InFlight == 0 {
 		o.InFlight = 1000
@@ -88,7 +94,7 @@ func New(o Options) (*Deliverer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Deliverer{
-		pattern:   pattern,
+		patterns:  patterns,
 		project:   o.Project,
 		database:  o.Database,
 		inFlight:  o.InFlight,
@@ -115,7 +121,7 @@ func (d *Deliverer) Deliver(c Change) {
 		d.logger.Error("a change has no event", "error", err)
 		return
 	}
-	if d.project != "" && d.project != name.project || d.database != "" && d.database != name.database || !d.pattern.Match(name.path) {
+	if d.project != "" && d.project != name.project || d.database != "" && d.database != name.database || !slices.ContainsFunc(d.patterns, func(p Pattern) bool { return p.Match(name.path) }) {
 		return
 	}
 	body, err := encodeData(c)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,7 +41,7 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 		logger:   s.logger,
 	}
 	s.serve(l, t)
-	err := t.register(ctx, s.pattern())
+	err := t.register(ctx, s.patterns())
 	if err == nil {
 		s.Notes = append(s.Notes, "Events come from the triggers of the Firestore at "+s.Firestore+". It posts each once; from there on they are delivered as always.")
 		return nil
@@ -55,23 +56,34 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 	return s.startListen(ctx)
 }
 
-// startListen gets changes from a Listen on all shards, and returns when it tells every change from then on.
+// startListen gets changes from a Listen on all shards, and one on each collection that is counted, and returns when it tells every change from then on.
 func (s *System) startListen(ctx context.Context) error {
 	conn, err := dialEmulator(s.Firestore)
 	if err != nil {
 		return fmt.Errorf("connect to Firestore at %s: %w", s.Firestore, err)
 	}
-	listener := &listener{
-		client:   firestorepb.NewFirestoreClient(conn),
-		database: "projects/" + s.Project + "/databases/" + s.settings.Database,
-		group:    s.settings.Shards,
-		deliver:  s.events.Deliver,
-		logger:   s.logger,
-	}
 	listening, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	current := make(chan struct{})
-	running.Go(func() { listener.run(listening, sync.OnceFunc(func() { close(current) })) })
+	groups := append([]string{s.settings.Shards}, s.layout().Collections()...)
+	var left atomic.Int64
+	left.Store(int64(len(groups)))
+	for _, group := range groups {
+		listener := &listener{
+			client:   firestorepb.NewFirestoreClient(conn),
+			database: "projects/" + s.Project + "/databases/" + s.settings.Database,
+			group:    group,
+			deliver:  s.events.Deliver,
+			logger:   s.logger,
+		}
+		running.Go(func() {
+			listener.run(listening, sync.OnceFunc(func() {
+				if left.Add(-1) == 0 {
+					close(current)
+				}
+			}))
+		})
+	}
 	s.onClose(func() {
 		cancel()
 		running.Wait()

@@ -203,7 +203,8 @@ func (s *System) fail(err error) {
 func (s *System) startEvents(f eventarc.Faults) error {
 	var err error
 	s.events, err = eventarc.New(eventarc.Options{
-		Pattern:  s.pattern(),
+		Pattern:  s.patterns()[0],
+		Further:  s.patterns()[1:],
 		Project:  s.Project,
 		Database: s.settings.Database,
 		Faults:   f,
@@ -216,8 +217,13 @@ func (s *System) startEvents(f eventarc.Faults) error {
 	return nil
 }
 
-func (s *System) pattern() string {
-	return store.Layout{Path: s.settings.Counters, Shards: s.settings.Shards}.ShardPattern()
+// patterns are those of the triggers that Rollup has.
+func (s *System) patterns() []string { return s.layout().Patterns() }
+
+func (s *System) layout() store.Layout {
+	layout := store.Layout{Path: s.settings.Counters, Shards: s.settings.Shards}
+	layout.Fields, layout.Counted = s.settings.Fields.Split()
+	return layout
 }
 
 // startFirestore starts the embedded Firestore, whose changes become events.

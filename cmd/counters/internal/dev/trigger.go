@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,9 +51,9 @@ type triggers struct {
 // requestTimeout bounds all requests to the emulator, which answers within milliseconds unless the machine is busy.
 const requestTimeout = 10 * time.Second
 
-// register registers the trigger for documents that match the pattern. It returns an error that says why, when events
+// register registers a trigger for each pattern of documents. It returns an error that says why, when events
 // don't come this way.
-func (t *triggers) register(ctx context.Context, pattern string) error {
+func (t *triggers) register(ctx context.Context, patterns []string) error {
 	ctx, cancel := context.WithTimeout(ctx, t.patience+requestTimeout)
 	defer cancel()
 	if err := t.add(ctx, probeTrigger, probeCollection+"/{probe}"); err != nil {
@@ -61,7 +62,16 @@ func (t *triggers) register(ctx context.Context, pattern string) error {
 	if err := t.probe(ctx); err != nil {
 		return err
 	}
-	return t.add(ctx, rollupTrigger, pattern)
+	for i, pattern := range patterns {
+		id := rollupTrigger
+		if i > 0 {
+			id += fmt.Sprintf("-%d", i)
+		}
+		if err := t.add(ctx, id, pattern); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *triggers) add(ctx context.Context, id, pattern string) error {
@@ -150,6 +160,10 @@ func (t *triggers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.logger.Error("an event of the emulator is lost", "subject", r.Header.Get("Ce-Subject"), "error", err)
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
+	}
+	number, further := strings.CutPrefix(rest, rollupTrigger+"-")
+	if _, err := strconv.Atoi(number); further && err == nil {
+		rest = rollupTrigger
 	}
 	switch rest {
 	case rollupTrigger:

@@ -170,7 +170,7 @@ func TestRegister(t *testing.T) {
 	}
 	receiver = httptest.NewServer(tr)
 	defer receiver.Close()
-	if err := tr.register(t.Context(), "counters/{counter}/shards/{shard}"); err != nil {
+	if err := tr.register(t.Context(), []string{"counters/{counter}/shards/{shard}", "counters/{counter}/comments/{document}"}); err != nil {
 		t.Fatal(err)
 	}
 	body, ok := registered.Load(rollupTrigger)
@@ -188,6 +188,9 @@ func TestRegister(t *testing.T) {
 		got.Document.Value != "counters/{counter}/shards/{shard}" || got.Document.MatchType != "PATH_PATTERN" {
 		t.Errorf("registered %+v", got)
 	}
+	if body, ok := registered.Load(rollupTrigger + "-1"); !ok || !strings.Contains(body.(string), "counters/{counter}/comments/{document}") {
+		t.Errorf("of the documents that are counted, registered %v", body)
+	}
 }
 
 func TestRegisterSaysWhyNot(t *testing.T) {
@@ -201,7 +204,7 @@ func TestRegisterSaysWhyNot(t *testing.T) {
 			emulator: strings.TrimPrefix(server.URL, "http://"), project: "demo-counters", database: "(default)",
 			patience: 50 * time.Millisecond, logger: testLogger(t),
 		}
-		if err := tr.register(t.Context(), "counters/{counter}/shards/{shard}"); err == nil || !strings.Contains(err.Error(), want) {
+		if err := tr.register(t.Context(), []string{"counters/{counter}/shards/{shard}"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
@@ -210,7 +213,7 @@ func TestRegisterSaysWhyNot(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&triggers{emulator: "127.0.0.1:1", patience: time.Second, logger: testLogger(t)}).register(ctx, "a/{b}"); err == nil {
+	if err := (&triggers{emulator: "127.0.0.1:1", patience: time.Second, logger: testLogger(t)}).register(ctx, []string{"a/{b}"}); err == nil {
 		t.Error("registered although the context had ended")
 	}
 }
