@@ -98,7 +98,7 @@ func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 			}
 			return strings.TrimSpace(token)
 		},
-		kind:   "user",
+		kind:   strings.TrimSuffix(userPrefix, ":"),
 		scheme: "Bearer",
 	}
 }
@@ -162,11 +162,11 @@ func (t *tokens) verify(r *http.Request) (string, error) {
 	return t.kind + ":" + token.Subject, nil
 }
 
-// require lets requests with a valid token through, and with publicReads every GET. An address that sends others is
-// limited before they are looked at.
-func (t *tokens) require(publicReads bool, limit *limiter, log *slog.Logger, next http.Handler) http.Handler {
+// require lets requests with a valid token through, and those that are public. An address that sends others is limited
+// before they are looked at.
+func (t *tokens) require(public func(*http.Request) bool, limit *limiter, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if publicReads && r.Method == http.MethodGet {
+		if public(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -187,6 +187,9 @@ func (t *tokens) require(publicReads bool, limit *limiter, log *slog.Logger, nex
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
 }
+
+// userPrefix begins the name of a caller that is a user.
+const userPrefix = "user:"
 
 type callerKey struct{}
 

@@ -35,7 +35,7 @@ func allowOrigins(origins []string, log *slog.Logger, next http.Handler) http.Ha
 			next.ServeHTTP(w, r)
 			return
 		}
-		header.Set("Access-Control-Allow-Methods", "GET, POST")
+		header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 		header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Firebase-AppCheck")
 		header.Set("Access-Control-Max-Age", "3600")
 		w.WriteHeader(http.StatusNoContent)

@@ -42,16 +42,33 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is summed over the shards
 //	GET  /?counter=…   the same, for ids that a path can't carry
 //
+//	PUT    /{counter}/{field}/{member}   counts a member once; whom a caller may name, MEMBERS says
+//	DELETE /{counter}/{field}/{member}   takes it off again
+//	GET    /{counter}/{field}/{member}   says whether it is counted
+//
 // An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and counts once. With
 // tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
-	var h http.Handler = &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
+	increments := &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
+		members: s.Members, partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
+	var h http.Handler = increments
 	if t != nil {
-		h = t.require(s.PublicReads, limit, log, h)
+		public := func(r *http.Request) bool { // who has joined is nobody else's business
+			return s.PublicReads && r.Method == http.MethodGet && !increments.isMember(r)
+		}
+		h = t.require(public, limit, log, h)
 	}
-	return allowOrigins(s.AllowedOrigins, log, allowMethods(log, h, http.MethodGet, http.MethodPost))
+	ofCounters := allowMethods(log, h, http.MethodGet, http.MethodPost)
+	ofMembers := allowMethods(log, h, http.MethodGet, http.MethodPut, http.MethodDelete)
+	return allowOrigins(s.AllowedOrigins, log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if increments.isMember(r) {
+			ofMembers.ServeHTTP(w, r)
+		} else {
+			ofCounters.ServeHTTP(w, r)
+		}
+	}))
 }
 
 // firstOf is the name of the field that an increment is of which names none.
@@ -69,6 +86,9 @@ type incrementHandler struct {
 	timeout time.Duration
 	cache   caching
 	log     *slog.Logger
+
+	members   string // whom a caller may name as one
+	partsOfID int    // how many parts a counter's id has
 }
 
 func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,6 +119,9 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	limited := h.limitedAs(r)
 	if err := h.limit.take(limited); err != nil {
 		return nil, err
+	}
+	if h.isMember(r) {
+		return h.serveMember(w, r)
 	}
 	counter, err := counterOf(r.URL)
 	if err != nil {

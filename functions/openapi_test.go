@@ -30,6 +30,7 @@ var beyondSchema = []string{
 	"comes twice", "goes on after its end", "want an integer", "at most", "add up to more than", "slash", "MAX_INCREMENT", "UTF-8", "Unicode",
 	"more than 1500 bytes", "want one Idempotency-Key", "printable ASCII",
 	"parts, and a counter of", "is not counted", "without a name", // what COUNTERS and FIELDS say
+	"no token is asked for", "want no body",
 }
 
 // conforms holds a request and its answer against docs/openapi.yaml: what is answered well is allowed by it, what is refused
@@ -41,7 +42,9 @@ func conforms(t *testing.T, r *http.Request, body string, a answer, answered []b
 		t.Fatal(err)
 	}
 	path, params := "/", map[string]string{}
-	if counter := strings.TrimPrefix(r.URL.EscapedPath(), "/"); counter != "" {
+	if member, is, err := memberPathOf(r.URL, 1); is && err == nil {
+		path, params = "/{counter}/{field}/{member}", map[string]string{"counter": member.counter, "field": member.field, "member": member.member}
+	} else if counter := strings.TrimPrefix(r.URL.EscapedPath(), "/"); counter != "" {
 		id, err := url.PathUnescape(counter)
 		if err != nil {
 			t.Fatal(err)

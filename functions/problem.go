@@ -95,6 +95,10 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusUnauthorized, Detail: token.detail, header: [2]string{"WWW-Authenticate", token.challenge}}
 	case errors.As(err, &limited):
 		return problem{Status: http.StatusTooManyRequests, Detail: limited.Error(), retryAfter: limited.after}
+	case errors.Is(err, errNotOwn):
+		return problem{Status: http.StatusForbidden, Detail: errNotOwn.Error()}
+	case errors.Is(err, errNoMembers):
+		return problem{Status: http.StatusForbidden, Detail: errNoMembers.Error()}
 	case errors.Is(err, errOrigin):
 		return problem{Status: http.StatusForbidden, Detail: errOrigin.Error()}
 	case errors.Is(err, errSlowBody):
@@ -105,10 +109,12 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Detail: "the token can't be checked now; nothing was counted", retryAfter: time.Second}
 	case errors.Is(err, errStart):
 		return problem{Status: http.StatusServiceUnavailable, Detail: errStart.Error() + "; its log says why"}
-	case errors.Is(err, shards.ErrInvalidID), errors.Is(err, shards.ErrInvalidIncrement), errors.Is(err, shards.ErrInvalidKey):
+	case errors.Is(err, shards.ErrInvalidID), errors.Is(err, shards.ErrInvalidIncrement), errors.Is(err, shards.ErrInvalidKey), errors.Is(err, shards.ErrInvalidMember):
 		return problem{Status: http.StatusBadRequest, Detail: err.Error()}
 	case errors.Is(err, shards.ErrKeyReused):
 		return problem{Status: http.StatusUnprocessableEntity, Detail: "this Idempotency-Key came with another request before"}
+	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errMember):
+		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; asking again is safe"}
 	case errors.Is(err, shards.ErrUnknown): // before ErrBusy and ErrNotFound: doubt outweighs them
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
 	case errors.Is(err, shards.ErrNotFound):

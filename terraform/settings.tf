@@ -26,6 +26,7 @@ locals {
     AUTH                 = var.auth
     PROJECT_NUMBER       = tostring(data.google_project.project.number)
     PUBLIC_READS         = tostring(var.public_reads)
+    MEMBERS              = var.members
     ALLOWED_ORIGINS      = join(",", var.allowed_origins)
     RATE_LIMIT           = tostring(var.rate_limit)
     ROLLUP_INTERVAL      = var.rollup_interval
@@ -266,6 +267,18 @@ variable "public_reads" {
   validation {
     condition     = contains([true, false], var.public_reads)
     error_message = "public_reads must be true or false."
+  }
+}
+
+variable "members" {
+  description = "Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = contains(["", "own", "any", "off"], var.members)
+    error_message = "members must be own, any or off, or empty."
   }
 }
 

@@ -137,6 +137,7 @@ var patterns = map[string][2]string{
 	"FIELDS": {fmt.Sprintf(`can(regex("^%[1]s(,%[1]s)*$", V)) && length(regexall("[(]counter_", V)) == 0`, item),
 		"names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments) or p=count(comments where lang=='de')"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
+	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},
 	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
 	"LOG_LEVEL":       {`contains(["DEBUG", "INFO", "WARN", "ERROR"], V)`, "DEBUG, INFO, WARN or ERROR"},
 }

@@ -50,6 +50,7 @@ type Settings struct {
 	Auth           string   `env:"AUTH" envDefault:"none" desc:"Who may call Increment: none (leave it to Cloud Run's IAM), firebase (ID token in Authorization), appcheck (App Check token in X-Firebase-AppCheck)."`
 	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, that App Check tokens are issued for; needed for AUTH=appcheck."`
 	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says."`
+	Members        string   `env:"MEMBERS" desc:"Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
 	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."`
 
@@ -85,6 +86,12 @@ func Parse(environ []string) (Settings, error) {
 		return Settings{}, fmt.Errorf("settings: %w", unparsed(err, values))
 	}
 	err = s.validate()
+	if s.Members == "" {
+		s.Members = "off"
+		if s.Auth == "firebase" {
+			s.Members = "own"
+		}
+	}
 	// The library takes an empty value for one that isn't set. Whoever sets this one, with a variable that turns out to be
 	// empty, say, does not mean that anybody may call.
 	if auth, set := values["AUTH"]; set && auth == "" {
@@ -173,6 +180,14 @@ func (s Settings) validate() error {
 	}
 	if !slices.Contains([]string{"none", "firebase", "appcheck"}, s.Auth) {
 		bad("AUTH", s.Auth, "none, firebase or appcheck")
+	}
+	switch {
+	case s.Members == "own" && s.Auth != "firebase":
+		bad("MEMBERS", s.Members, "AUTH=firebase with it: other callers are no users")
+	case s.Members == "any" && s.Auth != "none":
+		bad("MEMBERS", s.Members, "AUTH=none with it, and Cloud Run's IAM: users of an app would join and leave for each other")
+	case !slices.Contains([]string{"", "off", "own", "any"}, s.Members):
+		bad("MEMBERS", s.Members, "own, any or off")
 	}
 	if number, err := strconv.ParseUint(s.ProjectNumber, 10, 64); s.Auth == "appcheck" && (err != nil || number == 0) {
 		bad("PROJECT_NUMBER", strconv.Quote(s.ProjectNumber), "the project's number, which is not its id, because AUTH=appcheck")

@@ -43,6 +43,11 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},
 		{[]string{"REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=2s"}, "REQUEST_TIMEOUT=1s: want at least ROLLUP_INTERVAL=2s"}, // no event would ever be acknowledged
 		{[]string{"REQUEST_TIMEOUT=60s", "REQUEST_TTL=1m"}, "REQUEST_TTL=1m0s: want more than REQUEST_TIMEOUT=1m0s"},
+		{[]string{"MEMBERS=own"}, "MEMBERS=own: want AUTH=firebase"}, // nobody could join
+		{[]string{"MEMBERS=own", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "MEMBERS=own: want AUTH=firebase"},
+		{[]string{"MEMBERS=any", "AUTH=firebase"}, "MEMBERS=any: want AUTH=none"}, // one user would take off another's like
+		{[]string{"MEMBERS=any", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "MEMBERS=any: want AUTH=none"},
+		{[]string{"MEMBERS=everyone"}, "MEMBERS=everyone: want own, any or off"},
 		{[]string{"AUTH="}, "AUTH=: want none, firebase or appcheck"}, // a variable that turned out to be empty would open it to all
 	} {
 		if _, err := settings.Parse(tt.environ); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -57,6 +62,9 @@ func TestHarmfulSettings(t *testing.T) {
 		{"REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=2s"},
 		{"REQUEST_TIMEOUT=59s", "REQUEST_TTL=1m"},
 		{"AUTH=none"},
+		{"AUTH=none", "MEMBERS=any"},
+		{"AUTH=firebase", "MEMBERS=own"},
+		{"AUTH=firebase", "MEMBERS=off"},
 	} {
 		if _, err := settings.Parse(environ); err != nil {
 			t.Errorf("%.60q: %v", environ, err)

@@ -69,6 +69,9 @@ func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
 // Nested reports whether counters have more than one wildcard: then they are not in one collection.
 func (p Path) Nested() bool { return len(p.collections) > 1 }
 
+// Parts is how many parts a counter's id has: one per wildcard.
+func (p Path) Parts() int { return len(p.collections) }
+
 // Document is the path of a counter's document, such as posts/post-123. The id is one that [Path.Validate] takes.
 func (p Path) Document(id string) string {
 	if !p.Nested() {

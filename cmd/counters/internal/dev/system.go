@@ -257,6 +257,9 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 	if lookup(environ, "AUTO_CREATE") == "" && !s.settings.Hosted {
 		environ = append(environ, "AUTO_CREATE=true")
 	}
+	if lookup(environ, "MEMBERS") == "" && s.settings.Auth == "none" {
+		environ = append(environ, "MEMBERS=any")
+	}
 	// The gateway lets every page of this machine call, and has them all come from one origin.
 	origins := s.settings.AllowedOrigins
 	if !slices.Contains(origins, "*") {

@@ -1,0 +1,128 @@
+package functions
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// memberPath is /{counter}/{field}/{member}.
+type memberPath struct{ counter, field, member string }
+
+// memberPathOf takes a path apart, as it came, with each of its parts percent-decoded by itself. It reports false for one that
+// has not two parts more than a counter's id. An encoded slash makes of the counter an id that no counter has.
+func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) {
+	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	if len(parts) != partsOfID+2 {
+		return p, false, nil
+	}
+	for i, part := range parts {
+		if parts[i], err = url.PathUnescape(part); err != nil {
+			return p, true, bad("the path can't be read: %v", err)
+		}
+	}
+	return memberPath{counter: strings.Join(parts[:partsOfID], "/"), field: parts[partsOfID], member: parts[partsOfID+1]}, true, nil
+}
+
+// isMember reports whether a request is about a member.
+func (h *incrementHandler) isMember(r *http.Request) bool {
+	_, is, _ := memberPathOf(r.URL, h.partsOfID)
+	return is
+}
+
+// Whom a caller may name as a member: the setting MEMBERS.
+const (
+	membersOwn = "own" // the user that its token names
+	membersAny = "any" // whomever it likes
+)
+
+var (
+	// errNotOwn: a caller names a member that it is not.
+	errNotOwn = errors.New("callers join and leave for themselves: the member is the token's user, or me")
+	// errNoMembers: MEMBERS says that nobody is named here.
+	errNoMembers = errors.New("members are off here: they take AUTH=firebase, where users name themselves, or MEMBERS=any, where whoever may call names any")
+	// errMember marks what failed while a member joined or left. Asking again is always safe.
+	errMember = errors.New("member")
+)
+
+// me is the member that is the caller.
+const me = "me"
+
+// memberNamed is the member that a request is about.
+func (h *incrementHandler) memberNamed(r *http.Request, member string) (string, error) {
+	switch h.members {
+	case membersAny:
+		if member == me {
+			return "", bad("%q is the user that a token names, and no token is asked for here: name the member", me)
+		}
+		return member, nil
+	case membersOwn:
+		user, is := strings.CutPrefix(callerOf(r.Context()), userPrefix)
+		if !is || member != me && member != user {
+			return "", errNotOwn
+		}
+		return user, nil
+	}
+	return "", errNoMembers
+}
+
+// toggled answers PUT and DELETE of a member.
+type toggled struct {
+	Counter string `json:"counter"`
+	Field   string `json:"field"`
+	Member  string `json:"member"`
+	Counted bool   `json:"counted"` // by this request; false when it was as asked before
+}
+
+// joined answers GET of a member.
+type joined struct {
+	Counter string     `json:"counter"`
+	Field   string     `json:"field"`
+	Member  string     `json:"member"`
+	Joined  bool       `json:"joined"`
+	At      *time.Time `json:"at,omitempty"` // since when
+}
+
+func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request) (any, error) {
+	path, _, err := memberPathOf(r.URL, h.partsOfID)
+	if err != nil {
+		return nil, err
+	}
+	member, err := h.memberNamed(r, path.member)
+	if err != nil {
+		return nil, err
+	}
+	counter, err := h.client.Counter(path.counter)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodGet {
+		there, since, err := counter.Joined(r.Context(), path.field, member)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errRead, err)
+		}
+		answer := joined{Counter: path.counter, Field: path.field, Member: member, Joined: there}
+		if there {
+			answer.At = &since
+		}
+		return answer, nil
+	}
+	if body, err := readBody(w, r, maxBody); err != nil {
+		return nil, err
+	} else if len(body) > 0 {
+		return nil, bad("want no body: the path says it all")
+	}
+	toggle := counter.Join
+	if r.Method == http.MethodDelete {
+		toggle = counter.Leave
+	}
+	counted, err := toggle(r.Context(), path.field, member)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errMember, err)
+	}
+	return toggled{Counter: path.counter, Field: path.field, Member: member, Counted: counted}, nil
+}
