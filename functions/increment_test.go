@@ -79,7 +79,7 @@ func (p *process) do(t *testing.T, method, path, body string, header ...string) 
 		t.Errorf("%s %s: the body is not JSON: %q", method, path, data)
 	}
 	if p.target == "Increment" {
-		conforms(t, req, body, a, data)
+		conforms(t, p.partsOfID, req, body, a, data)
 	}
 	want := "application/json"
 	if a.status >= 400 {

@@ -27,10 +27,10 @@ func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) 
 	return memberPath{counter: strings.Join(parts[:partsOfID], "/"), field: parts[partsOfID], member: parts[partsOfID+1]}, true, nil
 }
 
-// isMember reports whether a request is about a member.
+// isMember reports whether a request is about a member. A POST never is: it is one that takes a document's path for an id.
 func (h *incrementHandler) isMember(r *http.Request) bool {
 	_, is, _ := memberPathOf(r.URL, h.partsOfID)
-	return is
+	return is && r.Method != http.MethodPost
 }
 
 // Whom a caller may name as a member: the setting MEMBERS.

@@ -53,7 +53,6 @@ func TestMemberRequests(t *testing.T) {
 		{name: "unknown counter read", method: "GET", path: "/unknown/likes/alice", status: 404},
 		{name: "a field that isn't counted", method: "PUT", path: "/post-123/comments/alice", status: 400},
 		{name: "a field that isn't counted, read", method: "GET", path: "/post-123/comments/alice", status: 400},
-		{name: "no field", method: "PUT", path: "/post-123//alice", status: 301},
 		{name: "no member", method: "PUT", path: "/post-123/likes/", status: 400},
 		{name: "me", method: "PUT", path: "/post-123/likes/me", status: 400},
 		{name: "slash in the member", method: "PUT", path: "/post-123/likes/a%2Fb", status: 400},
@@ -63,14 +62,12 @@ func TestMemberRequests(t *testing.T) {
 		{name: "member not UTF-8", method: "PUT", path: "/post-123/likes/%ff", status: 400},
 		{name: "a body", method: "PUT", path: "/post-123/likes/alice", body: `{"by":5}`, status: 400},
 		{name: "large body", method: "PUT", path: "/post-123/likes/alice", body: strings.Repeat(" ", 64<<10+1), status: 413},
-		{name: "POST of a member", method: "POST", path: "/post-123/likes/alice", status: 405},
+		{name: "POST of a member", method: "POST", path: "/post-123/likes/alice", status: 400},
+		{name: "PATCH of a member", method: "PATCH", path: "/post-123/likes/alice", status: 405},
 		{name: "PUT of a counter", method: "PUT", path: "/post-123", status: 405},
 		{name: "DELETE of a field", method: "DELETE", path: "/post-123/likes", status: 405},
 		{name: "too deep", method: "PUT", path: "/post-123/likes/alice/x", status: 405},
 	} {
-		if c.status == 301 { // the framework's; it never reaches the function
-			continue
-		}
 		before := p.dump(t) + p.memberships(t)
 		got := p.do(t, c.method, c.path, c.body)
 		if got.status != c.status {

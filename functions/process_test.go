@@ -45,12 +45,18 @@ type process struct {
 	cmd       *exec.Cmd
 	firestore *emulator.Instance
 	fs        *firestore.Client
+	partsOfID int // of a counter's
 }
 
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
 func startProcess(t *testing.T, target string, settings ...string) *process {
 	t.Helper()
-	p := &process{target: target, firestore: emulator.Start(t)}
+	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1}
+	for _, s := range settings {
+		if pattern, is := strings.CutPrefix(s, "COUNTERS="); is {
+			p.partsOfID = strings.Count(pattern, "{")
+		}
+	}
 	p.fs = p.firestore.Client(t, "p")
 	port := freePort(t)
 	p.url = "http://127.0.0.1:" + port
