@@ -64,7 +64,7 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 	flags := cmd.Flags()
 	flags.StringVar(&where.Location, "location", "", "location of the database, or region of the functions (default: wherever they are)")
 	flags.StringVar(&where.Prefix, "prefix", "", `what the functions' names begin with (default "counters", and otherwise by their entry points)`)
-	flags.IntVar(&where.Counters, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard")
+	flags.IntVar(&where.Counters, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard, and one per 1,000 documents counted")
 	return cmd
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"
+	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -43,7 +46,8 @@ type cloud struct {
 	policies    map[string]*run.GoogleIamV1Policy // :: service's name → who may call it
 	access      *cloudresourcemanager.Policy
 	jobs        []*cloudscheduler.Job
-	triggers    map[string]*eventarc.Trigger // :: its last name
+	triggers    map[string]*eventarc.Trigger    // :: its last name
+	waiting     map[string]*pubsub.Subscription // :: its last name
 
 	refused  map[string]codes.Code // :: permission → how calls that need it are answered
 	disabled map[string]bool       // :: API
@@ -72,11 +76,13 @@ func (c *cloud) serve(t *testing.T) Reader {
 	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/jobs", c.listJobs)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
+	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers", c.listTriggers)
+	mux.HandleFunc("GET /v1/projects/{project}/subscriptions/{subscription}", c.subscription)
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	overREST := []option.ClientOption{option.WithEndpoint(web.URL + "/"), option.WithHTTPClient(web.Client())}
 
-	return Reader{Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Projects: overREST, Eventarc: overREST, Scheduler: overREST}
+	return Reader{Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Projects: overREST, Eventarc: overREST, PubSub: overREST, Scheduler: overREST}
 }
 
 // refusal is how the platform answers a call that needs a permission of an API.
@@ -216,6 +222,28 @@ func (c *cloud) trigger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.answer(w, "eventarc.triggers.get", "eventarc.googleapis.com", trigger)
+}
+
+// listTriggers sends a trigger a page: a reader that stops at the first page misses the rest.
+func (c *cloud) listTriggers(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("region") != "-" {
+		http.Error(w, "the triggers may be anywhere", http.StatusBadRequest)
+		return
+	}
+	names := slices.Sorted(maps.Keys(c.triggers))
+	page := &eventarc.ListTriggersResponse{}
+	at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
+	if at < len(names) {
+		page.Triggers = []*eventarc.Trigger{c.triggers[names[at]]}
+	}
+	if at+1 < len(names) {
+		page.NextPageToken = strconv.Itoa(at + 1)
+	}
+	c.answer(w, "eventarc.triggers.list", "eventarc.googleapis.com", page)
+}
+
+func (c *cloud) subscription(w http.ResponseWriter, r *http.Request) {
+	c.answer(w, "pubsub.subscriptions.get", "pubsub.googleapis.com", c.waiting[r.PathValue("subscription")])
 }
 
 func (c *cloud) listJobs(w http.ResponseWriter, r *http.Request) {

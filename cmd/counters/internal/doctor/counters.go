@@ -32,7 +32,7 @@ func (f *findings) counters(d *Deployment) {
 			f.left(d, c)
 			continue
 		case field != "":
-			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.fields()[0].Shard, field, d.countedIn(field)), d.setCountField(c.ID, field))
+			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.sums()[0].Shard, field, d.countedIn(field)), d.setCountField(c.ID, field))
 			continue
 		}
 		f.shards(d, c)
@@ -40,10 +40,60 @@ func (f *findings) counters(d *Deployment) {
 		case c.BadLedger != "":
 			f.add("ledger-invalid", c.ID, c.BadLedger, lines(d.deleteLedger(c.ID), d.counters("reconcile", c.ID)))
 		case c.Ledger == nil:
-			f.add("ledger-missing", c.ID, c.unadopted(d.Target.fields()), d.counters("reconcile", c.ID))
+			f.add("ledger-missing", c.ID, c.unadopted(d.Target.sums()), d.counters("reconcile", c.ID))
 		default:
 			f.totals(d, c)
+			f.recounts(d, c)
 		}
+	}
+}
+
+// recounts looks at the fields that count documents. Field and ledger are always written together, as totals are.
+func (f *findings) recounts(d *Deployment, c Counter) {
+	for _, field := range d.Target.counted() {
+		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
+		known, ok := c.Ledger.Counted[field.Key()]
+		switch {
+		case now.Refused != "":
+			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
+		case now.Bad != "" || now.Double:
+			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s", field, now.text()), mend)
+		case !ok:
+			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and its ledger doesn't know %s", c.total(field.Name), field), mend)
+		case !held.integer() || held.Count != known.Value:
+			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), known.Value, d.perhapsTheApp()), mend)
+		case now.Count != known.Value:
+			f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
+		}
+	}
+}
+
+// composite makes the index that a sum with a condition needs; a count does with single-field indexes.
+func (d *Deployment) composite(a *store.Aggregation) string {
+	args := []string{"gcloud", "firestore", "indexes", "composite", "create", "--project=" + d.Target.Project, "--database=" + d.Target.Database,
+		"--collection-group=" + a.Collection, "--query-scope=collection"}
+	if a.Where != nil {
+		args = append(args, "--field-config=field-path="+a.Where.Field+",order=ascending")
+	}
+	if a.Sum != "" {
+		args = append(args, "--field-config=field-path="+a.Sum+",order=ascending")
+	}
+	return line(args...)
+}
+
+func (h Held) integer() bool { return h.There && h.Bad == "" && !h.Double }
+
+// text is what is held.
+func (h Held) text() string {
+	switch {
+	case !h.There:
+		return "nothing"
+	case h.Bad != "":
+		return h.Bad
+	case h.Double:
+		return fmt.Sprintf("%d as a double", h.Count)
+	default:
+		return strconv.FormatInt(h.Count, 10)
 	}
 }
 
@@ -80,14 +130,10 @@ func (d *Deployment) cleanupAfter() time.Duration {
 
 // total is what the document says of a counted field.
 func (c *Counter) total(field string) string {
-	switch held := c.Held[field]; {
-	case !held.There:
-		return "it has no " + field
-	case held.Bad != "":
-		return fmt.Sprintf("its %s is %s", field, held.Bad)
-	default:
-		return fmt.Sprintf("its %s is %d", field, held.Count)
+	if held := c.Held[field]; held.There {
+		return fmt.Sprintf("its %s is %s", field, held.text())
 	}
+	return "it has no " + field
 }
 
 // unadopted says of each field what the document and the shards hold.
@@ -109,7 +155,7 @@ func (f *findings) totals(d *Deployment, c Counter) {
 	if c.Lost {
 		f.add("own-map-missing", c.ID, "its document has no "+store.Rollup+" of this counter", d.counters("reconcile", c.ID))
 	}
-	for _, field := range d.Target.fields() {
+	for _, field := range d.Target.sums() {
 		sum, held := c.Ledger.Sums[field.Name], c.Held[field.Name]
 		if sum == nil {
 			f.add("field-not-counted", c.ID, c.total(field.Name)+", and its ledger doesn't know the field", d.counters("reconcile", c.ID))
@@ -117,7 +163,7 @@ func (f *findings) totals(d *Deployment, c Counter) {
 		}
 		behind, oldest := c.behind(field.Name, sum)
 		var seen []string
-		if drift := ledger.Sub(held.Count, sum.Total()); !held.There || held.Bad != "" || held.Double {
+		if drift := ledger.Sub(held.Count, sum.Total()); !held.integer() {
 			seen = append(seen, "it is missing, or not an integer")
 		} else if drift != 0 {
 			seen = append(seen, fmt.Sprintf("%+d was written by another program%s", drift, d.perhapsTheApp()))
@@ -170,7 +216,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 			above = append(above, s.ID)
 			most = max(most, n+1)
 		}
-		for _, field := range d.Target.fields() {
+		for _, field := range d.Target.sums() {
 			switch held := s.Held[field.Name]; {
 			case held.Bad != "":
 				f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, held.Bad, field.Shard), d.setCount(c, s, field))

@@ -23,7 +23,7 @@ func wantedOf(t Target) []wanted {
 		{markers, false, "index-not-exempt"},
 		{FieldName{store.Rollup, ledger.FieldShards}, false, "index-not-exempt"},
 		{FieldName{store.Rollup, ledger.FieldFields}, false, "index-not-exempt"},
-		{FieldName{store.Rollup, "counted"}, false, "index-not-exempt"},
+		{FieldName{store.Rollup, ledger.FieldCounted}, false, "index-not-exempt"},
 	}
 	if t.Hosted { // updated_at is in it
 		list = append(list, wanted{FieldName{t.collection(), store.Rollup}, false, "timestamp-indexed"})
@@ -31,8 +31,13 @@ func wantedOf(t Target) []wanted {
 		list = append(list, wanted{FieldName{t.collection(), store.UpdatedAt}, false, "timestamp-indexed"},
 			wanted{FieldName{t.collection(), store.CreatedAt}, false, "timestamp-indexed"})
 	}
-	for _, field := range t.fields() {
-		list = append(list, wanted{FieldName{t.Shards, field.Shard}, true, "count-not-indexed"})
+	for _, field := range t.sums() {
+		list = append(list, wanted{FieldName{t.Shards, store.FieldPath(field.Shard)}, true, "count-not-indexed"})
+	}
+	for _, field := range t.counted() {
+		if a := field.Counted; a.Sum != "" {
+			list = append(list, wanted{FieldName{a.Collection, store.FieldPath(strings.Split(a.Sum, ".")...)}, true, "sum-not-indexed"})
+		}
 	}
 	return list
 }
@@ -76,7 +81,7 @@ func (f *findings) database(d *Deployment) {
 }
 
 func (d *Deployment) indexes(name FieldName, flag string) string {
-	return line("gcloud", "firestore", "indexes", "fields", "update", store.FieldPath(name.Field),
+	return line("gcloud", "firestore", "indexes", "fields", "update", name.Field,
 		"--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+name.Group, flag)
 }
 

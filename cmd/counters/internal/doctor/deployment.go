@@ -39,6 +39,8 @@ type Deployment struct {
 	Access    *Policy            // who may do what in the whole project
 	Database  *Database
 	Fields    map[FieldName]*Field // without those that could not be read
+	Watches   []*Trigger           // that call Rollup's service beside its own; only with Watched
+	Watched   bool                 // whether Watches could be read
 	Scheduler *Scheduler
 	Counters  *Counters
 
@@ -105,6 +107,11 @@ type Trigger struct {
 	Filters   []Filter
 	Retry     bool
 	Account   string
+
+	// Of the subscription that the events wait in, where the trigger isn't the function's own. A deadline of 0 could not be
+	// read.
+	Subscription string
+	AckDeadline  time.Duration
 }
 
 // Filter is a condition on events.
@@ -145,7 +152,7 @@ type Database struct {
 	Native   bool   // and not in Datastore mode
 }
 
-// FieldName is a field of a collection group.
+// FieldName is a field of a collection group, by its path.
 type FieldName struct{ Group, Field string }
 
 // Field is how Firestore treats a field.
@@ -182,13 +189,20 @@ type Counter struct {
 	At        time.Time // when it was like this
 	Exists    bool      // it has a document of its own
 	Deleting  bool
-	Changed   time.Time       // when its document was
-	NumShards int64           // 0 when it is not written down
-	Held      map[string]Held // :: counted field → what its document holds
-	Lost      bool            // its document is the app's own, and what counting keeps there is gone
+	Changed   time.Time          // when its document was
+	NumShards int64              // 0 when it is not written down
+	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
+	Lost      bool               // its document is the app's own, and what counting keeps there is gone
+	Recounts  map[string]Recount // :: field that counts documents → what they come to
 	Shards    []Shard
 	Ledger    *ledger.Ledger // nil when there is none, or it is an earlier counter's
 	BadLedger string         // why the ledger can't be read
+}
+
+// Recount is what the documents of a counted collection come to.
+type Recount struct {
+	Held
+	Refused string // why they can't be counted: an index is missing
 }
 
 // Held is what a document holds in a counted field.

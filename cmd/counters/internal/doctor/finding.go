@@ -45,6 +45,7 @@ func Check(d *Deployment, now time.Time) []Finding {
 	f.functions(d, now)
 	f.settings(d)
 	f.trigger(d)
+	f.watches(d)
 	f.regions(d)
 	f.access(d)
 	f.scheduler(d)

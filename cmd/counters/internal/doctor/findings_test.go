@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudscheduler/v1"
+	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -144,6 +147,71 @@ var brokenDeployments = []broken{
 		d.databases[0].LocationId = "eur3"
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "eur3"
 	}, "function-region", "counters-rollup", "scripts/deploy.sh --project my-project --location eur3 --prefix counters"},
+
+	{"a counted collection without a trigger", func(t *testing.T, d *deployment) {
+		d.count(t)
+		delete(d.triggers, "counters-watch-ratings")
+	}, "watch-missing", "ratings", "gcloud eventarc triggers create counters-watch-" + hashOf("ratings") + " --project=my-project --location=nam5 --destination-run-service=counters-rollup --destination-run-region=us-central1 --service-account=counters-eventarc@my-project.iam.gserviceaccount.com --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written '--event-filters=database=(default)' '--event-filters-path-pattern=document=counters/{counter}/ratings/{document}'\ngcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe "},
+	{"a trigger of a collection that isn't counted", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].EventFilters[2].Value = "counters/{counter}/notes/{note}"
+		d.triggers["more"] = d.triggers["counters-watch-ratings"]
+		delete(d.triggers, "counters-watch-ratings")
+		d.serves("counters/{counter}", "total=count,comments=count(comments)", false)
+	}, "watch-unneeded", "counters-watch-ratings", "gcloud eventarc triggers delete counters-watch-ratings --project=my-project --location=nam5"},
+	{"a counted collection's trigger of a database that was made again", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].CreateTime = today.AddDate(-1, 0, 0).Format(time.RFC3339Nano)
+	}, "trigger-older", "counters-watch-ratings", "gcloud eventarc triggers delete counters-watch-ratings --project=my-project --location=nam5\ngcloud eventarc triggers create"},
+	{"a counted collection's trigger hears of creations only", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].EventFilters[0].Value = "google.cloud.firestore.document.v1.created"
+	}, "trigger-event-type", "counters-watch-ratings", "gcloud eventarc triggers create"},
+	{"a counted collection's trigger of another database", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].EventFilters[1].Value = "other"
+	}, "trigger-database", "counters-watch-ratings", "gcloud eventarc triggers create"},
+	{"a counted collection's trigger takes its pattern literally", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].EventFilters[2].Operator = ""
+	}, "trigger-operator", "counters-watch-ratings", "gcloud eventarc triggers create"},
+	{"a counted collection's trigger tries once", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].RetryPolicy = &eventarc.RetryPolicy{MaxAttempts: 1}
+	}, "trigger-retry-off", "counters-watch-ratings", "gcloud eventarc triggers create"},
+	{"a counted collection's events can't wait", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.waiting["of-counters-watch-ratings"].AckDeadlineSeconds = 10
+	}, "watch-ack-deadline", "counters-watch-ratings", "gcloud pubsub subscriptions update projects/my-project/subscriptions/of-counters-watch-ratings --project=my-project --ack-deadline=70"},
+	{"a counted collection's trigger has an account that may not call", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["counters-watch-ratings"].ServiceAccount = "other@my-project.iam.gserviceaccount.com"
+		d.grant("roles/eventarc.eventReceiver", "", "serviceAccount:other@my-project.iam.gserviceaccount.com")
+	}, "account-role-missing", "other@my-project.iam.gserviceaccount.com", "--member=serviceAccount:other@my-project.iam.gserviceaccount.com --role=roles/run.invoker"},
+	{"no index on what is summed up of documents", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.fields["ratings.of.stars"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{}}
+	}, "sum-not-indexed", "ratings.of.stars", "update of.stars --project=my-project '--database=(default)' --collection-group=ratings --clear-exemption"},
+	{"no composite index for a condition", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.noComposite = true
+	}, "recount-refused", "visits", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
+	{"a sum with a fraction", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.set(t, "counters/visits/ratings/b", map[string]any{"of": map[string]any{"stars": 3.5}})
+	}, "recount-not-integer", "visits", "counters reconcile --project=my-project '--fields=" + strings.ReplaceAll(countedFields, "'", "") + "' visits"},
+	{"documents that no event told of", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.set(t, "counters/visits/comments/c", map[string]any{"text": "third"})
+	}, "recount-waiting", "visits", "counters reconcile"},
+	{"another program writes the number of documents", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.set(t, "counters/visits", map[string]any{"comments": 9})
+	}, "total-differs", "visits", "counters reconcile"},
+	{"a counted collection that was added without a reconcile", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.serves("counters/{counter}", countedFields+",all=count(ratings)", false)
+	}, "field-not-counted", "visits", "counters reconcile"},
 
 	{"a function without documents", func(t *testing.T, d *deployment) {
 		d.revoke(member("rollup"))
@@ -355,6 +423,12 @@ var brokenDeployments = []broken{
 	{"a shard that holds digits", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": "17"})
 	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"17"}}}`},
+}
+
+// hashOf is what the name of a counted collection's trigger ends with.
+func hashOf(collection string) string {
+	hash := sha256.Sum256([]byte(testRegion + "/(default)/counters/{counter}/" + collection))
+	return hex.EncodeToString(hash[:4])
 }
 
 // unfilled is a flag without its value.

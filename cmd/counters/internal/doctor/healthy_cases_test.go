@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/run/v2"
 
 	"github.com/firestore-counters/counters/shards"
@@ -52,6 +53,11 @@ func TestHealthy(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.env("counters-increment", "FIELDS", "likes,total=count")
+		}},
+		{"counted collections", Target{}, func(t *testing.T, d *deployment) {
+			d.count(t)
+			d.triggers["theirs"] = &eventarc.Trigger{Name: "projects/my-project/locations/nam5/triggers/theirs",
+				Destination: &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "theirs", Region: testRegion}}}
 		}},
 		{"documents of the app's own", Target{}, func(t *testing.T, d *deployment) {
 			d.host(t)

@@ -10,14 +10,19 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"
+	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/genproto/googleapis/type/date"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -42,6 +47,26 @@ type deployment struct {
 	*cloud
 	store *emulator.Instance
 	ahead atomic.Int64 // how far the database's clock is ahead, in nanoseconds
+
+	noComposite bool // the database has no composite indexes, and refuses sums with conditions
+}
+
+// conn is a connection to the database.
+func (d *deployment) conn(t *testing.T) *grpc.ClientConn {
+	t.Helper()
+	if !d.noComposite {
+		return d.store.Conn(t)
+	}
+	conn, err := grpc.NewClient(d.store.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := streamer(ctx, desc, cc, method, opts...)
+			return withoutComposite{stream}, err
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func newDeployment(t *testing.T) *deployment {
@@ -59,11 +84,35 @@ func newDeployment(t *testing.T) *deployment {
 	return d
 }
 
+// withoutComposite refuses sums with a condition, as a database does that has no index for them.
+type withoutComposite struct{ grpc.ClientStream }
+
+func (s withoutComposite) SendMsg(m any) error {
+	if req, ok := m.(*firestorepb.RunAggregationQueryRequest); ok {
+		query := req.GetStructuredAggregationQuery()
+		for _, a := range query.GetAggregations() {
+			if a.GetSum() != nil && query.GetStructuredQuery().GetWhere() != nil {
+				return status.Error(codes.FailedPrecondition, "The query requires an index.")
+			}
+		}
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+// owner is what clients of an emulator send for credentials.
+type owner struct{}
+
+func (owner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer owner"}, nil
+}
+
+func (owner) RequireTransportSecurity() bool { return false }
+
 // read reads the deployment and judges it, as the command does.
 func (d *deployment) read(t *testing.T, target Target) (*Deployment, []Finding) {
 	t.Helper()
 	reader := d.serve(t)
-	reader.Firestore = []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}
+	reader.Firestore = []option.ClientOption{option.WithGRPCConn(d.conn(t))}
 	target.Project = testProject
 	if target.Counters == 0 {
 		target.Counters = 100
@@ -136,6 +185,33 @@ func (d *deployment) serves(path, fields string, hosted bool) {
 		d.fields[collection+"."+name] = d.fields["counter_rollup.shards"]
 	}
 }
+
+// count lets the deployment count the documents of two collections, with a trigger for each, and 2 comments of "visits".
+func (d *deployment) count(t *testing.T) {
+	t.Helper()
+	d.serves("counters/{counter}", countedFields, false)
+	d.waiting = map[string]*pubsub.Subscription{}
+	for collection, account := range map[string]string{"comments": account("eventarc"), "ratings": account("eventarc")} {
+		name := "counters-watch-" + collection
+		d.triggers[name] = &eventarc.Trigger{
+			Name: "projects/" + testProject + "/locations/nam5/triggers/" + name, CreateTime: today.AddDate(0, -5, 0).Format(time.RFC3339Nano),
+			ServiceAccount: "projects/-/serviceAccounts/" + account,
+			Destination:    &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "counters-rollup", Region: testRegion}},
+			EventFilters: []*eventarc.EventFilter{
+				{Attribute: "type", Value: "google.cloud.firestore.document.v1.written"}, {Attribute: "database", Value: "(default)"},
+				{Attribute: "document", Value: "counters/{counter}/" + collection + "/{any}", Operator: "match-path-pattern"},
+			},
+			Transport: &eventarc.Transport{Pubsub: &eventarc.Pubsub{Subscription: "projects/" + testProject + "/subscriptions/of-" + name}},
+		}
+		d.waiting["of-"+name] = &pubsub.Subscription{AckDeadlineSeconds: 70}
+	}
+	d.set(t, "counters/visits/comments/a", map[string]any{"text": "first"})
+	d.set(t, "counters/visits/comments/b", map[string]any{"text": "second"})
+	d.set(t, "counters/visits/ratings/a", map[string]any{"of": map[string]any{"stars": 4}, "public": true})
+	d.reconcileOf(t, rollup.Config{Fields: countedFields}, "visits")
+}
+
+const countedFields = "total=count,comments=count(comments),stars=sum(ratings.of.stars),shown=sum(ratings.of.stars where public==true)"
 
 // host lets the deployment count likes and views of posts, which are the app's, with 7 likes of the post "a".
 func (d *deployment) host(t *testing.T) {

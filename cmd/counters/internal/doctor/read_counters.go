@@ -11,6 +11,8 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -87,7 +89,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}}
+	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{}}
 	if docs[1] != nil && (!c.Exists || ledger.Of(db.Layout, docs[1], docs[0])) {
 		if c.Ledger, err = ledger.Decode(docs[1]); err != nil {
 			c.BadLedger = err.Error()
@@ -107,6 +109,18 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	for _, doc := range shards {
 		c.Shards = append(c.Shards, decodeShard(doc, db.Fields))
 	}
+	for _, field := range db.Counted {
+		c.Held[field.Name] = held(docs[0], field.Name)
+		recount, err := db.Aggregate(ctx, db.CollectionOf(id, field.Counted.Collection), field.Counted, at)
+		switch {
+		case status.Code(err) == codes.FailedPrecondition:
+			c.Recounts[field.Name] = Recount{Refused: firstLine(err)}
+		case err != nil:
+			return nil, fmt.Errorf("count the documents of %s: %w", field.Name, err)
+		default:
+			c.Recounts[field.Name] = Recount{Held: valueOf(recount.Value)}
+		}
+	}
 	nothing := docs[1] == nil && len(c.Shards) == 0
 	switch {
 	case db.Hosted && nothing, !db.Hosted && !c.Exists && (docs[1] != nil || nothing):
@@ -116,11 +130,16 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 }
 
 // held is what a document has in a field.
-func held(doc *firestorepb.Document, field string) (h Held) {
-	var value *firestorepb.Value
-	if value, h.There = doc.GetFields()[field]; !h.There {
-		return h
+func held(doc *firestorepb.Document, field string) Held {
+	value, there := doc.GetFields()[field]
+	if !there {
+		return Held{}
 	}
+	return valueOf(value)
+}
+
+func valueOf(value *firestorepb.Value) Held {
+	h := Held{There: true}
 	var ok bool
 	if h.Count, ok = store.Integer(value); !ok {
 		h.Bad, h.Nearest = value.String(), nearest(value)

@@ -8,8 +8,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // database reads where the database is, and how it treats the fields that matter.
@@ -39,7 +37,7 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 	for _, want := range wantedOf(d.Target) {
 		field := want.name
 		pb, fieldErr := client.GetField(ctx, &adminpb.GetFieldRequest{
-			Name: fmt.Sprintf("%s/collectionGroups/%s/fields/%s", name, field.Group, store.FieldPath(field.Field)),
+			Name: fmt.Sprintf("%s/collectionGroups/%s/fields/%s", name, field.Group, field.Field),
 		})
 		if fieldErr != nil {
 			if err == nil {

@@ -2,11 +2,87 @@ package doctor
 
 import (
 	"context"
+	"path"
+	"strings"
 	"time"
 
 	"google.golang.org/api/eventarc/v1"
+	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/grpc/codes"
 )
+
+// watches reads the triggers that call Rollup's service beside its own, and how long their events may wait.
+func (r *Reader) watches(ctx context.Context, d *Deployment) error {
+	if d.Functions == nil || d.Functions.Rollup == nil {
+		return nil
+	}
+	denied := func(err error) error {
+		return &unread{part: "the triggers of counted collections", service: "eventarc.googleapis.com", permission: "eventarc.triggers.list", role: "roles/eventarc.viewer", err: err}
+	}
+	client, err := eventarc.NewService(ctx, r.Eventarc...)
+	if err != nil {
+		return denied(err)
+	}
+	rollup := d.Functions.Rollup
+	list := client.Projects.Locations.Triggers.List("projects/" + d.Target.Project + "/locations/-")
+	if err := list.Pages(ctx, func(page *eventarc.ListTriggersResponse) error {
+		for _, t := range page.Triggers {
+			if t.Destination == nil || t.Destination.CloudRun == nil || t.Destination.CloudRun.Service != rollup.service() ||
+				t.Destination.CloudRun.Region != rollup.Region || rollup.Trigger != nil && t.Name == rollup.Trigger.Name {
+				continue
+			}
+			d.Watches = append(d.Watches, watch(t))
+		}
+		return nil
+	}); err != nil {
+		return denied(err)
+	}
+	d.Watched = true
+	return r.deadlines(ctx, d)
+}
+
+func watch(t *eventarc.Trigger) *Trigger {
+	w := &Trigger{Name: t.Name, Account: path.Base(t.ServiceAccount), Retry: t.RetryPolicy == nil || t.RetryPolicy.MaxAttempts != 1}
+	if parts := strings.Split(t.Name, "/"); len(parts) > 3 { // projects/p/locations/l/triggers/t
+		w.Region = parts[3]
+	}
+	w.Created, _ = time.Parse(time.RFC3339Nano, t.CreateTime) // zero, which is not compared, where it can't be read
+	for _, f := range t.EventFilters {
+		if f.Attribute == "type" {
+			w.EventType = f.Value
+		}
+		w.Filters = append(w.Filters, Filter{f.Attribute, f.Value, f.Operator})
+	}
+	if t.Transport != nil && t.Transport.Pubsub != nil {
+		w.Subscription = t.Transport.Pubsub.Subscription
+	}
+	return w
+}
+
+// deadlines reads how long events of those triggers may wait for their answer.
+func (r *Reader) deadlines(ctx context.Context, d *Deployment) error {
+	denied := func(err error) error {
+		return &unread{part: "how long events may wait", service: "pubsub.googleapis.com", permission: "pubsub.subscriptions.get", role: "roles/pubsub.viewer", err: err}
+	}
+	if len(d.Watches) == 0 {
+		return nil
+	}
+	client, err := pubsub.NewService(ctx, r.PubSub...)
+	if err != nil {
+		return denied(err)
+	}
+	for _, t := range d.Watches {
+		if t.Subscription == "" {
+			continue
+		}
+		subscription, err := client.Projects.Subscriptions.Get(t.Subscription).Context(ctx).Do()
+		if err != nil {
+			return denied(err)
+		}
+		t.AckDeadline = time.Duration(subscription.AckDeadlineSeconds) * time.Second
+	}
+	return nil
+}
 
 // trigger reads what Eventarc knows of Rollup's trigger.
 func (r *Reader) trigger(ctx context.Context, d *Deployment) error {

@@ -20,6 +20,7 @@ type Reader struct {
 	Projects  []option.ClientOption // Resource Manager, REST
 	Admin     []option.ClientOption // Firestore's administration, gRPC
 	Eventarc  []option.ClientOption // REST
+	PubSub    []option.ClientOption // REST
 	Scheduler []option.ClientOption // Cloud Scheduler, REST
 	Firestore []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
 
@@ -44,6 +45,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 	if t.Emulator == "" {
 		r.read(ctx, d, "functions", r.functions)
 		r.read(ctx, d, "the trigger", r.trigger)
+		r.read(ctx, d, "the triggers of counted collections", r.watches)
 		r.read(ctx, d, "who may call the functions", r.invokers)
 		r.read(ctx, d, "who may do what in the project", r.access)
 	}

@@ -91,10 +91,16 @@ func (t Target) fields() store.Fields {
 	return fields
 }
 
-// first is the first sum of the shards.
-func (t Target) first() store.Field {
+// sums are the fields that are sums of the shards'; at least one.
+func (t Target) sums() store.Fields {
 	sums, _ := t.fields().Split()
-	return sums[0]
+	return sums
+}
+
+// counted are the fields that count documents.
+func (t Target) counted() store.Fields {
+	_, counted := t.fields().Split()
+	return counted
 }
 
 // collection is the collection group that the counters' documents are in.

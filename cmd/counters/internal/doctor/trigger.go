@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,6 +60,88 @@ func (f *findings) trigger(d *Deployment) {
 	case document.Operator != matchPath:
 		f.add("trigger-operator", rollup.Name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)
 	}
+}
+
+// watchDeadline is how long the events of a counted collection have to wait for their answer at least: Rollup gives one within
+// 60 s.
+const watchDeadline = 70 * time.Second
+
+// watches looks at the triggers that call Rollup's service beside its own: one for each collection that is counted.
+func (f *findings) watches(d *Deployment) {
+	if d.Functions == nil || d.Functions.Rollup == nil || !d.Watched {
+		return
+	}
+	there := map[string]bool{} // :: collection → it has a trigger
+	for _, t := range d.Watches {
+		document := t.filter("document")
+		i := slices.IndexFunc(d.layout().Collections(), func(collection string) bool { return samePattern(document.Value, d.watched(collection)) })
+		name := path.Base(t.Name)
+		if i < 0 {
+			f.add("watch-unneeded", name, fmt.Sprintf("it is for documents %q, which FIELDS doesn't count", document.Value), d.unwatch(t))
+			continue
+		}
+		collection := d.layout().Collections()[i]
+		there[collection] = true
+		mend := lines(d.unwatch(t), d.watch(collection))
+		if db := d.Database; db != nil && !t.Created.IsZero() && t.Created.Before(db.Created) {
+			f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), mend)
+		}
+		if t.EventType != eventType && t.EventType != eventType+".withAuthContext" {
+			f.add("trigger-event-type", name, fmt.Sprintf("its type is %s, not %s", t.EventType, eventType), mend)
+		}
+		if got := t.filter("database").Value; got != d.Target.Database {
+			f.add("trigger-database", name, fmt.Sprintf("it is for database %q, and the counters are in %q", got, d.Target.Database), mend)
+		}
+		if document.Operator != matchPath {
+			f.add("trigger-operator", name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)
+		}
+		if !t.Retry {
+			f.add("trigger-retry-off", name, "events are not delivered again", mend)
+		}
+		if t.AckDeadline > 0 && t.AckDeadline < time.Minute {
+			f.add("watch-ack-deadline", name, fmt.Sprintf("its events may wait for %s, and an answer may take a minute", t.AckDeadline),
+				line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, deadlineFlag()))
+		}
+		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {
+			f.receiver(d, t.Account)
+			f.invoker(d, d.Functions.Rollup, t.Account)
+		}
+	}
+	for _, collection := range d.layout().Collections() {
+		if !there[collection] {
+			f.add("watch-missing", collection, "no trigger calls Rollup for documents "+d.watched(collection), d.watch(collection))
+		}
+	}
+}
+
+// watched is the path of the documents of a counted collection.
+func (d *Deployment) watched(collection string) string {
+	return d.Target.Path + "/" + collection + "/{document}"
+}
+
+// watch makes the trigger of a counted collection, with the name that deploy.sh and terraform give it.
+func (d *Deployment) watch(collection string) string {
+	rollup := d.Functions.Rollup
+	account := d.account("eventarc")
+	if rollup.Trigger != nil && rollup.Trigger.Account != "" {
+		account = rollup.Trigger.Account
+	}
+	hash := sha256.Sum256([]byte(rollup.Region + "/" + d.Target.Database + "/" + d.Target.Path + "/" + collection))
+	name := fmt.Sprintf("%s-watch-%x", d.Target.Prefix, hash[:4])
+	where := []string{"--project=" + d.Target.Project, "--location=" + d.location()}
+	create := append([]string{"gcloud", "eventarc", "triggers", "create", name}, append(where,
+		"--destination-run-service="+rollup.service(), "--destination-run-region="+rollup.Region, "--service-account="+account,
+		"--event-data-content-type=application/protobuf", "--event-filters=type="+eventType, "--event-filters=database="+d.Target.Database,
+		"--event-filters-path-pattern=document="+d.watched(collection))...)
+	describe := append([]string{"gcloud", "eventarc", "triggers", "describe", name}, append(where, "--format=value(transport.pubsub.subscription)")...)
+	return lines(line(create...), `gcloud pubsub subscriptions update "$(`+line(describe...)+`)" `+line("--project="+d.Target.Project, deadlineFlag()))
+}
+
+func deadlineFlag() string { return fmt.Sprintf("--ack-deadline=%.0f", watchDeadline.Seconds()) }
+
+// unwatch deletes a trigger.
+func (d *Deployment) unwatch(t *Trigger) string {
+	return line("gcloud", "eventarc", "triggers", "delete", path.Base(t.Name), "--project="+d.Target.Project, "--location="+t.Region)
 }
 
 // samePattern reports whether two path patterns match the same documents: what their wildcards are called doesn't matter.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 )
@@ -36,6 +37,17 @@ func TestNotChecked(t *testing.T) {
 			"functions in projects/my-project/locations/us-west4", "again later", ""},
 		{"the trigger", func(d *deployment) { d.refused["eventarc.triggers.get"] = codes.PermissionDenied }, oneAtATime,
 			"the trigger", "eventarc.triggers.get, which roles/eventarc.viewer has", "--role=roles/eventarc.viewer"},
+		{"the triggers of counted collections", func(d *deployment) { d.refused["eventarc.triggers.list"] = codes.PermissionDenied }, oneAtATime,
+			"the triggers of counted collections", "eventarc.triggers.list, which roles/eventarc.viewer has", "--role=roles/eventarc.viewer"},
+		{"how long events may wait", func(d *deployment) {
+			d.triggers["counters-watch-notes"] = &eventarc.Trigger{
+				Name:        "projects/my-project/locations/nam5/triggers/counters-watch-notes",
+				Destination: &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "counters-rollup", Region: testRegion}},
+				Transport:   &eventarc.Transport{Pubsub: &eventarc.Pubsub{Subscription: "projects/my-project/subscriptions/notes"}},
+			}
+			d.refused["pubsub.subscriptions.get"] = codes.PermissionDenied
+		}, func(*deployment) string { return "watch-unneeded" },
+			"how long events may wait", "pubsub.subscriptions.get, which roles/pubsub.viewer has", "--role=roles/pubsub.viewer"},
 		{"runtimes", func(d *deployment) { d.refused["cloudfunctions.runtimes.list"] = codes.PermissionDenied }, oneAtATime,
 			"when the runtimes end", "cloudfunctions.runtimes.list", "--role=roles/cloudfunctions.viewer"},
 		{"Cloud Run's policies", func(d *deployment) { d.refused["run.services.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
