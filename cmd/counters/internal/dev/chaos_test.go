@@ -39,7 +39,13 @@ var chaos = Faults{
 // With every event delivered in the end, the totals are right without a reconcile.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	runChaos(t, chaos)
+	runChaos(t, chaos, oneField)
+}
+
+// Several fields of counters at a path of several collections, each exact.
+func TestChaosWithFields(t *testing.T) {
+	t.Parallel()
+	runChaos(t, chaos, twoFields)
 }
 
 // With events lost for good, they are right after one reconcile.
@@ -47,17 +53,33 @@ func TestChaosWithLostEvents(t *testing.T) {
 	t.Parallel()
 	faults := chaos
 	faults.Events.Drop = 0.2
-	runChaos(t, faults)
+	runChaos(t, faults, oneField)
 }
 
-func runChaos(t *testing.T, faults Faults) {
+// chaosLayout is where the counters of a chaos test are, and what is counted in them.
+type chaosLayout struct {
+	counters, fields string            // COUNTERS and FIELDS
+	prefix, path     string            // what comes before a counter's name in its id, and in the path of its document
+	names            map[string]string // :: field of a counter → of its shards
+	amount           string            // that an increment of 1 adds, as JSON: 1 to the first field, 3 to the second
+}
+
+var (
+	oneField  = chaosLayout{"counters/{counter}", "total=count", "", "counters/", map[string]string{"total": "count"}, `1`}
+	twoFields = chaosLayout{
+		"teams/{team}/posts/{post}", "likes,views=seen", "red/", "teams/red/posts/",
+		map[string]string{"likes": "likes", "views": "seen"}, `{"likes": 1, "views": 3}`,
+	}
+)
+
+func runChaos(t *testing.T, faults Faults, layout chaosLayout) {
 	faults.Seed = *chaosSeed
 	if faults.Seed == 0 {
 		faults.Seed = rand.Uint64()
 	}
 	t.Logf("again with: -chaos.seed=%d", faults.Seed)
-	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR"}})
-	c := &chaosClients{System: s, t: t, client: s.client(t)}
+	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR", "COUNTERS=" + layout.counters, "FIELDS=" + layout.fields}})
+	c := &chaosClients{System: s, layout: layout, t: t, client: s.client(t)}
 	c.makeSnippetsCounter()
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,12 +112,18 @@ func runChaos(t *testing.T, faults Faults) {
 	for _, counter := range []string{"keyed", "plain", "snippet", "life"} {
 		c.check(counter)
 	}
-	if got := sumOfShards(t, c.client, "keyed"); got != c.keyed.Load() {
-		t.Errorf("%d increments with keys succeeded, and %d are counted", c.keyed.Load(), got)
-	}
 	acked, unknown := c.acknowledged.Load(), c.unknown.Load()
-	if got := sumOfShards(t, c.client, "plain"); got < acked || got > acked+unknown {
-		t.Errorf("%d increments without keys were acknowledged, %d are unknown, and %d are counted", acked, unknown, got)
+	for name, shard := range layout.names {
+		times := int64(1)
+		if name == "views" {
+			times = 3
+		}
+		if got := c.sumOf("keyed", shard); got != times*c.keyed.Load() {
+			t.Errorf("%d increments with keys succeeded, and %d %s are counted", c.keyed.Load(), got, name)
+		}
+		if got := c.sumOf("plain", shard); got < times*acked || got > times*(acked+unknown) || got%times != 0 {
+			t.Errorf("%d increments without keys were acknowledged, %d are unknown, and %d %s are counted", acked, unknown, got, name)
+		}
 	}
 	t.Logf("keyed %d; acknowledged %d, unknown %d; shard writes refused %d; events %+v", c.keyed.Load(), acked, unknown, c.refused.Load(), s.Events())
 }
@@ -103,6 +131,7 @@ func runChaos(t *testing.T, faults Faults) {
 // chaosClients are the clients of a system in chaos.
 type chaosClients struct {
 	*System
+	layout chaosLayout
 	t      *testing.T
 	client *firestore.Client
 
@@ -114,7 +143,7 @@ func (c *chaosClients) incrementWithKeys(client, n int) {
 	for i := range n {
 		key := fmt.Sprintf("client-%d-%d", client, i)
 		for {
-			code, err := c.post(c.t.Context(), "keyed", `{"by": 1}`, key)
+			code, err := c.post(c.t.Context(), c.layout.prefix+"keyed", `{"by": `+c.layout.amount+`}`, key)
 			if err == nil && code == http.StatusOK {
 				break
 			}
@@ -131,7 +160,7 @@ func (c *chaosClients) incrementWithKeys(client, n int) {
 // incrementWithout increments n times, once each.
 func (c *chaosClients) incrementWithout(n int) {
 	for range n {
-		code, err := c.post(c.t.Context(), "plain", "", "")
+		code, err := c.post(c.t.Context(), c.layout.prefix+"plain", `{"by": `+c.layout.amount+`}`, "")
 		switch {
 		case err == nil && code == http.StatusOK:
 			c.acknowledged.Add(1)
@@ -147,14 +176,18 @@ func (c *chaosClients) incrementWithout(n int) {
 // makeSnippetsCounter makes a counter as Google's snippets do.
 func (c *chaosClients) makeSnippetsCounter() {
 	c.t.Helper()
-	counter := c.client.Doc("counters/snippet")
+	counter := c.client.Doc(c.layout.path + "snippet")
 	c.insist(func(ctx context.Context) error {
 		_, err := counter.Set(ctx, map[string]any{"num_shards": 10})
 		return err
 	})
+	zeros := map[string]any{}
+	for _, shard := range c.layout.names {
+		zeros[shard] = 0
+	}
 	for n := range 10 {
 		c.insist(func(ctx context.Context) error {
-			_, err := counter.Collection("shards").Doc(fmt.Sprint(n)).Set(ctx, map[string]any{"count": 0})
+			_, err := counter.Collection("shards").Doc(fmt.Sprint(n)).Set(ctx, zeros)
 			return err
 		})
 	}
@@ -170,8 +203,12 @@ func (c *chaosClients) insist(do func(context.Context) error) {
 // total has to follow the shards in any case.
 func (c *chaosClients) incrementShards(n int) {
 	for range n {
-		shard := c.client.Doc(fmt.Sprintf("counters/snippet/shards/%d", rand.IntN(10)))
-		if _, err := shard.Update(c.t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(1)}}); err != nil {
+		shard := c.client.Doc(fmt.Sprintf("%ssnippet/shards/%d", c.layout.path, rand.IntN(10)))
+		var updates []firestore.Update
+		for _, field := range c.layout.names {
+			updates = append(updates, firestore.Update{Path: field, Value: firestore.Increment(1)})
+		}
+		if _, err := shard.Update(c.t.Context(), updates); err != nil {
 			c.refused.Add(1)
 		}
 	}
@@ -192,10 +229,24 @@ func (c *chaosClients) reconcile() {
 	c.t.Logf("reconcile: %v", got)
 }
 
-// check holds a counter's total against its ledger's base and its shards.
+// sumOf adds up a field of a counter's shards.
+func (c *chaosClients) sumOf(counter, field string) (sum int64) {
+	c.t.Helper()
+	shards, err := c.client.Collection(c.layout.path + counter + "/shards").Documents(c.t.Context()).GetAll()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, s := range shards {
+		n, _ := s.Data()[field].(int64)
+		sum += n
+	}
+	return sum
+}
+
+// check holds a counter's totals against its ledger's bases and its shards.
 func (c *chaosClients) check(counter string) {
 	c.t.Helper()
-	doc, err := c.client.Doc("counters/" + counter).Get(c.t.Context())
+	doc, err := c.client.Doc(c.layout.path + counter).Get(c.t.Context())
 	if !doc.Exists() {
 		if counter == "life" { // deleted when everything ended
 			return
@@ -203,14 +254,20 @@ func (c *chaosClients) check(counter string) {
 		c.t.Errorf("%s: %v", counter, err)
 		return
 	}
-	ledger, err := c.client.Doc("counters/" + counter + "/counter_rollup/ledger").Get(c.t.Context())
+	ledger, err := c.client.Doc(c.layout.path + counter + "/counter_rollup/ledger").Get(c.t.Context())
 	if err != nil {
 		c.t.Errorf("%s: %v", counter, err)
 		return
 	}
-	base, _ := ledger.Data()["base"].(int64)
-	if total, want := doc.Data()["total"], base+sumOfShards(c.t, c.client, counter); total != want {
-		c.t.Errorf("%s: total %v, want %d (base %d)", counter, total, want, base)
+	for name, shard := range c.layout.names {
+		sum := ledger.Data()
+		if name != "total" {
+			sum, _ = ledger.Data()["fields"].(map[string]any)[name].(map[string]any)
+		}
+		base, _ := sum["base"].(int64)
+		if total, want := doc.Data()[name], base+c.sumOf(counter, shard); total != want {
+			c.t.Errorf("%s of %s: %v, want %d (base %d)", name, counter, total, want, base)
+		}
 	}
 }
 
@@ -222,13 +279,13 @@ func (c *chaosClients) live(ctx context.Context) {
 		c.t.Error(err)
 		return
 	}
-	client, err := shards.Open(ctx, shards.Config{Project: c.Project, Timeout: 2 * time.Second}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Project: c.Project, Counters: c.layout.counters, Fields: c.layout.fields, Timeout: 2 * time.Second}, option.WithGRPCConn(conn))
 	if err != nil {
 		c.t.Error(err)
 		return
 	}
 	defer client.Close()
-	counter, err := client.Counter("life")
+	counter, err := client.Counter(c.layout.prefix + "life")
 	if err != nil {
 		c.t.Error(err)
 		return
@@ -253,7 +310,14 @@ func (c *chaosClients) live(ctx context.Context) {
 			what = "increment"
 			var all sync.WaitGroup
 			for range 10 {
-				all.Go(func() { _ = counter.Add(ctx, rand.Int64N(20)-5) })
+				all.Go(func() {
+					by := map[string]int64{}
+					for name := range c.layout.names {
+						by[name] = 1 + rand.Int64N(20)
+					}
+					_, _ = counter.AddFields(ctx, by, shards.Key{})
+					_ = counter.Add(ctx, -1-rand.Int64N(5))
+				})
 			}
 			all.Wait()
 		}
