@@ -16,12 +16,14 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/iterator"
@@ -43,7 +45,7 @@ type Config struct {
 	Project  string
 	Database string       // "(default)" when empty.
 	Counters store.Path   // Of the counters' documents.
-	Fields   store.Fields // That are counted; the page shows the first.
+	Fields   store.Fields // That are counted; the page's plots and bars are of the first.
 	Shards   string       // Collection below each.
 	Hosted   bool         // The documents are the app's own.
 
@@ -113,6 +115,9 @@ func New(c Config) (*Page, error) {
 	p.mux.HandleFunc("GET /sdk/{name}", p.sdk.serveBundle)
 	p.mux.HandleFunc("GET /-/counters", p.serveCounters)
 	p.mux.HandleFunc("GET /-/events", p.serveEvents)
+	if c.Hosted {
+		p.mux.HandleFunc("PUT /-/title", p.serveTitle)
+	}
 	return p, nil
 }
 
@@ -131,6 +136,7 @@ func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.layout.Fields[0].Shard,
+		"fields": p.layout.FieldNames(), "hosted": p.config.Hosted,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}
@@ -168,7 +174,8 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 	if p.config.Counters.Nested() {
 		all = p.client.CollectionGroup(p.config.Counters.Collection()).Query
 	}
-	docs := all.Select(store.Total).Limit(listed + 1).Documents(ctx)
+	total := p.layout.Fields[0].Name
+	docs := all.SelectPaths(firestore.FieldPath{total}).Limit(listed + 1).Documents(ctx)
 	defer docs.Stop()
 	for {
 		doc, err := docs.Next()
@@ -185,11 +192,37 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 		}
 		_, path, _ := strings.Cut(doc.Ref.Path, "/documents/")
 		if id, ok := p.config.Counters.ID(path); ok { // Other collections of that name may be elsewhere.
-			total, _ := doc.Data()[store.Total].(int64) // 0 where it was never rolled up
-			counters = append(counters, counter{id, total})
+			n, _ := doc.Data()[total].(int64) // 0 where it was never rolled up
+			counters = append(counters, counter{id, n})
 		}
 	}
 	writeJSON(w, map[string]any{"counters": counters, "more": more})
+}
+
+// maxTitle is the longest title that the page takes, in bytes.
+const maxTitle = 500
+
+// serveTitle writes the title of a document, which it makes where there is none: here the page is the app whose documents
+// they are.
+func (p *Page) serveTitle(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("counter")
+	if err := p.config.Counters.Validate(id); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	title, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTitle))
+	if err != nil || !utf8.Valid(title) {
+		http.Error(w, fmt.Sprintf("want a title of at most %d bytes", maxTitle), http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+	defer cancel()
+	if _, err := p.client.Doc(p.config.Counters.Document(id)).Set(ctx, map[string]any{"title": string(title)}, firestore.MergeAll); err != nil {
+		p.config.Logger.Warn("the page's title can't be written", "counter", id, "error", err)
+		http.Error(w, "the title can't be written", http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

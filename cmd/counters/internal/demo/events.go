@@ -12,6 +12,9 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 const (
@@ -22,7 +25,9 @@ const (
 // view is what the page shows of a counter, as of one moment. Times are in ms since 1970.
 type view struct {
 	Exists    bool             `json:"exists"`
-	Total     int64            `json:"total"`
+	Total     int64            `json:"total"`            // of the first field
+	Totals    map[string]int64 `json:"totals,omitempty"` // of all, where there are several
+	Title     string           `json:"title,omitempty"`  // that an app has given it
 	UpdatedAt int64            `json:"updated_at,omitempty"`
 	Shards    map[string]int64 `json:"shards"`
 	Ledger    map[string]state `json:"ledger"`
@@ -112,7 +117,7 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 			return err
 		}
 	}
-	w := watched{counter: counter, shards: p.layout.ShardsOf(id) + "/", ledger: p.layout.LedgerOf(id), countField: p.layout.Fields[0].Shard, documents: make(map[string]*firestorepb.Document), current: make(map[int32]bool)}
+	w := watched{layout: p.layout, counter: counter, shards: p.layout.ShardsOf(id) + "/", ledger: p.layout.LedgerOf(id), documents: make(map[string]*firestorepb.Document), current: make(map[int32]bool)}
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -134,10 +139,11 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 
 // watched is what a Listen has told so far.
 type watched struct {
-	counter, shards, ledger, countField string
-	documents                           map[string]*firestorepb.Document // By name.
-	current                             map[int32]bool                   // By target: whether all of it has been told.
-	changed                             bool                             // Since it was last complete.
+	layout                  store.Layout
+	counter, shards, ledger string
+	documents               map[string]*firestorepb.Document // By name.
+	current                 map[int32]bool                   // By target: whether all of it has been told.
+	changed                 bool                             // Since it was last complete.
 }
 
 // take takes a message. It returns true when what has been told is, with it, a whole state that differs from the last.
@@ -196,20 +202,28 @@ func (w *watched) remove(name string) {
 // view is what has been told, for the page. Fields of another type than they should have are left out.
 func (w *watched) view() view {
 	v := view{Shards: make(map[string]int64), Ledger: make(map[string]state)}
+	first := w.layout.Fields[0]
 	if counter := w.documents[w.counter]; counter != nil {
 		v.Exists = true
-		v.Total = integer(counter.GetFields()["total"])
-		if at := counter.GetFields()["updated_at"].GetTimestampValue(); at != nil {
+		v.Total = integer(counter.GetFields()[first.Name])
+		v.Title = counter.GetFields()["title"].GetStringValue()
+		if at := w.layout.Own(counter)[store.UpdatedAt].GetTimestampValue(); at != nil {
 			v.UpdatedAt = at.AsTime().UnixMilli()
+		}
+		if len(w.layout.Fields) > 1 {
+			v.Totals = make(map[string]int64)
+			for _, name := range w.layout.FieldNames() {
+				v.Totals[name] = integer(counter.GetFields()[name])
+			}
 		}
 	}
 	for name, doc := range w.documents {
 		if id, ok := strings.CutPrefix(name, w.shards); ok {
-			v.Shards[id] = integer(doc.GetFields()[w.countField])
+			v.Shards[id] = integer(doc.GetFields()[first.Shard])
 		}
 	}
-	ledger := w.documents[w.ledger]
-	for id, s := range ledger.GetFields()["shards"].GetMapValue().GetFields() {
+	known := w.documents[w.ledger].GetFields()
+	for id, s := range ledger.Get(known, first.Name, ledger.FieldShards).GetMapValue().GetFields() {
 		fields := s.GetMapValue().GetFields()
 		v.Ledger[id] = state{Count: integer(fields["count"]), AsOf: fields["as_of"].GetTimestampValue().AsTime().UnixMilli()}
 	}

@@ -64,7 +64,7 @@ func startDev(t *testing.T, from feed, variables ...string) *dev.System {
 		t.Fatal(err)
 	}
 	c := Config{
-		Project: dev.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards,
+		Project: dev.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted,
 		Firestore: s.Firestore, CDN: nowhere, Logger: s.Logger(),
 	}
 	if from == withSDK {

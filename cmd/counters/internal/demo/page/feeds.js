@@ -1,25 +1,28 @@
 // Where the page gets its data from: a Source for counter.js, which also hands over what a frontend need not know, the
 // shards and the ledger.
-import { documentOf, fromFirestore } from "./counter.js";
+import { documentOf } from "./counter.js";
 
 /**
  * The feed to use: Firestore through the Firebase SDK where that is to be had, else the gateway that serves this page.
- * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}.
+ * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}. `told` is called with
+ * what the counter's document has: {exists, title, totals: field → total}.
  */
-export async function chooseFeed(config, details) {
+export async function chooseFeed(config, details, told) {
   // Where the page comes over HTTPS, something in between has added that, and the SDK can't speak to an emulator there.
   if (location.protocol === "http:" && (await fetch("-/sdk").then((answer) => answer.json())).available) {
-    return { name: "Firestore, through the Firebase SDK", source: await fromSDK(config, details) };
+    return { name: "Firestore, through the Firebase SDK", source: await fromSDK(config, details, told) };
   }
-  return { name: "the gateway: the Firebase SDK can't be loaded here", source: fromGateway(details) };
+  return { name: "the gateway: the Firebase SDK can't be loaded here", source: fromGateway(details, told) };
 }
 
-async function fromSDK(config, details) {
+async function fromSDK(config, details, told) {
   const [{ initializeApp }, firestore] = await Promise.all([import("firebase/app"), import("firebase/firestore")]);
-  const { collection, connectFirestoreEmulator, doc, getFirestore, onSnapshot } = firestore;
+  const { collection, connectFirestoreEmulator, doc, FieldPath, getFirestore, onSnapshot } = firestore;
   const db = getFirestore(initializeApp({ projectId: config.project }), config.database);
   connectFirestoreEmulator(db, location.hostname, Number(location.port) || 80);
-  const total = fromFirestore(db, { doc, onSnapshot }, config.counters);
+  const [first] = config.fields;
+  const updatedAt = config.hosted ? "counter_rollup.updated_at" : "updated_at"; // of an app's document, all but the totals is in one map
+  const entries = first === "total" ? "shards" : new FieldPath("fields", first, "shards");
   return (id, next, failed) => {
     const counter = doc(db, documentOf(config.counters, id));
     let counts = new Map();
@@ -30,11 +33,20 @@ async function fromSDK(config, details) {
         details(counts, ledger);
       }, failed),
       onSnapshot(doc(counter, "counter_rollup", "ledger"), (snapshot) => {
-        ledger = new Map(Object.entries(snapshot.get("shards") ?? {}).map(
+        ledger = new Map(Object.entries(snapshot.get(entries) ?? {}).map(
           ([id, { count, as_of }]) => [id, { count, asOf: as_of.toMillis() }]));
         details(counts, ledger);
       }, failed),
-      total(id, next, failed),
+      onSnapshot(counter, { includeMetadataChanges: true }, (snapshot) => {
+        told({
+          exists: snapshot.exists(), title: snapshot.get("title"),
+          totals: Object.fromEntries(config.fields.map((name) => [name, snapshot.get(new FieldPath(name)) ?? 0])),
+        });
+        next({
+          exists: snapshot.exists(), total: snapshot.get(new FieldPath(first)) ?? 0,
+          updatedAt: snapshot.get(updatedAt)?.toMillis(), live: !snapshot.metadata.fromCache,
+        });
+      }, failed),
     ];
     return () => stops.forEach((stop) => stop());
   };
@@ -42,7 +54,7 @@ async function fromSDK(config, details) {
 
 const AGAIN = 1_000; // ms until the next attempt, where the browser makes none
 
-function fromGateway(details) {
+function fromGateway(details, told) {
   return (id, next) => {
     let stream, timer, stopped = false;
     const open = () => {
@@ -56,6 +68,7 @@ function fromGateway(details) {
         const view = JSON.parse(data);
         details(new Map(Object.entries(view.shards)), new Map(Object.entries(view.ledger).map(
           ([id, { count, as_of }]) => [id, { count, asOf: as_of }])));
+        told({ exists: view.exists, title: view.title, totals: view.totals ?? {} });
         next({ exists: view.exists, total: view.total, updatedAt: view.updated_at, live: true });
       };
       stream.onerror = () => {

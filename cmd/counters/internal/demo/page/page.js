@@ -1,5 +1,5 @@
 // The demo page: what counter.js does, made visible.
-import { CounterError, Counters } from "./counter.js";
+import { CounterError, Counters, documentOf } from "./counter.js";
 import { chooseFeed } from "./feeds.js";
 import { Load } from "./load.js";
 import { Plot } from "./plot.js";
@@ -16,9 +16,9 @@ const text = (id, value) => { if ($(id).textContent !== value) $(id).textContent
 const config = JSON.parse($("config").textContent);
 const parts = config.counters.split("/").length / 2; // of an id, one for each wildcard
 const notAnID = `An id of ${config.counters} has ${parts === 1 ? "no slash" : `${parts} parts with a slash between`}, none of them ., .. or of the form __x__.`;
-const id = new URLSearchParams(location.search).get("counter") || "demo";
+const id = new URLSearchParams(location.search).get("counter") || Array(parts).fill("demo").join("/");
 $("id").value = id;
-text("name", id);
+text("name", config.fields.length > 1 ? `${id}: ${config.fields[0]}` : id);
 $("id").addEventListener("input", () => {
   $("id").setCustomValidity(valid($("id").value) ? "" : notAnID);
 });
@@ -46,7 +46,7 @@ async function start() {
     // The ledger and the total are written together, and what watches them is told one right after the other.
     if (oldest !== undefined) setTimeout(() => { lag = Math.max(0, counter.updatedAt - oldest); });
     draw();
-  });
+  }, shown);
   counters = new Counters({
     url: "/increment", source: feed.source,
     failed: (error) => problem(`An increment of an earlier visit failed. ${error.message}`),
@@ -90,6 +90,57 @@ async function add(by) {
   }
   tally.flying--;
   draw();
+}
+
+// What the counter's document has, where that is the app's own or several fields are counted.
+const totals = new Map(config.fields.map((name) => [name, $("fields").appendChild(field(name)).children[1]]));
+$("document").hidden = !config.hosted && config.fields.length === 1;
+$("document-own").hidden = $("edit").hidden = !config.hosted;
+text("document-path", documentOf(config.counters, id));
+text("document-title", id);
+text("shards-of", config.fields.length > 1 ? `: ${config.fields[0]}` : "");
+text("counted-field", config.fields[0]);
+$("edit").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  problem("");
+  try {
+    const answer = await fetch(`-/title?counter=${encodeURIComponent(id)}`, { method: "PUT", body: $("title").value });
+    if (!answer.ok) problem(`The title was not saved: ${await answer.text()}`);
+  } catch {
+    problem("The title was not saved: the server can't be reached.");
+  }
+});
+
+/** An item of the list of fields: its name, its total, and a button that adds to it. */
+function field(name) {
+  const item = document.createElement("div");
+  item.append(document.createElement("dt"), document.createElement("dd"), document.createElement("button"));
+  const [dt, dd, button] = item.children;
+  [dt.textContent, dd.textContent, button.textContent] = [name, "–", "+1"];
+  Object.assign(button, { type: "button", ariaLabel: `Add 1 to ${name}` });
+  button.dataset.field = name;
+  button.addEventListener("click", async () => {
+    problem("");
+    if (name === config.fields[0]) return void add(1);
+    try {
+      const answer = await fetch(`/increment/${id.split("/").map(encodeURIComponent).join("/")}`, { method: "POST", body: JSON.stringify({ by: { [name]: 1 } }) });
+      if (!answer.ok) problem(`${name}: ${(await answer.json()).detail}`);
+    } catch {
+      problem(`Whether that was added to ${name} is unknown: the server can't be reached.`);
+    }
+  });
+  return item;
+}
+
+let title;
+function shown({ exists, title: now, totals: counts }) {
+  for (const [name, node] of totals) {
+    const value = exists ? format(counts[name] ?? 0) : "–";
+    if (node.textContent !== value) node.textContent = value;
+  }
+  text("document-title", exists && now ? now : id);
+  if (now !== title && document.activeElement !== $("title")) $("title").value = now ?? "";
+  title = now;
 }
 
 function problem(message) {
@@ -154,7 +205,8 @@ function draw() {
       ? "The connection is lost. This page comes back to it by itself." : `Connecting to ${feed.name}.`);
     $("source").hidden = !counter.exists;
     text("total", format(counter.total ?? 0));
-    $("missing").hidden = counter.exists !== false;
+    $("missing").hidden = config.hosted || counter.exists !== false;
+    $("missing-document").hidden = !config.hosted || counter.exists !== false;
     $("trouble").hidden = !counters.trouble;
     if (counters.trouble) {
       text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better, also after a reload.`);
