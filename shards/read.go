@@ -15,7 +15,8 @@ import (
 type Snapshot struct {
 	Counter string `json:"counter"`
 	Total   int64  `json:"total"` // of the first field that is counted, as the roll-up has it, about a second old
-	// Totals are those of all fields, by their names, where more than one is counted; otherwise nil.
+	// Totals are those of all fields, by their names, where more than one is counted; otherwise nil. Those that count documents
+	// are among them.
 	Totals    map[string]int64 `json:"totals,omitempty"`
 	NumShards int              `json:"num_shards"`
 	UpdatedAt time.Time        `json:"updated_at"` // when the total was last written
@@ -101,10 +102,12 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
 	s.inferred = !known || own[store.NumShardsInferred].GetBooleanValue()
 	s.Total, _ = store.Integer(doc.GetFields()[c.db.Fields[0].Name])
-	if len(c.db.Fields) > 1 {
-		s.Totals = make(map[string]int64, len(c.db.Fields))
-		for _, name := range c.db.FieldNames() {
-			s.Totals[name], _ = store.Integer(doc.GetFields()[name])
+	if len(c.db.Fields)+len(c.db.Counted) > 1 {
+		s.Totals = make(map[string]int64, len(c.db.Fields)+len(c.db.Counted))
+		for _, fields := range []store.Fields{c.db.Fields, c.db.Counted} {
+			for _, field := range fields {
+				s.Totals[field.Name], _ = store.Integer(doc.GetFields()[field.Name])
+			}
 		}
 	}
 	if at := own[store.UpdatedAt].GetTimestampValue(); at != nil {

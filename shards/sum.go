@@ -15,7 +15,8 @@ import (
 )
 
 // Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up on the server at
-// one time. It costs two reads and one more per 1,000 shards. Errors: [ErrNotFound], [ErrNotInteger], or the client
+// one time. It costs two reads and one more per 1,000 shards. Fields that count documents are counted at that time, too, at a
+read per 1,000 documents. Errors: [ErrNotFound], [ErrNotInteger], or the client
 // library's.
 func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
 	s, err := c.sum(ctx)
@@ -50,6 +51,17 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		if s.Totals != nil {
 			s.Totals[field.Name] = total
 		}
+	}
+	for _, field := range db.Counted {
+		counted, err := db.Aggregate(ctx, db.CollectionOf(c.id, field.Counted.Collection), field.Counted, at)
+		if err != nil {
+			return s, fmt.Errorf("count %s: %w", field, err)
+		}
+		value, ok := store.Integer(counted.Value)
+		if !ok {
+			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
+		}
+		s.Totals[field.Name] = value
 	}
 	return s, nil
 }

@@ -25,7 +25,8 @@ func newReconcileCommand(t *target) *cobra.Command {
 		Short: "Put totals right that are not what their shards add up to",
 		Long: `Compare the total of each counter with the sum of its shards, and put it right where they differ. It makes up for
 events that never came, and for totals that something else wrote, which is reported as drift. A counter without a
-ledger, as Google's snippets make them, gets one.
+ledger, as Google's snippets make them, gets one. Fields that count documents, such as comments=count(comments), are
+counted again: at once on counters that are named.
 
 It is safe at any moment, beside increments, events and another reconcile.`,
 		Example: `  counters reconcile post-123
@@ -69,6 +70,8 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().DurationVar(&opts.CleanupAfter, "cleanup-after", 24*time.Hour, "with --hosted: how long a document has to be gone before what was counted below it is removed")
+	cmd.Flags().DurationVar(&opts.RecountAge, "recount-age", 24*time.Hour, "with --all: count fields such as comments=count(comments) again that nothing has counted for this long")
+	cmd.Flags().Int64Var(&opts.RecountReads, "recount-reads", 10_000, "with --all: reads that this may take, one per 1,000 documents; -1 for none")
 	cmd.Flags().IntVar(&opts.Parallel, "parallel", 8, "counters to check side by side")
 	return cmd
 }
@@ -98,7 +101,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 			return
 		}
 		_ = progress.Clear()
-		fmt.Fprintln(out, finding(r, t.fieldNames(), opts.DryRun))
+		fmt.Fprintln(out, finding(r, append(t.fieldNames(), t.countedNames()...), opts.DryRun))
 	}
 	var err error
 	if len(ids) > 0 {

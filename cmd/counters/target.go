@@ -182,6 +182,13 @@ func (t *target) fieldNames() []string {
 	return store.Layout{Fields: sums}.FieldNames()
 }
 
+// countedNames are the names of the fields that count documents.
+func (t *target) countedNames() []string {
+	fields, _ := store.ParseFields(t.fields)
+	_, counted := fields.Split()
+	return store.Layout{Fields: counted}.FieldNames()
+}
+
 // totals is a counter's total, or where several fields are counted all of them, such as "likes 3, views 9".
 func (t *target) totals(s shards.Snapshot) string {
 	if s.Totals == nil {

@@ -1,0 +1,46 @@
+package shards_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Fields that count documents are read with the others: as the counter's document has them, or counted anew. No increment
+// names them.
+func TestReadOfCountedFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Fields: "likes,comments=count(comments),stars=sum(ratings.stars)"})
+	c := w.counter(t, client, "a", 1)
+	doc := w.fs.Collection("counters").Doc("a")
+	for i := range 3 {
+		if _, err := doc.Collection("comments").Doc(fmt.Sprint(i)).Set(t.Context(), map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := doc.Collection("ratings").Doc(fmt.Sprint(i)).Set(t.Context(), map[string]any{"stars": i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(read string, s shards.Snapshot, err error, want map[string]int64) {
+		t.Helper()
+		if diff := cmp.Diff(want, s.Totals); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got)\n%s", read, err, diff)
+		}
+	}
+	s, err := c.Get(t.Context())
+	check("get", s, err, map[string]int64{"likes": 0, "comments": 0, "stars": 0}) // no event has told of them
+	s, err = c.Sum(t.Context())
+	check("sum", s, err, map[string]int64{"likes": 0, "comments": 3, "stars": 3})
+
+	if _, err := doc.Collection("ratings").Doc("half").Set(t.Context(), map[string]any{"stars": 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sum(t.Context()); !errors.Is(err, shards.ErrNotInteger) {
+		t.Errorf("of a sum that is no integer: %v", err)
+	}
+}
