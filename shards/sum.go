@@ -16,7 +16,7 @@ import (
 
 // Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up on the server at
 // one time. It costs two reads and one more per 1,000 shards. Fields that count documents are counted at that time, too, at a
-read per 1,000 documents. Errors: [ErrNotFound], [ErrNotInteger], or the client
+// read per 1,000 documents. Errors: [ErrNotFound], [ErrNotInteger], or the client
 // library's.
 func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
 	s, err := c.sum(ctx)
