@@ -22,7 +22,8 @@ func (v Violation) String() string { return fmt.Sprintf("entry %d: %s", v.Entry,
 // that counter, ever. Of other counters only sums can be checked.
 func Named(counter string) bool { return strings.HasPrefix(counter, "named-") }
 
-// Check says what in a history breaks a promise, at most a handful. It is pure.
+// Check says what in a history breaks a promise, at most a handful, as far as its first field is concerned: see [History.Of].
+// It is pure.
 func Check(h History) []Violation {
 	c := checker{counters: map[string]*counter{}, calls: map[int]*call{}, intents: map[int]*intent{}}
 	for i, e := range h {
@@ -44,6 +45,7 @@ type checker struct {
 	calls      map[int]*call
 	intents    map[int]*intent
 	foreign    bool // something else wrote a total
+	hosted     *Hosted
 }
 
 // counter is what is known of the documents of an id.
@@ -63,10 +65,12 @@ type counter struct {
 	shrinks     bool // a command took something away, or may have: it doesn't only grow
 	acked       int64
 	attempted   int64
-	resized     time.Time // when a resize began last
-	makers      int       // of shards without a counter, that are under way
-	byHand      int       // deletions of it, shard by shard, that are under way
-	creations   int       // commits that made it, and whose caller has not been told yet
+	resized     time.Time      // when a resize began last
+	makers      int            // of shards without a counter, that are under way
+	byHand      int            // deletions of it, shard by shard, that are under way
+	creations   int            // commits that made it, and whose caller has not been told yet
+	titles      map[int64]bool // that the app has written, or is about to
+	goneSince   time.Time      // when the app deleted it
 }
 
 // point is a counter as of a commit.
@@ -101,7 +105,7 @@ func (c *checker) counter(id string) *counter {
 	if k == nil {
 		k = &counter{
 			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{}, before: map[string]bool{},
-			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}},
+			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
 		}
 		c.counters[id] = k
 	}
@@ -122,6 +126,10 @@ func (c *checker) entry(what any) {
 		c.counter(e.Counter).writers++
 	case Stuck:
 		c.fail("%s", e.What)
+	case Hosted:
+		c.hosted = &e
+	case AppWrites:
+		c.counter(e.Counter).titles[e.Title] = true
 	case Reconciled:
 		c.reconciled(e)
 	case Calm:
@@ -280,7 +288,7 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 		case "counter":
 			d.made, d.gone = ch.Before == nil, ch.After == nil
 			d.total = !d.made && !d.gone && ch.Before.Total != ch.After.Total
-			if !d.made && !d.gone && ch.After.NumShards < ch.Before.NumShards && c.now.Sub(k.resized) > 10*time.Minute {
+			if c.hosted == nil && !d.made && !d.gone && ch.After.NumShards < ch.Before.NumShards && c.now.Sub(k.resized) > 10*time.Minute {
 				c.fail("%q has %d shards instead of %d, and no command resized it", id, ch.After.NumShards, ch.Before.NumShards)
 			}
 			k.doc = ch.After
@@ -290,11 +298,14 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 	}
 	// An increment revives a counter that was deleted by hand: its shards and its ledger stay, and what was counted of them
 	// is taken off.
-	revived := d.made && ledgerBefore != nil && k.own() != nil
+	revived := d.made && ledgerBefore != nil && c.own(k) != nil
 	if d.made && !revived {
 		k.live()
 	}
-	if d.total && k.ledger == ledgerBefore && !k.right() {
+	if c.hosted != nil {
+		c.app(id, k, before, ledgerBefore)
+	}
+	if d.total && k.ledger == ledgerBefore && !c.right(k) {
 		if k.writers == 0 {
 			c.fail("a commit changes the total of %q, and not its ledger", id)
 		}
@@ -339,13 +350,39 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 	}
 	c.counted(id, k, d, before, revived, found)
 	c.summed(id, k)
+	if c.hosted != nil && k.doc != nil && k.doc != before && k.ledger != nil && ledgerBefore != nil &&
+		!maps.Equal(k.ledger.Shards, ledgerBefore.Shards) && !c.right(k) { // not one of a revision that doesn't know the field
+		c.fail("a flush leaves the total of %q at %d, which the app wrote; its ledger has %d", id, k.doc.Total, k.ledger.sum())
+	}
 	c.stated(id, k, ledgerBefore, revived)
 	if d.made {
 		k.creations++
 		// Events that came while it was gone have been acknowledged: the next ones bring their states along, or a reconcile.
-		k.dropped = k.dropped || k.exact() != k.total()
+		k.dropped = k.dropped || c.exact(k) != k.total()
 	}
-	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: k.exact(), total: k.total()})
+	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: c.exact(k), total: k.total()})
+}
+
+// app checks what a commit did to the app's document, and to what is below one that is gone.
+func (c *checker) app(id string, k *counter, before, ledgerBefore *Document) {
+	switch {
+	case k.doc == nil && before != nil:
+		k.goneSince = c.now
+	case k.doc != nil && before == nil: // with whatever totals the app has made it
+		k.drift, k.foreign, c.foreign = true, true, true
+	}
+	if k.doc != nil && (before == nil || before.Title != k.doc.Title) && !k.titles[k.doc.Title] {
+		c.fail("the title of %q is %d, which the app never wrote", id, k.doc.Title)
+	}
+	if k.doc != nil && len(k.doc.Others) > 0 {
+		c.fail("the app's document %q has fields that are nobody's: %v", id, k.doc.Others)
+	}
+	if ledgerBefore == nil || k.ledger != nil {
+		return
+	}
+	if gone := c.now.Sub(k.goneSince); k.doc != nil || gone < c.hosted.CleanupAfter {
+		c.fail("what is below %q is removed, whose document is %s and was gone for %s", id, k.doc, gone)
+	}
 }
 
 // live begins a new life: what an earlier counter of that id had is no version of this one's, but for what is there.
@@ -357,21 +394,21 @@ func (k *counter) live() {
 	}
 }
 
-// own is the counter's own ledger.
-func (k *counter) own() *Document {
-	if k.doc == nil || k.ledger == nil || k.doc.LedgerID != k.ledger.LedgerID {
+// own is the counter's own ledger, if the field is counted in it. A document of the app's own has what is below it.
+func (c *checker) own(k *counter) *Document {
+	if k.doc == nil || k.ledger == nil || k.ledger.Lacks || c.hosted == nil && k.doc.LedgerID != k.ledger.LedgerID {
 		return nil
 	}
 	return k.ledger
 }
 
 // exact is what the counter holds: its shards, and what its ledger has beyond them.
-func (k *counter) exact() int64 {
+func (c *checker) exact(k *counter) int64 {
 	var sum int64
 	for _, s := range k.shards {
 		sum += s.Count
 	}
-	if l := k.own(); l != nil {
+	if l := c.own(k); l != nil {
 		sum += l.Base
 	}
 	return sum
@@ -391,12 +428,12 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 	}
 	switch {
 	case d.made, d.gone, before == nil, before.Deleting, k.doc == nil:
-		if d.made && k.doc.NumShards == 0 && k.own() == nil {
+		if d.made && k.doc.NumShards == 0 && c.own(k) == nil && c.hosted == nil {
 			c.fail("a commit that makes no counter makes the document of %q: %s", id, k.doc)
 		}
 		// Adoption may make a counter of what is there, which its total has then.
-		if d.made && !revived && k.own() != nil && k.exact() != k.doc.Total {
-			c.fail("%q is made with a total of %d, and holds %d, of an earlier counter", id, k.doc.Total, k.exact())
+		if d.made && !revived && c.own(k) != nil && c.exact(k) != k.doc.Total {
+			c.fail("%q is made with a total of %d, and holds %d, of an earlier counter", id, k.doc.Total, c.exact(k))
 		}
 		if !d.made && !d.deletes && d.updates > 0 && Named(id) { // an increment of what is left of an earlier counter
 			c.names(id, k, d.updates, found)
@@ -438,16 +475,16 @@ func (c *checker) names(id string, k *counter, delta int64, found map[*intent]in
 
 // summed checks the total.
 func (c *checker) summed(id string, k *counter) {
-	if k.right() {
+	if c.right(k) {
 		k.foreign = false
 	} else if !k.foreign {
-		c.fail("after a commit the total of %q is %d; its ledger has %d (base %d)", id, k.doc.Total, k.own().sum(), k.own().Base)
+		c.fail("after a commit the total of %q is %d; its ledger has %d (base %d)", id, k.doc.Total, c.own(k).sum(), c.own(k).Base)
 		k.foreign = true // said once
 	}
 }
 
 // right reports whether the total is what the counter's own ledger has, if there is one.
-func (k *counter) right() bool { return k.own() == nil || k.own().sum() == k.doc.Total }
+func (c *checker) right(k *counter) bool { return c.own(k) == nil || c.own(k).sum() == k.doc.Total }
 
 // sum is what a ledger makes of the total.
 func (d *Document) sum() int64 {
@@ -460,7 +497,7 @@ func (d *Document) sum() int64 {
 
 // stated checks what a commit wrote into the ledger.
 func (c *checker) stated(id string, k *counter, before *Document, revived bool) {
-	l := k.own()
+	l := c.own(k)
 	if l == nil || l == before {
 		return
 	}
@@ -507,17 +544,17 @@ func (c *checker) quiet(reconciled bool) {
 		if k.doc == nil || k.doc.Deleting {
 			continue
 		}
-		if !reconciled && (k.dropped || k.foreign || k.own() == nil) { // without a ledger it waits to be adopted
+		if !reconciled && (k.dropped || k.foreign || c.own(k) == nil) { // without a ledger it waits to be adopted
 			continue
 		}
 		if reconciled {
 			k.dropped = false
 		}
-		if k.total() != k.exact() {
-			c.fail("long after everything, reconciled: %v, the total of %q is %d, and it holds %d", reconciled, id, k.total(), k.exact())
+		if k.total() != c.exact(k) {
+			c.fail("long after everything, reconciled: %v, the total of %q is %d, and it holds %d", reconciled, id, k.total(), c.exact(k))
 		}
-		if !k.shrinks && (k.exact() < k.acked || k.exact() > k.attempted) {
-			c.fail("%q holds %d; %d were acknowledged, %d attempted", id, k.exact(), k.acked, k.attempted)
+		if !k.shrinks && (c.exact(k) < k.acked || c.exact(k) > k.attempted) {
+			c.fail("%q holds %d; %d were acknowledged, %d attempted", id, c.exact(k), k.acked, k.attempted)
 		}
 	}
 }

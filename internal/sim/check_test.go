@@ -166,7 +166,7 @@ func TestCheck(t *testing.T) {
 		}},
 		{"half of a batch", "of the increments", func(s *script) {
 			s.make()
-			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{named, 1}, {"named-2", 1}}})
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{named, 1, ""}, {"named-2", 1, ""}}})
 			s.shard("0", 1)
 		}},
 		{"an exact read misses what was acknowledged", "at no moment", func(s *script) {
@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 			s.read(3, ExactRead, 1, func() { s.shard("0", 3) })
 		}},
 		{"Jepsen's lower bound, of a counter whose increments have no names", "acknowledged before", func(s *script) {
-			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5}}})
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
 			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
 			s.add(End{Call: 1, Outcome: OK})
 			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
@@ -198,7 +198,7 @@ func TestCheck(t *testing.T) {
 		{"Jepsen's upper bound", "attempted before", func(s *script) {
 			shard := Doc{Kind: "shard", Counter: "plain-1", Shard: "0"}
 			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, shard: {}})
-			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5}}})
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
 			s.commit(map[Doc]*Document{shard: {Count: 10}})
 			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
 			s.add(End{Call: 2, Outcome: OK, Total: 10})

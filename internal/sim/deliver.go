@@ -62,7 +62,7 @@ func (w *world) deliver(c emulator.Change, counter string) {
 		w.deliveries.Go(func() {
 			until := time.Now().Add(wait + eventsLast)
 			for attempt := 0; w.sleep(wait); attempt++ {
-				if w.post(own, header, body) {
+				if w.post(own, counter, header, body) {
 					return
 				}
 				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {
@@ -76,7 +76,7 @@ func (w *world) deliver(c emulator.Change, counter string) {
 }
 
 // post sends an event to one of the instances, and reports whether it was acknowledged.
-func (w *world) post(r *rand.Rand, header http.Header, body []byte) bool {
+func (w *world) post(r *rand.Rand, counter string, header http.Header, body []byte) bool {
 	to := w.rollups.pick(r)
 	if to == nil {
 		return false
@@ -91,6 +91,9 @@ func (w *world) post(r *rand.Rand, header http.Header, body []byte) bool {
 	resp, err := to.RoundTrip(req)
 	if err != nil || resp.StatusCode/100 != 2 {
 		return false
+	}
+	if to.fields < len(w.plan.Fields()) { // of what this instance doesn't know, nobody else will hear
+		w.rec.add(Dropped{Counter: counter, Field: "likes"})
 	}
 	return !chance(r, w.eventFaults().Duplicate/2) // the acknowledgement is lost: it comes again
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,7 +16,58 @@ import (
 // History is what happened, in the order in which it did.
 type History []Entry
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Calm] or [Settled].
+// Of is the history of one counted field: of increments what they add to it, of documents what they hold of it. The field of
+// an entry that doesn't say is "", the first one.
+func (h History) Of(field string) History {
+	var of History
+	others := map[int]bool{} // :: number of a call that is not about the field
+	for _, e := range h {
+		switch what := e.What.(type) {
+		case Begin:
+			if what.Kind == Increment {
+				what.Adds = slices.DeleteFunc(slices.Clone(what.Adds), func(a Add) bool { return a.Field != field })
+				if len(what.Adds) == 0 {
+					others[what.Call] = true
+					continue
+				}
+			}
+			e.What = what
+		case End:
+			if others[what.Call] {
+				continue
+			}
+			if field != "" {
+				what.Total = what.Totals[field]
+			}
+			e.What = what
+		case Commit:
+			if field != "" {
+				what.Changes = what.Others[field]
+			}
+			e.What = what
+		case Dropped:
+			if what.Field != "" && what.Field != field {
+				continue
+			}
+		case Foreign:
+			if what.Field != field {
+				continue
+			}
+		case Reconciled:
+			if field != "" {
+				if what.Drift = what.Others[field]; what.Counter == "" {
+					continue
+				}
+			}
+			e.What = what
+		}
+		of = append(of, e)
+	}
+	return of
+}
+
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm] or
+// [Settled].
 type Entry struct {
 	At   time.Time
 	What any
@@ -48,10 +100,11 @@ type Begin struct {
 	Adds    []Add
 }
 
-// Add is one counter's part of an increment.
+// Add is the part of an increment that is one field's of one counter.
 type Add struct {
 	Counter string
 	By      int64
+	Field   string // "" is the first
 }
 
 // Outcome is what a caller was told.
@@ -69,8 +122,9 @@ const (
 type End struct {
 	Call    int
 	Outcome Outcome
-	Total   int64 // of reads
-	Missing bool  // of reads: there is no such counter
+	Total   int64            // of reads
+	Totals  map[string]int64 // of further fields
+	Missing bool             // of reads: there is no such counter
 	Detail  string
 }
 
@@ -78,6 +132,7 @@ type End struct {
 type Commit struct {
 	At      time.Time // the commit's own time, which its documents have too
 	Changes []Change
+	Others  map[string][]Change // :: a further field → the same changes, of it
 }
 
 // Change is one document's change.
@@ -102,8 +157,13 @@ type Document struct {
 	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
 	Count     int64  // of a shard
 	Base      int64  // of a ledger
+	Lacks     bool   // of a ledger: it has no sum of the field
+	Gone      bool   // of a ledger: the app's document was found missing
 	Ops       []string
 	Shards    map[string]State
+
+	Title  int64    // of an app's document, what the app wrote last
+	Others []string // of an app's document, fields that are neither its nor counted
 }
 
 // State is a ledger's entry.
@@ -112,16 +172,26 @@ type State struct {
 	AsOf  int64 // microseconds
 }
 
-// Dropped is an event that will never be delivered.
-type Dropped struct{ Counter string }
+// Dropped is an event that will never be delivered, or not to one who knows the field.
+type Dropped struct{ Counter, Field string } // "" is all fields
 
 // Foreign is something else than the system writing a total.
-type Foreign struct{ Counter string }
+type Foreign struct{ Counter, Field string } // "" is the first field
 
 // Reconciled is the answer of a reconcile.
 type Reconciled struct {
 	Counter string // "" is all of them
 	Drift   int64
+	Others  map[string]int64 // the drift of further fields
+}
+
+// Hosted says that the counters' documents are the app's own, and how long one has to be gone before what is below it is removed.
+type Hosted struct{ CleanupAfter time.Duration }
+
+// AppWrites is the app about to write its document, with that title. It may write totals too.
+type AppWrites struct {
+	Counter string
+	Title   int64
 }
 
 // Calm says that since a while nothing has been asked for and nothing went wrong: every event that was not lost for good
@@ -133,6 +203,7 @@ type Settled struct{}
 
 // recorder writes a history.
 type recorder struct {
+	fields  []string // that are counted beside the first
 	mu      sync.Mutex
 	history History
 }
@@ -148,7 +219,13 @@ func (r *recorder) commit(changes []emulator.Change) {
 	c := Commit{At: changes[0].CommitTime}
 	for _, change := range changes {
 		if doc, ok := docOf(change.Name); ok {
-			c.Changes = append(c.Changes, Change{Doc: doc, Before: documentOf(change.Old), After: documentOf(change.New)})
+			c.Changes = append(c.Changes, Change{Doc: doc, Before: documentOf(change.Old, ""), After: documentOf(change.New, "")})
+			for _, field := range r.fields {
+				if c.Others == nil {
+					c.Others = map[string][]Change{}
+				}
+				c.Others[field] = append(c.Others[field], Change{Doc: doc, Before: documentOf(change.Old, field), After: documentOf(change.New, field)})
+			}
 		}
 	}
 	if len(c.Changes) > 0 {
@@ -174,24 +251,41 @@ func docOf(name string) (Doc, bool) {
 	return Doc{}, false
 }
 
-func documentOf(doc *firestorepb.Document) *Document {
+// documentOf is what a document holds of a field; "" is the first, which is total in the counter's document and count in shards.
+func documentOf(doc *firestorepb.Document, field string) *Document {
 	if doc == nil {
 		return nil
 	}
 	f := doc.GetFields()
+	total, count, sum := f["total"], f["count"], f
+	if field != "" {
+		total, count, sum = f[field], f[field], f["fields"].GetMapValue().GetFields()[field].GetMapValue().GetFields()
+	}
+	own := f
+	if hosted := f["counter_rollup"].GetMapValue(); hosted != nil {
+		own = hosted.GetFields()
+	}
 	d := &Document{
 		Updated:   doc.GetUpdateTime().AsTime().UnixMicro(),
-		Total:     integer(f["total"]),
-		LedgerID:  f["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
-		Deleting:  f["deleting"].GetBooleanValue(),
-		NumShards: integer(f["num_shards"]),
-		Count:     integer(f["count"]),
-		Base:      f["base"].GetIntegerValue(),
+		Total:     integer(total),
+		LedgerID:  own["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
+		Deleting:  own["deleting"].GetBooleanValue(),
+		NumShards: integer(own["num_shards"]),
+		Count:     integer(count),
+		Base:      sum["base"].GetIntegerValue(),
+		Lacks:     sum["base"] == nil,
+		Gone:      f["gone_at"] != nil,
+		Title:     f["title"].GetIntegerValue(),
+	}
+	for name := range f {
+		if !slices.Contains([]string{"total", "likes", "title", "counter_rollup"}, name) {
+			d.Others = append(d.Others, name)
+		}
 	}
 	for _, op := range f["ops"].GetArrayValue().GetValues() {
 		d.Ops = append(d.Ops, op.GetStringValue())
 	}
-	if shards := f["shards"].GetMapValue().GetFields(); len(shards) > 0 {
+	if shards := sum["shards"].GetMapValue().GetFields(); len(shards) > 0 {
 		d.Shards = make(map[string]State, len(shards))
 		for id, v := range shards {
 			e := v.GetMapValue().GetFields()

@@ -25,6 +25,7 @@ type instance struct {
 	handler http.Handler   // nil of a command line
 	client  *shards.Client // of a command line
 	closing func()         // ends its clients, once
+	fields  int            // of Rollup, how many its revision knows
 
 	busy sync.WaitGroup // requests
 }
@@ -80,7 +81,7 @@ func newIncrement(server *emulator.Server, l *link, s settings.Settings) (*insta
 
 func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
-		Project: project, AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
+		Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
 	}
@@ -92,13 +93,13 @@ func newRollup(server *emulator.Server, l *link, s settings.Settings) (*instance
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
 	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes})
 	return &instance{
-		link: l, handler: functions.RollupHandler(client, roller, s, log),
+		link: l, fields: len(s.Fields), handler: functions.RollupHandler(client, roller, s, log),
 		closing: func() {
 			_ = roller.Close(context.Background())
 			_ = client.Close()
@@ -112,7 +113,7 @@ func newReconcile(server *emulator.Server, l *link, s settings.Settings) (*insta
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -77,7 +79,16 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 		if w.plan.Named {
 			by = 1 << s.bits
 		}
-		adds = append(adds, Add{Counter: s.id, By: by})
+		which := 0
+		if w.plan.Likes {
+			which = r.IntN(3)
+		}
+		if which != 1 {
+			adds = append(adds, Add{Counter: s.id, By: by})
+		}
+		if which != 0 {
+			adds = append(adds, Add{Counter: s.id, Field: "likes", By: by})
+		}
 		s.bits++
 	}
 	for at := len(l.subjects) - 1; at >= 0 && w.plan.Named; at-- {
@@ -215,13 +226,24 @@ func (w *world) insist(all *sync.WaitGroup, r *rand.Rand, adds []Add, intent int
 func (w *world) increment(r *rand.Rand, adds []Add, intent int, key string) Outcome {
 	to := w.increments.pick(r)
 	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: adds})
-	path, body := "/"+adds[0].Counter, any(map[string]int64{"by": adds[0].By})
-	if len(adds) > 1 {
-		var list []map[string]any
-		for _, a := range adds {
-			list = append(list, map[string]any{"counter": a.Counter, "by": a.By})
+	var list []map[string]any // by counter
+	for i, a := range adds {
+		if i == 0 || adds[i-1].Counter != a.Counter {
+			list = append(list, map[string]any{"counter": a.Counter})
 		}
-		path, body = "/", map[string]any{"increments": list}
+		one := list[len(list)-1]
+		switch by, several := one["by"].(map[string]int64); {
+		case !w.plan.Likes:
+			one["by"] = a.By
+		case several:
+			by[cmp.Or(a.Field, "total")] = a.By
+		default:
+			one["by"] = map[string]int64{cmp.Or(a.Field, "total"): a.By}
+		}
+	}
+	path, body := "/", any(map[string]any{"increments": list})
+	if len(list) == 1 {
+		path, body = "/"+adds[0].Counter, map[string]any{"by": list[0]["by"]}
 	}
 	patience := time.Minute
 	if r.IntN(5) == 0 {
@@ -256,13 +278,20 @@ func (w *world) read(r *rand.Rand, id string, kind Kind) {
 	if kind == ExactRead {
 		path += "?exact=true"
 	}
-	var answer struct{ Total int64 }
+	var answer struct {
+		Total  int64
+		Totals map[string]int64
+	}
 	code, err := w.request(to, http.MethodGet, path, "", nil, time.Minute, &answer)
 	end := End{Call: call, Outcome: Unknown}
 	switch {
 	case err != nil:
 	case code == http.StatusOK:
-		end.Outcome, end.Total = OK, answer.Total
+		if w.plan.Likes && answer.Totals == nil { // of the older revision
+			w.rec.add(end)
+			return
+		}
+		end.Outcome, end.Total, end.Totals = OK, answer.Total, answer.Totals
 	case code == http.StatusNotFound:
 		end.Outcome, end.Missing = OK, true
 	}
@@ -310,11 +339,19 @@ func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Cont
 }
 
 func (w *world) remove(r *rand.Rand, id string) {
+	if w.plan.Hosted {
+		w.removeByHand(r, id)
+		return
+	}
 	w.command(r, Delete, id, func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) })
 }
 
 // create makes a counter, by the command line or as a public snippet does; sometimes two do it at a time.
 func (w *world) create(r *rand.Rand, id string) {
+	if w.plan.Hosted {
+		w.write(r, id, nil, store.Exists(false), nil)
+		return
+	}
 	if w.plan.Mix.Snippet > 0 && r.IntN(3) == 0 {
 		w.createBySnippet(r, id)
 		return
@@ -391,7 +428,7 @@ func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value
 	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: []Add{add}})
 	err := w.commit(l, store.Update(shardName(add.Counter, r.IntN(3)), store.Exists(true), nil, nil,
 		&firestorepb.DocumentTransform_FieldTransform{
-			FieldPath:     "count",
+			FieldPath:     cmp.Or(add.Field, "count"),
 			TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: by},
 		}))
 	end := End{Call: call, Outcome: Unknown}
@@ -438,6 +475,11 @@ func (w *world) removeByHand(r *rand.Rand, id string) {
 	l := newLink(w.plan.Seed, "hand", MessageFaults{})
 	call := w.begin(Begin{Kind: DeleteByHand, Counter: id})
 	_ = w.commit(l, store.Delete(counterName(id)))
+	if w.plan.Hosted { // and most often comes back before what is below it is removed
+		w.rec.add(End{Call: call, Outcome: OK})
+		w.sleep(between(r, time.Millisecond, 6*time.Hour))
+		return
+	}
 	if r.IntN(2) == 0 {
 		for n := range 8 {
 			w.sleep(between(r, time.Millisecond, time.Second))
@@ -455,9 +497,59 @@ func (w *world) writeTotal(r *rand.Rand) {
 	if id == "" {
 		return
 	}
-	w.rec.add(Foreign{Counter: id})
+	field := w.plan.Fields()[r.IntN(len(w.plan.Fields()))]
+	w.rec.add(Foreign{Counter: id, Field: field})
+	field = cmp.Or(field, "total")
 	_ = w.commit(newLink(w.plan.Seed, "foreign", MessageFaults{}),
-		store.Update(counterName(id), store.Exists(true), map[string]*firestorepb.Value{"total": store.Int(r.Int64N(100))}, []string{"total"}))
+		store.Update(counterName(id), store.Exists(true), map[string]*firestorepb.Value{field: store.Int(r.Int64N(100))}, []string{field}))
+}
+
+// app does what an app does with its document: it edits it, sets it whole without what we keep in it, or writes back all that
+// it has read before, stale totals and our map included.
+func (w *world) app(r *rand.Rand) {
+	id := w.any(r)
+	if id == "" {
+		return
+	}
+	switch r.IntN(4) {
+	case 0:
+		w.write(r, id, nil, store.Exists(true), nil)
+	case 1:
+		conn, err := newLink(w.plan.Seed, "app", MessageFaults{}).connect(w.server)
+		if err != nil {
+			return
+		}
+		doc, err := firestorepb.NewFirestoreClient(conn).GetDocument(w.ctx, &firestorepb.GetDocumentRequest{Name: counterName(id)})
+		conn.Close()
+		if err != nil {
+			return
+		}
+		w.sleep(between(r, time.Millisecond, time.Minute))
+		w.write(r, id, doc.GetFields(), store.Exists(true), nil)
+	default:
+		w.write(r, id, nil, store.Exists(true), []string{"title"})
+	}
+}
+
+// write is the app's own write: of the whole document, or of the fields in mask.
+func (w *world) write(r *rand.Rand, id string, fields map[string]*firestorepb.Value, condition *firestorepb.Precondition, mask []string) {
+	title := r.Int64()
+	w.rec.add(AppWrites{Counter: id, Title: title})
+	if mask == nil {
+		for _, field := range w.plan.Fields() {
+			w.rec.add(Foreign{Counter: id, Field: field})
+		}
+	}
+	fields = maps.Clone(fields)
+	if fields == nil {
+		fields = map[string]*firestorepb.Value{}
+	}
+	fields["title"] = store.Int(title)
+	write := store.Update(counterName(id), condition, fields, mask)
+	if mask == nil {
+		write.UpdateMask = nil // all of it
+	}
+	_ = w.commit(newLink(w.plan.Seed, "app", MessageFaults{}), write)
 }
 
 func newRequest(ctx context.Context, method, path string, body any) (*http.Request, error) {

@@ -23,6 +23,11 @@ type Plan struct {
 	DocWriteRate                                   float64       // of a hot document; 0 is no limit
 	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
 
+	Likes  bool          // beside total, likes are counted
+	Older  bool          // some instances are of a revision that doesn't know likes
+	Hosted bool          // the counters' documents are the app's own
+	App    time.Duration // between two writes of the app's
+
 	Mix Mix
 }
 
@@ -87,7 +92,33 @@ func PlanOf(seed uint64) Plan {
 		fmt.Sprintf("ROLLUP_INTERVAL=%s", []string{"10ms", "1s", "5s"}[r.IntN(3)]),
 		fmt.Sprintf("EXACT_WRITES=%v", r.IntN(4) > 0),
 	}
+	if p.Likes = r.IntN(2) == 0; p.Likes {
+		p.Older = r.IntN(3) == 0
+	}
+	if p.Hosted = r.IntN(3) == 0; p.Hosted {
+		p.App = between(r, time.Second, 5*time.Minute)
+		p.Mix.Large, p.Mix.Rival = 0, 0 // what the app makes and deletes is one commit
+		p.Environ = append(p.Environ, "HOSTED=true", "AUTO_CREATE=false",
+			fmt.Sprintf("CLEANUP_AFTER=%s", between(r, time.Second, 3*time.Hour).Round(time.Second)))
+	}
+	p.Environ = append(p.Environ, "FIELDS=total=count") // what the older revision knows
 	return p
+}
+
+// newest is the environment of the newest revision.
+func (p Plan) newest() []string {
+	if p.Likes {
+		return append(p.Environ[:len(p.Environ):len(p.Environ)], "FIELDS=total=count,likes")
+	}
+	return p.Environ
+}
+
+// Fields are the fields that are counted, the first of them as "".
+func (p Plan) Fields() []string {
+	if p.Likes {
+		return []string{"", "likes"}
+	}
+	return []string{""}
 }
 
 // Shortened is the plan with storms of so many operations at most.
@@ -99,7 +130,7 @@ func (p Plan) Shortened(operations int) Plan {
 // Faultless is the plan without anything that goes wrong.
 func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
-	p.Crashes, p.Cuts, p.Silences, p.Foreign = 0, 0, 0, 0
+	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Older = 0, 0, 0, 0, 0, false
 	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large = 0, 0, 0, 0
 	return p
 }

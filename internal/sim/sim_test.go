@@ -40,7 +40,7 @@ func TestSimulation(t *testing.T) {
 					t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 						p := PlanOf(seed).Shortened(*operations)
 						h := simulate(t, p)
-						check(t, h)
+						check(t, p, h)
 						virtual.Add(int64(p.Length()))
 						entries.Add(int64(len(h)))
 					})
@@ -62,8 +62,8 @@ func TestFaultless(t *testing.T) {
 		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s", "ROLLUP_LEDGERS=1000")
 		p.Rollups = 1 + int(seed)
 		h := simulate(t, p)
-		check(t, h)
-		for _, v := range Bounds(h, 6*time.Second, 80) { // events take up to a second to arrive, a flush waits for up to 1.25 s per instance
+		check(t, p, h)
+		for _, v := range Bounds(h.Of(""), 6*time.Second, 80) { // events take up to a second to arrive, a flush waits for up to 1.25 s per instance
 			t.Errorf("seed %d: %s", seed, v)
 		}
 	}
@@ -92,19 +92,22 @@ func simulate(t *testing.T, p Plan) History {
 	return h
 }
 
-// check fails a test for what is wrong in a history.
-func check(t *testing.T, h History) {
+// check fails a test for what is wrong in a history, in any field.
+func check(t *testing.T, p Plan, all History) {
 	t.Helper()
-	for _, v := range Check(h) {
-		t.Error(v)
-		left := *trace
-		for n, about := v.Entry, counterIn(v.Message); n >= 0 && left > 0; n-- {
-			if b, ok := h[n].What.(Begin); ok && b.Kind == Increment {
-				continue // its commit says as much
-			}
-			if s := h[n].String(); strings.Contains(s, about) {
-				t.Logf("%d %s", n, s)
-				left--
+	for _, field := range p.Fields() {
+		h := all.Of(field)
+		for _, v := range Check(h) {
+			t.Errorf("field %q (hosted %t, older %t): %s", field, p.Hosted, p.Older, v)
+			left := *trace
+			for n, about := v.Entry, counterIn(v.Message); n >= 0 && left > 0; n-- {
+				if b, ok := h[n].What.(Begin); ok && b.Kind == Increment {
+					continue // its commit says as much
+				}
+				if s := h[n].String(); strings.Contains(s, about) {
+					t.Logf("%d %s", n, s)
+					left--
+				}
 			}
 		}
 	}

@@ -22,7 +22,8 @@ type Stuck struct{ What string }
 // world is a running system and what goes wrong with it.
 type world struct {
 	plan     Plan
-	settings settings.Settings
+	settings settings.Settings // of the newest revision
+	older    settings.Settings
 	server   *emulator.Server
 	rec      recorder
 	ctx      context.Context // ends with the world
@@ -68,18 +69,25 @@ func (f *fleet) replace(at int, by *instance) *instance {
 
 // Run runs a plan, inside of a bubble of testing/synctest, and returns what happened.
 func Run(plan Plan) (History, error) {
-	s, err := settings.Parse(plan.Environ)
+	s, err := settings.Parse(plan.newest())
+	if err != nil {
+		return nil, err
+	}
+	older, err := settings.Parse(plan.Environ)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
-		plan: plan, settings: s, ctx: ctx,
+		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:]},
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep}),
 	}
 	defer w.server.Close()
 	defer end()
 	w.server.OnCommit(w.committed)
+	if plan.Hosted {
+		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter})
+	}
 	if err := w.run(); err != nil {
 		return nil, err
 	}
@@ -120,6 +128,9 @@ func (w *world) run() error {
 		w.setStormy(true)
 		w.storm(uint64(epoch))
 		w.setStormy(false)
+		if err := w.update(); err != nil {
+			return err
+		}
 		if !w.sleep(calmFor) {
 			return w.ctx.Err()
 		}
@@ -161,6 +172,10 @@ func (w *world) storm(epoch uint64) {
 	every("reconcile", time.Hour, func(*rand.Rand) { w.reconcile(nil) })
 	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r)) })
 	every("foreign", w.plan.Foreign, w.writeTotal)
+	every("app", w.plan.App, w.app)
+	if w.plan.Older {
+		every("older", w.plan.Storm/4, func(r *rand.Rand) { w.renew(r, false) })
+	}
 	every("operation", time.Duration(float64(time.Second)/w.plan.Rate), func(r *rand.Rand) { w.operate(&all, r.Uint64()) })
 	all.Wait()
 }
@@ -171,7 +186,7 @@ func (w *world) renew(r *rand.Rand, crash bool) {
 	if r.IntN(2) == 0 {
 		fleet, start, name = &w.rollups, newRollup, "rollup"
 	}
-	by, err := start(w.server, w.newLink(name), w.settings)
+	by, err := start(w.server, w.newLink(name), w.revision(r))
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return
@@ -185,6 +200,40 @@ func (w *world) renew(r *rand.Rand, crash bool) {
 		}
 		w.forget(was.link)
 	})
+}
+
+// revision is that of an instance that is started in a storm.
+func (w *world) revision(r *rand.Rand) settings.Settings {
+	if w.plan.Older && r.IntN(2) == 0 {
+		return w.older
+	}
+	return w.settings
+}
+
+// update replaces instances of the older revision.
+func (w *world) update() error {
+	if !w.plan.Older {
+		return nil
+	}
+	for i, was := range w.increments.instances {
+		by, err := newIncrement(w.server, w.newLink("increment"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.increments.replace(i, by)
+		was.end()
+		w.forget(was.link)
+	}
+	for i, was := range w.rollups.instances {
+		by, err := newRollup(w.server, w.newLink("rollup"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.rollups.replace(i, by)
+		was.end()
+		w.forget(was.link)
+	}
+	return nil
 }
 
 func (w *world) newLink(function string) *link {
@@ -266,6 +315,7 @@ func (w *world) reconcile(counters []string) bool {
 			Counters []struct {
 				Counter string
 				Drift   int64
+				Others  map[string]struct{ Drift int64 }
 			}
 		}
 		body := map[string]any{}
@@ -276,11 +326,11 @@ func (w *world) reconcile(counters []string) bool {
 		if err != nil {
 			return false
 		}
-		if counters == nil {
+		if counters == nil && !w.plan.Likes { // of which field it doesn't say
 			w.rec.add(Reconciled{Drift: answer.Drift})
 		}
 		for _, c := range answer.Counters {
-			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift})
+			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: map[string]int64{"likes": c.Others["likes"].Drift}})
 		}
 		if code != http.StatusOK || answer.Done {
 			return code == http.StatusOK
