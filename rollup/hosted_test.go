@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -510,4 +511,32 @@ func TestReconcileAllFindsHostedCountersByTheirLedgers(t *testing.T) {
 		t.Errorf("%d documents were read to find one", reads)
 	}
 	w.has(map[string]any{"title": "Liked", "likes": int64(2), "views": int64(2)})
+}
+
+// The first increment makes a ledger without sums. Where every event gets lost, a reconcile finds the counter by it, and each
+// field begins with what the shards hold.
+func TestHostedWhoseEventsAreAllLost(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"reconcile", "the first event"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			w.post(map[string]any{"title": "Hello", "likes": 41})
+			w.commit(func(tx *firestore.Transaction) error {
+				return errors.Join(
+					tx.Create(w.shard(0), map[string]any{"likes": 0, "views": 0}),
+					tx.Create(w.ledger(), map[string]any{"id": "first", "ops": []string{}, "flushes": 0}))
+			})
+			w.like(0, 2, 3)
+			if events := w.arrived(); how == "the first event" {
+				w.apply(events[len(events)-1])
+			} else if sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}); err != nil || sum.Seen != 1 || sum.Repaired != 1 || sum.Drift != 0 {
+				t.Errorf("summary %+v, %v", sum, err)
+			}
+			w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(3)})
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("reconcile = %+v, want nothing to do", r)
+			}
+		})
+	}
 }

@@ -107,6 +107,10 @@ func TestHosted(t *testing.T) {
 	if len(data) != 3 || data["title"] != "one" || data["likes"] != int64(17) || own["num_shards"] != int64(3) {
 		t.Errorf("the document is %v", data)
 	}
+	// A ledger by which reconcile finds it, though no event may ever come. It has no sums: those begin with what the shards hold.
+	if l, err := ref.Collection("counter_rollup").Doc("ledger").Get(t.Context()); err != nil || l.Data()["id"] == "" || l.Data()["fields"] != nil {
+		t.Errorf("the ledger is %v, %v", l.Data(), err)
+	}
 	if err := post.Resize(t.Context(), 5, nil); err != nil {
 		t.Fatal(err)
 	}

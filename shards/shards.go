@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -34,6 +36,7 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			return err
 		}
 		names = names[:0]
+		var ledgers []string
 		for i, doc := range docs {
 			id := ids[i]
 			s, ok := c.snapshotOf(id, doc)
@@ -49,8 +52,9 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			}
 			picked[id] = n
 			if c.db.Hosted && c.db.Own(doc)[store.NumShards] == nil {
-				// The first increment of a document of the app's. Its shards are made here, at zero, and counted by the
-				// commit after this one: in the ledger's own commit they would be as old as the ledger, and passed over.
+				// The first increment of a document of the app's. Its shards are made here, at zero, and so is its ledger, without
+				// sums: by it the next reconcile finds the counter where every event gets lost, and begins with what the shards hold.
+				ledgers = append(ledgers, c.db.LedgerOf(id))
 				for i := range c.cfg.NumShards {
 					names = append(names, c.db.Shard(id, shardID(i)))
 				}
@@ -61,12 +65,29 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			}
 			names = append(names, c.db.Shard(id, shardID(n)))
 		}
+		if err := c.createMissingLedgers(ctx, tx, ledgers); err != nil {
+			return err
+		}
 		return c.createMissingShards(ctx, tx, names)
 	})
 	if status.Code(err) == codes.AlreadyExists { // someone else was faster
 		err = nil
 	}
 	return picked, gone, err
+}
+
+// createMissingLedgers makes those of the named ledgers that are not there.
+func (c *Client) createMissingLedgers(ctx context.Context, tx *store.Tx, names []string) error {
+	docs, _, err := tx.Get(ctx, names...)
+	if err != nil {
+		return err
+	}
+	for i, doc := range docs {
+		if doc == nil {
+			tx.Write(store.Create(names[i], (&ledger.Ledger{ID: rand.Text()}).Fields()))
+		}
+	}
+	return nil
 }
 
 // createMissingShards makes those of the named shards, at zero, that are not there.
