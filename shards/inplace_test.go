@@ -102,7 +102,7 @@ func (p *pages) wantImport(source shards.ExtensionCounter, value, added int64) {
 	}
 }
 
-// What the extension has counted on a page goes on on the same page, and no number on it changes but by what it held back.
+// What the extension has counted on a page is counted on from there, and no number on it changes but by what it held back.
 func TestImportInPlace(t *testing.T) {
 	t.Parallel()
 	p := newPages(t)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -224,16 +225,33 @@ func (c Counter) removeMembers(ctx context.Context) error {
 // is changed. Increments that were not rolled up before it come on top, so reconcile first where that matters. A total that
 // would take a base beyond an int64 comes as close as one allows. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
-	err := c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*change, error) {
-		name := c.client.db.Fields[0].Name
-		sum := l.Sums[name]
-		if sum == nil {
-			return nil, ErrNoLedger
+	return c.RebaseFields(ctx, map[string]int64{c.client.db.Fields[0].Name: total})
+}
+
+// RebaseFields is [Counter.Rebase] for counted fields by their names, in one commit. Others stay as they are. Errors are also
+// [ErrInvalidField].
+func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) error {
+	var err error
+	for name := range totals {
+		if _, counted := c.client.db.Field(name); !counted {
+			err = fmt.Errorf("%w: %q; want one of %s", ErrInvalidField, name, strings.Join(c.client.db.FieldNames(), ", "))
 		}
-		of := ledger.Sum{Shards: sum.Shards}
-		of.Base = ledger.Sub(total, of.Total())
-		return &change{bases: ledger.Counts{name: of.Base}, totals: ledger.Counts{name: of.Total()}}, nil
-	})
+	}
+	if err == nil {
+		err = c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*change, error) {
+			ch := &change{bases: ledger.Counts{}, totals: ledger.Counts{}}
+			for name, total := range totals {
+				sum := l.Sums[name]
+				if sum == nil {
+					return nil, ErrNoLedger
+				}
+				of := ledger.Sum{Shards: sum.Shards}
+				of.Base = ledger.Sub(total, of.Total())
+				ch.bases[name], ch.totals[name] = of.Base, of.Total()
+			}
+			return ch, nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("rebase counter %q: %w", c.id, err)
 	}

@@ -52,6 +52,15 @@ func TestHostedCommands(t *testing.T) {
 		{args: "get p1 --json", out: `"total":3,"totals":{"likes":3,"visits":10}`},
 		{args: "list", out: "p1\tlikes 3, visits 10\t10 shards\n"},
 		{args: "resize p1 --shards 3", out: "p1 has 3 shards, "},
+		{args: "rebase p1 --total likes=100,visits=-5 --yes", out: "p1 is likes=100,visits=-5 in project demo-counters"},
+		{args: "get p1", out: "likes 100, visits -5\n"},
+		{args: "rebase p1 --total visits=7 --yes --json", out: `{"counter":"p1","totals":{"visits":7}}` + "\n"},
+		{args: "get p1 --exact", out: "likes 100, visits 7\n"},
+		{args: "rebase p1 --total 50 --yes", out: "p1 is 50 in project demo-counters"}, // the first field
+		{args: "get p1", out: "likes 50, visits 7\n"},
+		{args: "rebase p1 --total stars=1 --yes", err: `this field is not counted: "stars"; want one of likes, visits`},
+		{args: "rebase p1 --total likes= --yes", err: "--total : want an integer, or fields"},
+		{args: "rebase p1 --total likes=1,likes=2 --yes", err: "twice"},
 		{args: "delete p1 --yes", err: "make and delete them there"},
 
 		{args: "import firestore-counter --path pages/hello --field visits", out: "hello: visits is 42, 2 of it from _counter_shards_\n"},

@@ -74,17 +74,25 @@ func parseAmount(text string, sign int64) (by int64, fields map[string]int64, er
 		by, err = number(text)
 		return by, nil, err
 	}
-	fields = map[string]int64{}
+	fields, err = perField("--by", text, number)
+	return 0, fields, err
+}
+
+// perField reads a flag's likes=1,views=3.
+func perField(flag, text string, number func(string) (int64, error)) (map[string]int64, error) {
+	fields := map[string]int64{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		if _, again := fields[name]; again {
-			return 0, nil, badUsage("--by %s: %s stands there twice", text, name)
+			return nil, badUsage("%s %s: %s stands there twice", flag, text, name)
 		}
-		if fields[name], err = number(value); err != nil {
-			return 0, nil, err
+		n, err := number(value)
+		if err != nil {
+			return nil, err
 		}
+		fields[name] = n
 	}
-	return 0, fields, nil
+	return fields, nil
 }
 
 // list is what was added to fields, in the order of their names.

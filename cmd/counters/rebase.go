@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func newRebaseCommand(t *target) *cobra.Command {
-	var total int64
+	var amount string
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "rebase ID --total N",
@@ -18,22 +19,56 @@ func newRebaseCommand(t *target) *cobra.Command {
 		Long: `Set a counter's total, and leave its shards as they are: what it holds beyond them is
 changed. The counter is reconciled first, so that only increments that are committed beside it
 come on top.`,
-		Example: `  counters rebase post-123 --total 1500`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  counters rebase post-123 --total 1500
+  counters rebase post-123 --total likes=1500,views=20000`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withConfirmed(cmd, yes, fmt.Sprintf("set to %d", total), args[0], func(ctx context.Context, c shards.Counter, where string) error {
+			totals, err := t.parseTotals(amount)
+			if err != nil {
+				return err
+			}
+			return t.withConfirmed(cmd, yes, "set to "+amount, args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				if err := t.reconcileOne(ctx, c.ID()); err != nil {
 					return err
 				}
-				if err := c.Rebase(ctx, total); err != nil {
+				if err := c.RebaseFields(ctx, totals); err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "total": total}, "%s is %d in %s", printable(c.ID()), total, where)
+				result := map[string]any{"counter": c.ID()}
+				if total, only := totals[t.fieldNames()[0]]; only && len(totals) == 1 {
+					result["total"] = total
+				} else {
+					result["totals"] = totals
+				}
+				return t.print(cmd, result, "%s is %s in %s", printable(c.ID()), amount, where)
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&total, "total", 0, "what the total is to be")
+	cmd.Flags().StringVar(&amount, "total", "", "what the total is to be; or of which fields, such as likes=1500,views=20000")
 	addYes(cmd, &yes)
 	_ = cmd.MarkFlagRequired("total")
 	return cmd
+}
+
+// parseTotals reads 1500, which is of the first field, or likes=1500,views=20000.
+func (t *target) parseTotals(text string) (map[string]int64, error) {
+	number := func(text string) (int64, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, badUsage("--total %s: want an integer, or fields such as likes=1500,views=20000", text)
+		}
+		return n, nil
+	}
+	if strings.Contains(text, "=") {
+		return perField("--total", text, number)
+	}
+	n, err := number(text)
+	if err != nil {
+		return nil, err
+	}
+	names := t.fieldNames()
+	if len(names) == 0 {
+		return nil, badUsage("--fields %s: want names such as likes,views or total=count", t.fields)
+	}
+	return map[string]int64{names[0]: n}, nil
 }

@@ -24,5 +24,6 @@ func badUsage(format string, args ...any) error { return usageError{fmt.Errorf(f
 func wrongUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || errors.Is(err, shards.ErrInvalidID) || errors.Is(err, shards.ErrInvalidShards) ||
-		errors.Is(err, shards.ErrInvalidIncrement) || errors.Is(err, shards.ErrInvalidKey)
+		errors.Is(err, shards.ErrInvalidIncrement) || errors.Is(err, shards.ErrInvalidKey) ||
+		errors.Is(err, shards.ErrInvalidField)
 }
