@@ -20,10 +20,14 @@ output "rollup_trigger" {
 
 output "ack_deadline_commands" {
   description = "To be run after an apply that makes a trigger for a counted collection, for which the provider has no argument: Pub/Sub would otherwise hang up on a waiting event after 10 s, and send it again."
-  value = [
-    for trigger in google_eventarc_trigger.watch :
-    "gcloud pubsub subscriptions update ${trigger.transport[0].pubsub[0].subscription} --project=${var.project_id} --ack-deadline=70"
-  ]
+  value = flatten([
+    for trigger in google_eventarc_trigger.watch : [
+      for transport in trigger.transport : [
+        for pubsub in transport.pubsub :
+        "gcloud pubsub subscriptions update ${pubsub.subscription} --project=${var.project_id} --ack-deadline=70"
+      ]
+    ]
+  ])
 }
 
 output "functions" {
