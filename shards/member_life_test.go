@@ -1,0 +1,346 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// joinMany has n members join, "0" to n-1.
+func joinMany(t *testing.T, c shards.Counter, n int) {
+	t.Helper()
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			if counted, err := c.Join(t.Context(), "total", fmt.Sprint(i)); err != nil || !counted {
+				t.Errorf("member %d: counted %v, %v", i, counted, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// memberships is how many there are of the counter a, whether or not it exists.
+func (w *world) memberships(t *testing.T) int {
+	t.Helper()
+	docs, err := w.fs.Collection("counters/a/total_members").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(docs)
+}
+
+// A deletion is cut short after any of its commits: then the counter is marked, so that nothing is added to it, or sum and
+// members agree; and finishing it leaves nothing behind.
+func TestDeletionOfMembersIsCutShort(t *testing.T) {
+	t.Parallel()
+	const members = 700
+	for cut := 0; ; cut++ {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 3)
+		joinMany(t, c, members)
+		commits := 0
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			if commits++; commits > cut {
+				return emulator.Verdict{Before: status.Error(codes.PermissionDenied, "cut short")}
+			}
+			return emulator.Verdict{}
+		})
+		err := c.Delete(t.Context())
+		w.Server.SetInterceptor(nil)
+		if err == nil {
+			if cut < 4 {
+				t.Errorf("%d members went in %d commits", members, cut)
+			}
+			break
+		}
+		if status.Code(err) != codes.PermissionDenied {
+			t.Fatal(err)
+		}
+		doc, err := w.fs.Doc("counters/a").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if marked, _ := doc.Data()["deleting"].(bool); !marked {
+			w.wantSum(t, "a", int64(w.memberships(t)))
+		} else if _, err := handle(t, client, "a").Join(t.Context(), "total", "late"); !errors.Is(err, shards.ErrNotFound) && w.memberships(t) < members {
+			t.Errorf("after %d commits one joins: %v", cut, err)
+		}
+		if cut%2 == 0 {
+			err = c.Delete(t.Context())
+		} else if err = c.FinishDeletion(t.Context()); cut == 0 && errors.Is(err, shards.ErrNotFound) {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("finished after %d commits: %v", cut, err)
+		}
+		if n := w.memberships(t); n > 0 {
+			t.Errorf("after %d commits, and the rest later: %d memberships are left", cut, n)
+		}
+		if _, err := w.fs.Doc("counters/a").Get(t.Context()); status.Code(err) != codes.NotFound {
+			t.Errorf("after %d commits, and the rest later: the counter is there: %v", cut, err)
+		}
+	}
+}
+
+// Another instance, which knows nothing of a deletion, has somebody join between what the deletion has seen and each of its
+// commits: none of them stays behind.
+func TestJoinsBesideADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 3)
+	other := handle(t, w.open(t, shards.Config{}), "a")
+	if err := other.Add(t.Context(), 1); err != nil { // it knows the counter from now on
+		t.Fatal(err)
+	}
+	n, joined := 0, 0
+	var beside func(context.Context, *firestorepb.CommitRequest) emulator.Verdict
+	beside = func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		w.Server.SetInterceptor(nil)
+		n++
+		switch counted, err := other.Join(t.Context(), "total", fmt.Sprint("late", n)); {
+		case counted:
+			joined++
+		case !errors.Is(err, shards.ErrNotFound):
+			t.Errorf("a join beside the deletion: %v", err)
+		}
+		w.Server.SetInterceptor(beside)
+		return emulator.Verdict{}
+	}
+	w.Server.SetInterceptor(beside)
+	if err := c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Server.SetInterceptor(nil)
+	if joined == 0 {
+		t.Error("no one joined: the test shows nothing")
+	}
+	if left := w.memberships(t); left > 0 {
+		t.Errorf("%d memberships are left, of %d who joined beside the deletion", left, joined)
+	}
+}
+
+// A counter's document was deleted by hand, and everything below it is still there. One that is made on purpose begins anew;
+// one that an increment or a join makes goes on with the members that it has.
+func TestMembersOfACounterDeletedByHand(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]struct {
+		do   func(*testing.T, shards.Counter)
+		want int64 // members, and what was incremented otherwise
+	}{
+		"create": {func(t *testing.T, c shards.Counter) {
+			if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}, 0},
+		"join": {func(t *testing.T, c shards.Counter) { join(t, c, "new") }, 601},
+		"add": {func(t *testing.T, c shards.Counter) {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		}, 600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+			joinMany(t, c, 600)
+			w.rollUp(t, "a")
+			if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c = handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+			again.do(t, c)
+			w.rollUp(t, "a")
+			audits, err := c.Audit(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			otherwise := int64(0)
+			if name == "add" {
+				otherwise = 1
+			}
+			if a := audits[0]; a.Members != again.want || a.Otherwise != otherwise || a.Total != again.want+otherwise || a.Exact != a.Total {
+				t.Errorf("%+v, want %d members, %d otherwise, and a total of both", a, again.want, otherwise)
+			}
+		})
+	}
+}
+
+func TestResetOfMembers(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 150, 200, 201, 1100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+			joinMany(t, c, n)
+			if err := c.Add(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 {
+				before := w.Server.Stats().Commits
+				if err := c.Reset(t.Context(), shards.ResetOptions{}); !errors.Is(err, shards.ErrHasMembers) {
+					t.Errorf("%v, want ErrHasMembers", err)
+				}
+				if w.Server.Stats().Commits != before {
+					t.Error("a reset that is refused has written")
+				}
+			}
+			// Every answer is lost once.
+			commits := 0
+			w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+				if commits++; commits%2 == 1 {
+					return emulator.Verdict{After: unavailable}
+				}
+				return emulator.Verdict{}
+			})
+			if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}); err != nil {
+				t.Fatal(err)
+			}
+			w.Server.SetInterceptor(nil)
+			w.wantMembers(t, c)
+		})
+	}
+}
+
+// Some join and some leave between what a reset has read and its commit: whoever is there afterwards is counted.
+func TestMembersBesideAReset(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	other := handle(t, w.open(t, shards.Config{}), "a")
+	joinMany(t, c, 300)
+	n := 0
+	var beside func(context.Context, *firestorepb.CommitRequest) emulator.Verdict
+	beside = func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if len(req.GetTransaction()) > 0 { // which holds locks on what the others would write
+			return emulator.Verdict{}
+		}
+		w.Server.SetInterceptor(nil)
+		if n++; n <= 4 {
+			join(t, other, fmt.Sprint("late", n))
+			leave(t, other, fmt.Sprint(300-n))
+			leave(t, other, fmt.Sprint("late", n-1))
+			w.Server.SetInterceptor(beside)
+		}
+		return emulator.Verdict{}
+	}
+	w.Server.SetInterceptor(beside)
+	if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Server.SetInterceptor(nil)
+	if n < 3 {
+		t.Errorf("only %d commits: the test shows nothing", n)
+	}
+	w.wantSum(t, "a", int64(w.memberships(t)))
+}
+
+// Shards that became doubles, or hold more than can be taken off, are set to zero by a reset.
+func TestResetOfOddShards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
+	for shard, count := range map[string]any{"0": 1.0, "1": "many", "2": int64(-1 << 63)} {
+		if _, err := w.fs.Doc("counters/a/shards/"+shard).Set(t.Context(), map[string]any{"count": count}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for shard, count := range w.counts(t, "a") {
+		if count != 0 {
+			t.Errorf("shard %s holds %d", shard, count)
+		}
+	}
+}
+
+// Resized up and down beside members who come and go: sum and members agree. Shards that are kept are empty, and a client that
+// follows the rules takes a member off the one that it names.
+func TestResizeWithMembers(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 8)
+		joinMany(t, c, 50)
+		var group sync.WaitGroup
+		group.Go(func() {
+			for i := range 50 {
+				if counted, err := c.Leave(t.Context(), "total", fmt.Sprint(i)); err != nil || !counted {
+					t.Errorf("member %d: %v, %v", i, counted, err)
+				}
+				if counted, err := c.Join(t.Context(), "total", fmt.Sprint("later", i)); err != nil || !counted {
+					t.Errorf("later member %d: %v, %v", i, counted, err)
+				}
+			}
+		})
+		for _, n := range []int{2, 12, 3} {
+			if err := c.ResizeKeeping(t.Context(), n, keep, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.Wait()
+		w.wantSum(t, "a", 50)
+		if n := w.memberships(t); n != 50 {
+			t.Errorf("%d members, want 50", n)
+		}
+		shardsLeft := len(w.counts(t, "a"))
+		if want := map[bool]int{false: 3, true: 12}[keep]; shardsLeft != want {
+			t.Errorf("%d shards are left (kept: %v), want %d", shardsLeft, keep, want)
+		}
+		if !keep {
+			continue
+		}
+		if err := c.ResizeKeeping(t.Context(), 3, true, nil); err != nil { // what instances that did not know yet have written
+			t.Fatal(err)
+		}
+		for shard, count := range w.counts(t, "a") {
+			if n, err := strconv.Atoi(shard); err != nil || n > 2 && count != 0 {
+				t.Errorf("shard %s holds %d, want nothing beyond the third", shard, count)
+			}
+		}
+		batch := w.fs.Batch()
+		batch.Delete(w.fs.Doc("counters/a/total_members/later7"), firestore.Exists)
+		batch.Update(w.fs.Doc("counters/a/shards/11"), []firestore.Update{{Path: "count", Value: firestore.Increment(-1)}})
+		if _, err := batch.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 49)
+	}
+}
+
+// A batch with members is marked although EXACT_WRITES is off; what is counted with it is too.
+func TestMembersAreMarkedAlways(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{InexactWrites: true}), "a", 2)
+	var marked bool
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		marked = slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool {
+			return strings.Contains(w.GetUpdate().GetName(), "/counter_requests/")
+		})
+		return emulator.Verdict{}
+	})
+	join(t, c, "u")
+	if !marked {
+		t.Error("a join has no marker")
+	}
+}
