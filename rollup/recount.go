@@ -61,8 +61,7 @@ func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fi
 		return r, err
 	}
 	pause := store.Pauses()
-	doubtful := 0
-	for attempt := 0; attempt < attempts+doubtful; attempt++ {
+	for attempt, doubtful := 0, 0; attempt < attempts+doubtful; attempt++ {
 		if known == nil || known.shared || attempt > 0 {
 			if known, err = c.read(ctx, counter, mayAdopt); err != nil {
 				return r, err

@@ -102,7 +102,7 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 
 // held are the events that are not acknowledged.
 func (t *recountTask[W]) held() []waitingEvent[W] {
-	return append(t.next[:len(t.next):len(t.next)], t.inFlight...)
+	return slices.Concat(t.next, t.inFlight)
 }
 
 // due is when the next recount may start, or the task is forgotten.
@@ -153,8 +153,8 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, other
 	if t.failures++; o != failed {
 		t.failures = 0
 	}
-	switch {
-	case o == committed:
+	switch o {
+	case committed:
 		t.reads = reads
 		t.interval = max(pace.share(otherFlushes), t.interval/2)
 		t.earliest = flush.started.Add(t.interval)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -50,9 +51,7 @@ func (l *Ledger) Enter(newer map[string]Counted) {
 	if l.Counted == nil {
 		l.Counted = make(map[string]Counted, len(newer))
 	}
-	for key, value := range newer {
-		l.Counted[key] = value
-	}
+	maps.Copy(l.Counted, newer)
 }
 
 // CountedFields are the fields and the update mask that enter values in a ledger's document, and leave all else alone.
