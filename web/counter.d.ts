@@ -1,5 +1,6 @@
 import { CounterError, Queue } from "./queue.js";
 export { CounterError };
+export type Transport = import("./queue.js").Transport;
 export type Snapshot = {
     exists: boolean;
     /**
@@ -15,7 +16,8 @@ export type Snapshot = {
      */
     live: boolean;
 };
-export type Source = (id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void) => () => void;
+export type Source = (id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field?: string) => () => void;
+/** @typedef {import("./queue.js").Transport} Transport */
 /**
  * What is known of a counter.
  * @typedef {object} Snapshot
@@ -26,49 +28,97 @@ export type Source = (id: string, next: (snapshot: Snapshot | null) => void, fai
  */
 /**
  * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` when it gives up. It returns a function that ends it.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void) => () => void} Source
+ * when the connection is lost, and `failed` when it gives up. It returns a function that ends it. Without a field, the total
+ * is that of the first field that is counted.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field?: string) => () => void} Source
  */
 /** The counters behind one Increment function. */
 export declare class Counters {
     #private;
     url: string;
     source: Source;
+    transport: import("./queue.js").Transport;
+    member: string;
     queue: Queue;
     /**
      * @param {object} options
-     * @param {string} options.url of the Increment function
+     * @param {string} [options.url] of the Increment function; not needed with a transport and a source
      * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
-     * @param {Storage | null} [options.storage] where increments are kept until they are answered; localStorage unless given, and
-     *   null for nowhere
+     * @param {Transport} [options.transport] how increments and likes are sent; by the function unless given, see `overFirestore`
+     * @param {string} [options.member] whose likes these are: unless given `me`, the user whom the function knows by its token
+     * @param {Storage | null} [options.storage] where increments and likes are kept until they are answered; localStorage unless
+     *   given, and null for nowhere
      * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
      *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
-     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each increment, such as Authorization
-     * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments of an earlier page that are
-     *   given up
+     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each increment and like, such as Authorization
+     * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments and likes of an earlier page
+     *   that are given up
      */
-    constructor({ url, source, storage, keep, headers, failed }: {
-        url: string;
+    constructor({ url, source, transport, member, storage, keep, headers, failed }: {
+        url?: string;
         source?: Source;
+        transport?: Transport;
+        member?: string;
         storage?: Storage | null;
         keep?: number;
         headers?: () => HeadersInit | Promise<HeadersInit>;
         failed?: (error: CounterError, counter: Counter) => void;
     });
     /**
-     * A counter; the same object for the same id.
+     * A counter; the same object for the same id and field.
      * @param {string} id
+     * @param {string} [field] the first one that is counted unless given, which is `total` unless FIELDS says otherwise
      */
-    counter(id: string): Counter;
+    counter(id: string, field?: string): Counter;
     /** Why increments don't get through, in words; undefined while they do. They are sent again by themselves. */
     get trouble(): string | undefined;
     /** Ends everything. Increments that aren't answered are sent by the next page. */
     close(): void;
 }
+export type Member = {
+    /**
+     * whether it has joined, by the last that the server has said
+     */
+    known: boolean | undefined;
+    /**
+     * the same, or what was taken for it when the first like was asked for
+     */
+    base: boolean;
+    /**
+     * when that was said, as of performance.now()
+     */
+    since: number;
+    /**
+     * likes that aren't answered yet, oldest first
+     */
+    wishes: Wish[];
+    stop?: () => void;
+};
+export type Wish = {
+    joined: boolean;
+    /**
+     * what it adds to the number shown; none if it changes nothing
+     */
+    own?: import("./shown.js").Own;
+};
+/**
+ * @typedef {object} Member what is known of a member
+ * @property {boolean | undefined} known whether it has joined, by the last that the server has said
+ * @property {boolean} base the same, or what was taken for it when the first like was asked for
+ * @property {number} since when that was said, as of performance.now()
+ * @property {Wish[]} wishes likes that aren't answered yet, oldest first
+ * @property {() => void} [stop]
+ */
+/**
+ * @typedef {object} Wish
+ * @property {boolean} joined
+ * @property {import("./shown.js").Own} [own] what it adds to the number shown; none if it changes nothing
+ */
 /** A counter. It is watched while there are subscribers. */
 export declare class Counter {
     #private;
     id: string;
+    field: string | undefined;
     /** Whether what is known is what the server has now. */
     live: boolean;
     /** @type {boolean | undefined} Whether there is such a counter; undefined until that is known. */
@@ -81,13 +131,14 @@ export declare class Counter {
      * Use `Counters.counter`.
      * @param {Counters} counters
      * @param {string} id
+     * @param {string} [field]
      */
-    constructor(counters: Counters, id: string);
+    constructor(counters: Counters, id: string, field?: string);
     /** What the counter's document says; undefined until that is known. */
     get total(): number | undefined;
     /** The number to show: the total, and what was added here that it doesn't hold yet. Undefined until that is known. */
     get value(): number | undefined;
-    /** How many increments wait for their answer, those of earlier pages included. */
+    /** How many increments and likes wait for their answer, those of earlier pages included. */
     get pending(): number;
     /**
      * Adds to the counter. It shows at once, is sent until it is answered, and outlives a reload.
@@ -103,6 +154,32 @@ export declare class Counter {
      * @returns {Promise<boolean>} as of `add`; false if it had been counted before
      */
     incrementOnce(key: string, by?: number): Promise<boolean>;
+    /**
+     * Counts a member, once until it leaves: a like, a vote. It shows at once, is sent until it is answered, and outlives a
+     * reload; of what is asked for before it can be sent, the last is.
+     * @param {string} [member] `Counters.member` unless given
+     * @returns {Promise<boolean>} once the member is counted: false if it had been before, or was taken off again before it was
+     *   sent. Rejects with a CounterError when it was given up, and shows no more
+     */
+    join(member?: string): Promise<boolean>;
+    /**
+     * Takes a member off again.
+     * @param {string} [member] `Counters.member` unless given
+     * @returns {Promise<boolean>} as of `join`
+     */
+    leave(member?: string): Promise<boolean>;
+    /**
+     * Whether a member is counted, or will be once what was asked for here is answered; undefined until that is known. While
+     * there are subscribers it is asked for.
+     * @param {string} [member] `Counters.member` unless given
+     * @returns {boolean | undefined}
+     */
+    joined(member?: string): boolean | undefined;
+    /**
+     * Takes an answered like. For `Counters`.
+     * @param {import("./queue.js").Like} like
+     */
+    liked({ member, joined }: import("./queue.js").Like): void;
     /**
      * Calls `changed` whenever anything of the counter has changed, and watches it as long as there are subscribers. Made for
      * React's useSyncExternalStore, too.

@@ -1,9 +1,9 @@
 const LANES = 32; // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
-const TIMEOUT = 25_000; // ms; the function answers within 20 s unless REQUEST_TIMEOUT says more
 const SHORTEST = 250, LONGEST = 15_000; // ms between attempts while nothing gets through
 const SKEW = 60_000; // ms by which a clock may be set back without making an age unknown
+const LATE = 30_000; // ms after which no request that has lost its client is carried out any more; the function takes 20 s unless REQUEST_TIMEOUT says more
 
-/** An increment that was given up. Unless `unknown`, it was not counted. */
+/** An increment or a like that was given up. Unless `unknown`, it was not counted. */
 export class CounterError extends Error {
   /**
    * @param {string} message
@@ -20,59 +20,108 @@ export class CounterError extends Error {
 }
 
 /**
- * @typedef {object} Entry an increment until it is answered
+ * @typedef {object} Increment until it is answered
  * @property {string} key its Idempotency-Key
  * @property {string} counter
+ * @property {string} [field] the first one that is counted unless given
  * @property {number} by
  * @property {number} at when it was added, in ms since 1970
  */
 
 /**
+ * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
+ *   however often it is sent, the member is counted once, or not at all.
+ * @property {string} counter
+ * @property {string} [field] total unless given
+ * @property {string} member
+ * @property {boolean} joined
+ * @property {number} at when it was asked for, in ms since 1970
+ * @property {number} [until] when no earlier request for the opposite, whose answer was lost, is carried out any more, in ms
+ *   since 1970. It is sent once more then.
+ */
+
+/** @typedef {Increment | Like} Entry */
+
+/**
+ * @typedef {object} Outcome of sending an entry
+ * @property {boolean} [counted] it is as asked for now; false if it had been before
+ * @property {CounterError} [error] it is refused, and was not counted
+ * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
+ * @property {string} [trouble] why, in words
+ * @property {boolean} [gone] another page has it, or has asked for something else since
+ */
+
+/**
+ * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
+ * @typedef {object} Transport
+ * @property {(entry: Entry) => Promise<Outcome>} send
+ * @property {Watch} watch
+ */
+
+/**
+ * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
+ * first and perhaps whenever it changes. It returns a function that ends it.
+ * @typedef {(like: { counter: string, field?: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
+ */
+
+/**
  * @typedef {object} Waiting
+ * @property {string} name of the entry, here and in the storage
  * @property {Entry} entry
- * @property {boolean} stored
+ * @property {string | null} stored what the storage has of it
  * @property {boolean} inherited whether it is an earlier page's
  * @property {number} attempts of this page
+ * @property {boolean} settled whether it was answered, and is only to be sent once more
+ * @property {Waiting} [next] the opposite, asked for while this was on its way
  * @property {Promise<boolean>} done
  * @property {(counted: boolean) => void} resolve
  * @property {(error: Error) => void} reject
  */
 
 /**
- * Increments on their way to the function. Each is sent until it is answered, under one key, by which the function counts
- * it once however often it comes. Each is stored before it is sent, so that the next page goes on with what a reload or a
- * crash left. Pages that send the same one at the same time do no harm: the key is the same.
+ * Increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is counted
+ * once however often it comes, and of a member's likes the last that was asked for. Each is stored before it is sent, so that
+ * the next page goes on with what a reload or a crash left. Pages that send the same one at the same time do no harm.
  */
 export class Queue {
-  /** @type {Map<string, Waiting>} by key, oldest first */
+  /** @type {Map<string, Waiting>} by name, oldest first */
   #entries = new Map();
-  /** @type {Set<string>} keys of requests on their way */
+  /** @type {Set<string>} names of what is on its way */
   #flying = new Set();
   #pause = 0; // ms; 0 while requests get through
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
+  /** @type {Set<ReturnType<typeof setTimeout>>} */
+  #later = new Set();
   #closed = new AbortController();
   #prefix;
 
   /**
    * @param {object} options
-   * @param {string} options.url of the Increment function
+   * @param {string} options.name tells this queue from others in the storage
+   * @param {Transport} options.transport
    * @param {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} [options.storage] none: nothing outlives the page
    * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
-   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as a token
    * @param {() => void} options.changed called when `trouble` or what waits has changed
+   * @param {(like: Like) => void} options.liked called when a like is as asked for
    * @param {(error: CounterError, entry: Entry) => void} options.failed called for those of an earlier page, whose promises are gone
    */
-  constructor({ url, storage, keep, headers, changed, failed }) {
-    this.url = url;
+  constructor({ name, transport, storage, keep, changed, liked, failed }) {
+    this.transport = transport;
     this.storage = storage;
     this.keep = keep;
-    this.headers = headers;
     this.changed = changed;
+    this.liked = liked;
     /** @type {string | undefined} Why nothing gets through, in words; undefined while it does. */
     this.trouble = undefined;
-    this.#prefix = `counters-queue ${url} `;
-    for (const entry of this.#stored()) this.#wait(entry, true, true).done.catch((error) => failed(error, entry));
+    this.#prefix = `counters-queue ${name} `;
+    for (const entry of this.#stored()) {
+      const waiting = this.#waiting(entry);
+      waiting.inherited = true;
+      waiting.stored = this.storage?.getItem(this.#prefix + waiting.name) ?? null;
+      this.#entries.set(waiting.name, waiting);
+      waiting.done.catch((error) => failed(error, entry));
+    }
     const go = () => this.go();
     globalThis.addEventListener?.("online", go, { signal: this.#closed.signal });
     globalThis.document?.addEventListener("visibilitychange", go, { signal: this.#closed.signal });
@@ -81,7 +130,20 @@ export class Queue {
 
   /** What is not answered yet, of this page and of earlier ones. @returns {Iterable<Entry>} */
   get waiting() {
-    return Array.from(this.#entries.values(), ({ entry }) => entry);
+    return Array.from(this.#entries.values()).filter(({ settled }) => !settled).map(({ entry, next }) => (next ?? { entry }).entry);
+  }
+
+  /**
+   * What was asked for last, of a member's likes that wait.
+   * @param {string} counter
+   * @param {string | undefined} field
+   * @param {string} member
+   * @returns {boolean | undefined} undefined where none waits
+   */
+  wish(counter, field, member) {
+    const waiting = this.#entries.get(nameOf({ counter, field, member }));
+    const entry = waiting?.settled ? undefined : (waiting?.next ?? waiting)?.entry;
+    return entry && "member" in entry ? entry.joined : undefined;
   }
 
   /**
@@ -89,61 +151,55 @@ export class Queue {
    * @param {string} counter
    * @param {number} by
    * @param {string} [key]
+   * @param {string} [field]
    * @returns {{ done: Promise<boolean>, added: boolean }} done: once it is counted, false if it had been before; or a CounterError
    */
-  add(counter, by, key = uuid()) {
+  add(counter, by, key = uuid(), field) {
     const same = this.#entries.get(key);
     if (same) return { done: same.done, added: false };
-    const entry = { key, counter, by, at: Date.now() };
-    let stored = false;
-    try {
-      this.storage?.setItem(this.#prefix + key, JSON.stringify(entry));
-      stored = this.storage !== undefined;
-    } catch {
-      // The storage is full or forbidden: this one doesn't outlive the page.
-    }
-    const { done } = this.#wait(entry, stored, false);
+    const waiting = this.#waiting({ key, counter, field, by, at: Date.now() });
+    this.#entries.set(key, waiting);
+    this.#store(waiting);
     this.#pump();
-    return { done, added: true };
+    return { done: waiting.done, added: true };
+  }
+
+  /**
+   * Asks for a member to be counted, or not to be any more. It takes the place of what was asked for before and not sent yet.
+   * @param {string} counter
+   * @param {string | undefined} field
+   * @param {string} member
+   * @param {boolean} joined
+   * @returns {{ done: Promise<boolean>, added: boolean }} done: once it is as asked for, false if it had been before, or if the
+   *   opposite has taken its place; or a CounterError
+   */
+  like(counter, field, member, joined) {
+    const name = nameOf({ counter, field, member });
+    const first = this.#entries.get(name);
+    const sent = this.#flying.has(name);
+    const last = first?.next ?? first;
+    if (first && last && !last.settled && joinedOf(last) === joined) return { done: last.done, added: false };
+    if (first?.next && !first.settled && joinedOf(first) === joined) { // That is under way, and what was to follow is taken back.
+      first.next.resolve(false);
+      first.next = undefined;
+      this.#store(first);
+      return { done: first.done, added: false };
+    }
+    /** @type {Like} */
+    const entry = { counter, field, member, joined, at: Date.now(), until: /** @type {Like | undefined} */ (first?.entry)?.until };
+    const waiting = this.#waiting(entry);
+    if (first && sent) first.next = waiting;
+    else this.#replace(first, waiting);
+    this.#store(waiting);
+    this.#pump();
+    return { done: waiting.done, added: true };
   }
 
   /** Stops sending. What is stored is sent by the next page. */
   close() {
     this.#closed.abort();
     clearTimeout(this.#timer);
-  }
-
-  /** @returns {Entry[]} */
-  #stored() {
-    const entries = [];
-    for (let i = 0; i < (this.storage?.length ?? 0); i++) {
-      const name = this.storage?.key(i);
-      if (!name?.startsWith(this.#prefix)) continue;
-      try {
-        const { key, counter, by, at } = JSON.parse(this.storage?.getItem(name) ?? "");
-        if (name === this.#prefix + key) entries.push({ key, counter, by, at });
-      } catch {
-        // Not one of ours.
-      }
-    }
-    return entries.sort((a, b) => a.at - b.at);
-  }
-
-  /**
-   * @param {Entry} entry
-   * @param {boolean} stored
-   * @param {boolean} inherited
-   */
-  #wait(entry, stored, inherited) {
-    /** @type {(counted: boolean) => void} */
-    let resolve = () => {};
-    /** @type {(error: Error) => void} */
-    let reject = () => {};
-    /** @type {Promise<boolean>} */
-    const done = new Promise((yes, no) => ([resolve, reject] = [yes, no]));
-    const waiting = { entry, stored, inherited, attempts: 0, done, resolve, reject };
-    this.#entries.set(entry.key, waiting);
-    return waiting;
+    this.#later.forEach(clearTimeout);
   }
 
   /** Ends a pause: there is reason to believe that requests get through again. */
@@ -153,84 +209,183 @@ export class Queue {
     this.#pump();
   }
 
+  /** @returns {Entry[]} */
+  #stored() {
+    /** @type {Entry[]} */
+    const entries = [];
+    for (let i = 0; i < (this.storage?.length ?? 0); i++) {
+      const name = this.storage?.key(i);
+      if (!name?.startsWith(this.#prefix)) continue;
+      try {
+        const entry = JSON.parse(this.storage?.getItem(name) ?? "");
+        if (name === this.#prefix + nameOf(entry)) entries.push(entry);
+      } catch {
+        // Not one of ours.
+      }
+    }
+    return entries.sort((a, b) => a.at - b.at);
+  }
+
+  /**
+   * @param {Entry} entry
+   * @returns {Waiting}
+   */
+  #waiting(entry) {
+    /** @type {(counted: boolean) => void} */
+    let resolve = () => {};
+    /** @type {(error: Error) => void} */
+    let reject = () => {};
+    /** @type {Promise<boolean>} */
+    const done = new Promise((yes, no) => ([resolve, reject] = [yes, no]));
+    return { name: nameOf(entry), entry, stored: null, inherited: false, attempts: 0, settled: false, done, resolve, reject };
+  }
+
+  /** @param {Waiting} waiting */
+  #store(waiting) {
+    const stored = JSON.stringify(waiting.entry);
+    try {
+      this.storage?.setItem(this.#prefix + waiting.name, stored);
+      waiting.stored = this.storage ? stored : null;
+    } catch {
+      // The storage is full or forbidden: this one doesn't outlive the page.
+    }
+  }
+
+  /**
+   * Takes what is answered out of the storage, unless another page has asked for something else since.
+   * @param {Waiting} waiting
+   */
+  #discard(waiting) {
+    const name = this.#prefix + waiting.name;
+    if (waiting.stored !== null && this.storage?.getItem(name) === waiting.stored) this.storage.removeItem(name);
+  }
+
+  /**
+   * Puts a like where the one was that it takes the place of. That one may have been sent, and its answer lost: then it may
+   * still be carried out after this one.
+   * @param {Waiting | undefined} first
+   * @param {Waiting} waiting
+   */
+  #replace(first, waiting) {
+    if (first && !first.settled) {
+      if ((first.attempts > 0 || first.inherited) && "member" in waiting.entry) waiting.entry.until = Date.now() + LATE;
+      first.resolve(false);
+    }
+    this.#entries.set(waiting.name, waiting);
+  }
+
   #pump() {
     if (this.#closed.signal.aborted || this.#timer !== undefined) return;
     // While nothing gets through, one request finds out when it does again.
     const lanes = this.#pause ? 1 : LANES;
     for (const waiting of this.#entries.values()) {
       if (this.#flying.size >= lanes) return;
-      if (!this.#flying.has(waiting.entry.key)) void this.#send(waiting);
+      if (!waiting.settled && !this.#flying.has(waiting.name)) void this.#send(waiting);
     }
   }
 
   /** @param {Waiting} waiting */
   async #send(waiting) {
-    const { entry } = waiting;
-    this.#flying.add(entry.key);
-    const outcome = await this.#attempt(waiting);
-    this.#flying.delete(entry.key);
+    const { entry, name } = waiting;
+    this.#flying.add(name);
+    const outcome = await ("member" in entry ? inTurn(this.#prefix + name, this.#closed.signal, () => this.#attempt(waiting)) : this.#attempt(waiting));
+    this.#flying.delete(name);
     if (this.#closed.signal.aborted) return;
+    const { next } = waiting;
+    waiting.next = undefined;
     if (outcome.again === undefined) {
-      this.#entries.delete(entry.key);
-      if (waiting.stored) this.storage?.removeItem(this.#prefix + entry.key);
       [this.#pause, this.trouble] = [0, undefined];
+      if (!outcome.error && !outcome.gone && "member" in entry) this.liked(entry);
+      if (next) {
+        this.#entries.set(name, next);
+      } else if (!outcome.error && !outcome.gone && "member" in entry && entry.until !== undefined && entry.until - Date.now() <= LATE && entry.until > Date.now()) {
+        this.#once(waiting, entry.until - Date.now());
+      } else {
+        this.#entries.delete(name);
+        this.#discard(waiting);
+      }
       if (outcome.error) waiting.reject(outcome.error);
-      else waiting.resolve(!outcome.before);
-    } else if (this.#timer === undefined) {
-      this.trouble = outcome.trouble;
-      this.#pause = Math.min(LONGEST, this.#pause ? 2 * this.#pause : SHORTEST);
-      const pause = Math.max(outcome.again, this.#pause * (1 + Math.random()));
-      this.#timer = setTimeout(() => this.go(), pause);
+      else waiting.resolve(outcome.counted ?? false);
+    } else {
+      if (next) {
+        this.#replace(waiting, next);
+        this.#store(next);
+      }
+      if (this.#timer === undefined) {
+        this.trouble = outcome.trouble;
+        this.#pause = Math.min(LONGEST, this.#pause ? 2 * this.#pause : SHORTEST);
+        const pause = Math.max(outcome.again, this.#pause * (1 + Math.random()));
+        this.#timer = setTimeout(() => this.go(), pause);
+      }
     }
     this.#pump();
     this.changed();
   }
 
   /**
+   * Sends a like once more after a while, though it is answered.
    * @param {Waiting} waiting
-   * @returns {Promise<{ before?: boolean, error?: CounterError, again?: number, trouble?: string }>} before: it had been counted
-   *   before this page sent it; again: in how many ms at the soonest
+   * @param {number} ms
+   */
+  #once(waiting, ms) {
+    waiting.settled = true;
+    const timer = setTimeout(() => {
+      this.#later.delete(timer);
+      if (this.#entries.get(waiting.name) !== waiting) return;
+      waiting.settled = false;
+      this.#pump();
+    }, ms);
+    this.#later.add(timer);
+  }
+
+  /**
+   * @param {Waiting} waiting
+   * @returns {Promise<Outcome>}
    */
   async #attempt(waiting) {
-    const { key, counter, by, at } = waiting.entry;
-    // Another page that has it, too, may have had the answer.
-    if (waiting.inherited && this.storage?.getItem(this.#prefix + key) === null) return { before: true };
-    const age = Date.now() - at;
-    if (!(age <= this.keep && age > -SKEW)) {
-      return { error: new CounterError("An increment waited too long to be sent again. Whether it was counted is unknown.", { unknown: true }) };
+    const { entry, name } = waiting;
+    // Another page that has it, too, may have had the answer, or asked for the opposite.
+    const stored = waiting.stored === null ? null : this.storage?.getItem(this.#prefix + name) ?? null;
+    if (stored !== waiting.stored && (waiting.inherited || ("member" in entry && stored !== null))) return { counted: false, gone: true };
+    if (!("member" in entry)) {
+      const age = Date.now() - entry.at;
+      if (!(age <= this.keep && age > -SKEW)) {
+        return { error: new CounterError("An increment waited too long to be sent again. Whether it was counted is unknown.", { unknown: true }) };
+      }
     }
     const first = waiting.attempts++ === 0;
-    let answer, text;
-    try {
-      const headers = new Headers(await this.headers?.());
-      headers.set("Content-Type", "application/json");
-      headers.set("Idempotency-Key", key);
-      answer = await fetch(`${this.url}/${encodeURIComponent(counter)}`, {
-        method: "POST", headers, body: JSON.stringify({ by }), signal: AbortSignal.timeout(TIMEOUT),
-      });
-      text = await answer.text();
-    } catch (error) {
-      const late = error instanceof DOMException && error.name === "TimeoutError";
-      return { again: 0, trouble: late ? "The server doesn't answer in time." : "The server can't be reached." };
-    }
-    const body = parse(text);
-    if (answer.ok) return { before: first && body.replayed === true };
-    const { status } = answer;
-    if (status >= 500 || status === 408 || status === 425 || status === 429) {
-      const seconds = Number(answer.headers.get("Retry-After"));
-      return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: status === 429 ? "There were too many requests." : "The server is too busy, or not well." };
-    }
-    return { error: new CounterError(`The server refuses it: ${body.detail ?? answer.statusText} (${status}).`, { status }) };
+    const outcome = await this.transport.send(entry);
+    // An earlier attempt of this page may have been counted, and its answer lost.
+    return outcome.counted === false && !first ? { counted: true } : outcome;
   }
 }
 
-/** @param {string} text JSON, unless it comes from something in between */
-function parse(text) {
+/**
+ * Runs one at a time of what has the same name, in all pages of this origin, where the browser can do that: it can on pages
+ * that came over HTTPS or from this machine.
+ * @param {string} name
+ * @param {AbortSignal} signal
+ * @param {() => Promise<Outcome>} run
+ * @returns {Promise<Outcome>}
+ */
+async function inTurn(name, signal, run) {
+  if (!globalThis.navigator?.locks) return run();
   try {
-    return JSON.parse(text) ?? {};
-  } catch {
-    return {};
+    return await navigator.locks.request(name, { signal }, run);
+  } catch (error) {
+    if (signal.aborted) return { again: 0 };
+    throw error;
   }
+}
+
+/** @param {{ key: string } | { counter: string, field?: string, member: string }} entry */
+function nameOf(entry) {
+  return "key" in entry ? entry.key : `member ${JSON.stringify([entry.counter, entry.field ?? null, entry.member])}`;
+}
+
+/** @param {Waiting} waiting */
+function joinedOf({ entry }) {
+  return "member" in entry ? entry.joined : undefined;
 }
 
 /** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */

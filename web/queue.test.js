@@ -2,15 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
 import { CounterError, Counters, documentOf, fromFunction } from "./counter.js";
-
-/** Keeps what is stored, as localStorage does, for one page after another. */
-class MemoryStorage extends Map {
-  get length() { return this.size; }
-  key(i) { return [...this.keys()][i] ?? null; }
-  getItem(name) { return this.get(name) ?? null; }
-  setItem(name, value) { this.set(name, value); }
-  removeItem(name) { this.delete(name); }
-}
+import { MemoryStorage, until } from "./wait.mjs";
 
 /**
  * A function that counts by key, as Increment does, and whose answers go as `fate` says: it is called with the number of the
@@ -57,12 +49,6 @@ function open(t, url, options = {}) {
   t.after(() => counters.close());
   return counters;
 }
-
-const until = async (holds) => {
-  for (const deadline = Date.now() + 20_000; !holds(); await new Promise((later) => setTimeout(later, 5))) {
-    assert.ok(Date.now() < deadline, `waited too long until ${holds}`);
-  }
-};
 
 test("an increment is counted once, whatever becomes of its answers", async (t) => {
   const fates = [["refused"], ["lost"], ["lost", "refused", "lost"], [{ status: 503, headers: { "Retry-After": "0" } }], [{ status: 504 }],

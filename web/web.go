@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed counter.js queue.js shown.js
+//go:embed counter.js http.js queue.js sdk.js shown.js
 var modules embed.FS
 
 //go:embed package.json

@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import test from "node:test";
+import { CounterError, Counters } from "./counter.js";
+import { MemoryStorage, until } from "./wait.mjs";
+
+/**
+ * A function that counts members, as Increment does, and whose answers go as `fate` says: it is called with the number of the
+ * PUT or DELETE, from 0, and returns nothing, or {status, headers, body} to answer instead, "lost" for an answer that gets lost,
+ * "refused" for a connection that breaks before anything is counted; or a promise of that.
+ */
+async function startFunction(t, fate = () => undefined) {
+  const members = new Set(); // paths
+  const requests = []; // of PUT and DELETE: "PUT /a/likes/me"
+  const headers = [];
+  let moves = 0;
+  const server = createServer(async (request, response) => {
+    const answer = (status, body) => {
+      response.writeHead(status, { "Content-Type": "application/json" });
+      response.end(JSON.stringify(body));
+    };
+    const path = request.url;
+    headers.push(request.headers);
+    if (request.method === "GET") return answer(200, { joined: members.has(path) });
+    const what = await fate(requests.push(`${request.method} ${path}`) - 1);
+    if (what === "refused") return request.socket.destroy();
+    if (typeof what === "object") return answer(what.status, what.body ?? { detail: "as told" });
+    const counted = request.method === "PUT" ? !members.has(path) : members.has(path);
+    if (request.method === "PUT") members.add(path);
+    else members.delete(path);
+    if (counted) moves++;
+    if (what === "lost") return request.socket.destroy();
+    return answer(200, { counted });
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  return { url: `http://127.0.0.1:${server.address().port}`, members, requests, headers, moves: () => moves };
+}
+
+/** A source whose total the test sets. */
+function told(total) {
+  const source = (id, next) => {
+    source.tell = (total) => next({ exists: true, total, live: true });
+    source.tell(total);
+    return () => {};
+  };
+  return source;
+}
+
+function open(t, url, options = {}) {
+  const counters = new Counters({ url, source: told(7), storage: new MemoryStorage(), ...options });
+  t.after(() => counters.close());
+  return counters;
+}
+
+/** A counter that is watched, and of whose member is known whether it has joined. */
+async function watched(t, counters, id = "a", field = "likes") {
+  const counter = counters.counter(id, field);
+  counter.subscribe(() => {});
+  await until(() => counter.joined() !== undefined);
+  return counter;
+}
+
+test("a like shows at once, and is counted once, whatever becomes of its answers", async (t) => {
+  const fates = [[], ["refused"], ["lost"], ["lost", "refused", "lost"], [{ status: 503 }], [{ status: 504 }], [{ status: 408 }, { status: 429 }]];
+  await Promise.all(fates.map(async (fates) => {
+    const f = await startFunction(t, (n) => fates[n]);
+    const counters = open(t, f.url);
+    const counter = await watched(t, counters);
+    assert.equal(counter.joined(), false);
+    const done = counter.join();
+    assert.deepEqual([counter.joined(), counter.value, counter.pending], [true, 8, 1]);
+    assert.equal(await done, true);
+    assert.deepEqual([counter.joined(), counter.value, counter.pending], [true, 8, 0]);
+    assert.deepEqual([...f.members], ["/a/likes/me"]);
+    assert.deepEqual(f.requests, Array(fates.length + 1).fill("PUT /a/likes/me"));
+    assert.equal(counters.queue.storage.size, 0);
+    counters.source.tell(8);
+    assert.equal(counter.value, 8);
+    const left = counter.leave();
+    assert.deepEqual([counter.joined(), counter.value], [false, 7]);
+    assert.equal(await left, true);
+    counters.source.tell(7);
+    assert.deepEqual([counter.joined(), counter.value, f.members.size, f.moves()], [false, 7, 0, 2]);
+  }));
+});
+
+test("ids of several parts, fields and members are in the path, and headers with each request", async (t) => {
+  const f = await startFunction(t);
+  let token = 0;
+  const counters = open(t, f.url, { headers: async () => ({ Authorization: `Bearer ${++token}` }), member: "ü/1" });
+  await counters.counter("red/post 1", "likes").join();
+  await counters.counter("post").join("other");
+  assert.deepEqual(f.requests, ["PUT /red/post%201/likes/%C3%BC%2F1", "PUT /post/total/other"]);
+  assert.deepEqual(f.headers.map(({ authorization }) => authorization), ["Bearer 1", "Bearer 2"]);
+});
+
+test("one who has joined already, elsewhere, shows once", async (t) => {
+  const f = await startFunction(t);
+  const counters = open(t, f.url);
+  const counter = counters.counter("a", "likes");
+  counter.subscribe(() => {});
+  f.members.add("/a/likes/me");
+  const done = counter.join(); // before it is known
+  assert.deepEqual([counter.joined(), counter.value], [true, 8]);
+  assert.equal(await done, false);
+  assert.deepEqual([counter.joined(), counter.value], [true, 7]);
+  assert.equal(await counter.join(), false);
+  assert.deepEqual([counter.joined(), counter.value], [true, 7]);
+});
+
+test("a like and its undo that can't be sent are one request, for the last that was asked for", async (t) => {
+  let online = false;
+  const f = await startFunction(t, () => (online ? undefined : "refused"));
+  const counters = open(t, f.url);
+  const counter = await watched(t, counters);
+  const outcomes = [];
+  for (let i = 0; i < 7; i++) {
+    outcomes.push(i % 2 ? counter.leave() : counter.join());
+    assert.deepEqual([counter.joined(), counter.pending], [i % 2 === 0, 1]);
+    assert.equal(counters.queue.storage.size, 1);
+    await new Promise((later) => setTimeout(later));
+    assert.equal(counter.value, i % 2 ? 7 : 8);
+  }
+  online = true;
+  const before = f.requests.length;
+  counters.queue.go();
+  assert.deepEqual(await Promise.all(outcomes), [false, false, false, false, false, false, true]);
+  assert.deepEqual(new Set(f.requests.slice(before)), new Set(["PUT /a/likes/me"]));
+  assert.deepEqual([counter.joined(), counter.value, f.members.size, f.moves()], [true, 8, 1, 1]);
+});
+
+test("what is asked for while the opposite is on its way follows it, and shows at once", async (t) => {
+  let answer;
+  const f = await startFunction(t, (n) => (n % 2 ? undefined : new Promise((go) => { answer = go; })));
+  const counter = await watched(t, open(t, f.url));
+  const joined = counter.join();
+  await until(() => f.requests.length === 1);
+  const left = counter.leave();
+  assert.deepEqual([counter.joined(), counter.value], [false, 7]);
+  answer();
+  assert.deepEqual(await Promise.all([joined, left]), [true, true]);
+  assert.deepEqual(f.requests, ["PUT /a/likes/me", "DELETE /a/likes/me"]);
+  assert.deepEqual([counter.joined(), counter.value, f.members.size], [false, 7, 0]);
+
+  const again = counter.join();
+  await until(() => f.requests.length === 3);
+  const back = counter.leave();
+  const same = counter.join(); // what is on its way already
+  answer();
+  assert.deepEqual(await Promise.all([again, back, same]), [true, false, true]);
+  assert.deepEqual([counter.joined(), counter.value, f.members.size, f.requests.length], [true, 8, 1, 3]);
+});
+
+test("a like outlives the page, the last that was asked for is sent, and it never grows too old", async (t) => {
+  let online = false;
+  const f = await startFunction(t, (n) => (online ? undefined : n % 2 ? "lost" : "refused"));
+  const storage = new MemoryStorage();
+  const first = open(t, f.url, { storage });
+  for (const id of ["a", "b", "b/c", "d"]) first.counter(id, "likes").join();
+  first.counter("d", "likes").leave();
+  await until(() => first.trouble && f.requests.length > 3);
+  first.counter("a", "likes").leave();
+  first.close();
+  assert.equal(storage.size, 4);
+  for (const [name, entry] of storage) storage.set(name, entry.replace(/"at":\d+/, `"at":${Date.now() - 90 * 86_400_000}`));
+
+  online = true;
+  const second = open(t, f.url, { storage });
+  assert.deepEqual(["a", "b", "b/c", "d"].map((id) => second.counter(id, "likes").joined()), [false, true, true, false]);
+  await until(() => ["a", "b", "b/c", "d"].every((id) => second.counter(id, "likes").pending === 0));
+  assert.deepEqual([...f.members].sort(), ["/b/c/likes/me", "/b/likes/me"]);
+  assert.deepEqual(["a", "b", "b/c", "d"].map((id) => second.counter(id, "likes").joined()), [false, true, true, false]);
+});
+
+test("of two pages, the last that was asked for is sent", async (t) => {
+  let online = false;
+  const f = await startFunction(t, () => (online ? undefined : "refused"));
+  const storage = new MemoryStorage();
+  const pages = [open(t, f.url, { storage })];
+  pages[0].counter("a", "likes").join();
+  await until(() => f.requests.length === 1);
+  pages.push(open(t, f.url, { storage }));
+  assert.equal(pages[1].counter("a", "likes").joined(), true);
+  pages[1].counter("a", "likes").leave();
+  await until(() => f.requests.length > 2);
+  online = true;
+  for (const page of pages) page.queue.go();
+  await until(() => pages.every((page) => page.counter("a", "likes").pending === 0));
+  assert.equal(f.members.size, 0);
+});
+
+test("what may still be carried out late is followed by the last that was asked for, once more", async (t) => {
+  t.mock.timers.enable({ apis: ["Date"], now: Date.now() });
+  const f = await startFunction(t, (n) => (n === 0 ? "refused" : undefined));
+  const storage = new MemoryStorage();
+  const counters = open(t, f.url, { storage });
+  const counter = await watched(t, counters);
+  counter.join().catch(() => assert.fail("it was given up"));
+  await until(() => counters.trouble);
+  assert.equal(await counter.leave(), false); // It was taken for lost.
+  f.members.add("/a/likes/me"); // Now the join is carried out.
+  assert.deepEqual([counter.joined(), counter.pending, storage.size], [false, 0, 1]);
+  counters.close();
+
+  // The next page does it as soon as it starts, and once more when nothing is late any more.
+  const next = open(t, f.url, { storage });
+  await until(() => next.counter("a", "likes").pending === 0);
+  assert.equal(f.members.size, 0);
+  assert.equal(storage.size, 1);
+  next.close();
+  t.mock.timers.tick(30_001);
+  const last = open(t, f.url, { storage });
+  await until(() => last.counter("a", "likes").pending === 0);
+  assert.equal(storage.size, 0);
+});
+
+test("a like that is refused is taken back, in words, and so is what followed it", async (t) => {
+  let answer;
+  const f = await startFunction(t, (n) => [{ status: 403, body: { detail: "no" } }, { status: 404 },
+    new Promise((go) => { answer = () => go({ status: 403 }); }), { status: 403 }][n]);
+  const counters = open(t, f.url);
+  const counter = await watched(t, counters);
+  const refused = counter.join();
+  assert.equal(counter.value, 8);
+  await assert.rejects(refused, (error) => error instanceof CounterError && error.status === 403 && /no \(403\)/.test(error.message));
+  assert.deepEqual([counter.joined(), counter.value], [false, 7]);
+  await assert.rejects(counter.join(), { status: 404 });
+  assert.deepEqual([counter.joined(), counter.value, counters.queue.storage.size], [false, 7, 0]);
+
+  const joined = counter.join();
+  await until(() => f.requests.length === 3);
+  const left = counter.leave();
+  assert.equal(counter.value, 7);
+  answer();
+  await Promise.all([assert.rejects(joined, { status: 403 }), assert.rejects(left, { status: 403 })]);
+  assert.deepEqual([counter.joined(), counter.value], [false, 7]);
+});
+
+test("an earlier page's like that is refused is told", async (t) => {
+  let online = false;
+  const f = await startFunction(t, () => (online ? { status: 403 } : "refused"));
+  const storage = new MemoryStorage();
+  const first = open(t, f.url, { storage });
+  first.counter("a", "likes").join();
+  await until(() => first.trouble);
+  first.close();
+  online = true;
+  const failures = [];
+  const second = open(t, f.url, { storage, failed: (error, counter) => failures.push([error.status, counter]) });
+  await until(() => failures.length === 1);
+  assert.deepEqual(failures, [[403, second.counter("a", "likes")]]);
+  assert.equal(storage.size, 0);
+});
+
+test("an answer to an earlier question says nothing of a like that came after it", async (t) => {
+  const asked = [];
+  const transport = {
+    send: async () => ({ counted: true }),
+    watch: (like, next) => { asked.push(next); return () => {}; },
+  };
+  const counters = open(t, "http://127.0.0.1:1", { transport });
+  const counter = counters.counter("a", "likes");
+  counter.subscribe(() => {});
+  assert.equal(counter.joined(), undefined);
+  const before = performance.now();
+  await counter.join();
+  asked[0](false, before);
+  assert.equal(counter.joined(), true);
+  asked[0](false, performance.now());
+  assert.equal(counter.joined(), false);
+  counter.close();
+});
+
+test("an increment of a field names it", async (t) => {
+  const bodies = [];
+  const server = createServer((request, response) => {
+    request.on("data", (data) => bodies.push(String(data)));
+    request.on("end", () => response.end("{}"));
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  const counters = open(t, `http://127.0.0.1:${server.address().port}`);
+  await counters.counter("a", "views").add(3);
+  assert.deepEqual(bodies, [`{"by":{"views":3}}`]);
+  assert.notEqual(counters.counter("a", "views"), counters.counter("a"));
+});
+
+test("what can't be a member is refused before it is sent", async (t) => {
+  const f = await startFunction(t);
+  const counter = open(t, f.url).counter("a", "likes");
+  for (const member of ["", null, 7]) await assert.rejects(counter.join(member), TypeError);
+  assert.equal(f.requests.length, 0);
+});
