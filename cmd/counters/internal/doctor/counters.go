@@ -56,7 +56,7 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 		switch {
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
-		case now.Bad != "" || now.Double:
+		case now.Bad != "": // a whole double counts as the integer that it is
 			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s", field, now.text()), mend)
 		case !ok:
 			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and its ledger doesn't know %s", c.total(field.Name), field), mend)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/run/v2"
 
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -58,6 +59,17 @@ func TestHealthy(t *testing.T) {
 			d.count(t)
 			d.triggers["theirs"] = &eventarc.Trigger{Name: "projects/my-project/locations/nam5/triggers/theirs",
 				Destination: &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "theirs", Region: testRegion}}}
+		}},
+		{"a sum of doubles that is whole", Target{}, func(t *testing.T, d *deployment) {
+			d.count(t)
+			d.set(t, "counters/visits/ratings/b", map[string]any{"of": map[string]any{"stars": 3.0}})
+			d.reconcileOf(t, rollup.Config{Fields: countedFields}, "visits")
+		}},
+		{"documents of the app's own, said otherwise", Target{}, func(t *testing.T, d *deployment) {
+			d.host(t)
+			for _, f := range d.functions[:3] {
+				f.ServiceConfig.EnvironmentVariables["HOSTED"] = "1"
+			}
 		}},
 		{"documents of the app's own", Target{}, func(t *testing.T, d *deployment) {
 			d.host(t)

@@ -72,7 +72,8 @@ func (t Target) resolve(f *Functions) Target {
 			t.Path = cmp.Or(t.Path, function.Env["COUNTERS"], store.DefaultPath)
 			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], store.DefaultShards)
 			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], store.DefaultFields)
-			t.Hosted = t.Hosted || function.Env["HOSTED"] == "true"
+			hosted, _ := strconv.ParseBool(function.Env["HOSTED"])
+			t.Hosted = t.Hosted || hosted
 		}
 	}
 	t.Database = cmp.Or(t.Database, defaultDatabase)
