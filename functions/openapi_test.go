@@ -29,7 +29,7 @@ var document = sync.OnceValues(func() (*openapi3.T, error) {
 var beyondSchema = []string{
 	"comes twice", "goes on after its end", "want an integer", "at most", "add up to more than", "slash", "MAX_INCREMENT", "UTF-8", "Unicode",
 	"more than 1500 bytes", "want one Idempotency-Key", "printable ASCII",
-	"parts, and a counter of", "is not counted", "without a name", // what COUNTERS and FIELDS say
+	"and a counter of", "is not counted", "without a name", // what COUNTERS and FIELDS say
 	"no token is asked for", "want no body",
 }
 

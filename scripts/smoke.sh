@@ -8,7 +8,7 @@ Usage: scripts/smoke.sh URL [options]
 
   URL               of Increment: http://127.0.0.1:8081/increment, or what `terraform output increment_url` says
   --counter ID      count on this counter, which exists; the checks leave it 11 higher (default: a new one, which
-                    needs AUTO_CREATE=true)
+                    needs AUTO_CREATE=true, and COUNTERS with one wildcard)
   --token TOKEN     sent as Authorization: Bearer, such as "$(gcloud auth print-identity-token)" for a private function
   --header 'N: V'   sent with every request, such as X-Firebase-AppCheck; may be repeated
   --timeout S       how long the total may take to arrive (default: 30)
@@ -141,8 +141,8 @@ key=smoke-$RANDOM-$RANDOM
 check 'POST, empty body' 200 '"by":1' POST "/$counter"
 if [[ $dry_run == no && $status == 000 ]]; then
   fail "no answer from $url"
-elif [[ $new == yes && $status == 404 ]]; then
-  fail "$counter can't be created: set AUTO_CREATE=true, or name a counter that exists with --counter"
+elif [[ $new == yes && ($status == 404 || $status == 400) ]]; then
+  fail "$counter can't be created: set AUTO_CREATE=true, or name a counter that exists with --counter, such as red/post-1 where COUNTERS has two wildcards, or a document of your app's with HOSTED=true"
 elif [[ $status == 401 || $status == 403 ]]; then
   fail "not allowed: give --token, and see who has roles/run.invoker, and what AUTH is"
 fi

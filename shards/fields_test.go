@@ -120,6 +120,12 @@ func TestHosted(t *testing.T) {
 	if s, err := post.Get(t.Context()); err != nil || s.NumShards != 5 || s.Total != 17 {
 		t.Errorf("%+v, %v; want 5 shards, and the total that the app has set until it is rolled up", s, err)
 	}
+	for s, err := range post.Watch(t.Context()) { // which has what is in the map too
+		if err != nil || s.NumShards != 5 || s.Total != 17 {
+			t.Errorf("watched: %+v, %v", s, err)
+		}
+		break
+	}
 	if err := post.Delete(t.Context()); !errors.Is(err, shards.ErrHosted) {
 		t.Errorf("delete: %v, want ErrHosted", err)
 	}

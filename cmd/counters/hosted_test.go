@@ -42,7 +42,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "inc p1 --by likes=0", err: "--by 0: want an integer other than 0"},
 		{args: "inc p1 --by likes=1,likes=2", err: "twice"},
 		{args: "get p1 --exact", out: "likes 3, visits 4\n"},
-		{args: "reconcile p1", out: "p1  likes 0 → 3, visits 0 → 4  adopted: it had no ledger\n"},
+		{args: "reconcile p1", out: "p1  likes 0 → 3  +3 that no event had brought, drift +0, visits 0 → 4  +4 that no event had brought, drift +0\n"},
 		{args: "reconcile p1", out: "p1  likes 3, visits 4  right\n"},
 		{args: "inc p1 --by visits=6", out: "p1 visits +6\n"},
 		{args: "reconcile p1 --dry-run", out: "p1  likes 3, visits 4 → 10  +6 that no event had brought, drift +0  (dry run)\n"},
@@ -75,7 +75,7 @@ func TestHostedCommands(t *testing.T) {
 
 		{args: "inc red/p1 --by visits=2" + nested, out: "red/p1 visits +2\n"},
 		{args: "get red/p1 --exact" + nested, out: "likes 0, visits 2\n"},
-		{args: "get red" + nested, err: `"red" has 1 parts, and a counter of teams/{team}/pages/{page} has 2`},
+		{args: "get red" + nested, err: `"red" has 1 part, and a counter of teams/{team}/pages/{page} has 2`},
 		{args: "get red/blue/p1" + nested, err: "3 parts"},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)

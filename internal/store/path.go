@@ -20,7 +20,7 @@ const DefaultPath = "counters/{counter}"
 func ParsePath(pattern string) (Path, error) {
 	parts := strings.Split(pattern, "/")
 	if len(parts)%2 != 0 {
-		return Path{}, fmt.Errorf("%q has %d parts, an odd number", pattern, len(parts))
+		return Path{}, fmt.Errorf("%q has %s, an odd number", pattern, partsOf(len(parts)))
 	}
 	p := Path{pattern: pattern}
 	seen := map[string]bool{}
@@ -106,6 +106,14 @@ func (p Path) ID(document string) (string, bool) {
 	return id, p.Validate(id) == nil
 }
 
+// partsOf is a number of parts in words.
+func partsOf(n int) string {
+	if n == 1 {
+		return "1 part"
+	}
+	return fmt.Sprintf("%d parts", n)
+}
+
 // Validate says why an id is not one of a counter here.
 func (p Path) Validate(id string) error {
 	if !p.Nested() {
@@ -116,7 +124,7 @@ func (p Path) Validate(id string) error {
 	}
 	values := strings.Split(id, "/")
 	if len(values) != len(p.collections) {
-		return fmt.Errorf("%q has %d parts, and a counter of %s has %d", id, len(values), p, len(p.collections))
+		return fmt.Errorf("%q has %s, and a counter of %s has %d", id, partsOf(len(values)), p, len(p.collections))
 	}
 	for _, value := range values {
 		if err := ValidateID(value); err != nil {

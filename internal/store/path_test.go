@@ -16,8 +16,8 @@ func TestParsePath(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]string{
-		"":                             "1 parts",
-		"posts":                        "1 parts",
+		"":                             "1 part,",
+		"posts":                        "1 part,",
 		"posts/{post}/x":               "3 parts",
 		"posts/post":                   "wildcard such as",
 		"posts/{}":                     "wildcard such as",

@@ -302,7 +302,7 @@ func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []st
 
 // Watch yields a document as it is, nil while it doesn't exist, and again with every change, as long as ctx and the loop
 // last. Changes that follow each other quickly may come as one. Only its fields of the simple types are there: numbers,
-// strings, booleans and times. It ends with an error of the client library's; when ctx ends it just ends.
+// strings, booleans, times and maps of these. It ends with an error of the client library's; when ctx ends it just ends.
 func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Document, error] {
 	return func(yield func(*firestorepb.Document, error) bool) {
 		client, err := db.watching()
@@ -333,25 +333,32 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 
 // document is a snapshot of the high-level client as a protocol buffer, which it keeps to itself.
 func document(snap *firestore.DocumentSnapshot) *firestorepb.Document {
-	doc := &firestorepb.Document{
-		Name: snap.Ref.Path, Fields: map[string]*firestorepb.Value{},
+	return &firestorepb.Document{
+		Name: snap.Ref.Path, Fields: simple(snap.Data()),
 		CreateTime: timestamppb.New(snap.CreateTime), UpdateTime: timestamppb.New(snap.UpdateTime),
 	}
-	for name, value := range snap.Data() {
+}
+
+// simple are the fields of the types that [DB.Watch] tells.
+func simple(data map[string]any) map[string]*firestorepb.Value {
+	fields := make(map[string]*firestorepb.Value, len(data))
+	for name, value := range data {
 		switch value := value.(type) {
 		case int64:
-			doc.Fields[name] = Int(value)
+			fields[name] = Int(value)
 		case float64:
-			doc.Fields[name] = Double(value)
+			fields[name] = Double(value)
 		case string:
-			doc.Fields[name] = String(value)
+			fields[name] = String(value)
 		case bool:
-			doc.Fields[name] = Bool(value)
+			fields[name] = Bool(value)
 		case time.Time:
-			doc.Fields[name] = Time(value)
+			fields[name] = Time(value)
+		case map[string]any:
+			fields[name] = Map(simple(value))
 		}
 	}
-	return doc
+	return fields
 }
 
 // receive reads a stream to its end: one that is left early lives on until its context ends.
