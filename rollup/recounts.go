@@ -12,7 +12,8 @@ import (
 // An event is covered only by a recount that has begun after the event came. Times in events don't tell whether an earlier
 // one saw the change: a deletion's is that of the version before it. An event need not wait where a strictly later change of
 // the collection is held: that one is not acknowledged, so it comes again if this process dies, and what covers it has seen
-// the earlier one too. That doesn't hold for a deletion, which may be much later than its time.
+// the earlier one too. That doesn't hold for a deletion, which may be much later than its time; nor does one supersede others,
+// because a counter that has no ledger yet isn't adopted for deletions alone.
 //
 // A query costs a read per 1,000 documents. So where one took N reads, the next recount waits until about N events have come,
 // but no longer than most.
@@ -65,7 +66,7 @@ type recount struct {
 // false when too many wait already.
 func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patience time.Duration) (superseded []W, ok bool) {
 	t := r.tasks[of]
-	if t != nil && !e.gone && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return h.at.After(e.at) }) {
+	if t != nil && !e.gone && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return !h.gone && h.at.After(e.at) }) {
 		t.events++
 		r.place(t)
 		return []W{e.event}, true
@@ -80,7 +81,7 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 	}
 	for _, list := range []*[]waitingEvent[W]{&t.next, &t.inFlight} {
 		*list = slices.DeleteFunc(*list, func(h waitingEvent[W]) bool {
-			done := !h.gone && e.at.After(h.at)
+			done := !h.gone && !e.gone && e.at.After(h.at)
 			if done {
 				superseded = append(superseded, h.event)
 			}

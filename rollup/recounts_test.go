@@ -224,3 +224,29 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 		}
 	}
 }
+
+// A deletion's event that has the time of the deletion itself is later than those of what was written before. A recount for
+// deletions alone adopts no counter, so what was written has to be told of by an event that waits.
+func TestDeletionSupersedesNothing(t *testing.T) {
+	t.Parallel()
+	for _, deletionFirst := range []bool{true, false} {
+		r := newRecounting(t)
+		if deletionFirst {
+			r.event("deletion", 30, true)
+			r.event("written", 10, false)
+		} else {
+			r.event("written", 10, false)
+			r.event("deletion", 30, true)
+		}
+		r.pass(60)
+		if b := r.begins(); b.gone {
+			t.Errorf("%+v: want a recount that adopts", b)
+		}
+	}
+	r := newRecounting(t)
+	r.event("deletion", 30, true)
+	if b := r.begins(); !b.gone {
+		t.Fatalf("%+v: want one for a deletion", b)
+	}
+	r.event("written", 10, false) // the one in flight adopts nothing
+}

@@ -73,7 +73,8 @@ func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document
 	}
 	last := []*firestorepb.Write{store.Delete(db.LedgerOf(c.id)), deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())}
 	if !c.client.isDeleting(counter) {
-		if atOnce && len(members) == 0 {
+		// Where the number of shards is only inferred, instances write to more, each to as many as it is told.
+		if s, _ := c.client.snapshotOf(c.id, counter); atOnce && len(members) == 0 && !s.inferred {
 			writes = c.deleteUnchanged(counter, listed)
 		}
 		if len(writes) > 0 && len(writes) <= maxWrites {

@@ -156,3 +156,25 @@ func TestMostIncrementsOfFields(t *testing.T) {
 		}
 	}
 }
+
+// A revision that counts fewer fields shrinks a counter: what the others have counted moves too.
+func TestShrinkingKeepsFieldsOfOtherRevisions(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		w := newWorld(t)
+		counter := w.counter(t, w.open(t, shards.Config{Fields: "likes,views"}), "a", 8)
+		for range 30 {
+			if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1, "views": 2}, shards.Key{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+		if err := older.ResizeKeeping(t.Context(), 1, keep, nil); err != nil {
+			t.Fatal(err)
+		}
+		s, err := counter.Sum(t.Context())
+		if err != nil || !maps.Equal(s.Totals, map[string]int64{"likes": 30, "views": 60}) {
+			t.Errorf("kept %v: sum %+v, %v; want 30 likes and 60 views", keep, s, err)
+		}
+	}
+}

@@ -160,6 +160,32 @@ func TestShardMadeBesideADeletion(t *testing.T) {
 	}
 }
 
+// Where the number of shards is inferred, increments may make any shard up to the usual number: it goes with the counter too.
+func TestInferredShardMadeBesideADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	other := handle(t, w.open(t, shards.Config{NumShards: 1000}), "a")
+	w.before(func() {
+		if !join(t, other, "u") {
+			t.Error("not counted")
+		}
+	})
+	if err := handle(t, w.open(t, shards.Config{}), "a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if counts := w.counts(t, "a"); len(counts) > 0 {
+		t.Errorf("shards %v are left behind: the roll-up would make a counter of them", counts)
+	}
+	w.wantMembers(t, other)
+}
+
 // Two make a counter over what an earlier one left behind: the slower one leaves the faster one's alone.
 func TestCreationBesideACreation(t *testing.T) {
 	t.Parallel()

@@ -152,15 +152,21 @@ func (c Counter) move(ctx context.Context, from string, to int, keep bool) error
 		}
 		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
 		var transforms, back []*firestorepb.DocumentTransform_FieldTransform
+		moved := docs[0].GetFields()
 		for _, field := range db.Fields {
-			value := docs[0].GetFields()[field.Shard]
-			count, ok := store.Integer(value)
-			if !ok {
-				return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, value)
+			if _, ok := store.Integer(moved[field.Shard]); !ok {
+				return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, moved[field.Shard])
 			}
-			if count != 0 {
-				transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), count))
-				back = append(back, store.Increment(store.FieldPath(field.Shard), ledger.Sub(0, count)))
+		}
+		// Fields that are not counted here too: another revision may count them.
+		for name, value := range moved {
+			count, ok := store.Integer(value)
+			if _, half := value.GetValueType().(*firestorepb.Value_DoubleValue); half && !ok {
+				return nil, false, fmt.Errorf("%w: %s is %v", ErrNotInteger, name, value)
+			}
+			if ok && count != 0 {
+				transforms = append(transforms, store.Increment(store.FieldPath(name), count))
+				back = append(back, store.Increment(store.FieldPath(name), ledger.Sub(0, count)))
 			}
 		}
 		if keep {

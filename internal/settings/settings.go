@@ -162,6 +162,9 @@ func (s Settings) validate() error {
 		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
 	}
 	for _, field := range s.Fields {
+		if field.Counted == nil && store.MembersID(field.Name) == s.Shards {
+			bad("SHARDS", s.Shards, fmt.Sprintf("another collection than that of the members of %s", field.Name))
+		}
 		if field.Counted != nil && field.Counted.Collection == s.Shards {
 			bad("FIELDS", s.Fields, fmt.Sprintf("another collection than that of the shards in %s", field))
 		}

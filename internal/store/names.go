@@ -161,7 +161,10 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
 
 // MembersOf is the resource name of the collection of those whom a field of a counter counts once each.
-func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + field + "_members" }
+func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + MembersID(field) }
+
+// MembersID is the id of the collection of those whom a field counts once each.
+func MembersID(field string) string { return field + "_members" }
 
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }

@@ -74,6 +74,11 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, er
 			return nil, fmt.Errorf("fields that are counted: %s is the collection of the shards", field)
 		}
 	}
+	for _, field := range db.Fields {
+		if MembersID(field.Name) == db.Shards {
+			return nil, fmt.Errorf("collection of the shards: %s is that of the members of %s", db.Shards, field.Name)
+		}
+	}
 	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	db.newWatcher = func() (*firestore.Client, error) {
 		options, err := clientOptions(emulator, opts)

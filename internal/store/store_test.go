@@ -159,3 +159,12 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 		})
 	}
 }
+
+// Memberships beside the shards would be shards themselves.
+func TestShardsAreNoMembers(t *testing.T) {
+	t.Parallel()
+	if db, err := store.Open(t.Context(), store.Config{Project: "p", Fields: "likes,views", Shards: "views_members"}); err == nil {
+		_ = db.Close()
+		t.Error("shards where the members of a field are: no error")
+	}
+}
