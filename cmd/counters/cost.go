@@ -34,6 +34,7 @@ once a second pays for that more than for all else.`,
 		Example: `  counters cost --rate 1000
   counters cost --rate 1000 --counters 1000 --reads 50 --json
   counters cost --rate 5 --location nam5 --exact-writes=false
+  counters cost --rate 0.1 --documents 500 --reads 10
   counters cost --at-large`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +63,7 @@ once a second pays for that more than for all else.`,
 	flags.Float64Var(&l.Rate, "rate", 100, "increments a second, of all counters together")
 	flags.IntVar(&l.Counters, "counters", 1, "counters that share them evenly")
 	flags.Float64Var(&l.Reads, "reads", 1, "reads of totals a second")
+	flags.IntVar(&l.Documents, "documents", 0, "documents that a counter counts, where each increment is one that is made, changed or deleted anyway")
 	flags.IntVar(&l.Shards, "shards", 0, "shards of each counter, 1 to 1000; 0 is as many as each design needs")
 	flags.StringVar(&location, "location", "us-central1", "where the database is: us-central1 or nam5")
 	flags.DurationVar(&l.Commit, "commit", cost.CommitTime, "how long a commit takes")
@@ -88,6 +90,9 @@ func validLoad(l cost.Load) error {
 	}
 	if l.Shards < 0 || l.Shards > shards.MaxShards {
 		bad("shards", l.Shards, fmt.Sprintf("1 to %d, or 0 for as many as are needed", shards.MaxShards))
+	}
+	if l.Documents < 0 || l.Documents > 1e9 {
+		bad("documents", l.Documents, "0 to 1000000000")
 	}
 	if !(l.Reads >= 0 && l.Reads <= 1e6) {
 		bad("reads", l.Reads, "reads a second, 0 to 1000000")
@@ -207,6 +212,10 @@ func reasons(n cost.Name) string {
 		return "one document, with no shards: right up to about one write a second"
 	case cost.SumOnRead:
 		return "a sum() per read: never drifts, but can't be listened to, and retries may count twice"
+	case cost.Counted:
+		return "a field that counts documents: nothing to increment, one document to read or listen to"
+	case cost.CountOnRead:
+		return "a count() per read: nothing runs, but can't be listened to or ordered by"
 	case cost.Ours:
 		return "this project: any rate, one document to read or listen to, safe to retry"
 	}

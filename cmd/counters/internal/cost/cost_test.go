@@ -247,3 +247,42 @@ func TestChoices(t *testing.T) {
 		}
 	}
 }
+
+// A million changes of documents that a field counts: two writes and a query each where they come seldom, and far fewer
+// where they come often; a large collection waits.
+func TestCountedFields(t *testing.T) {
+	t.Parallel()
+	prices, err := PricesOf("us-central1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := Load{Rate: 0.01, Counters: 1, PerShard: HotRate, Commit: CommitTime, Interval: time.Second, Instances: 1, Documents: 500}
+	seldom := load.PerMillion(load.counted())
+	near(t, "seldom: writes", seldom.Writes, 2e6, 0.02)
+	near(t, "seldom: reads", seldom.Reads, 1e6, 0.02)
+	near(t, "seldom: requests", seldom.Requests, 1e6, 1e-9)
+	near(t, "seldom: dollars", prices.Bill(seldom).Total(), 5, 0.1)
+	if ours := prices.Bill(load.PerMillion(load.ours())).Total(); ours < 1.5*prices.Bill(seldom).Total() {
+		t.Errorf("shards for the same: $%.2f a million", ours)
+	}
+	load.Rate = 100
+	often := load.counted()
+	near(t, "often: recounts a second", often.RollUps, 1, 0.01)
+	near(t, "often: reads a second", often.Usage.Reads, 1, 0.01)
+	load.Documents = 50_000 // 50 reads, so at most every half a second, which is less than the interval
+	near(t, "50,000: reads a second", load.counted().Usage.Reads, 50, 0.01)
+	load.Rate = 1
+	near(t, "50,000, once a second: reads a second", load.counted().Usage.Reads, 50./41, 0.05)
+	load.Documents = 10_000_000
+	near(t, "10,000,000, once a second: recounts a second", load.counted().RollUps, 1./41, 0.05)
+
+	// Few reads of what changes now and then: neither is needed.
+	load.Rate, load.Documents, load.Reads = 1, 500, 1
+	if best, ok := load.Cheapest(prices); !ok || best.Name != CountOnRead {
+		t.Errorf("for a read per change %s is the cheapest", best.Name)
+	}
+	load.Rate, load.Reads, load.Documents = 100, 100, 5000
+	if best, ok := load.Cheapest(prices); !ok || best.Name != Counted {
+		t.Errorf("for a hundred changes and reads a second %s is the cheapest", best.Name)
+	}
+}

@@ -21,6 +21,10 @@ type Load struct {
 	Shards   int     `json:"shards"`    // of each counter, up to 1000; 0 for as many as a design needs
 	PerShard float64 `json:"per_shard"` // writes a second that one document takes, sustained; usually [HotRate]
 
+	// Documents are what a counter counts, where each increment is a document that is made, changed or deleted anyway, such as a
+	// comment; 0 where there are none. Its own write is the app's, and in no design.
+	Documents int `json:"documents,omitempty"`
+
 	Commit        time.Duration `json:"commit_ns"`      // how long a commit takes
 	Interval      time.Duration `json:"interval_ns"`    // ROLLUP_INTERVAL
 	Instances     int           `json:"instances"`      // of each function
@@ -37,6 +41,10 @@ const (
 	SumOnRead   Name = "sum() on read"
 	OneDocument Name = "one document"
 	Floor       Name = "floor" // one request of a function per increment, and nothing else
+
+	// Where there is a document for each increment.
+	Counted     Name = "counted field"
+	CountOnRead Name = "count() on read"
 )
 
 // Design is what a way to build counters would use.
@@ -62,7 +70,11 @@ const aggregated = 1000
 
 // Designs are all designs under a load, in the order of the constants.
 func (l Load) Designs() []Design {
-	return []Design{l.ours(), l.blind(), l.sumOnRead(), l.oneDocument(), l.floor()}
+	designs := []Design{l.ours(), l.blind(), l.sumOnRead(), l.oneDocument(), l.floor()}
+	if l.Documents > 0 {
+		designs = append(designs, l.counted(), l.countOnRead())
+	}
+	return designs
 }
 
 // PerMillion is what a million increments use, at the load's rate, with the reads of the time that they take.
@@ -159,6 +171,40 @@ func (l Load) oneDocument() Design {
 		d.Unworkable = fmt.Sprintf("the document gets %s writes a second, and takes about %g", number(each), l.PerShard)
 	}
 	return d
+}
+
+// recountWait is how long an event of a large collection waits at most, with the default settings.
+const recountWait = 41 * time.Second
+
+// counted is a query and a roll-up, at most one per interval and counter, for events that come meanwhile. A query that takes N
+// reads waits for N events, or for recountWait.
+func (l Load) counted() Design {
+	instances, counters := float64(l.Instances), float64(l.Counters)
+	query := math.Ceil(float64(l.Documents) / aggregated)
+	each := l.Rate / counters / instances // events of a counter to one instance
+	interval := max(l.Interval.Seconds(), min((query-1)/each, recountWait.Seconds()))
+	commit := 2 * l.Commit.Seconds() // the query takes time, too
+	recounts := counters * instances * paced(each, max(interval, commit))
+	reads := l.Reads + recounts*query
+	if l.Instances > 1 {
+		reads += 2 * recounts
+	}
+	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters)
+	return Design{
+		Name:    Counted,
+		RollUps: recounts,
+		Usage: Usage{
+			Reads:           reads,
+			Writes:          2 * recounts,
+			Requests:        l.Rate,
+			InstanceSeconds: instances * max(holding, inFlight(l.Rate/instances, l.request())),
+		},
+	}
+}
+
+// countOnRead is a query per read, and nothing else.
+func (l Load) countOnRead() Design {
+	return Design{Name: CountOnRead, Usage: Usage{Reads: l.Reads * math.Ceil(float64(l.Documents)/aggregated)}}
 }
 
 func (l Load) floor() Design {
