@@ -222,7 +222,7 @@ export class Counter {
   joined(member = this.#counters.member) {
     const known = this.#member(member);
     this.#watch(member, known);
-    return this.#counters.queue.wish(this.id, this.field, member) ?? known.known;
+    return this.#counters.queue.wish(this.id, this.field, member) ?? (this.exists === false ? false : known.known);
   }
 
   /** @param {boolean} joined @param {string} [member] */
@@ -289,7 +289,7 @@ export class Counter {
 
   /** @param {string} member @param {Member} known */
   #watch(member, known) {
-    if (!this.#stop || known.stop) return;
+    if (!this.#stop || known.stop || !this.exists) return; // A counter that there isn't has no members.
     known.stop = this.#counters.transport.watch({ counter: this.id, field: this.field, member }, (joined, asked) => {
       // While likes are under way, whether this holds them is unknown; their answers will say.
       if (known.wishes.length > 0 || asked < known.since) return;
@@ -348,6 +348,7 @@ export class Counter {
       if (cut && snapshot.live) this.#shown.reconnected(snapshot.total);
       else this.#shown.snapshot(snapshot.total, performance.now());
     }
+    this.#members.forEach((known, member) => this.#watch(member, known));
     this.changed();
   }
 }

@@ -85,7 +85,7 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 	}
 	defer s.Close()
 	shown, err := demo.New(demo.Config{
-		Project: s.Project, Database: settings.Database, Counters: settings.Counters, Fields: settings.Fields, Shards: settings.Shards, Hosted: settings.Hosted,
+		Project: s.Project, Database: settings.Database, Counters: settings.Counters, Fields: settings.Fields, Shards: settings.Shards, Hosted: settings.Hosted, Members: s.NamesMembers(),
 		Firestore: s.Firestore, NodeModules: "node_modules", Logger: s.Logger(),
 	})
 	if err != nil {

@@ -48,6 +48,7 @@ type Config struct {
 	Fields   store.Fields // That are counted; the page's plots and bars are of the first.
 	Shards   string       // Collection below each.
 	Hosted   bool         // The documents are the app's own.
+	Members  bool         // Whoever calls Increment may name members: the page has a like button.
 
 	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it at the address of the
 	// page itself, which passes its web protocols on.
@@ -136,7 +137,7 @@ func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.layout.Fields[0].Shard,
-		"fields": p.layout.FieldNames(), "hosted": p.config.Hosted,
+		"fields": p.layout.FieldNames(), "hosted": p.config.Hosted, "members": p.config.Members,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}

@@ -64,7 +64,7 @@ func startDev(t *testing.T, from feed, variables ...string) *dev.System {
 		t.Fatal(err)
 	}
 	c := Config{
-		Project: dev.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted,
+		Project: dev.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted, Members: s.NamesMembers(),
 		Firestore: s.Firestore, CDN: nowhere, Logger: s.Logger(),
 	}
 	if from == withSDK {
@@ -257,6 +257,78 @@ func TestOfflineClicksOutliveAReload(t *testing.T) {
 	}
 }
 
+// TestLikes holds that two browsers on one page, cut off while they like it and loaded again, count once each.
+func TestLikes(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSystem(t, from)
+			elsewhere := s.counter(t, "likes")
+			add(t, elsewhere, 40)
+			likes := chromedp.CSS("#like")
+			liked := func(b *browser, yes bool) {
+				t.Helper()
+				b.until(fmt.Sprintf(`!document.getElementById("like").disabled && document.getElementById("like").ariaPressed === "%t"`, yes))
+			}
+			one, two := startBrowser(t), startBrowser(t)
+			for _, b := range []*browser{one, two} {
+				b.do(chromedp.Navigate(s.url + "/?counter=likes"))
+				b.until(live)
+				liked(b, false)
+				b.shows(40)
+			}
+			s.line.setCut(true)
+			for _, b := range []*browser{one, two} {
+				b.offline(true)
+				b.until(cutOff)
+				for _, yes := range []bool{true, false, true} {
+					b.do(chromedp.Click(likes))
+					liked(b, yes)
+					b.shows(map[bool]int64{true: 41, false: 40}[yes])
+				}
+				b.until(`document.getElementById("trouble").textContent.includes("1 increment waits")`)
+				b.do(chromedp.Navigate("about:blank")) // Nothing is left of the page but what it has stored.
+				b.offline(false)
+			}
+			s.line.setCut(false)
+			for _, b := range []*browser{one, two} {
+				b.do(chromedp.Navigate(s.url + "/?counter=likes"))
+				b.until(live)
+				liked(b, true)
+			}
+			for _, b := range []*browser{one, two} {
+				b.total(42)
+				b.shows(42)
+				b.until(`document.getElementById("counter").dataset.pending === "0"`)
+				b.do(chromedp.Reload())
+				b.until(live)
+				liked(b, true)
+				b.shows(42)
+			}
+			if sum, err := elsewhere.Sum(t.Context()); err != nil || sum.Total != 42 {
+				t.Errorf("%d are counted, %v; want 42", sum.Total, err)
+			}
+			members := 0
+			for _, err := range elsewhere.Members(t.Context(), "total") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				members++
+			}
+			if members != 2 {
+				t.Errorf("%d members, want 2", members)
+			}
+			one.do(chromedp.Click(likes))
+			liked(one, false)
+			one.shows(41)
+			two.total(41)
+			two.shows(41)
+			liked(two, true)
+		})
+	}
+}
+
 // TestLook has axe look at the page, and keeps pictures for people to look at.
 func TestLook(t *testing.T) {
 	t.Parallel()
@@ -282,7 +354,10 @@ func TestLook(t *testing.T) {
 				b.until(live)
 				b.until(`!document.getElementById("choose-counters").hidden`)
 				if counter == "down" {
-					b.shows(-30)
+					if b.until(`!document.getElementById("like").disabled`); !eval[bool](b, `document.getElementById("like").ariaPressed === "true"`) {
+						b.do(chromedp.Click(chromedp.CSS("#like")))
+					}
+					b.shows(-29)
 					b.until(`document.querySelector("#shards .held.down") !== null`)
 				}
 				b.do(chromedp.Evaluate[chromedp.Void](string(axe) + ";undefined"))

@@ -247,6 +247,10 @@ func (s *System) startFirestore(l net.Listener, f emulator.Faults) {
 	s.Notes = append(s.Notes, "Security rules are not evaluated by this Firestore; the official emulator does that, when FIRESTORE_EMULATOR_HOST names one.")
 }
 
+// NamesMembers reports whether whoever calls Increment may name members to be counted: here MEMBERS is any, unless it or
+// AUTH is set.
+func (s *System) NamesMembers() bool { return s.settings.Members == "any" }
+
 // startFunctions starts the function processes and waits until all of them answer.
 func (s *System) startFunctions(ctx context.Context, c Config, out *output) error {
 	program, err := os.Executable()
@@ -258,6 +262,7 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 		environ = append(environ, "AUTO_CREATE=true")
 	}
 	if lookup(environ, "MEMBERS") == "" && s.settings.Auth == "none" {
+		s.settings.Members = "any"
 		environ = append(environ, "MEMBERS=any")
 	}
 	// The gateway lets every page of this machine call, and has them all come from one origin.

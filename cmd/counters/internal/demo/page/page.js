@@ -48,10 +48,10 @@ async function start() {
     draw();
   }, shown);
   counters = new Counters({
-    url: "/increment", source: feed.source,
+    url: "/increment", source: feed.source, member: memberOfThisBrowser(),
     failed: (error) => problem(`An increment of an earlier visit failed. ${error.message}`),
   });
-  counter = counters.counter(id);
+  counter = counters.counter(id, config.fields[0]);
   counter.subscribe(changed);
 
   for (const button of document.querySelectorAll("[data-by]")) {
@@ -61,6 +61,8 @@ async function start() {
       add(Number(button.dataset.by));
     });
   }
+  $("likes").hidden = !config.members;
+  $("like").addEventListener("click", like);
   const load = new Load(() => add(1));
   const rate = () => {
     problem("");
@@ -90,6 +92,25 @@ async function add(by) {
   }
   tally.flying--;
   draw();
+}
+
+async function like() {
+  problem("");
+  try {
+    await (counter.joined() ? counter.leave() : counter.join());
+  } catch (error) {
+    problem(`A like failed, and was taken back. ${error.message}`);
+  }
+}
+
+/** Whose likes this page's are. An app takes the user's id, and lets the function hold it against the token. */
+function memberOfThisBrowser() {
+  const random = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  try {
+    return (localStorage["counters-member"] ??= random);
+  } catch {
+    return random; // The browser keeps nothing: the next visit is another's.
+  }
 }
 
 // What the counter's document has, where that is the app's own or several fields are counted.
@@ -207,6 +228,11 @@ function draw() {
     text("total", format(counter.total ?? 0));
     $("missing").hidden = config.hosted || counter.exists !== false;
     $("missing-document").hidden = !config.hosted || counter.exists !== false;
+    if (config.members) {
+      const liked = counter.joined();
+      $("like").disabled = liked === undefined;
+      $("like").ariaPressed = String(liked ?? false);
+    }
     $("trouble").hidden = !counters.trouble;
     if (counters.trouble) {
       text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better, also after a reload.`);
