@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -328,5 +331,42 @@ func TestCleanupOfALargeOne(t *testing.T) {
 	}
 	if likes, members, shards, ledger := w.left(); likes != 0 || members != 0 || shards != 0 || ledger {
 		t.Errorf("%d likes, %d members, %d shards and ledger %t are left", likes, members, shards, ledger)
+	}
+}
+
+// The app makes its document again before a commit of a cleanup is begun: from there on nothing is removed any more, and the
+// reconcile that found it gone corrects it.
+func TestCleanupOfADocumentThatIsBack(t *testing.T) {
+	t.Parallel()
+	for step, likes := range []int64{7, 2} { // with all members, and with none
+		t.Run(fmt.Sprint("before commit ", step), func(t *testing.T) {
+			t.Parallel()
+			w := abandoned(t)
+			begun := 0
+			conn, err := w.server.Connect(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if strings.HasSuffix(method, "/BeginTransaction") {
+					if begun++; begun == step+1 {
+						w.post(map[string]any{"title": "Again"})
+					}
+				}
+				return next(ctx, method, req, reply, cc, opts...)
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			client, err := rollup.Open(w.ctx, likesAndViews, option.WithGRPCConn(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := client.Reconcile(w.ctx, w.id, atOnce)
+			if err != nil || r.Deleted || r.Gone || r.After != likes {
+				t.Errorf("reconcile = %+v, %v, want that %d likes are there", r, err, likes)
+			}
+			w.has(map[string]any{"title": "Again", "likes": likes, "views": int64(3)})
+			if _, members, shards, ledger := w.left(); int64(members) != likes-2 || shards != 2 || !ledger || w.inLedger("gone_at") != nil {
+				t.Errorf("%d members, %d shards and ledger %t are left, gone since %v", members, shards, ledger, w.inLedger("gone_at"))
+			}
+		})
 	}
 }

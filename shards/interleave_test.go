@@ -211,6 +211,32 @@ func TestCreationBesideACreation(t *testing.T) {
 	}
 }
 
+// A command whose commit's answer was lost looks again, and finds another counter under the id: that one is left alone.
+func TestACommandFindsASuccessor(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(ctx context.Context, c shards.Counter) error{
+		"rebase": func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 500) },
+		"reset":  func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			c := w.counter(t, client, "a", 1)
+			w.afterLost(t, func() {
+				other := handle(t, client, "a")
+				if err := errors.Join(other.Delete(t.Context()), other.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7})); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := do(t.Context(), c); !errors.Is(err, shards.ErrNotFound) {
+				t.Errorf("%v, want ErrNotFound", err)
+			}
+			w.wantSum(t, "a", 7)
+		})
+	}
+}
+
 // Who still thinks that a counter has many shards brings none back that a resize has removed.
 func TestResizeThatOthersMissed(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,7 @@ type change struct {
 // [ErrNoLedger], [ErrBusy], [ErrUnknown] or the client library's.
 func (c Counter) command(ctx context.Context, decide func(context.Context, *ledger.Ledger) (*change, error)) error {
 	op := newID()
+	var of string // id of the ledger that the call is about
 	defer c.client.known.forget(c.id)
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		counter, ledger, err := c.documents(ctx)
@@ -42,9 +43,12 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 			return nil, false, ErrNotFound
 		case ledger == nil:
 			return nil, false, ErrNoLedger
+		case of != "" && ledger.ID != of:
+			return nil, false, ErrNotFound // deleted, and another was made: a late command touches nobody's successor
 		case slices.Contains(ledger.Ops, op):
 			return nil, true, nil
 		}
+		of = ledger.ID
 		ch, err := decide(ctx, ledger)
 		if err != nil || ch == nil {
 			return nil, false, err

@@ -188,7 +188,7 @@ var mutants = []mutant{
 	},
 	{
 		"a cleanup doesn't wait", "rollup",
-		"now.Sub(since) < cmp.Or(opts.CleanupAfter, defaultCleanupAfter)", "opts.CleanupAfter == never", simulation,
+		"now.Sub(since) < cmp.Or(opts.CleanupAfter, defaultCleanupAfter)", "now.Sub(since) < min(1, cmp.Or(opts.CleanupAfter, defaultCleanupAfter))", simulation,
 	},
 	{
 		"a cleanup takes what a new document has", "rollup",
