@@ -17,7 +17,7 @@ type Config struct {
 	Project  string // found from the credentials when empty
 	Database string // default "(default)"
 	Counters string // path of the counters' documents; default "counters/{counter}"
-	Fields   string // what is counted, such as "likes,views"; default "total=count"
+	Fields   string // what is counted, such as "likes,comments=count(comments)"; default "total=count"
 	Shards   string // id of the collection of a counter's shards; default "shards"
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
 

@@ -15,6 +15,9 @@
 // [Client.Reconcile] compares a total with the sum of the shards and corrects it, where events never came or something else
 // wrote the total. It is safe at any moment. [Client.ReconcileAll] does it for every counter.
 //
+// A field may count documents instead, such as comments=count(comments). Then an event only says that something has changed: the
+// value is what a query says that has begun after the event came, and the newest read time wins.
+//
 // A counter that other code has made has no ledger. Its first event or reconcile adopts it: makes the ledger from the shards
 // as they are, and sets the total to their sum.
 package rollup

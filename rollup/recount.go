@@ -51,15 +51,12 @@ const noteAt = "at"
 
 // setCounted counts fields and sets them, in one commit, on condition that the ledger is the version that was read.
 func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fields, mayAdopt bool) (recounted, error) {
-	known := c.take(counter)
-	last := known
 	r, values, err := c.aggregate(ctx, counter, fields)
 	if err != nil || len(values) == 0 {
-		if known != nil {
-			c.put(counter, known)
-		}
 		return r, err
 	}
+	known := c.take(counter)
+	last := known
 	pause := store.Pauses()
 	for attempt, doubtful := 0, 0; attempt < attempts+doubtful; attempt++ {
 		if known == nil || known.shared || attempt > 0 {

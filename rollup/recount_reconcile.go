@@ -109,7 +109,12 @@ func (c *Client) reconcileCounted(ctx context.Context, r Report, opts ReconcileO
 
 // counted is what a reconcile found, after what fields count that are no sums of shards.
 func (c *Client) counted(ctx context.Context, r Report, opts ReconcileOptions) (Report, error) {
-	if len(c.db.Counted) == 0 || r.Gone || r.Deleted {
+	switch {
+	case len(c.db.Counted) == 0 || r.Deleted:
+		return r, nil
+	case r.Gone && c.db.ByLedgers() && !opts.DryRun:
+		return r, c.cleanNote(ctx, r.Counter, cmp.Or(opts.CleanupAfter, defaultCleanupAfter))
+	case r.Gone:
 		return r, nil
 	}
 	r, err := c.reconcileCounted(ctx, r, opts)
@@ -117,4 +122,23 @@ func (c *Client) counted(ctx context.Context, r Report, opts ReconcileOptions) (
 		return r, fmt.Errorf("count documents: %w", err)
 	}
 	return r, nil
+}
+
+// cleanNote deletes the note of a counter whose document has not come for as long as given, unless it comes meanwhile.
+func (c *Client) cleanNote(ctx context.Context, counter string, after time.Duration) error {
+	docs, now, err := c.db.Get(ctx, c.db.Note(counter))
+	if err != nil || docs[0] == nil || now.Sub(docs[0].GetUpdateTime().AsTime()) < after {
+		return err
+	}
+	err = c.db.Transact(ctx, func(tx *store.Tx) error {
+		there, _, err := tx.Get(ctx, c.db.Counter(counter))
+		if err == nil && there[0] == nil {
+			tx.Write(store.Delete(c.db.Note(counter)))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete the note of a counter that is not there: %w", err)
+	}
+	return nil
 }

@@ -355,6 +355,23 @@ func TestDocumentThatIsMadeAnew(t *testing.T) {
 	c.holds("posts/p", map[string]any{"comments": int64(2)})
 }
 
+// The note of a document that never comes goes as what is left of one does: after CleanupAfter.
+func TestNoteOfADocumentThatNeverComes(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPages)
+	c.set("sites/s/pages/c/comments/1", map[string]any{})
+	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+	note := c.fs.Doc("sites/s/pages/c/counter_rollup/note")
+	for _, step := range []struct {
+		after time.Duration
+		there bool
+	}{{0, true}, {time.Hour, true}, {time.Nanosecond, false}} {
+		if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{CleanupAfter: step.after}); err != nil || c.exists(note) != step.there {
+			t.Errorf("after %v: there is a note: %v, %v", step.after, !step.there, err)
+		}
+	}
+}
+
 // Deletions of what was below a document that is gone bring nothing back, and leave nothing.
 func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
 	t.Parallel()

@@ -42,8 +42,7 @@ const (
 	OneDocument Name = "one document"
 	Floor       Name = "floor" // one request of a function per increment, and nothing else
 
-	// Where there is a document for each increment.
-	Counted     Name = "counted field"
+	Counted     Name = "counted field" // where there is a document for each increment
 	CountOnRead Name = "count() on read"
 )
 
