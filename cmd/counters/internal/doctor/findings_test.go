@@ -16,6 +16,8 @@ import (
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/run/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/shards"
@@ -194,7 +196,7 @@ var brokenDeployments = []broken{
 	}, "sum-not-indexed", "ratings.of.stars", "update of.stars --project=my-project '--database=(default)' --collection-group=ratings --clear-exemption"},
 	{"no composite index for a condition", func(t *testing.T, d *deployment) {
 		d.count(t)
-		d.noComposite = true
+		d.aggregation = status.Error(codes.FailedPrecondition, "The query requires an index.")
 	}, "recount-refused", "visits", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
 	{"a sum with a fraction", func(t *testing.T, d *deployment) {
 		d.count(t)
@@ -207,6 +209,11 @@ var brokenDeployments = []broken{
 	{"another program writes the number of documents", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.set(t, "counters/visits", map[string]any{"comments": 9})
+	}, "total-differs", "visits", "counters reconcile"},
+	{"another program writes a sum that takes too long to be taken again", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.aggregation = status.Error(codes.DeadlineExceeded, "Aggregation query timed out.")
+		d.set(t, "counters/visits", map[string]any{"shown": 9})
 	}, "total-differs", "visits", "counters reconcile"},
 	{"a counted collection that was added without a reconcile", func(t *testing.T, d *deployment) {
 		d.count(t)

@@ -7,6 +7,8 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/run/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -59,6 +61,10 @@ func TestHealthy(t *testing.T) {
 			d.count(t)
 			d.triggers["theirs"] = &eventarc.Trigger{Name: "projects/my-project/locations/nam5/triggers/theirs",
 				Destination: &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "theirs", Region: testRegion}}}
+		}},
+		{"a sum that takes too long to be taken again", Target{}, func(t *testing.T, d *deployment) {
+			d.count(t)
+			d.aggregation = status.Error(codes.DeadlineExceeded, "Aggregation query timed out.")
 		}},
 		{"a sum of doubles that is whole", Target{}, func(t *testing.T, d *deployment) {
 			d.count(t)

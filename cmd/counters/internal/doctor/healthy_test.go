@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -48,19 +47,19 @@ type deployment struct {
 	store *emulator.Instance
 	ahead atomic.Int64 // how far the database's clock is ahead, in nanoseconds
 
-	noComposite bool // the database has no composite indexes, and refuses sums with conditions
+	aggregation error // how the database refuses sums with conditions, where it does
 }
 
 // conn is a connection to the database.
 func (d *deployment) conn(t *testing.T) *grpc.ClientConn {
 	t.Helper()
-	if !d.noComposite {
+	if d.aggregation == nil {
 		return d.store.Conn(t)
 	}
 	conn, err := grpc.NewClient(d.store.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}),
 		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			stream, err := streamer(ctx, desc, cc, method, opts...)
-			return withoutComposite{stream}, err
+			return refusing{stream, d.aggregation}, err
 		}))
 	if err != nil {
 		t.Fatal(err)
@@ -84,15 +83,18 @@ func newDeployment(t *testing.T) *deployment {
 	return d
 }
 
-// withoutComposite refuses sums with a condition, as a database does that has no index for them.
-type withoutComposite struct{ grpc.ClientStream }
+// refusing refuses sums with a condition.
+type refusing struct {
+	grpc.ClientStream
+	err error
+}
 
-func (s withoutComposite) SendMsg(m any) error {
+func (s refusing) SendMsg(m any) error {
 	if req, ok := m.(*firestorepb.RunAggregationQueryRequest); ok {
 		query := req.GetStructuredAggregationQuery()
 		for _, a := range query.GetAggregations() {
 			if a.GetSum() != nil && query.GetStructuredQuery().GetWhere() != nil {
-				return status.Error(codes.FailedPrecondition, "The query requires an index.")
+				return s.err
 			}
 		}
 	}

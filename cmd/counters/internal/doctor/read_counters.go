@@ -2,12 +2,14 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"path"
 	"slices"
 	"strconv"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
@@ -111,14 +113,8 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	}
 	for _, field := range db.Counted {
 		c.Held[field.Name] = held(docs[0], field.Name)
-		recount, err := db.Aggregate(ctx, db.CollectionOf(id, field.Counted.Collection), field.Counted, at)
-		switch {
-		case status.Code(err) == codes.FailedPrecondition:
-			c.Recounts[field.Name] = Recount{Refused: firstLine(err)}
-		case err != nil:
-			return nil, fmt.Errorf("count the documents of %s: %w", field.Name, err)
-		default:
-			c.Recounts[field.Name] = Recount{Held: valueOf(recount.Value)}
+		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, at); err != nil {
+			return nil, err
 		}
 	}
 	nothing := docs[1] == nil && len(c.Shards) == 0
@@ -127,6 +123,25 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		return nil, nil
 	}
 	return c, nil
+}
+
+// recountPatience is how long the documents of one collection may take to be counted, so that a large one keeps no other
+// counter from being read. Rollup waits longer.
+const recountPatience = patience / 3
+
+func readRecount(ctx context.Context, db *store.DB, id string, field store.Field, at time.Time) (Recount, error) {
+	patient, cancel := context.WithTimeout(ctx, recountPatience)
+	defer cancel()
+	recount, err := db.Aggregate(patient, db.CollectionOf(id, field.Counted.Collection), field.Counted, at)
+	switch code := status.Code(err); {
+	case code == codes.FailedPrecondition:
+		return Recount{Refused: firstLine(err)}, nil
+	case ctx.Err() == nil && (code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)):
+		return Recount{Slow: true}, nil
+	case err != nil:
+		return Recount{}, fmt.Errorf("count the documents of %s: %w", field.Name, err)
+	}
+	return Recount{Held: valueOf(recount.Value)}, nil
 }
 
 // held is what a document has in a field.
