@@ -84,8 +84,10 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	if earlier != nil { // damaged or not: its counter is gone
 		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
 	}
-	for i := 0; len(writes) == 0 && i < len(members); i++ { // after the shards: without one nobody joins
-		writes = append(writes, store.Delete(members[i].GetName()))
+	if len(writes) == 0 { // after the shards: without one nobody joins
+		for _, m := range members {
+			writes = append(writes, store.Delete(m.GetName()))
+		}
 	}
 	if len(writes) > 0 {
 		// The roll-up, or an increment with AUTO_CREATE, may make a counter of it at this moment: then it is none any more.

@@ -87,8 +87,10 @@ func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document
 	for _, s := range listed[:min(len(listed), maxWrites)] {
 		writes = append(writes, store.Delete(c.shardName(s.id)))
 	}
-	for i := 0; len(listed) == 0 && i < len(members); i++ {
-		writes = append(writes, store.Delete(members[i].GetName()))
+	if len(listed) == 0 {
+		for _, m := range members {
+			writes = append(writes, store.Delete(m.GetName()))
+		}
 	}
 	if len(writes) > 0 {
 		// A write that changes nothing: it is there for its condition.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,16 +13,28 @@ import (
 
 func newResetCommand(t *target) *cobra.Command {
 	var yes bool
+	var members string
 	cmd := &cobra.Command{
 		Use:   "reset ID",
 		Short: "Set a counter to zero",
 		Long: `Set a counter to zero: all its shards in one commit, and what it started from. The total
-follows within a second or so. Increments that are committed beside it count before it or after it.`,
-		Example: `  counters reset post-123`,
+follows within a second or so. Increments that are committed beside it count before it or after it.
+
+A counter with members is not reset unless --members=remove says that they go first: what they are
+counted with would be gone, and they would still be members.`,
+		Example: `  counters reset post-123
+  counters reset post-123 --members=remove`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if members != "refuse" && members != "remove" {
+				return badUsage("--members=%s: want refuse or remove", members)
+			}
+			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
 			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				err := t.adopted(ctx, c.ID(), func() error { return c.Reset(ctx, shards.ResetOptions{}) })
+				err := t.adopted(ctx, c.ID(), func() error { return c.Reset(ctx, opts) })
+				if errors.Is(err, shards.ErrHasMembers) {
+					return fmt.Errorf("%w; --members=remove takes them off first", err)
+				}
 				if err != nil {
 					return err
 				}
@@ -29,6 +42,7 @@ follows within a second or so. Increments that are committed beside it count bef
 			})
 		},
 	}
+	cmd.Flags().StringVar(&members, "members", "refuse", "what becomes of those whom the counter counts once each: refuse (to reset it) or remove (them)")
 	addYes(cmd, &yes)
 	return cmd
 }

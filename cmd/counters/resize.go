@@ -11,12 +11,16 @@ import (
 
 func newResizeCommand(t *target) *cobra.Command {
 	var n int
+	var keep bool
 	cmd := &cobra.Command{
 		Use:   "resize ID --shards N",
 		Short: "Change a counter's number of shards",
 		Long: `Change a counter's number of shards, up or down, beside live increments and without losing one.
 Shards that are too many are moved onto the others one by one. When it is cut short, resizing
 again finishes it.
+
+Where web and mobile clients write shards by themselves, say --keep-shards: a write that waits on a
+phone may name a shard that is too many, and would be lost with it. They stay, with nothing in them.
 
 How many shards? "counters cost --rate R" tells.`,
 		Example: `  counters resize post-123 --shards 50`,
@@ -29,7 +33,7 @@ How many shards? "counters cost --rate R" tells.`,
 				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
 				progressbar.OptionSetItsString("shards")(bar)
 				moved := 0
-				err := c.Resize(ctx, n, func(done, of int) {
+				err := c.ResizeKeeping(ctx, n, keep, func(done, of int) {
 					moved = done
 					bar.ChangeMax(of)
 					_ = bar.Set(done)
@@ -44,6 +48,7 @@ How many shards? "counters cost --rate R" tells.`,
 		},
 	}
 	cmd.Flags().IntVar(&n, "shards", 0, "number of shards, 1 to 1000")
+	cmd.Flags().BoolVar(&keep, "keep-shards", false, "leave shards that are too many where they are, empty")
 	_ = cmd.MarkFlagRequired("shards")
 	return cmd
 }

@@ -24,6 +24,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 	for _, cmd := range []*cobra.Command{
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
 		newResetCommand(&t), newRebaseCommand(&t), newResizeCommand(&t), newDeleteCommand(&t), newListCommand(&t),
+		newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t),
 		newReconcileCommand(&t), newDoctorCommand(&t),
 	} {
 		t.addFlags(cmd.Flags())

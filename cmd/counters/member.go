@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newJoinCommand(t *target) *cobra.Command {
+	return newToggleCommand(t, &cobra.Command{
+		Use:   "join ID FIELD MEMBER",
+		Short: "Count a member once",
+		Long: `Count a member in a field of a counter, once ever until it leaves. A member is any text, such as a
+user's id; doing it again changes nothing.`,
+		Example: `  counters join post-123 total alice
+  counters join post-123 likes alice --fields likes,views`,
+	}, shards.Counter.Join, "joined", "was there already")
+}
+
+func newLeaveCommand(t *target) *cobra.Command {
+	return newToggleCommand(t, &cobra.Command{
+		Use:     "leave ID FIELD MEMBER",
+		Short:   "Take a member off again",
+		Long:    `Take a member off a field of a counter that counted it. Doing it again changes nothing.`,
+		Example: `  counters leave post-123 total alice`,
+	}, shards.Counter.Leave, "left", "was not there")
+}
+
+func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter, context.Context, string, string) (bool, error), done, before string) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(3)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+			counted, err := toggle(c, ctx, args[1], args[2])
+			if err != nil {
+				return err
+			}
+			said := done
+			if !counted {
+				said = before
+			}
+			return t.print(cmd, map[string]any{"counter": c.ID(), "field": args[1], "member": args[2], "counted": counted},
+				"%s %s, %s of %s", printable(args[2]), said, args[1], printable(c.ID()))
+		})
+	}
+	return cmd
+}
+
+func newMembersCommand(t *target) *cobra.Command {
+	var count bool
+	cmd := &cobra.Command{
+		Use:   "members ID FIELD",
+		Short: "Print whom a field counts",
+		Long: `Print the members of a field of a counter and since when they are, a line each, in the order of
+their ids. It reads one document per member; with --count the server counts them, for a read per
+1,000.`,
+		Example: `  counters members post-123 total
+  counters members post-123 total --count`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+				if count {
+					return t.countMembers(ctx, cmd, c, args[1])
+				}
+				for m, err := range c.Members(ctx, args[1]) {
+					if err != nil {
+						return err
+					}
+					if err := t.print(cmd, m, "%s\t%s", printable(m.Member), m.At.Format(time.RFC3339)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&count, "count", false, "print how many there are")
+	return cmd
+}
+
+func (t *target) countMembers(ctx context.Context, cmd *cobra.Command, c shards.Counter, field string) error {
+	audits, err := c.Audit(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range audits {
+		if a.Field == field {
+			return t.print(cmd, map[string]any{"counter": c.ID(), "field": field, "members": a.Members}, "%d", a.Members)
+		}
+	}
+	return badUsage("%s is not a field that is counted once per member; --fields says which are", field)
+}
+
+// errAudit says that an audit found something else than was expected.
+var errAudit = errors.New("sum and members don't agree")
+
+func newAuditCommand(t *target) *cobra.Command {
+	var otherwise int64
+	cmd := &cobra.Command{
+		Use:   "audit ID",
+		Short: "Compare a counter's sums with its members",
+		Long: `Compare, for each field of a counter and all at one time, what its shards add up to, how many members
+it has, and what is left: what was incremented otherwise. The server adds up and counts: a read
+per 1,000 shards or members.
+
+A field that only members are counted in has nothing left: --otherwise 0 makes it an error if one
+has. An increment beside it, by hand or by "inc", is what is left then.`,
+		Example: `  counters audit post-123
+  counters audit post-123 --otherwise 0`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+				audits, err := c.Audit(ctx)
+				if err != nil {
+					return err
+				}
+				for _, a := range audits {
+					if cmd.Flags().Changed("otherwise") && a.Otherwise != otherwise {
+						err = errors.Join(err, fmt.Errorf("%w: %s holds %d besides %s, want %d", errAudit, a.Field, a.Otherwise, quantity(int(a.Members), "member"), otherwise))
+					}
+				}
+				if t.json {
+					return errors.Join(json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"counter": c.ID(), "fields": audits}), err)
+				}
+				for _, a := range audits {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: shards add up to %d: %s, and %d otherwise; base %d, exact %d, total %d\n",
+						a.Field, a.Shards, quantity(int(a.Members), "member"), a.Otherwise, a.Base, a.Exact, a.Total)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&otherwise, "otherwise", 0, "fail where a field holds anything but this besides its members")
+	return cmd
+}

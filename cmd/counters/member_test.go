@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// Members on the command line. Each row is a command, what it prints, and its error.
+func TestMemberCommands(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	for _, c := range []struct{ args, out, err string }{
+		{args: "create post --shards 4"},
+		{args: "join post total alice", out: "alice joined, total of post\n"},
+		{args: "join post total alice", out: "alice was there already, total of post\n"},
+		{args: "join post total bob --json", out: `{"counted":true,"counter":"post","field":"total","member":"bob"}` + "\n"},
+		{args: "leave post total carol", out: "carol was not there, total of post\n"},
+		{args: "join post total a/b", err: "slash"},
+		{args: "join post likes alice", err: `"likes" is not counted; want one of total`},
+		{args: "join unknown total alice", err: "not found"},
+		{args: "join post alice", err: "3 arg"},
+		{args: "members post total", out: "alice\t2"},
+		{args: "members post total --json", out: `{"member":"alice","at":"2`},
+		{args: "members post total --count", out: "2\n"},
+		{args: "members post likes", err: "not counted"},
+		{args: "members post likes --count", err: "not a field"},
+		{args: "inc post --by 3", out: "post +3\n"},
+		{args: "audit post", out: "total: shards add up to 5: 2 members, and 3 otherwise; base 0, exact 5, total 0\n"},
+		{args: "audit post --json", out: `{"counter":"post","fields":[{"field":"total","shards":5,"members":2,"otherwise":3,"base":0,"exact":5,"total":0}]}` + "\n"},
+		{args: "audit post --otherwise 3", out: "3 otherwise"},
+		{args: "audit post --otherwise 0", out: "3 otherwise", err: "total holds 3 besides 2 members, want 0"},
+		{args: "audit unknown", err: "not found"},
+		{args: "leave post total alice", out: "alice left, total of post\n"},
+		{args: "resize post --shards 1 --keep-shards", out: "post has 1 shard, 3 moved\n"},
+		{args: "reset post --yes", err: "the counter has members; --members=remove takes them off first"},
+		{args: "reset post --yes --members=keep", err: "--members=keep: want refuse or remove"},
+		{args: "audit post --otherwise 3", out: "1 member, and 3 otherwise"},
+		{args: "reset post --yes --members=remove", out: "post is 0 in "},
+		{args: "audit post --otherwise 0", out: "0 members, and 0 otherwise"},
+		{args: "join post total bob", out: "bob joined"},
+		{args: "delete post --yes", out: "deleted post"},
+		{args: "create post --shards 4"},
+		{args: "members post total --count", out: "0\n"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if (code != 0) != (c.err != "") || !strings.Contains(errOut, c.err) || !strings.Contains(out, c.out) || strings.Count(errOut, "\n") > 1 {
+			t.Errorf("%s: exit code %d, %q, error %q; want %q, error %q", c.args, code, out, errOut, c.out, c.err)
+		}
+	}
+	if shards, err := firestore.Client(t, "demo-counters").Collection("counters/post/shards").Documents(t.Context()).GetAll(); err != nil || len(shards) != 4 {
+		t.Errorf("%d shards, %v", len(shards), err)
+	}
+}
