@@ -19,18 +19,20 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// joinMany has n members join, "0" to n-1.
-func joinMany(t *testing.T, c shards.Counter, n int) {
+// populate gives the counter a n members, "0" to n-1, as clients that write by themselves do, but many at once.
+func (w *world) populate(t *testing.T, n int) {
 	t.Helper()
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() {
-			if counted, err := c.Join(t.Context(), "total", fmt.Sprint(i)); err != nil || !counted {
-				t.Errorf("member %d: counted %v, %v", i, counted, err)
-			}
-		})
+	for first := 0; first < n; first += 400 {
+		batch, most := w.fs.Batch(), min(first+400, n)
+		for i := first; i < most; i++ {
+			member := fmt.Sprint(i)
+			batch.Create(w.fs.Doc("counters/a/total_members/"+member), map[string]any{"member": member, "at": firestore.ServerTimestamp, "shard": "1"})
+		}
+		batch.Update(w.fs.Doc("counters/a/shards/1"), []firestore.Update{{Path: "count", Value: firestore.Increment(most - first)}})
+		if _, err := batch.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	group.Wait()
 }
 
 // memberships is how many there are of the counter a, whether or not it exists.
@@ -47,12 +49,12 @@ func (w *world) memberships(t *testing.T) int {
 // members agree; and finishing it leaves nothing behind.
 func TestDeletionOfMembersIsCutShort(t *testing.T) {
 	t.Parallel()
-	const members = 700
+	const members = 501
 	for cut := 0; ; cut++ {
 		w := newWorld(t)
 		client := w.open(t, shards.Config{})
 		c := w.counter(t, client, "a", 3)
-		joinMany(t, c, members)
+		w.populate(t, members)
 		commits := 0
 		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 			if commits++; commits > cut {
@@ -159,7 +161,7 @@ func TestMembersOfACounterDeletedByHand(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
-			joinMany(t, c, 600)
+			w.populate(t, 600)
 			w.rollUp(t, "a")
 			if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
 				t.Fatal(err)
@@ -189,7 +191,7 @@ func TestResetOfMembers(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
-			joinMany(t, c, n)
+			w.populate(t, n)
 			if err := c.Add(t.Context(), 5); err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +227,7 @@ func TestMembersBesideAReset(t *testing.T) {
 	w := newWorld(t)
 	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 	other := handle(t, w.open(t, shards.Config{}), "a")
-	joinMany(t, c, 300)
+	w.populate(t, 300)
 	n := 0
 	var beside func(context.Context, *firestorepb.CommitRequest) emulator.Verdict
 	beside = func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -280,7 +282,7 @@ func TestResizeWithMembers(t *testing.T) {
 		w := newWorld(t)
 		client := w.open(t, shards.Config{})
 		c := w.counter(t, client, "a", 8)
-		joinMany(t, c, 50)
+		w.populate(t, 50)
 		var group sync.WaitGroup
 		group.Go(func() {
 			for i := range 50 {
