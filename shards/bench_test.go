@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
@@ -119,4 +120,30 @@ func BenchmarkManyCounters(b *testing.B) {
 	close(work)
 	group.Wait()
 	b.ReportMetric(float64(i.Server.Stats().CommitRequests-before)/float64(b.N), "commits/op")
+}
+
+// A thousand different members a second, at ten milliseconds a commit: about ten share one. -benchtime 3000x is three
+// seconds of it.
+func BenchmarkMembers(b *testing.B) {
+	counter, i := benchmarkCounter(b, shards.Config{})
+	i.Server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond})
+	before := i.Server.Stats().CommitRequests
+	began := time.Now()
+	var group sync.WaitGroup
+	n := 0
+	for b.Loop() {
+		n++
+		member := fmt.Sprint(n)
+		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Millisecond)))
+		group.Go(func() {
+			if counted, err := counter.Join(b.Context(), "total", member); err != nil || !counted {
+				b.Errorf("%s: %v, %v", member, counted, err)
+			}
+		})
+	}
+	group.Wait()
+	commits := float64(i.Server.Stats().CommitRequests - before)
+	b.ReportMetric(commits/time.Since(began).Seconds(), "commits/s")
+	b.ReportMetric(float64(n)/time.Since(began).Seconds(), "members/s")
+	b.ReportMetric(float64(n)/commits, "members/commit")
 }
