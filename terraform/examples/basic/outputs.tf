@@ -3,6 +3,16 @@ output "increment_url" {
   value       = module.counters.increment_url
 }
 
+output "reconcile_command" {
+  description = "What an apply that changes fields ends with."
+  value       = module.counters.reconcile_command
+}
+
+output "ack_deadline_commands" {
+  description = "What an apply that makes a trigger for a counted collection ends with."
+  value       = module.counters.ack_deadline_commands
+}
+
 output "rollup_trigger" {
   description = "Full name of the Eventarc trigger."
   value       = module.counters.rollup_trigger
