@@ -22,6 +22,14 @@
 //   - Once faults are over, a total follows within minutes where no event was lost for good, and after a reconcile
 //     everywhere. A reconcile finds drift only where something else wrote totals.
 //
+// A world may count two fields, with an older revision beside that knows one of them: each field has a history of its own, in
+// which it is checked as if there were no other ([History.Of]). Its counters may be documents of an app that edits them, sets
+// them without merging, writes back what it has read before, deletes them and makes them again. Then also:
+//
+//   - No field of the app's document changes but by the app, and none is there that is neither its nor counted.
+//   - A flush leaves its field at what the ledger has, whatever the app has written. A document that is made again goes on.
+//   - What is below one is removed only once it has been gone for as long as is set.
+//
 // Sparse traffic finds more than heavy traffic does, because every later state of a shard covers for one that was missed:
 // the plans drawn from seeds are mostly short, with 0.1 to 5 operations a second.
 package sim
