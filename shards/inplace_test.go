@@ -301,8 +301,8 @@ func TestImportInPlaceAfterTheExtension(t *testing.T) {
 	p.set(p.page, map[string]any{"title": "Hello", "visits": 10})
 	p.set(p.inbox.Doc("a"), map[string]any{"visits": 2})
 	p.set(p.fs.Doc("_firebase_ext_/sharded_counter"), map[string]any{"timestamp": firestore.ServerTimestamp})
-	for _, minutes := range []time.Duration{0, 4} {
-		ahead.Store(int64(minutes * time.Minute))
+	for _, minutes := range []int{0, 4} {
+		ahead.Store(int64(time.Duration(minutes) * time.Minute))
 		p.set(p.inbox.Doc("a"), map[string]any{"visits": firestore.Increment(1)})
 		if _, err := p.hello().ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrExtensionRuns) {
 			t.Errorf("%d minutes after the extension has last run: %v, want ErrExtensionRuns", minutes, err)
