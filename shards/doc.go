@@ -25,6 +25,12 @@
 // Before a call is told that nothing was counted, the marker is made alone: then no commit on its way can count any more.
 // Callers who may repeat a request themselves give it a [Key], whose marker does the same for the whole request.
 //
+// # Members
+//
+// [Counter.Join] counts a member once, ever, until [Counter.Leave] takes it off: a membership document is made or deleted in
+// the commit that counts. Both may be repeated. What a field's shards hold is the number of its members and what was
+// incremented otherwise, at any moment; [Counter.Audit] compares the two.
+//
 // # Reading
 //
 // [Counter.Get] reads the total that the roll-up keeps (package rollup), in one document read; it lags by about a second.

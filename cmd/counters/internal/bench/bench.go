@@ -48,6 +48,7 @@ func Scenarios() []Scenario {
 		{Name: "even", Title: "Increments a second over 1,000 counters, evenly", run: (*session).even},
 		{Name: "memory", Title: "Memory at 10,000 requests in flight", run: (*session).memory},
 		{Name: "reads", Title: "Reads of the total", run: (*session).reads},
+		{Name: "members", Title: "Cost of counting each user once, at 1,000 a second", run: (*session).members, long: true},
 		{Name: "scale", Title: "Growth with shards, instances and counters", run: (*session).scale, long: true},
 	}
 }

@@ -55,7 +55,7 @@ const instanceMemory = 512 << 20
 
 // ours has the limit that our functions set for themselves in such an instance: this machine's memory is none.
 func ours() contestant {
-	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
+	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{"MEMBERS=any", fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
 }
 
 // unmarked is ours without the marker that tells whether a commit was applied when its answer is lost.
