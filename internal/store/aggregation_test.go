@@ -1,13 +1,18 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/official"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -49,12 +54,39 @@ func TestParseCounted(t *testing.T) {
 	}
 }
 
-// The embedded server evaluates what fields may count: filters, nested fields, doubles and documents that lack a field.
+// The embedded server evaluates what fields may count as Google's emulator does: filters, nested fields, doubles and documents
+// that lack a field.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
-	instance := emulator.Start(t)
-	client := instance.Client(t, "aggregate")
-	db, err := store.Open(t.Context(), store.Config{Project: "aggregate"}, option.WithGRPCConn(instance.Conn(t)))
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		aggregate(t, emulator.Start(t).Conn(t))
+	})
+	t.Run("official", func(t *testing.T) {
+		t.Parallel()
+		google, err := official.Start(t.Context())
+		if errors.Is(err, official.ErrMissing) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(google.Stop)
+		conn, err := grpc.NewClient("passthrough:///"+google.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		aggregate(t, conn)
+	})
+}
+
+func aggregate(t *testing.T, conn *grpc.ClientConn) {
+	client, err := firestore.NewClient(t.Context(), "aggregate", option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(t.Context(), store.Config{Project: "aggregate"}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
