@@ -540,3 +540,80 @@ func TestHostedWhoseEventsAreAllLost(t *testing.T) {
 		})
 	}
 }
+
+// Two revisions run beside each other, of which the older doesn't know views; then views are no longer counted, and are again.
+// What the newest has seen counts at once, and a reconcile at the end of a deployment brings the rest.
+func TestRevisionsThatKnowDifferentFields(t *testing.T) {
+	t.Parallel()
+	for name, hosted := range map[string]bool{"ours": false, "hosted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			open := func(fields string) *rollup.Client {
+				return w.openWith(rollup.Config{Project: "p", Fields: fields, Hosted: hosted})
+			}
+			older, newer := open("likes"), open("likes,views")
+			apply := func(client *rollup.Client, states ...ledger.State) {
+				t.Helper()
+				for i, s := range states {
+					if client == older { // as it decodes them
+						states[i].Counts = ledger.Counts{"likes": s.Counts["likes"]}
+					}
+				}
+				if _, err := client.Apply(w.ctx, w.id, states); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reconcile := func(client *rollup.Client) rollup.Report {
+				t.Helper()
+				r, err := client.Reconcile(w.ctx, w.id, rollup.ReconcileOptions{})
+				w.must(nil, err)
+				return r
+			}
+			want := func(likes int64, views any) {
+				t.Helper()
+				w.field("likes", likes)
+				w.field("views", views)
+			}
+			w.post(map[string]any{"title": "Hello"})
+			w.like(0, 1, 10)
+			w.like(1, 1, 10)
+			apply(older, w.arrived()...)
+			want(2, nil)
+			w.like(0, 1, 10)
+			apply(newer, w.arrived()...) // views begin with what the shards hold
+			want(3, int64(30))
+			w.like(0, 1, 10)
+			events := w.arrived()
+			apply(older, slices.Clone(events)...)
+			want(4, int64(30))
+			apply(newer, events...) // the same event: its views are not passed over
+			want(4, int64(40))
+			w.like(1, 1, 10)
+			apply(older, w.arrived()...)
+			if r := reconcile(older); !r.Right() {
+				t.Errorf("reconcile by the older = %+v", r)
+			}
+			want(5, int64(40))
+			if r := reconcile(newer); r.Others["views"].Late != 10 || r.Late != 0 || r.Drift != 0 || r.Others["views"].Drift != 0 {
+				t.Errorf("reconcile = %+v, want 10 late views", r)
+			}
+			want(5, int64(50))
+			// Taken out, views stay as they are, and come back with what the shards hold by then.
+			w.like(0, 1, 10)
+			w.like(1, 1, 10)
+			apply(older, w.arrived()...)
+			reconcile(older)
+			want(7, int64(50))
+			again := open("likes,views")
+			w.like(0, 1, 10)
+			apply(again, w.arrived()...)
+			want(8, int64(70))
+			reconcile(again)
+			want(8, int64(80))
+			if r := reconcile(again); r.Repaired() {
+				t.Errorf("reconcile = %+v, want nothing to do", r)
+			}
+		})
+	}
+}
