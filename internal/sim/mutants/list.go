@@ -128,7 +128,7 @@ var mutants = []mutant{
 	},
 	{
 		"a creation over a counter that is being deleted", "shards",
-		"case c.client.isDeleting(counter):\n\t\treturn nil, false, fmt.Errorf(", "case false:\n\t\treturn nil, false, fmt.Errorf(", tests,
+		"case c.client.isDeleting(counter):\n\t\treturn nil, false, fmt.Errorf(\"%w: it is being deleted; delete it again to finish that\", ErrExists)\n", "case c.client.isDeleting(counter):\n", tests,
 	},
 	{
 		"a creation leaves what an earlier counter left", "shards",
