@@ -65,7 +65,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	default:
 		return nil, false, ErrExists
 	}
-	members, err := c.someMembers(ctx, maxWrites, time.Time{})
+	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, time.Time{})
 	if err != nil {
 		return nil, false, err
 	}
@@ -81,13 +81,13 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	for _, s := range leftovers[:min(len(leftovers), maxWrites)] {
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
 	}
-	if earlier != nil { // damaged or not: its counter is gone
-		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
-	}
 	if len(writes) == 0 { // after the shards: without one nobody joins
 		for _, m := range members {
 			writes = append(writes, store.Delete(m.GetName()))
 		}
+	}
+	if earlier != nil && len(members) == 0 { // last, because it knows who may have been a member. Damaged or not: its counter is gone
+		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
 	}
 	if len(writes) > 0 {
 		// The roll-up, or an increment with AUTO_CREATE, may make a counter of it at this moment: then it is none any more.

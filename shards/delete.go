@@ -3,10 +3,12 @@ package shards
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -38,7 +40,7 @@ func (c Counter) delete(ctx context.Context, begun bool) error {
 	var made time.Time // when the counter that is to go was made
 	atOnce := true
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id))
+		docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
 		if err != nil {
 			return nil, false, err
 		}
@@ -51,7 +53,7 @@ func (c Counter) delete(ctx context.Context, begun bool) error {
 		case counter == nil || !created.Equal(made):
 			return nil, true, nil // gone by a commit whose answer was lost, and maybe made again by someone else
 		}
-		writes, final, err := c.planDeletion(ctx, counter, atOnce)
+		writes, final, err := c.planDeletion(ctx, counter, docs[1], atOnce)
 		atOnce = atOnce && err != nil // where that failed, the counter is being added to
 		return writes, final, err
 	})
@@ -60,14 +62,14 @@ func (c Counter) delete(ctx context.Context, begun bool) error {
 // planDeletion plans the next commit of a deletion. Each of them, and not only the last, is on condition that the counter
 // is still the version that was read: one that arrives late, when the counter is gone and another one was made under its
 // id, must not take that one's shards.
-func (c Counter) planDeletion(ctx context.Context, counter *firestorepb.Document, atOnce bool) (writes []*firestorepb.Write, final bool, err error) {
+func (c Counter) planDeletion(ctx context.Context, counter, itsLedger *firestorepb.Document, atOnce bool) (writes []*firestorepb.Write, final bool, err error) {
 	db := c.client.db
 	unchanged := store.UpdatedAtTime(counter.GetUpdateTime().AsTime())
 	listed, err := c.shards(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	members, err := c.someMembers(ctx, maxWrites, time.Time{}) // after the shards
+	members, err := c.someMembers(ctx, c.everCounted(itsLedger), maxWrites, time.Time{}) // after the shards
 	if err != nil {
 		return nil, false, err
 	}
@@ -116,9 +118,28 @@ func (c Counter) deleteUnchanged(counter *firestorepb.Document, listed []shard) 
 	return writes
 }
 
-// someMembers reads the memberships of the counter's fields, at most so many, as they were at a time; the zero time is now.
-func (c Counter) someMembers(ctx context.Context, most int, at time.Time) (docs []*firestorepb.Document, err error) {
-	for _, field := range c.client.db.FieldNames() {
+// everCounted are the fields that may have members: those that are counted, and those that the counter's ledger knows, which
+// another revision counts, or an earlier one did. Memberships that stay behind would be in the way of a successor's members.
+func (c Counter) everCounted(itsLedger *firestorepb.Document) []string {
+	names := c.client.db.FieldNames()
+	if itsLedger == nil {
+		return names
+	}
+	l, err := ledger.Decode(itsLedger)
+	if err != nil {
+		return names // damaged: nothing is known
+	}
+	for name := range l.Sums {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// someMembers reads memberships of the counter's fields, at most so many, as they were at a time; the zero time is now.
+func (c Counter) someMembers(ctx context.Context, fields []string, most int, at time.Time) (docs []*firestorepb.Document, err error) {
+	for _, field := range fields {
 		if len(docs) == most {
 			break
 		}

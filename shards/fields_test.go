@@ -178,3 +178,33 @@ func TestShrinkingKeepsFieldsOfOtherRevisions(t *testing.T) {
 		}
 	}
 }
+
+// A revision that counts fewer fields deletes a counter, or makes one over what was deleted by hand: the members of the others go
+// too. They would be in the way of the next counter's.
+func TestMembersOfOtherRevisionsGoWithTheirCounter(t *testing.T) {
+	t.Parallel()
+	for _, byHand := range []bool{false, true} {
+		w := newWorld(t)
+		counter := w.counter(t, w.open(t, shards.Config{Fields: "likes,views"}), "a", 2)
+		older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+		for range 2 {
+			for _, member := range []string{"u", "v"} {
+				if counted, err := counter.Join(t.Context(), "views", member); err != nil || !counted {
+					t.Errorf("by hand %v: %s joins: %v, %v; want that it is counted", byHand, member, counted, err)
+				}
+			}
+			var err error
+			if byHand {
+				_, err = w.fs.Doc("counters/a").Delete(t.Context())
+			} else {
+				err = older.Delete(t.Context())
+			}
+			if err == nil {
+				err = older.Create(t.Context(), shards.CreateOptions{Shards: 2})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

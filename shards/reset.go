@@ -124,7 +124,7 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 	if err != nil {
 		return nil, err
 	}
-	members, err := c.someMembers(ctx, fewMembers+1, at)
+	members, err := c.someMembers(ctx, db.FieldNames(), fewMembers+1, at)
 	switch {
 	case err != nil:
 		return nil, err
@@ -189,7 +189,7 @@ func (c Counter) shardPaths() (paths []string) {
 func (c Counter) removeMembers(ctx context.Context) error {
 	db := c.client.db
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		members, err := c.someMembers(ctx, maxWrites, time.Time{})
+		members, err := c.someMembers(ctx, db.FieldNames(), maxWrites, time.Time{})
 		if err != nil || len(members) <= fewMembers {
 			return nil, true, err
 		}
