@@ -147,7 +147,7 @@ func TestMembersInChaos(t *testing.T) {
 	for n := range instances {
 		instances[n] = w.start(t, seed+uint64(n))
 	}
-	any := func(r *rand.Rand) *instance {
+	running := func(r *rand.Rand) *instance {
 		mu.Lock()
 		defer mu.Unlock()
 		return instances[r.IntN(len(instances))]
@@ -156,7 +156,7 @@ func TestMembersInChaos(t *testing.T) {
 	// send asks for something until it is answered.
 	send := func(r *rand.Rand, do func(context.Context, *instance) (bool, error)) (counted bool, tries int) {
 		for tries = 1; ; tries++ {
-			i := any(r)
+			i := running(r)
 			counted, err := do(i.ctx, i)
 			if err == nil {
 				return counted, tries

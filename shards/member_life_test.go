@@ -23,13 +23,16 @@ import (
 func (w *world) populate(t *testing.T, n int) {
 	t.Helper()
 	for first := 0; first < n; first += 400 {
-		batch, most := w.fs.Batch(), min(first+400, n)
-		for i := first; i < most; i++ {
-			member := fmt.Sprint(i)
-			batch.Create(w.fs.Doc("counters/a/total_members/"+member), map[string]any{"member": member, "at": firestore.ServerTimestamp, "shard": "1"})
-		}
-		batch.Update(w.fs.Doc("counters/a/shards/1"), []firestore.Update{{Path: "count", Value: firestore.Increment(most - first)}})
-		if _, err := batch.Commit(t.Context()); err != nil {
+		most := min(first+400, n)
+		err := w.fs.RunTransaction(t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+			err := tx.Update(w.fs.Doc("counters/a/shards/1"), []firestore.Update{{Path: "count", Value: firestore.Increment(most - first)}})
+			for i := first; i < most; i++ {
+				member := fmt.Sprint(i)
+				err = errors.Join(err, tx.Create(w.fs.Doc("counters/a/total_members/"+member), map[string]any{"member": member, "at": firestore.ServerTimestamp, "shard": "1"}))
+			}
+			return err
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,13 +163,13 @@ func TestMembersOfACounterDeletedByHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+			w.counter(t, w.open(t, shards.Config{}), "a", 3)
 			w.populate(t, 600)
 			w.rollUp(t, "a")
 			if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			c = handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+			c := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
 			again.do(t, c)
 			w.rollUp(t, "a")
 			audits, err := c.Audit(t.Context())
@@ -319,10 +322,11 @@ func TestResizeWithMembers(t *testing.T) {
 				t.Errorf("shard %s holds %d, want nothing beyond the third", shard, count)
 			}
 		}
-		batch := w.fs.Batch()
-		batch.Delete(w.fs.Doc("counters/a/total_members/later7"), firestore.Exists)
-		batch.Update(w.fs.Doc("counters/a/shards/11"), []firestore.Update{{Path: "count", Value: firestore.Increment(-1)}})
-		if _, err := batch.Commit(t.Context()); err != nil {
+		err := w.fs.RunTransaction(t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+			return errors.Join(tx.Delete(w.fs.Doc("counters/a/total_members/later7"), firestore.Exists),
+				tx.Update(w.fs.Doc("counters/a/shards/11"), []firestore.Update{{Path: "count", Value: firestore.Increment(-1)}}))
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		w.wantSum(t, "a", 49)
