@@ -42,10 +42,18 @@ export type Like = {
      */
     at: number;
     /**
-     * when no earlier request for the opposite, whose answer was lost, is carried out any more, in ms
-     * since 1970. It is sent once more then.
+     * when no request whose answer was lost, for this or for the opposite, is carried out any more, in ms
+     * since 1970; none unless given
      */
     until?: number;
+    /**
+     * whether one for the opposite is among them: this is sent once more then
+     */
+    turned?: boolean;
+    /**
+     * this is only kept for that
+     */
+    answered?: boolean;
 };
 export type Entry = Increment | Like;
 export type Outcome = {
@@ -125,8 +133,10 @@ export type Waiting = {
  * @property {string} member
  * @property {boolean} joined
  * @property {number} at when it was asked for, in ms since 1970
- * @property {number} [until] when no earlier request for the opposite, whose answer was lost, is carried out any more, in ms
- *   since 1970. It is sent once more then.
+ * @property {number} [until] when no request whose answer was lost, for this or for the opposite, is carried out any more, in ms
+ *   since 1970; none unless given
+ * @property {boolean} [turned] whether one for the opposite is among them: this is sent once more then
+ * @property {boolean} [answered] this is only kept for that
  */
 /** @typedef {Increment | Like} Entry */
 /**

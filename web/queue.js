@@ -36,8 +36,10 @@ export class CounterError extends Error {
  * @property {string} member
  * @property {boolean} joined
  * @property {number} at when it was asked for, in ms since 1970
- * @property {number} [until] when no earlier request for the opposite, whose answer was lost, is carried out any more, in ms
- *   since 1970. It is sent once more then.
+ * @property {number} [until] when no request whose answer was lost, for this or for the opposite, is carried out any more, in ms
+ *   since 1970; none unless given
+ * @property {boolean} [turned] whether one for the opposite is among them: this is sent once more then
+ * @property {boolean} [answered] this is only kept for that
  */
 
 /** @typedef {Increment | Like} Entry */
@@ -121,6 +123,8 @@ export class Queue {
       waiting.stored = this.storage?.getItem(this.#prefix + waiting.name) ?? null;
       this.#entries.set(waiting.name, waiting);
       waiting.done.catch((error) => failed(error, entry));
+      if ("member" in entry && entry.answered) this.#keep(waiting);
+      else if ("member" in entry) entry.until = Date.now() + LATE; // The earlier page may have sent it.
     }
     const go = () => this.go();
     globalThis.addEventListener?.("online", go, { signal: this.#closed.signal });
@@ -185,11 +189,14 @@ export class Queue {
       this.#store(first);
       return { done: first.done, added: false };
     }
-    /** @type {Like} */
-    const entry = { counter, field, member, joined, at: Date.now(), until: /** @type {Like | undefined} */ (first?.entry)?.until };
-    const waiting = this.#waiting(entry);
-    if (first && sent) first.next = waiting;
-    else this.#replace(first, waiting);
+    const waiting = this.#waiting({ counter, field, member, joined, at: Date.now() });
+    if (first) this.#follow(waiting, first, sent);
+    if (first && sent) {
+      first.next = waiting;
+    } else {
+      first?.resolve(false);
+      this.#entries.set(name, waiting);
+    }
     this.#store(waiting);
     this.#pump();
     return { done: waiting.done, added: true };
@@ -261,17 +268,15 @@ export class Queue {
   }
 
   /**
-   * Puts a like where the one was that it takes the place of. That one may have been sent, and its answer lost: then it may
-   * still be carried out after this one.
-   * @param {Waiting | undefined} first
-   * @param {Waiting} waiting
+   * Hands on what is unknown of earlier requests from a like to the next.
+   * @param {Waiting} next
+   * @param {Waiting} first
+   * @param {boolean} unknown whether what becomes of the first is
    */
-  #replace(first, waiting) {
-    if (first && !first.settled) {
-      if ((first.attempts > 0 || first.inherited) && "member" in waiting.entry) waiting.entry.until = Date.now() + LATE;
-      first.resolve(false);
-    }
-    this.#entries.set(waiting.name, waiting);
+  #follow({ entry: next }, { entry: first }, unknown) {
+    if (!("member" in next && "member" in first)) return;
+    next.until = unknown ? Date.now() + LATE : first.until;
+    next.turned = next.until !== undefined && (first.turned || first.joined !== next.joined);
   }
 
   #pump() {
@@ -297,9 +302,13 @@ export class Queue {
       [this.#pause, this.trouble] = [0, undefined];
       if (!outcome.error && !outcome.gone && "member" in entry) this.liked(entry);
       if (next) {
+        this.#follow(next, waiting, false);
         this.#entries.set(name, next);
-      } else if (!outcome.error && !outcome.gone && "member" in entry && entry.until !== undefined && entry.until - Date.now() <= LATE && entry.until > Date.now()) {
-        this.#once(waiting, entry.until - Date.now());
+        this.#store(next);
+      } else if ("member" in entry && !outcome.error && !outcome.gone && until(entry) > 0) {
+        entry.answered = true;
+        this.#store(waiting);
+        this.#keep(waiting);
       } else {
         this.#entries.delete(name);
         this.#discard(waiting);
@@ -307,10 +316,13 @@ export class Queue {
       if (outcome.error) waiting.reject(outcome.error);
       else waiting.resolve(outcome.counted ?? false);
     } else {
+      if ("member" in entry) entry.until = Date.now() + LATE;
       if (next) {
-        this.#replace(waiting, next);
-        this.#store(next);
+        this.#follow(next, waiting, true);
+        waiting.resolve(false);
+        this.#entries.set(name, next);
       }
+      if ("member" in entry) this.#store(next ?? waiting);
       if (this.#timer === undefined) {
         this.trouble = outcome.trouble;
         this.#pause = Math.min(LONGEST, this.#pause ? 2 * this.#pause : SHORTEST);
@@ -323,18 +335,23 @@ export class Queue {
   }
 
   /**
-   * Sends a like once more after a while, though it is answered.
+   * Keeps an answered like until no earlier request is carried out any more, and sends it once more if it has to be.
    * @param {Waiting} waiting
-   * @param {number} ms
    */
-  #once(waiting, ms) {
+  #keep(waiting) {
+    const entry = /** @type {Like} */ (waiting.entry);
     waiting.settled = true;
     const timer = setTimeout(() => {
       this.#later.delete(timer);
       if (this.#entries.get(waiting.name) !== waiting) return;
-      waiting.settled = false;
-      this.#pump();
-    }, ms);
+      if (entry.turned) {
+        waiting.settled = entry.answered = false;
+        this.#pump();
+      } else {
+        this.#entries.delete(waiting.name);
+        this.#discard(waiting);
+      }
+    }, Math.max(0, until(entry)));
     this.#later.add(timer);
   }
 
@@ -381,6 +398,11 @@ async function inTurn(name, signal, run) {
 /** @param {{ key: string } | { counter: string, field?: string, member: string }} entry */
 function nameOf(entry) {
   return "key" in entry ? entry.key : `member ${JSON.stringify([entry.counter, entry.field ?? null, entry.member])}`;
+}
+
+/** @param {Like} like ms until no earlier request is carried out any more */
+function until({ until = 0 }) {
+  return Math.min(LATE, until - Date.now()); // A clock may have been set back.
 }
 
 /** @param {Waiting} waiting */

@@ -1,17 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Shown } from "./shown.js";
-
-/** Returns a function that returns random integers below n; the same ones for the same seed. */
-function dice(seed) {
-  let state = seed;
-  return (n) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t ^= t + Math.imul(t ^ (t >>> 7), 61 | t);
-    return ((t ^ (t >>> 14)) >>> 0) % n;
-  };
-}
+import { dice } from "./wait.mjs";
 
 /**
  * Walks a counter at random. An increment is committed or refused after a while, ours are answered after another while,

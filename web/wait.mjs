@@ -16,3 +16,24 @@ export const until = async (holds) => {
     assert.ok(Date.now() < deadline, `waited too long until ${holds}`);
   }
 };
+
+/** Returns a function that returns random integers below n; the same ones for the same seed. */
+export function dice(seed) {
+  let state = seed;
+  return (n) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t ^= t + Math.imul(t ^ (t >>> 7), 61 | t);
+    return ((t ^ (t >>> 14)) >>> 0) % n;
+  };
+}
+
+/** A source whose total the test sets. */
+export function told(total) {
+  const source = (id, next) => {
+    source.tell = (total) => next({ exists: true, total, live: true });
+    source.tell(total);
+    return () => {};
+  };
+  return source;
+}
