@@ -100,6 +100,6 @@ test("whatever becomes of requests, answers and pages, the last that was asked f
   t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
   t.mock.method(performance, "now", () => Date.now());
   let moves = 0;
-  for (let seed = 0; seed < 400; seed++) moves += await walk(t, seed);
-  assert.ok(moves > 3_000, `only ${moves} moves`);
+  for (let seed = 0; seed < 150; seed++) moves += await walk(t, seed);
+  assert.ok(moves > 1_000, `only ${moves} moves`);
 });
