@@ -106,7 +106,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		for name, sum := range l.Sums {
 			fields[name] = store.Int(sum.Total())
 			mask = append(mask, store.FieldPath(name))
-			if total, ok := store.Integer(was[name]); ok && was[name] != nil && total != sum.Total() {
+			if total, ok := store.Integer(was[name]); ok && was[name] != nil && c.replaces(total, sum.Total()) {
 				sum.Replaced = &total
 			}
 		}
@@ -140,6 +140,10 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 	}
 	return adopted, stale, snap.problem, nil
 }
+
+// replaces reports whether a total that is set takes the place of a number that is to be kept. In a document of the app's own the
+// two may be the same by chance, 1 and 1: an import in place needs what was there before all the same.
+func (c *Client) replaces(was, total int64) bool { return was != total || c.db.Hosted && was != 0 }
 
 // logAdopted says that a field is counted from now on.
 func (c *Client) logAdopted(ctx context.Context, counter, field string, sum *ledger.Sum) {

@@ -350,7 +350,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 			continue
 		}
 		found.begun = append(found.begun, name)
-		if was, ok := store.Integer(doc.GetFields()[name]); ok && doc.GetFields()[name] != nil && was != l.Sums[name].Total() {
+		if was, ok := store.Integer(doc.GetFields()[name]); ok && doc.GetFields()[name] != nil && c.replaces(was, l.Sums[name].Total()) {
 			l.Sums[name].Replaced = &was // as adoption does
 			ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was))
 			mask = append(mask, ledger.PathOf(name, ledger.FieldReplaced))

@@ -161,6 +161,27 @@ func TestImportInPlace(t *testing.T) {
 	p.wantPage(0, 0)
 }
 
+// The same where the page held as much as has been counted since, which adoption leaves as it is.
+func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
+	t.Parallel()
+	for _, counted := range []bool{false, true} { // before: another field, so that the ledger is there
+		p := newPages(t)
+		p.set(p.page, map[string]any{"title": "Hello"})
+		if counted {
+			if _, err := p.hello().AddFields(t.Context(), map[string]int64{"likes": 2}, shards.Key{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.set(p.page, map[string]any{"visits": 1})
+		if err := p.hello().Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		p.wantImport(visits, 2, 1)
+		p.wantImport(visits, 2, 0)
+	}
+}
+
 // Where increments came before the import, adoption has set the field to them, and kept what it had been.
 func TestImportInPlaceAfterAdoption(t *testing.T) {
 	t.Parallel()
