@@ -27,8 +27,8 @@ delivery of events to them, and a gateway in front of them. It prints "ready" on
 
 With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore, unless nothing answers
 there. The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set or the
-documents are your app's (--hosted), and pages of this machine are among the ALLOWED_ORIGINS. The project is
-demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
+documents are your app's (--hosted), MEMBERS is any unless set or AUTH asks for tokens, and pages of this machine are
+among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
 
 The gateway's port is all that a browser needs: forward it, or let a phone in the same network in with --host 0.0.0.0.
 Whoever reaches it can read and write every counter. Web pages of other sites can't.
