@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -54,22 +55,15 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	orElse(&cfg.NumShards, 10)
-	orElse(&cfg.CacheTTL, time.Minute)
-	orElse(&cfg.ReadCache, time.Second)
-	orElse(&cfg.KeyTTL, 24*time.Hour)
-	orElse(&cfg.Timeout, 20*time.Second)
-	orElse(&cfg.MaxBatch, 500)
-	orElse(&cfg.MaxQueue, 10_000)
-	orElse(&cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.NumShards = cmp.Or(cfg.NumShards, 10)
+	cfg.CacheTTL = cmp.Or(cfg.CacheTTL, time.Minute)
+	cfg.ReadCache = cmp.Or(cfg.ReadCache, time.Second)
+	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, 24*time.Hour)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 20*time.Second)
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, 500)
+	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 10_000)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
-}
-
-func orElse[T comparable](value *T, fallback T) {
-	var zero T
-	if *value == zero {
-		*value = fallback
-	}
 }
 
 // Client makes, writes and reads counters in a database. It is safe for concurrent use. One process should use one, so

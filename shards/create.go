@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -26,7 +27,7 @@ type CreateOptions struct {
 // left behind is deleted first: Firestore keeps everything below a document that was deleted by hand. Errors:
 // [ErrExists], [ErrHosted], [ErrInvalidShards], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
-	orElse(&opts.Shards, c.client.cfg.NumShards)
+	opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
 	err := validShards(opts.Shards)
 	if c.client.db.Hosted {
 		err = ErrHosted

@@ -106,8 +106,9 @@ type link struct {
 	dead    chan struct{}     // closed by kill
 }
 
-func newLink(seed uint64, name string, faults MessageFaults) *link {
-	return &link{seed: seed, name: name, faults: faults, numbers: map[string]uint64{}, dead: make(chan struct{})}
+// newLink is a link without faults: see setFaults.
+func newLink(seed uint64, name string) *link {
+	return &link{seed: seed, name: name, numbers: map[string]uint64{}, dead: make(chan struct{})}
 }
 
 func (l *link) connect(s *emulator.Server) (*grpc.ClientConn, error) {

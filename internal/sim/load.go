@@ -472,7 +472,7 @@ func (w *world) createBySnippet(r *rand.Rand, id string) {
 // removeByHand deletes a counter's document in the console, and leaves everything below it; or all of it one by one, the
 // document first, as Google's tools do.
 func (w *world) removeByHand(r *rand.Rand, id string) {
-	l := newLink(w.plan.Seed, "hand", MessageFaults{})
+	l := newLink(w.plan.Seed, "hand")
 	call := w.begin(Begin{Kind: DeleteByHand, Counter: id})
 	_ = w.commit(l, store.Delete(counterName(id)))
 	if w.plan.Hosted { // and most often comes back before what is below it is removed
@@ -500,7 +500,7 @@ func (w *world) writeTotal(r *rand.Rand) {
 	field := w.plan.Fields()[r.IntN(len(w.plan.Fields()))]
 	w.rec.add(Foreign{Counter: id, Field: field})
 	field = cmp.Or(field, "total")
-	_ = w.commit(newLink(w.plan.Seed, "foreign", MessageFaults{}),
+	_ = w.commit(newLink(w.plan.Seed, "foreign"),
 		store.Update(counterName(id), store.Exists(true), map[string]*firestorepb.Value{field: store.Int(r.Int64N(100))}, []string{field}))
 }
 
@@ -515,7 +515,7 @@ func (w *world) app(r *rand.Rand) {
 	case 0:
 		w.write(r, id, nil, store.Exists(true), nil)
 	case 1:
-		conn, err := newLink(w.plan.Seed, "app", MessageFaults{}).connect(w.server)
+		conn, err := newLink(w.plan.Seed, "app").connect(w.server)
 		if err != nil {
 			return
 		}
@@ -549,7 +549,7 @@ func (w *world) write(r *rand.Rand, id string, fields map[string]*firestorepb.Va
 	if mask == nil {
 		write.UpdateMask = nil // all of it
 	}
-	_ = w.commit(newLink(w.plan.Seed, "app", MessageFaults{}), write)
+	_ = w.commit(newLink(w.plan.Seed, "app"), write)
 }
 
 func newRequest(ctx context.Context, method, path string, body any) (*http.Request, error) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -108,7 +109,7 @@ func PlanOf(seed uint64) Plan {
 // newest is the environment of the newest revision.
 func (p Plan) newest() []string {
 	if p.Likes {
-		return append(p.Environ[:len(p.Environ):len(p.Environ)], "FIELDS=total=count,likes")
+		return append(slices.Clip(p.Environ), "FIELDS=total=count,likes")
 	}
 	return p.Environ
 }

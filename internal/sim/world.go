@@ -237,7 +237,7 @@ func (w *world) update() error {
 }
 
 func (w *world) newLink(function string) *link {
-	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.serial.Add(1), 10), MessageFaults{})
+	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.serial.Add(1), 10))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
