@@ -52,7 +52,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	if err != nil {
 		return nil, false, err
 	}
-	docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
+	docs, at, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
 	if err != nil {
 		return nil, false, fmt.Errorf("read counter and ledger: %w", err)
 	}
@@ -66,7 +66,14 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	default:
 		return nil, false, ErrExists
 	}
-	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, time.Time{})
+	when := time.Time{}
+	if opts.keep { // shards and members are to agree
+		when = at
+		if leftovers, err = c.shardsAt(ctx, at); err != nil {
+			return nil, false, err
+		}
+	}
+	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, when)
 	if err != nil {
 		return nil, false, err
 	}
@@ -74,7 +81,11 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 		return c.beside(leftovers, opts.Shards, op), true, nil
 	}
 	if opts.keep && earlier != nil && len(members) == 0 {
-		if l, err := ledger.Decode(earlier); err == nil {
+		switch l, err := ledger.Decode(earlier); {
+		case err != nil:
+		case len(leftovers) > 0 && c.lessThan(leftovers, l):
+			return c.beside(leftovers, opts.Shards, op), true, nil
+		default:
 			return c.revival(l, leftovers, opts.Shards, op), true, nil
 		}
 	}
@@ -95,6 +106,27 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 		return append(writes, none(c.client.db.Counter(c.id))), false, nil
 	}
 	return c.creation(opts, op), true, nil
+}
+
+// lessThan reports whether shards hold less of a field than was rolled up of them. Members may have left since, and what
+// they had counted must not be taken off again.
+func (c Counter) lessThan(there []shard, l *ledger.Ledger) bool {
+	for _, field := range c.client.db.Fields {
+		sum := l.Sums[field.Name]
+		if sum == nil {
+			continue
+		}
+		var holds, counted int64
+		for _, s := range there {
+			n, _ := store.Integer(s.fields[field.Shard])
+			holds = ledger.Add(holds, n)
+			counted = ledger.Add(counted, sum.Shards[ledger.Key(s.id)].Count)
+		}
+		if counted < 0 || holds < counted {
+			return true
+		}
+	}
+	return false
 }
 
 // beside is the commit that makes a counter's document beside shards that go on to count: those of a public snippet, which

@@ -35,8 +35,10 @@ type shard struct {
 }
 
 // shards reads all shards there are, whatever the counter's document says of their number.
-func (c Counter) shards(ctx context.Context) ([]shard, error) {
-	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id)})
+func (c Counter) shards(ctx context.Context) ([]shard, error) { return c.shardsAt(ctx, time.Time{}) }
+
+func (c Counter) shardsAt(ctx context.Context, at time.Time) ([]shard, error) {
+	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
 	}

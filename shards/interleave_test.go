@@ -258,3 +258,23 @@ func TestResizeThatOthersMissed(t *testing.T) {
 		t.Errorf("shards %v, want 4 in shard 0", counts)
 	}
 }
+
+// A member leaves by an instance that has not noticed that the counter was deleted by hand. Then another instance makes it anew:
+// what the member had counted is taken off once.
+func TestMemberLeavesBeforeACounterIsRevived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	join(t, c, "u")
+	join(t, c, "v")
+	w.rollUp(t, "a")
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, c, "u")
+	leave(t, c, "v")
+	again := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+	join(t, again, "w")
+	w.rollUp(t, "a")
+	w.wantMembers(t, again, "w")
+}
