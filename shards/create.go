@@ -137,7 +137,9 @@ func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
 		store.NumShards:         store.Int(int64(numbered(there, n))),
 		store.NumShardsInferred: store.Bool(true),
 		store.LedgerID:          store.String(op), // of none: it tells this call's counter from another's
-	}, store.ServerTime(store.CreatedAt))}
+	}, store.ServerTime(store.CreatedAt)),
+		// A write that changes nothing: whoever takes the shards away meanwhile has yet to take the members.
+		store.Update(c.shardName(there[0].id), store.Exists(true), nil, nil)}
 }
 
 // revival is the commit that makes a counter anew, at zero, over what a counter that was deleted by hand left behind. Its
