@@ -22,11 +22,11 @@ func TestMain(m *testing.M) {
 }
 
 // startSystem starts the whole local system, and a client of its Firestore.
-func startSystem(t *testing.T) (*dev.System, *firestore.Client) {
+func startSystem(t *testing.T, environ ...string) (*dev.System, *firestore.Client) {
 	t.Helper()
 	system, err := dev.Start(t.Context(), dev.Config{
 		Instances: 1,
-		Environ:   []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LOG_LEVEL=WARN"},
+		Environ:   append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LOG_LEVEL=WARN"}, environ...),
 		Output:    t.Output(),
 		Logger:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
