@@ -339,13 +339,14 @@ export class Counter {
   /** @param {Snapshot | null} snapshot */
   #next(snapshot) {
     const cut = !this.live && this.total !== undefined;
+    const sent = this.#counters.queue.underWay(this.id, this.field);
     this.error = undefined;
     if (snapshot?.live && !this.live) this.#counters.queue.go(); // What can be heard can be spoken to.
     this.live = snapshot?.live ?? false;
     if (snapshot && (snapshot.live || snapshot.exists)) { // A cache that holds nothing says nothing.
       this.exists = snapshot.exists;
       this.updatedAt = snapshot.updatedAt;
-      if (cut && snapshot.live) this.#shown.reconnected(snapshot.total);
+      if (cut && snapshot.live) this.#shown.reconnected(snapshot.total, sent);
       else this.#shown.snapshot(snapshot.total, performance.now());
     }
     this.#members.forEach((known, member) => this.#watch(member, known));

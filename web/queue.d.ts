@@ -207,6 +207,15 @@ export declare class Queue {
     /** What is not answered yet, of this page and of earlier ones. @returns {Iterable<Entry>} */
     get waiting(): Iterable<Entry>;
     /**
+     * What the increments and likes that are being sent at this moment add to a counter: up under 1, down under -1.
+     * @param {string} counter
+     * @param {string | undefined} field
+     */
+    underWay(counter: string, field: string | undefined): {
+        1: number;
+        [-1]: number;
+    };
+    /**
      * What was asked for last, of a member's likes that wait.
      * @param {string} counter
      * @param {string | undefined} field

@@ -138,6 +138,22 @@ export class Queue {
   }
 
   /**
+   * What the increments and likes that are being sent at this moment add to a counter: up under 1, down under -1.
+   * @param {string} counter
+   * @param {string | undefined} field
+   */
+  underWay(counter, field) {
+    const sum = { [1]: 0, [-1]: 0 };
+    for (const name of this.#flying) {
+      const entry = this.#entries.get(name)?.entry;
+      if (!entry || entry.counter !== counter || entry.field !== field) continue;
+      const by = "member" in entry ? (entry.joined ? 1 : -1) : entry.by;
+      sum[by < 0 ? -1 : 1] += Math.abs(by);
+    }
+    return sum;
+  }
+
+  /**
    * What was asked for last, of a member's likes that wait.
    * @param {string} counter
    * @param {string | undefined} field

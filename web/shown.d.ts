@@ -51,10 +51,15 @@ export declare class Shown {
     snapshot(total: number, now: number): void;
     /**
      * Takes the first total after the connection was lost. What was answered is in it, or comes with the next one, or is
-     * gone: it is shown no more, so that nothing shows that isn't there. What is still under way stays, as far as the total
-     * hasn't moved so much.
+     * gone: it is shown no more, so that nothing shows that isn't there. What still waits stays, as far as the total hasn't
+     * moved so much. What is being sent may be in a total that has moved the other way, as that of a database that was
+     * started again: then it shows once the total rises, and not twice until then.
      * @param {number} total
+     * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
      */
-    reconnected(total: number): void;
+    reconnected(total: number, sent?: {
+        1: number;
+        "-1": number;
+    }): void;
 }
 export type Way = 1 | -1;

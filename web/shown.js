@@ -72,14 +72,19 @@ export class Shown {
 
   /**
    * Takes the first total after the connection was lost. What was answered is in it, or comes with the next one, or is
-   * gone: it is shown no more, so that nothing shows that isn't there. What is still under way stays, as far as the total
-   * hasn't moved so much.
+   * gone: it is shown no more, so that nothing shows that isn't there. What still waits stays, as far as the total hasn't
+   * moved so much. What is being sent may be in a total that has moved the other way, as that of a database that was
+   * started again: then it shows once the total rises, and not twice until then.
    * @param {number} total
+   * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
    */
-  reconnected(total) {
+  reconnected(total, sent = { [1]: 0, [-1]: 0 }) {
     this.#own = this.#own.filter((own) => own.answered === Infinity);
     this.#used = { [1]: 0, [-1]: 0 };
-    this.#move(total, total - (this.total ?? total));
+    const move = total - (this.total ?? total);
+    this.#move(total, move);
+    const other = move < 0 ? 1 : -1;
+    if (move !== 0) this.#used[other] += Math.min(sent[other], this.#left(other));
   }
 
   /** @param {number} total @param {number} move */
