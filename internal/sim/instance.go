@@ -27,19 +27,30 @@ type instance struct {
 	closing func()         // ends its clients, once
 	fields  int            // of Rollup, how many its revision knows
 
-	busy sync.WaitGroup // requests
+	mu    sync.Mutex
+	ended bool           // it takes no request any more
+	busy  sync.WaitGroup // requests
 }
 
-var errCrashed = errors.New("simulated: the instance crashed")
+var (
+	errCrashed = errors.New("simulated: the instance crashed")
+	errEnded   = errors.New("simulated: the instance has ended")
+)
 
 // RoundTrip serves a request on a goroutine of its own, as a server does: it goes on when its caller has gone.
 func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
 	answered := make(chan *http.Response, 1)
+	i.mu.Lock()
+	if i.ended { // between being picked and being asked
+		i.mu.Unlock()
+		return nil, errEnded
+	}
 	i.busy.Go(func() {
 		w := httptest.NewRecorder()
 		i.handler.ServeHTTP(w, r)
 		answered <- w.Result()
 	})
+	i.mu.Unlock()
 	select {
 	case resp := <-answered:
 		return resp, nil
@@ -59,6 +70,9 @@ func (i *instance) crash() {
 
 // end waits for requests, and closes the clients.
 func (i *instance) end() {
+	i.mu.Lock()
+	i.ended = true
+	i.mu.Unlock()
 	i.busy.Wait()
 	i.closing()
 }
