@@ -132,12 +132,20 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
+func names(fields store.Fields) []string {
+	list := make([]string, len(fields))
+	for i, field := range fields {
+		list[i] = field.Name
+	}
+	return list
+}
+
 // html is the page itself, which says where the SDK and the counters are.
 func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.layout.Fields[0].Shard,
-		"fields": p.layout.FieldNames(), "hosted": p.config.Hosted, "members": p.config.Members,
+		"fields": p.layout.FieldNames(), "counted": names(p.layout.Counted), "hosted": p.config.Hosted, "members": p.config.Members,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}

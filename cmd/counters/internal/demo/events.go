@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,10 +211,10 @@ func (w *watched) view() view {
 		if at := w.layout.Own(counter)[store.UpdatedAt].GetTimestampValue(); at != nil {
 			v.UpdatedAt = at.AsTime().UnixMilli()
 		}
-		if len(w.layout.Fields) > 1 {
+		if all := slices.Concat(w.layout.Fields, w.layout.Counted); len(all) > 1 {
 			v.Totals = make(map[string]int64)
-			for _, name := range w.layout.FieldNames() {
-				v.Totals[name] = integer(counter.GetFields()[name])
+			for _, field := range all {
+				v.Totals[field.Name] = integer(counter.GetFields()[field.Name])
 			}
 		}
 	}

@@ -9,14 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"github.com/chromedp/chromedp"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // aPost is a system that counts likes and views in posts of an app's own.
-var aPost = []string{"COUNTERS=posts/{post}", "HOSTED=true", "FIELDS=likes,views", "NUM_SHARDS=3"}
+var aPost = []string{"COUNTERS=posts/{post}", "HOSTED=true", "FIELDS=likes,views,comments=count(comments)", "NUM_SHARDS=3"}
 
 // press presses the button that adds to a field: by script, because what is above it may move while a mouse is on its way.
 func (b *browser) press(field string) {
@@ -27,7 +31,21 @@ func (b *browser) press(field string) {
 // has waits until the page shows a field's total.
 func (b *browser) has(field, total string) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`document.querySelector('#fields button[data-field="%s"]').previousElementSibling.textContent === %q`, field, total))
+	b.until(fmt.Sprintf(`document.querySelector('#fields [data-field="%s"]').previousElementSibling.textContent === %q`, field, total))
+}
+
+// comment adds a document below a post, as the app does.
+func (b *browser) comment(s *system, post, text string) {
+	b.t.Helper()
+	client, err := firestore.NewClient(b.t.Context(), s.Project, option.WithEndpoint(s.Firestore), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer client.Close()
+	if _, _, err := client.Doc("posts/"+post).Collection("comments").Add(b.t.Context(), map[string]any{"text": text}); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // A post of the app's own is made by its title, counted in two fields, and its title stays the app's.
@@ -51,6 +69,8 @@ func TestHostedPost(t *testing.T) {
 			b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[data-by="10"]').click()`))
 			b.has("likes", "11")
 			b.has("views", "2")
+			b.comment(s, "post-1", "First!")
+			b.has("comments", "1")
 			b.total(11)
 			b.shows(11)
 			b.until(`document.querySelectorAll("#shards li").length === 3`)

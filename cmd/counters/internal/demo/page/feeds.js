@@ -40,7 +40,7 @@ async function fromSDK(config, details, told) {
       onSnapshot(counter, { includeMetadataChanges: true }, (snapshot) => {
         told({
           exists: snapshot.exists(), title: snapshot.get("title"),
-          totals: Object.fromEntries(config.fields.map((name) => [name, snapshot.get(new FieldPath(name)) ?? 0])),
+          totals: Object.fromEntries([...config.fields, ...config.counted].map((name) => [name, snapshot.get(new FieldPath(name)) ?? 0])),
         });
         next({
           exists: snapshot.exists(), total: snapshot.get(new FieldPath(first)) ?? 0,

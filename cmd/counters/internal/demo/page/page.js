@@ -114,8 +114,8 @@ function memberOfThisBrowser() {
 }
 
 // What the counter's document has, where that is the app's own or several fields are counted.
-const totals = new Map(config.fields.map((name) => [name, $("fields").appendChild(field(name)).children[1]]));
-$("document").hidden = !config.hosted && config.fields.length === 1;
+const totals = new Map([...config.fields, ...config.counted].map((name) => [name, $("fields").appendChild(field(name)).children[1]]));
+$("document").hidden = !config.hosted && totals.size === 1;
 $("document-own").hidden = $("edit").hidden = !config.hosted;
 text("document-path", documentOf(config.counters, id));
 text("document-title", id);
@@ -132,12 +132,17 @@ $("edit").addEventListener("submit", async (event) => {
   }
 });
 
-/** An item of the list of fields: its name, its total, and a button that adds to it. */
+/** An item of the list of fields: its name, its total, and a button that adds to it, unless it counts documents. */
 function field(name) {
   const item = document.createElement("div");
-  item.append(document.createElement("dt"), document.createElement("dd"), document.createElement("button"));
+  const counted = config.counted.includes(name);
+  item.append(document.createElement("dt"), document.createElement("dd"), document.createElement(counted ? "small" : "button"));
   const [dt, dd, button] = item.children;
-  [dt.textContent, dd.textContent, button.textContent] = [name, "–", "+1"];
+  [dt.textContent, dd.textContent, button.textContent] = [name, "–", counted ? "documents" : "+1"];
+  if (counted) {
+    button.dataset.field = name;
+    return item;
+  }
   Object.assign(button, { type: "button", ariaLabel: `Add 1 to ${name}` });
   button.dataset.field = name;
   button.addEventListener("click", async () => {
