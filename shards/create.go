@@ -182,8 +182,14 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*f
 	fields, mask := none.Fields()
 	fields[ledger.FieldID] = store.String(op)
 	mask = append(mask, ledger.FieldID, ledger.FieldImported)
-	for name := range none.Sums {
-		ledger.Set(fields, name, ledger.FieldBase, store.Int(0))
+	for name, sum := range l.Sums {
+		base := int64(0)
+		if _, known := none.Sums[name]; !known {
+			// Only another revision counts this field, and knows what it is called in shards: what they hold of it stays, and
+			// is made up for, so that it begins at zero too.
+			base = ledger.Sub(sum.Base, sum.Total())
+		}
+		ledger.Set(fields, name, ledger.FieldBase, store.Int(base))
 		mask = append(mask, ledger.PathOf(name, ledger.FieldBase), ledger.PathOf(name, ledger.FieldReplaced))
 	}
 	writes := append([]*firestorepb.Write{
