@@ -2,8 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -337,25 +335,4 @@ func (w *world) reconcile(counters []string) bool {
 		}
 	}
 	return false
-}
-
-// request sends a request to an instance, and reads its answer into into.
-func (w *world) request(to *instance, method, path, key string, body any, timeout time.Duration, into any) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	req, err := newRequest(ctx, method, path, body)
-	if err != nil {
-		return 0, err
-	}
-	if key != "" {
-		req.Header.Set("Idempotency-Key", key)
-	}
-	resp, err := to.RoundTrip(req)
-	if err != nil {
-		return 0, err
-	}
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return resp.StatusCode, fmt.Errorf("%s %s answered %s: %w", method, path, resp.Status, err)
-	}
-	return resp.StatusCode, nil
 }
