@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -23,14 +24,9 @@ type Increment struct {
 // may be of.
 const MaxIncrements = 500
 
-const (
-	// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows more; its limit
-	// of 10 MiB for a commit would be reached at several thousand.
-	maxWrites = 500
-	// maxCounters is how many counters share a commit at most, besides those of one call. One that is in trouble costs
-	// the others another commit.
-	maxCounters = 64
-)
+// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows more; its limit of
+// 10 MiB for a commit would be reached at several thousand.
+const maxWrites = 500
 
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
@@ -233,7 +229,7 @@ type place struct{ counter, field string }
 func newGathering(most int) *gathering { return &gathering{batch: &batch{id: newID()}, most: most} }
 
 func (g *gathering) full() bool {
-	return len(g.batch.requests) == g.most || len(g.counters) >= maxCounters
+	return len(g.batch.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
 }
 
 // take takes requests into the batch, oldest first, and returns those that are left for a later one: because this one is

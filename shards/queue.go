@@ -6,22 +6,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
-// What decides when a commit goes, and with whom.
+// When a commit goes, and with whom, is decided by the numbers of package groupcommit and these.
 const (
-	// manyWaiting and maxInFlight: a counter has one commit in flight as long as few of its requests wait. A second one
-	// would halve the wait of those that come in between, and double the number of commits, which are what is billed. Once
-	// many wait, another commit costs next to nothing for each of them, and doesn't wait for the one before.
-	manyWaiting = 64
-	maxInFlight = 4
-	// fewCommits is how many commits of different counters are in flight before further counters share one. Below it, the
-	// first request of a counter is committed at once.
-	fewCommits = 4
-	// sharedWait bounds how long a counter waits for one of those few to end, when they are slow.
-	sharedWait = 10 * time.Millisecond
-	// maxCommits is how many of them are in flight at most, however slow.
-	maxCommits = 64
 	// troubledFor is how long a counter that met contention goes alone: other counters' increments don't wait for it.
 	troubledFor = 10 * time.Second
 	// maxIdle is how many goroutines wait for batches. A new one grows its stack to the depth of a commit first, which was
@@ -154,10 +144,10 @@ func (q *queues) drop(of *queue) {
 // waits in it is to wait for its batches in flight.
 func (q *queues) consider(of *queue) {
 	for len(of.requests) > 0 && !of.ready {
-		many := len(of.requests) >= manyWaiting
+		many := len(of.requests) >= groupcommit.ManyWaiting
 		switch {
 		case of.name == several:
-		case of.inFlight > 0 && (!many || of.inFlight >= maxInFlight):
+		case of.inFlight > 0 && (!many || of.inFlight >= groupcommit.MaxInFlight):
 			return
 		}
 		if alone := of.name != several && (many || q.isTroubled(of.name)); !alone {
@@ -180,7 +170,7 @@ func (q *queues) consider(of *queue) {
 // schedule begins batches of the ready queues as long as few commits are in flight; of all that fit into one when due
 // says that they have waited long enough.
 func (q *queues) schedule(due bool) {
-	for len(q.ready) > 0 && (q.commits < fewCommits || due && q.commits < maxCommits) {
+	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		g := newGathering(q.limits.batch)
 		var holds []string
 		var again *queue
@@ -216,7 +206,7 @@ func (q *queues) schedule(due bool) {
 			q.due = nil
 		}
 	case q.due == nil:
-		q.due = time.AfterFunc(sharedWait, q.overdue)
+		q.due = time.AfterFunc(groupcommit.SharedWait, q.overdue)
 	}
 }
 

@@ -7,20 +7,22 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
 // traffic is queues whose batches are held in flight until a test lets them end.
 type traffic struct {
 	*queues
-	t      *testing.T
-	group  sync.WaitGroup
-	flying map[string][]chan struct{} // :: counters of a batch, and how many requests it has → what ends it
-	begun  []string                   // counters of each batch and how many requests it has, in order
-	mu     sync.Mutex
+	t        *testing.T
+	group    sync.WaitGroup
+	inFlight map[string][]chan struct{} // :: counters of a batch, and how many requests it has → what ends it
+	begun    []string                   // counters of each batch and how many requests it has, in order
+	mu       sync.Mutex
 }
 
 func newTraffic(t *testing.T, l limits) *traffic {
-	w := &traffic{t: t, flying: map[string][]chan struct{}{}}
+	w := &traffic{t: t, inFlight: map[string][]chan struct{}{}}
 	w.queues = newQueues(l, true, func(f *inFlight) {
 		name := ""
 		for _, sum := range f.sums() {
@@ -30,7 +32,7 @@ func newTraffic(t *testing.T, l limits) *traffic {
 		w.mu.Lock()
 		name += fmt.Sprint(len(f.requests))
 		w.begun = append(w.begun, name)
-		w.flying[name] = append(w.flying[name], end)
+		w.inFlight[name] = append(w.inFlight[name], end)
 		w.mu.Unlock()
 		<-end
 		f.applied()
@@ -69,12 +71,12 @@ func (w *traffic) want(batches ...string) {
 func (w *traffic) end(batch string) {
 	w.t.Helper()
 	w.mu.Lock()
-	ends := w.flying[batch]
+	ends := w.inFlight[batch]
 	if len(ends) == 0 {
 		w.t.Fatalf("no batch %s is in flight", batch)
 	}
-	if w.flying[batch] = ends[1:]; len(ends) == 1 {
-		delete(w.flying, batch)
+	if w.inFlight[batch] = ends[1:]; len(ends) == 1 {
+		delete(w.inFlight, batch)
 	}
 	w.mu.Unlock()
 	close(ends[0])
@@ -86,7 +88,7 @@ func (w *traffic) finish() {
 	for {
 		w.mu.Lock()
 		var batch string
-		for batch = range w.flying {
+		for batch = range w.inFlight {
 			break
 		}
 		w.mu.Unlock()
@@ -108,14 +110,14 @@ func TestCommitsOfOneCounter(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
 		w.add("a", 1)
 		w.want("a1") // at once
-		w.add("a", manyWaiting-1)
+		w.add("a", groupcommit.ManyWaiting-1)
 		w.want()
 		w.add("a", 1)
 		w.want("a64")
-		w.add("a", manyWaiting+1)
+		w.add("a", groupcommit.ManyWaiting+1)
 		w.want("a64")
 		w.end("a64")
-		w.add("a", 2*manyWaiting)
+		w.add("a", 2*groupcommit.ManyWaiting)
 		time.Sleep(time.Second)
 		w.want("a64", "a64")
 		w.add("a", 200)
@@ -154,7 +156,7 @@ func TestCountersShareCommits(t *testing.T) {
 		w.add("i", 1)
 		w.add("j", 1)
 		w.want()
-		time.Sleep(sharedWait)
+		time.Sleep(groupcommit.SharedWait)
 		w.want("ij2")
 		w.finish()
 	})
@@ -185,9 +187,9 @@ func TestTroubleIsItsOwn(t *testing.T) {
 func TestQueuesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 10, waiting: 100})
-		for i := range maxCommits {
+		for i := range groupcommit.MaxCommits {
 			w.add(fmt.Sprint("busy", i), 1)
-			time.Sleep(sharedWait)
+			time.Sleep(groupcommit.SharedWait)
 			synctest.Wait()
 		}
 		refused := 0

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
 // The formula against the queues themselves, with increments at random times.
@@ -41,12 +43,12 @@ func TestCommitRate(t *testing.T) {
 			adding.Wait()
 			got := float64(commits.Load()) / time.Since(began).Seconds()
 			q.close()
-			if want := CommitRate(tt.rate, tt.commit); math.Abs(got-want) > 0.15*want {
+			if want := groupcommit.Rate(tt.rate, tt.commit); math.Abs(got-want) > 0.15*want {
 				t.Errorf("%v increments a second, %v a commit: %.1f commits a second, and the formula says %.1f", tt.rate, tt.commit, got, want)
 			}
 		})
 	}
-	if got := CommitRate(0, time.Second); got != 0 {
+	if got := groupcommit.Rate(0, time.Second); got != 0 {
 		t.Errorf("without increments: %v commits a second", got)
 	}
 }
@@ -91,7 +93,7 @@ func TestSharedRate(t *testing.T) {
 			adding.Wait()
 			got := float64(commits.Load()) / time.Since(began).Seconds()
 			q.close()
-			if want := SharedRate(tt.counters, tt.rate, tt.commit); math.Abs(got-want) > tt.within*want {
+			if want := groupcommit.SharedRate(tt.counters, tt.rate, tt.commit); math.Abs(got-want) > tt.within*want {
 				t.Errorf("%d counters with %v increments a second each, %v a commit: %.1f commits a second, and the formula says %.1f", tt.counters, tt.rate, tt.commit, got, want)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -101,8 +102,8 @@ func (l Load) ours() Design {
 	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
 	instances, counters := float64(l.Instances), float64(l.Counters)
 
-	batches := counters * instances * shards.CommitRate(l.Rate/counters/instances, l.Commit)
-	markers := instances * shards.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit) // one in each commit
+	batches := counters * instances * groupcommit.Rate(l.Rate/counters/instances, l.Commit)
+	markers := instances * groupcommit.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit) // one in each commit
 	if l.InexactWrites {
 		markers = 0
 	}
