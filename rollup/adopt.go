@@ -135,7 +135,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 			c.logAdopted(ctx, counter, name, l.Sums[name])
 		}
 		if snap.problem != "" {
-			c.log.WarnContext(ctx, LogProblem, "counter", counter, "problem", snap.problem)
+			c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", snap.problem)
 		}
 	}
 	return adopted, stale, snap.problem, nil
@@ -151,5 +151,5 @@ func (c *Client) logAdopted(ctx context.Context, counter, field string, sum *led
 	if sum.Replaced != nil {
 		log = log.With("replaced_total", *sum.Replaced)
 	}
-	log.InfoContext(ctx, LogAdopted)
+	log.InfoContext(ctx, logAdopted)
 }

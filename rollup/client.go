@@ -22,7 +22,7 @@ type Config struct {
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
 
 	Ledgers int          // kept in memory, default 1000; one takes about 100 bytes per shard
-	Logger  *slog.Logger // gets [LogRollup] and the messages after it; by default nothing is logged
+	Logger  *slog.Logger // is told of flushes, contention and what was wrong ([LogRollup] …); by default it is silent
 }
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
@@ -48,8 +48,9 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	return c, err
 }
 
-// New is [Open] for a database that is open already, as this module's functions share one with package shards. It says where
-// the counters are, and cfg doesn't.
+// New is [Open] for a connection that package shards has too, as in this module's functions. The connection, which is made
+// for one place of counters, is of an internal type, since it must not be sent commits that are sent again: importers open
+// one for each package.
 func New(db *store.DB, cfg Config) (*Client, error) {
 	cfg.Ledgers = cmp.Or(cfg.Ledgers, 1000)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))

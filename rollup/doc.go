@@ -4,20 +4,15 @@
 // An event is read as a state: what a shard holds, as of the document's own update time. A ledger beside the counter keeps,
 // per shard, the newest state that the total holds already. To roll up a newer one is to add the difference between the two
 // to the total and to enter the newer in the ledger, in one commit, on condition that the ledger is still as it was read. So an
-// event that comes twice or late changes nothing, the next state of its shard makes up for one that never came, and after a
-// lost answer the same states are rolled up again.
+// event that comes twice or late changes nothing, and the next state of a shard makes up for one that never came.
 //
-// [Roller] coalesces: it gathers the states of a counter and flushes them in one commit, at once where the counter was quiet
-// and otherwise at most once per interval, so that the counter's document takes about one write a second however many shards
-// are written. Of each shard only the newest state waits. It supersedes older ones, whose events are done at once: its own is
+// [Roller] gathers the states of a counter and flushes them in one commit, at once where the counter was quiet and otherwise
+// at most once per interval. A newer state supersedes those of its shard that wait, whose events are done at once: its own is
 // acknowledged only after its flush, and comes again where the process dies before.
 //
 // [Client.Reconcile] compares a total with the sum of the shards and corrects it, where events never came or something else
-// wrote the total. It is safe at any moment. [Client.ReconcileAll] does it for every counter.
+// wrote the total. A counter without a ledger, which other code has made, gets one with its first event or reconcile.
 //
-// A field may count documents instead, such as comments=count(comments). Then an event only says that something has changed: the
-// value is what a query says that has begun after the event came, and the newest read time wins.
-//
-// A counter that other code has made has no ledger. Its first event or reconcile adopts it: makes the ledger from the shards
-// as they are, and sets the total to their sum.
+// A field may count documents instead, such as comments=count(comments). Then an event only says that something has changed:
+// the value is what a query says that has begun after the event came, and the newest read time wins.
 package rollup

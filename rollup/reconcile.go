@@ -108,8 +108,6 @@ type ReconcileOptions struct {
 
 	// Parallel is how many counters are reconciled side by side, default 8.
 	Parallel int
-	// Limit is how long one counter may take, default 30s, and at most a quarter of the time that the whole call has.
-	Limit time.Duration
 	// Resume goes on where the last call of ReconcileAll ran out of time, and remembers where this one does. A dry run does
 	// neither.
 	Resume bool
@@ -118,9 +116,11 @@ type ReconcileOptions struct {
 	// never counted: default 10,000, about; none where it is negative. Counters that are named are counted at once.
 	RecountAge   time.Duration
 	RecountReads int64
-	budget       *readBudget
 	// Report is called for every counter, one call at a time, with the error where it could not be reconciled.
 	Report func(Report, error)
+
+	limit  time.Duration // for one counter
+	budget *readBudget
 }
 
 // Reconcile corrects a counter's total if it is not what its shards and its base add up to. A counter that is right
@@ -142,7 +142,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
 	}
 	if r.Problem != "" {
-		c.log.WarnContext(ctx, LogProblem, "counter", counter, "problem", r.Problem)
+		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", r.Problem)
 	}
 	return r, nil
 }

@@ -154,7 +154,7 @@ func (c *Client) aggregate(ctx context.Context, counter string, fields store.Fie
 	var at time.Time
 	problem := func(field store.Field, what string) {
 		r.problems = append(r.problems, what)
-		c.log.ErrorContext(ctx, LogRecountFailed, "counter", counter, "field", field.String(), "problem", what)
+		c.log.ErrorContext(ctx, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
 	}
 	for _, field := range fields {
 		a, err := c.db.Aggregate(ctx, c.db.CollectionOf(counter, field.Counted.Collection), field.Counted, at)
@@ -242,10 +242,10 @@ func (r *Roller) reportRecount(ctx context.Context, b recount, done recounted, e
 	case err != nil && errors.Is(err, ErrContention):
 		r.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
 	case err != nil:
-		r.log.LogAttrs(ctx, slog.LevelError, LogRecountFailed, append(attrs, slog.Any("error", err))...)
+		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, append(attrs, slog.Any("error", err))...)
 	case done.gone:
 		r.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
 	default:
-		r.log.LogAttrs(ctx, slog.LevelInfo, LogRecount, append(attrs, slog.Int64("other_flushes", done.otherFlushes))...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, logRecount, append(attrs, slog.Int64("other_flushes", done.otherFlushes))...)
 	}
 }

@@ -259,14 +259,14 @@ func (r *Roller) report(ctx context.Context, b batch, applied applied, err error
 	case err != nil && errors.Is(err, ErrContention):
 		r.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
 	case err != nil:
-		r.log.LogAttrs(ctx, slog.LevelError, LogRollupFailed, append(attrs, slog.Any("error", err))...)
+		r.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
 	case applied.gone:
 		r.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
 	default:
 		r.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("other_flushes", applied.otherFlushes))...)
 	}
 	if len(applied.full) > 0 {
-		r.log.LogAttrs(ctx, slog.LevelError, LogLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.full)),
+		r.log.LogAttrs(ctx, slog.LevelError, logLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.full)),
 			slog.Int("known", ledger.MaxEntries))
 	}
 }

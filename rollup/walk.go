@@ -54,9 +54,9 @@ func (s *Summary) add(r Report, err error) {
 // pageSize is how many counters one page lists.
 const pageSize = 100
 
-// defaultLimit is how long one counter may take: adopting the largest ones takes seconds, and one that waits for the locks
+// counterLimit is how long one counter may take: adopting the largest ones takes seconds, and one that waits for the locks
 // of a process that was killed a minute, which is left to the next walk.
-const defaultLimit = 30 * time.Second
+const counterLimit = 30 * time.Second
 
 // cursor is where a walk over all counters goes on: behind the last counter of a page that it has done.
 type cursor struct {
@@ -131,11 +131,9 @@ func (o ReconcileOptions) withDefaults(ctx context.Context) ReconcileOptions {
 	if o.Parallel <= 0 {
 		o.Parallel = 8
 	}
-	if o.Limit <= 0 {
-		o.Limit = defaultLimit
-	}
+	o.limit = counterLimit
 	if end, ok := ctx.Deadline(); ok {
-		o.Limit = min(o.Limit, time.Until(end)/4)
+		o.limit = min(o.limit, time.Until(end)/4)
 	}
 	return o
 }
@@ -152,7 +150,7 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 			if ctx.Err() != nil {
 				return nil
 			}
-			one, cancel := context.WithTimeout(ctx, opts.Limit)
+			one, cancel := context.WithTimeout(ctx, opts.limit)
 			defer cancel()
 			r, err := c.Reconcile(one, id, opts)
 			if err != nil && ctx.Err() != nil {

@@ -198,7 +198,7 @@ func TestWholeDoublesAreIntegers(t *testing.T) {
 	if s, err := c.Sum(t.Context()); err != nil || s.Total != 23 {
 		t.Errorf("exact total %+v, %v; want 23", s, err)
 	}
-	if err := c.Resize(t.Context(), 1, nil); err != nil {
+	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "a", 23)
@@ -293,7 +293,7 @@ func TestInferredShardsAreNoBottleneck(t *testing.T) {
 		t.Errorf("%d shards were written, want some of 10", n)
 	}
 	w.wantSum(t, "a", 40)
-	if err := c.Resize(t.Context(), 2, nil); err != nil {
+	if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -544,7 +544,7 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 	for name, command := range map[string]func(context.Context) error{
 		"reset":  func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
 		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
-		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, nil) },
+		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, shards.ResizeOptions{}) },
 		"delete": c.Delete,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

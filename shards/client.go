@@ -97,8 +97,9 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	return c, err
 }
 
-// New is [Open] for a database that is open already, as this module's functions share one with package rollup. It says where
-// the counters are, and cfg doesn't. Errors: [ErrInvalidShards].
+// New is [Open] for a connection that package rollup has too, as in this module's functions. The connection, which is made
+// for one place of counters, is of an internal type, since it must not be sent commits that are sent again: importers open
+// one for each package. Errors: [ErrInvalidShards].
 func New(db *store.DB, cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {

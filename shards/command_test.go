@@ -68,12 +68,12 @@ func TestCommandsUnderFaults(t *testing.T) {
 				t.Errorf("after rebase: total %d, want 100", got)
 			}
 			w.wantSum(t, "a", 110)
-			once(func() error { return c.Resize(t.Context(), 7, nil) })
+			once(func() error { return c.Resize(t.Context(), 7, shards.ResizeOptions{}) })
 			w.wantSum(t, "a", 110)
 			if n := len(w.counts(t, "a")); n != 7 {
 				t.Errorf("after growing: %d shards, want 7", n)
 			}
-			once(func() error { return c.Resize(t.Context(), 2, nil) })
+			once(func() error { return c.Resize(t.Context(), 2, shards.ResizeOptions{}) })
 			w.wantSum(t, "a", 110)
 			if n := len(w.counts(t, "a")); n != 2 {
 				t.Errorf("after shrinking: %d shards, want 2", n)
@@ -134,11 +134,11 @@ func TestCommandsOnMissingCounters(t *testing.T) {
 	if err := unknown.Delete(t.Context()); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("delete: %v, want ErrNotFound", err)
 	}
-	if err := unknown.Resize(t.Context(), 3, nil); !errors.Is(err, shards.ErrNotFound) {
+	if err := unknown.Resize(t.Context(), 3, shards.ResizeOptions{}); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("resize: %v, want ErrNotFound", err)
 	}
 	for _, n := range []int{0, -1, shards.MaxShards + 1} {
-		if err := unknown.Resize(t.Context(), n, nil); !errors.Is(err, shards.ErrInvalidShards) {
+		if err := unknown.Resize(t.Context(), n, shards.ResizeOptions{}); !errors.Is(err, shards.ErrInvalidShards) {
 			t.Errorf("resize to %d: %v, want ErrInvalidShards", n, err)
 		}
 	}

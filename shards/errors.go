@@ -44,6 +44,10 @@ var (
 	ErrNotInteger = errors.New("a shard's count is not an integer")
 	// ErrHosted says that the documents are the app's own: it makes and deletes them, and no command does.
 	ErrHosted = errors.New("the documents are the app's own: make and delete them there")
+	// ErrInvalidSource says that there can be no counter to import from there.
+	ErrInvalidSource = errors.New("invalid source of an import")
+	// ErrExtensionRuns says that a field can't be counted in place yet, because the extension still writes it.
+	ErrExtensionRuns = errors.New("the extension still runs and would write the same field: uninstall it, and import again five minutes later")
 	// ErrClosed says that the client is closed. Nothing was counted.
 	ErrClosed = errors.New("client is closed")
 )

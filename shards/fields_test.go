@@ -111,7 +111,7 @@ func TestHosted(t *testing.T) {
 	if l, err := ref.Collection("counter_rollup").Doc("ledger").Get(t.Context()); err != nil || l.Data()["id"] == "" || l.Data()["fields"] != nil {
 		t.Errorf("the ledger is %v, %v", l.Data(), err)
 	}
-	if err := post.Resize(t.Context(), 5, nil); err != nil {
+	if err := post.Resize(t.Context(), 5, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "title", Value: "two"}}); err != nil {
@@ -169,7 +169,7 @@ func TestShrinkingKeepsFieldsOfOtherRevisions(t *testing.T) {
 			}
 		}
 		older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
-		if err := older.ResizeKeeping(t.Context(), 1, keep, nil); err != nil {
+		if err := older.Resize(t.Context(), 1, shards.ResizeOptions{KeepShards: keep}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := counter.Sum(t.Context())

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,14 +12,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-var (
-	// ErrInvalidSource says that there can be no counter to import from there.
-	ErrInvalidSource = errors.New("invalid source of an import")
-	// ErrExtensionRuns says that a field can't be counted in place yet, because the extension still writes it.
-	ErrExtensionRuns = errors.New("the extension still runs and would write the same field: uninstall it, and import again five minutes later")
-)
-
-// Where Firebase's Distributed Counter extension, and its successor @firebase-function-kits/firestore-counter, keep what it has not yet added to a counter's document.
+// Where Firebase's Distributed Counter extension, and its successor @firebase-function-kits/firestore-counter, keep what
+// they have not yet added to a counter's document.
 const (
 	extensionShards  = "_counter_shards_"
 	extensionUpdates = "_updates_" // of a partial sum, whose id begins with a tab: an array of maps
@@ -41,6 +34,8 @@ func (s ExtensionCounter) key() string { return hash("firestore-counter", s.Path
 type Import struct {
 	Value int64 `json:"value"` // of the counter that was imported; in place, the total from now on
 	Added int64 `json:"added"` // by this import: what has come since the last one; in place, beyond what the document held
+	// InPlace says that the field is a counted one of this very document, which is the app's own, and goes on from there.
+	InPlace bool `json:"in_place,omitempty"`
 }
 
 // ImportExtension adds what the extension's counter has counted since it was last imported into this counter; the first
@@ -58,8 +53,9 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 	var done Import
 	switch {
 	case err != nil:
-	case c.InPlace(source):
+	case c.inPlace(source):
 		done, err = c.takeOver(ctx, source)
+		done.InPlace = true
 	default:
 		done, err = c.copyFrom(ctx, source)
 	}
@@ -106,7 +102,7 @@ func (c Counter) checkSource(source ExtensionCounter) error {
 		return fmt.Errorf("%w: %q is not the path of a document", ErrInvalidSource, source.Path)
 	case source.Field == "" || strings.Contains("."+source.Field+".", ".."):
 		return fmt.Errorf("%w: %q is not a field", ErrInvalidSource, source.Field)
-	case c.client.db.Document(source.Path) != c.client.db.Counter(c.id) || c.InPlace(source):
+	case c.client.db.Document(source.Path) != c.client.db.Counter(c.id) || c.inPlace(source):
 	case slices.Contains(c.client.db.FieldNames(), source.Field):
 		return fmt.Errorf("%w: the extension and the roll-up would both write %s; it is taken over in place where the documents are the app's own (HOSTED=true)", ErrInvalidSource, source.Field)
 	}

@@ -212,9 +212,8 @@ func importedWith(l *ledger.Ledger, key string, value int64) map[string]*firesto
 	return map[string]*firestorepb.Value{ledger.FieldImported: store.Map(imported)}
 }
 
-// InPlace reports whether [Counter.ImportExtension] takes a counter over in place: its field is a counted one of this very
-// document, which is the app's own.
-func (c Counter) InPlace(source ExtensionCounter) bool {
+// inPlace reports whether a counter is taken over in place.
+func (c Counter) inPlace(source ExtensionCounter) bool {
 	db := c.client.db
 	return db.Hosted && db.Document(source.Path) == db.Counter(c.id) && slices.Contains(db.FieldNames(), source.Field)
 }

@@ -100,7 +100,7 @@ func TestIncrementBesideAMove(t *testing.T) {
 		return emulator.Verdict{}
 	}
 	w.Server.SetInterceptor(watch)
-	if err := c.Resize(t.Context(), 1, nil); err != nil {
+	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Server.SetInterceptor(nil)
@@ -246,7 +246,7 @@ func TestResizeThatOthersMissed(t *testing.T) {
 	if err := c.Add(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := handle(t, w.open(t, shards.Config{}), "a").Resize(t.Context(), 1, nil); err != nil {
+	if err := handle(t, w.open(t, shards.Config{}), "a").Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -298,7 +298,7 @@ func TestResizeWithMembers(t *testing.T) {
 			}
 		})
 		for _, n := range []int{2, 12, 3} {
-			if err := c.ResizeKeeping(t.Context(), n, keep, nil); err != nil {
+			if err := c.Resize(t.Context(), n, shards.ResizeOptions{KeepShards: keep}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -314,7 +314,7 @@ func TestResizeWithMembers(t *testing.T) {
 		if !keep {
 			continue
 		}
-		if err := c.ResizeKeeping(t.Context(), 3, true, nil); err != nil { // what instances that did not know yet have written
+		if err := c.Resize(t.Context(), 3, shards.ResizeOptions{KeepShards: true}); err != nil { // what instances that did not know yet have written
 			t.Fatal(err)
 		}
 		for shard, count := range w.counts(t, "a") {

@@ -194,7 +194,7 @@ func TestMembersAgreeAtEveryMoment(t *testing.T) {
 		case 3, 4:
 			return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
 		}
-		return counter.ResizeKeeping(ctx, 1+c.draw(5), c.draw(2) == 0, nil)
+		return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
 	})
 }
 
@@ -213,7 +213,7 @@ func TestMembersOfAnAppsDocumentAgreeAtEveryMoment(t *testing.T) {
 		case 5:
 			return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
 		default:
-			return counter.ResizeKeeping(ctx, 1+c.draw(5), c.draw(2) == 0, nil)
+			return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
 		}
 		return nil
 	})
@@ -227,7 +227,7 @@ func TestMembersBesideIncrements(t *testing.T) {
 		t.Fatal(err)
 	}
 	audits := c.run(t, true, []string{"views"}, func(ctx context.Context, counter shards.Counter) error {
-		return counter.ResizeKeeping(ctx, 1+c.draw(5), c.draw(2) == 0, nil)
+		return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
 	})
 	least := c.added.Load()
 	if got := audits[0].Otherwise; got < least || got > least+c.unknown.Load() {

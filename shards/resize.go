@@ -15,24 +15,27 @@ import (
 // movesAtOnce is how many shards a resize moves side by side.
 const movesAtOnce = 8
 
-// Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved onto the others one by
-// one, each in one commit; a client that does not know yet finds its shard gone, and reads the counter again. When it is
-// cut short, resizing again finishes it. progress, which may be nil, is told of each shard that was moved. Errors:
-// [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
-func (c Counter) Resize(ctx context.Context, n int, progress func(moved, of int)) error {
-	return c.ResizeKeeping(ctx, n, false, progress)
+// ResizeOptions are the choices in resizing a counter.
+type ResizeOptions struct {
+	// KeepShards keeps the shards that are too many, with nothing in them. That is for counters that clients write to by
+	// themselves: a write that waits on a phone may still name such a shard, and is lost where it is gone.
+	KeepShards bool
+	// Progress is told of each shard that was moved, one call at a time.
+	Progress func(moved, of int)
 }
 
-// ResizeKeeping is [Counter.Resize] that may keep the shards beyond n, which then hold nothing. That is for counters that
-// clients write to by themselves: a write that waits on a phone may still name such a shard, and is lost where it is gone.
-func (c Counter) ResizeKeeping(ctx context.Context, n int, keep bool, progress func(moved, of int)) error {
-	if err := c.resize(ctx, n, keep, progress); err != nil {
+// Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved onto the others one by
+// one, each in one commit; a client that does not know yet finds its shard gone, and reads the counter again. When it is
+// cut short, resizing again finishes it. Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy],
+// [ErrUnknown], or the client library's.
+func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
+	if err := c.resize(ctx, n, opts); err != nil {
 		return fmt.Errorf("resize counter %q: %w", c.id, err)
 	}
 	return nil
 }
 
-func (c Counter) resize(ctx context.Context, n int, keep bool, progress func(moved, of int)) error {
+func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	if err := validShards(n); err != nil {
 		return err
 	}
@@ -59,14 +62,14 @@ func (c Counter) resize(ctx context.Context, n int, keep bool, progress func(mov
 	group.SetLimit(movesAtOnce)
 	for i, id := range beyond {
 		group.Go(func() error {
-			if err := c.move(moving, id, i%n, keep); err != nil {
+			if err := c.move(moving, id, i%n, opts.KeepShards); err != nil {
 				return fmt.Errorf("move shard %s: %w", id, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			moved++
-			if progress != nil {
-				progress(moved, len(beyond))
+			if opts.Progress != nil {
+				opts.Progress(moved, len(beyond))
 			}
 			return nil
 		})
@@ -134,8 +137,8 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 	return was, err
 }
 
-// move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one commit, on condition that nothing was added to it
-// since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
+// move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one commit, on condition
+// that nothing was added to it since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
 // one of them is applied. A shard that the counter has again stays: another resize, or growth, came in between.
 func (c Counter) move(ctx context.Context, from string, to int, keep bool) error {
 	db := c.client.db

@@ -37,7 +37,7 @@ func TestResizeBesideIncrements(t *testing.T) {
 		})
 	}
 	for _, n := range []int{12, 3, 1, 9, 2} {
-		if err := handle(t, resizer, "a").Resize(t.Context(), n, nil); err != nil {
+		if err := handle(t, resizer, "a").Resize(t.Context(), n, shards.ResizeOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestResizeBesideIncrements(t *testing.T) {
 	group.Wait()
 	w.Server.SetFaults(emulator.Faults{})
 	w.wantSum(t, "a", added.Load())
-	if err := handle(t, resizer, "a").Resize(t.Context(), 2, nil); err != nil {
+	if err := handle(t, resizer, "a").Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for id := range w.counts(t, "a") {
@@ -62,7 +62,7 @@ func TestResizeTellsItsProgress(t *testing.T) {
 	client := w.open(t, shards.Config{})
 	c := w.counter(t, client, "a", 30)
 	var last, of int
-	if err := c.Resize(t.Context(), 4, func(moved, all int) { last, of = moved, all }); err != nil {
+	if err := c.Resize(t.Context(), 4, shards.ResizeOptions{Progress: func(moved, all int) { last, of = moved, all }}); err != nil {
 		t.Fatal(err)
 	}
 	if last != 26 || of != 26 {
@@ -79,7 +79,7 @@ func TestResizeOfPublicCounter(t *testing.T) {
 	if _, err := ref.Set(t.Context(), map[string]any{"numShards": 2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := handle(t, client, "web").Resize(t.Context(), 5, nil); err != nil {
+	if err := handle(t, client, "web").Resize(t.Context(), 5, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	doc, err := ref.Get(t.Context())
@@ -158,7 +158,7 @@ func TestResizeLosesItsAnswer(t *testing.T) {
 		return v
 	})
 	c := handle(t, client, "a")
-	if err := c.Resize(t.Context(), 5, nil); err != nil {
+	if err := c.Resize(t.Context(), 5, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := c.Get(t.Context()); err != nil || s.NumShards != 5 {
@@ -178,14 +178,14 @@ func TestResizeBesideAResize(t *testing.T) {
 		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 			if between--; between == 0 {
 				w.before(func() {
-					if err := handle(t, client, "a").Resize(t.Context(), 5, nil); err != nil {
+					if err := handle(t, client, "a").Resize(t.Context(), 5, shards.ResizeOptions{}); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			return emulator.Verdict{}
 		})
-		if err := c.Resize(t.Context(), 2, nil); err != nil {
+		if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.wantSum(t, "a", 5)

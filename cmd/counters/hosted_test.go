@@ -64,7 +64,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "delete p1 --yes", err: "make and delete them there"},
 
 		{args: "import firestore-counter --path pages/hello --field visits", out: "hello: visits is 42, 2 of it from _counter_shards_\n"},
-		{args: "import firestore-counter --path pages/hello --field visits --json", out: `{"counter":"hello","value":42,"added":0}` + "\n"},
+		{args: "import firestore-counter --path pages/hello --field visits --json", out: `{"counter":"hello","value":42,"added":0,"in_place":true}` + "\n"},
 		{args: "get hello", out: "likes 3, visits 42\n"},
 		{args: "inc hello --by visits=1", out: "hello visits +1\n"},
 		{args: "reconcile hello", out: "hello  likes 3, visits 42 → 43  +1 that no event had brought, drift +0\n"},

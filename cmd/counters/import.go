@@ -74,7 +74,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 					Counter string `json:"counter"`
 					shards.Import
 				}{id, imported}
-				if c.InPlace(source) {
+				if imported.InPlace {
 					return t.print(cmd, result, "%s: %s is %d, %d of it from _counter_shards_", printable(id), source.Field, imported.Value, imported.Added)
 				}
 				return t.print(cmd, result, "%s %+d, of %d in %s", printable(id), imported.Added, imported.Value, source.Path)

@@ -11,7 +11,7 @@ import (
 
 func newResizeCommand(t *target) *cobra.Command {
 	var n int
-	var keep bool
+	var opts shards.ResizeOptions
 	cmd := &cobra.Command{
 		Use:   "resize ID --shards N",
 		Short: "Change a counter's number of shards",
@@ -33,11 +33,12 @@ How many shards? "counters cost --rate R" tells.`,
 				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
 				progressbar.OptionSetItsString("shards")(bar)
 				moved := 0
-				err := c.ResizeKeeping(ctx, n, keep, func(done, of int) {
+				opts.Progress = func(done, of int) {
 					moved = done
 					bar.ChangeMax(of)
 					_ = bar.Set(done)
-				})
+				}
+				err := c.Resize(ctx, n, opts)
 				_ = bar.Finish()
 				if err != nil {
 					return err
@@ -48,7 +49,7 @@ How many shards? "counters cost --rate R" tells.`,
 		},
 	}
 	cmd.Flags().IntVar(&n, "shards", 0, "number of shards, 1 to 1000")
-	cmd.Flags().BoolVar(&keep, "keep-shards", false, "leave shards that are too many where they are, empty")
+	cmd.Flags().BoolVar(&opts.KeepShards, "keep-shards", false, "leave shards that are too many where they are, empty")
 	_ = cmd.MarkFlagRequired("shards")
 	return cmd
 }

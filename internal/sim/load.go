@@ -130,7 +130,9 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.read(r, id, Read) })
 		case is(m.Resize):
 			all.Go(func() {
-				w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error { return c.Resize(ctx, 1+r.IntN(8), nil) })
+				w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error {
+					return c.Resize(ctx, 1+r.IntN(8), shards.ResizeOptions{})
+				})
 			})
 		case is(m.Reset):
 			all.Go(func() {

@@ -305,7 +305,7 @@ func (c *chaosClients) live(ctx context.Context) {
 		case 3:
 			what, err = "rebase", counter.Rebase(ctx, rand.Int64N(1000))
 		case 4, 5:
-			what, err = "resize", counter.Resize(ctx, 1+rand.IntN(12), nil)
+			what, err = "resize", counter.Resize(ctx, 1+rand.IntN(12), shards.ResizeOptions{})
 		default:
 			what = "increment"
 			var all sync.WaitGroup
