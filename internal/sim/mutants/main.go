@@ -1,24 +1,30 @@
 // Command mutants leaves out the rules of the roll-up and of the write side, one at a time, and sees that each is missed:
-// by the package's own tests or by a simulation. The sources are left alone; the changed file is laid over the real one
-// (go test -overlay).
+// by a simulation or by tests. The sources are left alone; the changed file is laid over the real one (go test -overlay).
 //
 //	go run ./internal/sim/mutants              # all of them
 //	go run ./internal/sim/mutants -run marker  # those whose name has it
 //
-// It exits 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
+// As many run side by side as there are cores, each on one: compiling and linking take most of the time, and use one core
+// most of the time. It exits 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -31,82 +37,145 @@ type mutant struct {
 }
 
 // killer is what is to miss the rule.
-type killer string
+type killer struct {
+	what string
+	pkg  string   // directory of the package whose tests these are; "" is the mutant's own
+	run  string   // which of them, as go test has it; "" is all
+	args []string // of the test binary
+}
 
-const (
-	simulation killer = "simulation" // of seeds until one is wrong
-	tests      killer = "tests"      // the package's own
-)
+// simulation is seeds until one is wrong.
+var simulation = killer{what: "simulation", pkg: "internal/sim", run: "^TestSimulation$", args: []string{"-sim.operations=200", "-sim.seeds=100000"}}
+
+// statistic is for rules that protect no count, but only how often a caller is told what became of a call.
+var statistic = killer{what: "statistic", pkg: "internal/sim", run: "^TestCertainty$"}
+
+// tests are those of the package.
+var tests = killer{what: "tests"}
+
+// test is one of the package's tests.
+func test(name string) killer { return testIn("", name) }
+
+// testIn is a test of another package, which misses the rule when its own tests can't.
+func testIn(pkg, name string) killer { return killer{what: name, pkg: pkg, run: "^" + name + "$"} }
 
 func main() {
 	run := flag.String("run", "", "only mutants whose names match this regular expression")
 	limit := flag.Duration("limit", time.Minute, "how long a mutant may live, compiling aside")
 	seed := flag.Int("seed", 1, "the first seed of simulations")
+	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many run side by side")
 	flag.Parse()
 	wanted, err := regexp.Compile(*run)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
+	if err != nil || *parallel < 1 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "mutants:", cmp.Or(err, errors.New("want no arguments, and -parallel of 1 or more")))
 		os.Exit(2)
 	}
-	lived := 0
-	for _, m := range mutants {
-		if !wanted.MatchString(m.name) {
-			continue
-		}
-		began := time.Now()
-		how, err := m.kill(*limit, *seed)
-		if err != nil {
-			lived++
-			how = "LIVES: " + err.Error()
-		}
-		fmt.Printf("%-60s %6.1fs  %s\n", m.name, time.Since(began).Seconds(), how)
-	}
-	if lived > 0 {
-		fmt.Printf("%d of %d live\n", lived, len(mutants))
-		os.Exit(1)
-	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(killAll(ctx, wanted, *parallel, *limit, *seed))
 }
 
-// kill runs what is to miss the mutant's rule, and tells what missed it.
-func (m mutant) kill(limit time.Duration, seed int) (string, error) {
+// killAll runs the mutants that are wanted, prints what became of each, and returns the exit code.
+func killAll(ctx context.Context, wanted *regexp.Regexp, parallel int, limit time.Duration, seed int) int {
+	began := time.Now()
+	var todo []mutant
+	for _, m := range mutants {
+		if wanted.MatchString(m.name) {
+			todo = append(todo, m)
+		}
+	}
+	if len(todo) == 0 {
+		fmt.Fprintf(os.Stderr, "mutants: no name matches %q\n", wanted)
+		return 2
+	}
+	var (
+		mu      sync.Mutex
+		done    int
+		lived   []string
+		slowest time.Duration
+	)
+	queue := make(chan mutant, len(todo))
+	for _, m := range todo {
+		queue <- m
+	}
+	close(queue)
+	var all sync.WaitGroup
+	for range parallel {
+		all.Go(func() {
+			for m := range queue {
+				how, took, err := m.kill(ctx, limit, seed, max(1, runtime.GOMAXPROCS(0)/parallel))
+				if ctx.Err() != nil {
+					return
+				}
+				mu.Lock()
+				slowest = max(slowest, took)
+				if done++; err != nil {
+					lived = append(lived, m.name)
+					how = "LIVES: " + err.Error()
+				}
+				fmt.Printf("%3d of %d  %-64s %5.1fs  %s\n", done, len(todo), m.name, took.Seconds(), how)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		fmt.Printf("interrupted after %d of %d\n", done, len(todo))
+		return 130
+	}
+	fmt.Printf("%d of %d die, in %s; the slowest lived for %.1f s\n", done-len(lived), done, time.Since(began).Round(time.Second), slowest.Seconds())
+	if len(lived) == 0 {
+		return 0
+	}
+	for _, name := range lived {
+		fmt.Println("lives:", name)
+	}
+	return 1
+}
+
+// kill runs what is to miss the mutant's rule on so many cores, and tells what missed it, and how long it took, compiling aside.
+func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) (how string, took time.Duration, err error) {
 	tmp, err := os.MkdirTemp("", "mutant")
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer os.RemoveAll(tmp)
 	overlay, err := m.overlay(tmp)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	pkg := "./" + m.dir
-	if m.by == simulation {
-		pkg = "./internal/sim"
-	}
+	pkg := "./" + cmp.Or(m.by.pkg, m.dir)
 	binary := filepath.Join(tmp, "mutant.test")
-	build := exec.Command("go", "test", "-overlay", overlay, "-c", "-o", binary, pkg)
+	procs := append(os.Environ(), fmt.Sprint("GOMAXPROCS=", cores))
+	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-ldflags=-s -w", "-c", "-o", binary, pkg)
+	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) } // it ends its compilers
+	build.WaitDelay = 10 * time.Second
+	build.Env = procs
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it doesn't compile: %s", out)
+		return "", 0, fmt.Errorf("it doesn't compile: %w\n%s", err, out)
 	}
-	args := []string{"-test.v", "-test.failfast"}
-	if m.by == simulation {
-		args = append(args, "-test.run=^TestSimulation$", "-sim.operations=200", "-sim.seeds=100000", fmt.Sprintf("-sim.seed=%d", seed))
+	args := append([]string{"-test.v", "-test.failfast", "-test.run=" + m.by.run}, m.by.args...)
+	if m.by.what == simulation.what {
+		args = append(args, fmt.Sprintf("-sim.seed=%d", seed))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	began := time.Now()
+	running, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Dir = pkg
+	cmd := exec.CommandContext(running, binary, args...)
+	cmd.Dir, cmd.Env = pkg, procs
 	found := &watch{stop: cancel}
 	cmd.Stdout, cmd.Stderr = found, found
 	err = cmd.Run()
+	took = time.Since(began)
 	switch {
 	case found.line != "":
-		return fmt.Sprintf("by %s: %s", m.by, found.line), nil
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("nothing was found in %s", limit)
+		return fmt.Sprintf("by %s: %s", m.by.what, found.line), took, nil
+	case running.Err() != nil:
+		return "", took, fmt.Errorf("%s found nothing in %s", m.by.what, limit)
 	case err == nil:
-		return "", fmt.Errorf("the %s of %s pass", m.by, pkg)
+		return "", took, fmt.Errorf("%s of %s pass", m.by.what, pkg)
 	}
-	return fmt.Sprintf("by %s: %v", m.by, err), nil
+	return fmt.Sprintf("by %s: %v", m.by.what, err), took, nil
 }
 
 // failure is a line of a test's output that says what failed.
