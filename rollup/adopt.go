@@ -99,7 +99,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 			return fmt.Errorf("%w: the counter has %d", ErrLedgerFull, len(shards))
 		}
 		snap = snapshotOf(time.Time{}, shards, c.db.Fields)
-		l = snap.ledger(c.db.FieldNames())
+		l = snap.ledger(c.db.Fields)
 		l.ID = rand.Text()
 		fields := map[string]*firestorepb.Value{}
 		var mask []string

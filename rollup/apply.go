@@ -228,6 +228,9 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 			}
 			l.Forget(now)
 			if l.Behind(c.db.FieldNames()...) {
+				if c.db.Own(docs[1])[store.Deleting].GetBooleanValue() {
+					return nil, nil // a reconcile brings no such ledger up to date, and there is nothing left to count for
+				}
 				if _, err := c.reconcile(ctx, counter, ReconcileOptions{CleanupAfter: never}); err != nil {
 					return nil, fmt.Errorf("bring the ledger up to date: %w", err)
 				}

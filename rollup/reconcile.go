@@ -345,6 +345,12 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 		mask = append(mask, ledger.FieldGone)
 	}
 	found.sums = l.Sums
+	for _, field := range c.db.Fields {
+		if sum := l.Sums[field.Name]; sum.Field != field.Shard {
+			ledger.Set(fields, field.Name, ledger.FieldField, store.String(field.Shard))
+			mask = append(mask, ledger.PathOf(field.Name, ledger.FieldField))
+		}
+	}
 	for name, sum := range diff.Sums {
 		if !sum.New {
 			continue
@@ -457,7 +463,7 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 		}
 		r.Adopted = docs[0] != nil || len(snap.States) > 0 && !c.db.Hosted
 		r.Problem = snap.problem
-		after = snap.ledger(c.db.FieldNames()).Totals()
+		after = snap.ledger(c.db.Fields).Totals()
 	} else {
 		var err error
 		if r.Adopted, r.Problem, err = c.adopt(ctx, r.Counter); err != nil {

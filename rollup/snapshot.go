@@ -92,10 +92,11 @@ func uncounted(fields store.Fields, others []string) string {
 }
 
 // ledger is a new ledger of what the snapshot holds.
-func (s snapshot) ledger(fields []string) *ledger.Ledger {
+func (s snapshot) ledger(fields store.Fields) *ledger.Ledger {
 	l := &ledger.Ledger{Sums: make(map[string]*ledger.Sum, len(fields))}
-	for _, name := range fields {
-		sum := &ledger.Sum{Shards: make(map[string]ledger.Entry, len(s.States))}
+	for _, field := range fields {
+		name := field.Name
+		sum := &ledger.Sum{Field: field.Shard, Shards: make(map[string]ledger.Entry, len(s.States))}
 		for _, state := range s.States {
 			if count, ok := state.Counts[name]; ok {
 				sum.Shards[ledger.Key(state.Shard)] = ledger.Entry{Count: count, AsOf: state.AsOf}

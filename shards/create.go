@@ -18,7 +18,7 @@ type CreateOptions struct {
 	Total  int64 // to start from
 
 	// keep what is counted in shards and not in a total: they are no leftovers, but the shards of a counter that has no
-	// document of its own, or of one that was deleted by hand and is still being added to. Where there are members, all that
+	// document of its own, or of one that was deleted by hand and is still being added to. Of a field that has members, all that
 	// is counted is kept, theirs and else: it is not known what of it is whose.
 	keep bool
 }
@@ -66,28 +66,14 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	default:
 		return nil, false, ErrExists
 	}
-	when := time.Time{}
-	if opts.keep { // shards and members are to agree
-		when = at
-		if leftovers, err = c.shardsAt(ctx, at); err != nil {
-			return nil, false, err
+	if opts.keep {
+		if writes, revived, err := c.revive(ctx, earlier, opts.Shards, op, at); err != nil || revived {
+			return writes, true, err
 		}
 	}
-	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, when)
+	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, time.Time{})
 	if err != nil {
 		return nil, false, err
-	}
-	if opts.keep && len(leftovers) > 0 && (earlier == nil || len(members) > 0) {
-		return c.beside(leftovers, opts.Shards, op), true, nil
-	}
-	if opts.keep && earlier != nil && len(members) == 0 {
-		switch l, err := ledger.Decode(earlier); {
-		case err != nil:
-		case len(leftovers) > 0 && c.lessThan(leftovers, l):
-			return c.beside(leftovers, opts.Shards, op), true, nil
-		default:
-			return c.revival(l, leftovers, opts.Shards, op), true, nil
-		}
 	}
 	// What is newer than what was read belongs to a counter that is being made at this moment.
 	for _, s := range leftovers[:min(len(leftovers), maxWrites)] {
@@ -108,94 +94,101 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	return c.creation(opts, op), true, nil
 }
 
-// lessThan reports whether shards hold less of a field than was rolled up of them. Members may have left since, and what
-// they had counted must not be taken off again.
-func (c Counter) lessThan(there []shard, l *ledger.Ledger) bool {
-	for _, field := range c.client.db.Fields {
-		sum := l.Sums[field.Name]
-		if sum == nil {
-			continue
+// revive is the commit that makes a counter of what lies where there is none, and is to be kept. It reports false where
+// there is nothing, or nothing that can be gone on with.
+//
+// Shards and members are read as of the same time, so that they agree.
+func (c Counter) revive(ctx context.Context, earlier *firestorepb.Document, n int, op string, at time.Time) (writes []*firestorepb.Write, revived bool, err error) {
+	there, err := c.shardsAt(ctx, at)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case earlier == nil && len(there) > 0:
+		return c.beside(there, n, op), true, nil
+	case earlier == nil:
+		return nil, false, nil
+	}
+	joined := map[string]bool{} // :: field → whether it has members
+	for _, field := range c.everCounted(earlier) {
+		some, err := c.someMembers(ctx, []string{field}, 1, at)
+		if err != nil {
+			return nil, false, err
 		}
-		var holds, counted int64
-		for _, s := range there {
-			n, _ := store.Integer(s.fields[field.Shard])
-			holds = ledger.Add(holds, n)
-			counted = ledger.Add(counted, sum.Shards[ledger.Key(s.id)].Count)
-		}
-		if counted < 0 || holds < counted {
-			return true
+		if len(some) > 0 {
+			joined[field] = true
 		}
 	}
-	return false
+	l, err := ledger.Decode(earlier)
+	switch {
+	case len(joined) > 0 && len(there) == 0: // someone is removing them: the shards are gone, and the members are to follow
+		return nil, false, nil
+	case err == nil:
+		return c.revival(l, there, joined, n, op), true, nil
+	case len(joined) > 0:
+		return c.beside(there, n, op), true, nil
+	}
+	return nil, false, nil
 }
 
 // beside is the commit that makes a counter's document beside shards that go on to count: those of a public snippet, which
-// may write no other, or of a counter with members that was deleted by hand. It has n shards, or as many as are numbered; the snippet may go on to make more. Total and ledger come with the roll-up's
-// adoption, which reads the shards.
+// may write no other, or of a counter with members whose ledger can't be read. It has n shards, or as many as are numbered;
+// the snippet may go on to make more. Total and ledger come with the roll-up's adoption, which reads the shards.
 func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
 	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id), map[string]*firestorepb.Value{
 		store.NumShards:         store.Int(int64(numbered(there, n))),
 		store.NumShardsInferred: store.Bool(true),
 		store.LedgerID:          store.String(op), // of none: it tells this call's counter from another's
-	}, store.ServerTime(store.CreatedAt)),
-		// A write that changes nothing: whoever takes the shards away meanwhile has yet to take the members.
-		store.Update(c.shardName(there[0].id), store.Exists(true), nil, nil)}
+	}, store.ServerTime(store.CreatedAt)), c.stillThere(there[0])}
 }
 
-// revival is the commit that makes a counter anew, at zero, over what a counter that was deleted by hand left behind. Its
-// shards stay: an instance that has not noticed yet may be adding to them at this moment, and what it has acknowledged must
-// not go. What was rolled up of them before the deletion is taken off each; what was not counts, and so does what is added
-// later. The ledger stays too, with shards that hold nothing: whatever deletes the counter may not be done yet, and a shard
-// that goes with it, before or after this, must owe this one nothing.
-func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*firestorepb.Write {
+// stillThere is the write that changes nothing, and is there for its condition: whoever takes the shards away, this one with
+// the first of them, has yet to take the members.
+func (c Counter) stillThere(s shard) *firestorepb.Write {
+	return store.Update(c.shardName(s.id), store.Exists(true), nil, nil)
+}
+
+// revival is the commit that makes a counter anew over what a counter that was deleted by hand left behind. Its shards stay:
+// an instance that has not noticed yet may be adding to them at this moment, and what it has acknowledged must not go. Fields
+// that have members go on as they are: what of them is whose isn't known. Others begin at zero: what was rolled up of a shard
+// before the deletion is taken off it. What was not counts, and so does what is added later.
+//
+// The ledger stays, so that this commit is on condition of it, and loses its sums: the next roll-up reads all shards. Whatever
+// deletes the counter may not be done yet, and a shard that goes with it, before or after this, owes this one nothing.
+func (c Counter) revival(l *ledger.Ledger, there []shard, joined map[string]bool, n int, op string) []*firestorepb.Write {
 	db := c.client.db
 	n = numbered(there, n)
-	none := ledger.Diff{Sums: map[string]ledger.SumDiff{}}
-	takenOff := make(map[string][]*firestorepb.DocumentTransform_FieldTransform) // :: id of a shard → what is taken off it
-	for _, field := range db.Fields {
-		sum := l.Sums[field.Name]
-		if sum == nil {
-			continue // counted since then, from what the shards hold
-		}
-		entries := map[string]ledger.Entry{}
-		for key, e := range sum.Shards {
-			if e.Count != 0 {
-				entries[key] = ledger.Entry{AsOf: e.AsOf.Add(time.Microsecond)}
-			}
-		}
-		for _, s := range there {
-			key := ledger.Key(s.id)
-			counted := sum.Shards[key].Count
-			if _, ok := store.Integer(s.fields[field.Shard]); !ok || counted == 0 {
-				continue
-			}
-			// Late events of it, up to the version that was read, are older than this.
-			entries[key] = ledger.Entry{AsOf: s.updated.Add(time.Microsecond)}
-			takenOff[s.id] = append(takenOff[s.id], store.Increment(store.FieldPath(field.Shard), ledger.Sub(0, counted)))
-		}
-		none.Sums[field.Name] = ledger.SumDiff{Entries: entries}
-	}
-	var shards []*firestorepb.Write
-	for id, transforms := range takenOff {
-		shards = append(shards, store.Update(c.shardName(id), store.Exists(true), nil, nil, transforms...))
-	}
-	fields, mask := none.Fields()
-	fields[ledger.FieldID] = store.String(op)
-	mask = append(mask, ledger.FieldID, ledger.FieldImported)
+	fields := map[string]*firestorepb.Value{ledger.FieldID: store.String(op)}
+	mask := []string{ledger.FieldID, ledger.FieldImported}
+	off := make(map[string][]*firestorepb.DocumentTransform_FieldTransform) // :: id of a shard → what is taken off it
 	for name, sum := range l.Sums {
-		base := int64(0)
-		if _, known := none.Sums[name]; !known {
-			// Only another revision counts this field, and knows what it is called in shards: what they hold of it stays, and
-			// is made up for, so that it begins at zero too.
-			base = ledger.Sub(sum.Base, sum.Total())
+		field, counted := db.Field(name)
+		if !counted {
+			field.Shard = sum.Field // which only another revision counts
 		}
-		ledger.Set(fields, name, ledger.FieldBase, store.Int(base))
-		mask = append(mask, ledger.PathOf(name, ledger.FieldBase), ledger.PathOf(name, ledger.FieldReplaced))
+		if field.Shard == "" {
+			// It isn't known what it is called in shards: what they hold of it stays, and is made up for.
+			ledger.Set(fields, name, ledger.FieldBase, store.Int(ledger.Sub(sum.Base, sum.Total())))
+			mask = append(mask, ledger.PathOf(name, ledger.FieldBase), ledger.PathOf(name, ledger.FieldReplaced))
+			continue
+		}
+		mask = append(mask, ledger.PathsOf(name)...)
+		if joined[name] {
+			continue
+		}
+		for id, count := range rolledUp(sum, there, field.Shard) {
+			off[id] = append(off[id], store.Increment(store.FieldPath(field.Shard), ledger.Sub(0, count)))
+		}
 	}
-	writes := append([]*firestorepb.Write{
+	writes := []*firestorepb.Write{
 		c.newCounter(n, nil, op),
 		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
-	}, shards...)
+	}
+	for id, transforms := range off {
+		writes = append(writes, store.Update(c.shardName(id), store.Exists(true), nil, nil, transforms...))
+	}
+	if len(there) > 0 && off[there[0].id] == nil {
+		writes = append(writes, c.stillThere(there[0]))
+	}
 	missing := map[int]bool{}
 	for i := range n {
 		missing[i] = true
@@ -209,6 +202,31 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, n int, op string) []*f
 		writes = append(writes, store.Create(c.shardName(shardID(i)), db.NoCounts()))
 	}
 	return writes
+}
+
+// rolledUp is what each shard holds of a field that was rolled up, where the field has no members.
+//
+// It may have had some, whose -1s were not rolled up: then shards that only members were counted in hold nothing together by
+// now, whatever each of them does, and all of that is taken off. A field with other increments besides isn't told from one
+// without members: of members who left since the last roll-up, its -1s count.
+func rolledUp(sum *ledger.Sum, there []shard, field string) map[string]int64 {
+	holds, all := make(map[string]int64, len(there)), int64(0)
+	for _, s := range there {
+		if n, ok := store.Integer(s.fields[field]); ok {
+			holds[s.id] = n
+			all = ledger.Add(all, n)
+		}
+	}
+	off := make(map[string]int64, len(holds))
+	for id, n := range holds {
+		if all != 0 {
+			n = sum.Shards[ledger.Key(id)].Count
+		}
+		if n != 0 {
+			off[id] = n
+		}
+	}
+	return off
 }
 
 // numbered is how many shards a counter has that is to have n, and has these already.
@@ -235,8 +253,8 @@ func (c Counter) creation(opts CreateOptions, op string) []*firestorepb.Write {
 	db := c.client.db
 	from := ledger.Counts{db.Fields[0].Name: opts.Total}
 	l := ledger.Ledger{ID: op, Sums: map[string]*ledger.Sum{}, Ops: []string{op}}
-	for _, name := range db.FieldNames() {
-		l.Sums[name] = &ledger.Sum{Base: from[name]}
+	for _, field := range db.Fields {
+		l.Sums[field.Name] = &ledger.Sum{Base: from[field.Name], Field: field.Shard}
 	}
 	writes := []*firestorepb.Write{c.newCounter(opts.Shards, from, op), store.Create(db.LedgerOf(c.id), l.Fields())}
 	for n := range opts.Shards {

@@ -241,4 +241,11 @@ func TestRevivalByARevisionThatCountsFewerFields(t *testing.T) {
 	if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 || s.Total != 1 {
 		t.Errorf("sum %+v, %v; want a total of 1 and no like of the counter before", s, err)
 	}
+	// Whatever deletes the earlier counter takes this shard at last.
+	if _, err := ref.Collection("shards").Doc("0").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 {
+		t.Errorf("sum %+v, %v after the shard is gone; want that it owes the counter nothing", s, err)
+	}
 }

@@ -105,12 +105,13 @@ func (c Counter) keepTotals(ctx context.Context) error {
 		}
 		l := ledger.Ledger{ID: id, Sums: map[string]*ledger.Sum{}}
 		totals, mask := map[string]*firestorepb.Value{}, []string(nil)
-		for _, name := range db.FieldNames() {
+		for _, field := range db.Fields {
+			name := field.Name
 			kept := extensionSum{field: []string{name}}
 			if kept.add(docs[1].GetFields()); kept.err != nil {
 				return fmt.Errorf("field %s: %w", name, kept.err)
 			}
-			l.Sums[name] = &ledger.Sum{Base: kept.total}
+			l.Sums[name] = &ledger.Sum{Base: kept.total, Field: field.Shard}
 			totals[name] = store.Int(kept.total)
 			mask = append(mask, store.FieldPath(name))
 		}

@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,8 +11,10 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -277,4 +280,94 @@ func TestMemberLeavesBeforeACounterIsRevived(t *testing.T) {
 	join(t, again, "w")
 	w.rollUp(t, "a")
 	w.wantMembers(t, again, "w")
+}
+
+// An instance that has not noticed that the counter was deleted by hand takes something off it. The counter that is made anew
+// begins with that alone, and not with what the earlier one had.
+func TestDecrementBeforeACounterIsRevived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	if err := c.Add(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(t.Context(), -3); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", -2)
+	if r := w.rollUp(t, "a"); r.After != -2 {
+		t.Errorf("%+v, want a total of -2", r)
+	}
+}
+
+// Of a counter that is made anew, a field with members goes on with them, and one without begins at zero. In a third one
+// everybody has left since it was rolled up, by whatever shards.
+func TestRevivalOfFieldsWithAndWithoutMembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cfg := shards.Config{Fields: "total=count,likes,bookmarks", NumShards: 3}
+	c := w.counter(t, w.open(t, cfg), "a", 3)
+	for i := range 9 {
+		for _, field := range []string{"likes", "bookmarks"} {
+			if _, err := c.Join(t.Context(), field, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Add(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	rollUp := func() {
+		t.Helper()
+		client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: cfg.Fields}, option.WithGRPCConn(w.Conn(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := client.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rollUp()
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 9 {
+		if _, err := c.Leave(t.Context(), "bookmarks", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.AutoCreate = true
+	again := handle(t, w.open(t, cfg), "a")
+	if err := again.Add(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, rolledUp := range []bool{false, true} {
+		if rolledUp {
+			rollUp()
+		}
+		audits, err := again.Audit(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []shards.Audit{
+			{Field: "total", Shards: 2, Otherwise: 2, Exact: 2},
+			{Field: "likes", Shards: 9, Members: 9, Exact: 9},
+			{Field: "bookmarks"},
+		} {
+			if rolledUp {
+				want.Total = want.Exact
+			}
+			if audits[i] != want {
+				t.Errorf("rolled up %v: %+v, want %+v", rolledUp, audits[i], want)
+			}
+		}
+	}
 }

@@ -44,7 +44,7 @@ func newCrowded(t *testing.T, hosted bool) *crowded {
 		c.reconcile.CleanupAfter = 20 * time.Millisecond
 	}
 	for i := range 3 {
-		client := c.open(t, shards.Config{Counters: path, Fields: "likes,views", Hosted: hosted, NumShards: 3 + i, MaxShards: 8,
+		client := c.open(t, shards.Config{Counters: path, Fields: "likes,views", Hosted: hosted, NumShards: 3 + i, MaxShards: 8, AutoCreate: !hosted && i == 0,
 			CacheTTL: time.Duration(1+i) * 100 * time.Millisecond, Timeout: 3 * time.Second})
 		c.instances = append(c.instances, handle(t, client, "a"))
 	}

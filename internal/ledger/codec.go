@@ -25,7 +25,8 @@ const (
 	FieldShards   = "shards"
 	FieldBase     = "base"
 	FieldReplaced = "replaced_total"
-	FieldFloor    = "floor" // where it is not the document's create time
+	FieldFloor    = "floor"       // where it is not the document's create time
+	FieldField    = "shard_field" // what the field is called in shards
 	FieldFields   = "fields"
 	FieldCounted  = "counted" // :: store.Field.Key → the newest value of a field that counts documents
 
@@ -36,6 +37,14 @@ const (
 
 // PathOf is the path of a field such as [FieldBase] of one sum in the ledger, as an update mask has it.
 func PathOf(sum, field string) string { return store.FieldPath(names(sum, field)...) }
+
+// PathsOf are the paths of all that the ledger has of one sum: a write with them in its mask, and no values, takes it away.
+func PathsOf(sum string) []string {
+	if sum == store.Total {
+		return []string{FieldShards, FieldBase, FieldReplaced, FieldFloor, FieldField}
+	}
+	return []string{store.FieldPath(FieldFields, sum)}
+}
 
 func names(sum string, field string) []string {
 	if sum == store.Total {
@@ -96,6 +105,9 @@ func (l *Ledger) Fields() map[string]*firestorepb.Value {
 	for name, sum := range l.Sums {
 		Set(fields, name, FieldShards, entriesValue(sum.Shards))
 		Set(fields, name, FieldBase, store.Int(sum.Base))
+		if sum.Field != "" {
+			Set(fields, name, FieldField, store.String(sum.Field))
+		}
 		if sum.Replaced != nil {
 			Set(fields, name, FieldReplaced, store.Int(*sum.Replaced))
 		}
@@ -206,6 +218,7 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 func decodeSum(doc *firestorepb.Document, fields map[string]*firestorepb.Value, want func(string, bool)) *Sum {
 	s := &Sum{
 		Base:   fields[FieldBase].GetIntegerValue(),
+		Field:  fields[FieldField].GetStringValue(),
 		Floor:  fields[FieldFloor].GetTimestampValue().AsTime(),
 		Shards: make(map[string]Entry, len(fields[FieldShards].GetMapValue().GetFields())),
 	}
@@ -213,6 +226,7 @@ func decodeSum(doc *firestorepb.Document, fields map[string]*firestorepb.Value, 
 		s.Floor = created
 	}
 	want(FieldBase, is[integer](fields[FieldBase]))
+	want(FieldField, is[text](fields[FieldField]))
 	want(FieldFloor, is[timestamp](fields[FieldFloor]))
 	want(FieldShards, is[mapping](fields[FieldShards]))
 	if v := fields[FieldReplaced]; v != nil {

@@ -81,6 +81,7 @@ type Sum struct {
 	Shards   map[string]Entry // :: [Key] of a shard's id → the newest state counted
 	Base     int64            // what the total holds beyond the shards
 	Replaced *int64           // the total that adoption replaced, where there was one
+	Field    string           // what the field is called in shards, for revisions that don't count it; "" is not known
 
 	// Floor is the time as of which everything is counted, and shards that are not in Shards held nothing: no state of a
 	// document that is not newer counts. It is the ledger's create time, so that late events of an earlier counter under the
