@@ -17,8 +17,8 @@ import (
 // A document of the app's own may be deleted at any time, and what is below it stays. The first who finds it missing says so
 // in its ledger. Until that is [ReconcileOptions.CleanupAfter] ago, the counts wait: they belong to the path, and a document
 // that is made again has them. Then they are removed, memberships first, each page of them with its -1s, and shards and ledger
-// last and together. So wherever the removal stops, the sum of a field's shards is still the number of its members and what was
-// counted otherwise.
+// last and together; of more shards than one commit takes, those that go leave what they hold to one that stays. So wherever
+// the removal stops, the sum of a field's shards is still the number of its members and what was counted otherwise.
 
 const (
 	// defaultCleanupAfter is how long a document has to be gone.
@@ -79,7 +79,7 @@ func (c *Client) abandoned(ctx context.Context, r Report, doc *firestorepb.Docum
 		return r, false, nil
 	}
 	for steps := 0; ; steps++ {
-		next, err := c.removeSome(ctx, r.Counter, since)
+		next, err := c.removeSome(ctx, r.Counter, since, steps == 0)
 		switch {
 		case err != nil && steps > 0 && ctx.Err() != nil: // it is large, and the next walk goes on
 			r.Gone, r.Deleted = true, false
@@ -102,7 +102,12 @@ const (
 )
 
 // removeSome removes a commit's worth of what is left below a document that is gone since then.
-func (c *Client) removeSome(ctx context.Context, counter string, since time.Time) (next removal, err error) {
+//
+// The document may have been there in between, counted, and gone again, while events were lost and no reconcile came by. So
+// the first step looks for a shard that was written after the ledger: it is gone since that write, at the earliest. (One that
+// was there and was not counted leaves no trace.) Every step that writes shards writes the ledger too, so that the next
+// reconcile doesn't take this one for that.
+func (c *Client) removeSome(ctx context.Context, counter string, since time.Time, first bool) (next removal, err error) {
 	err = c.db.Transact(ctx, func(tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 		switch {
@@ -115,6 +120,18 @@ func (c *Client) removeSome(ctx context.Context, counter string, since time.Time
 			next = changed
 			return nil
 		}
+		if first {
+			written, err := c.lastWritten(ctx, tx, counter)
+			if err != nil {
+				return err
+			}
+			if written.After(docs[0].GetUpdateTime().AsTime()) {
+				next = changed
+				tx.Write(store.Update(docs[0].GetName(), store.Exists(true),
+					map[string]*firestorepb.Value{ledger.FieldGone: store.Time(written)}, []string{ledger.FieldGone}))
+				return nil
+			}
+		}
 		removed, err := c.removeMembers(ctx, tx, counter, docs[0])
 		if err != nil || removed {
 			next = more
@@ -126,13 +143,32 @@ func (c *Client) removeSome(ctx context.Context, counter string, since time.Time
 	return next, err
 }
 
+// lastWritten is when one of a counter's shards was last written.
+func (c *Client) lastWritten(ctx context.Context, tx *store.Tx, counter string) (last time.Time, err error) {
+	shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
+	if err != nil {
+		return last, fmt.Errorf("read shards: %w", err)
+	}
+	for _, shard := range shards {
+		if at := shard.GetUpdateTime().AsTime(); at.After(last) {
+			last = at
+		}
+	}
+	return last, nil
+}
+
+// touch is the write that only makes the ledger as new as what is written with it.
+func (c *Client) touch(counter string) *firestorepb.Write {
+	return store.Update(c.db.LedgerOf(counter), store.Exists(true), nil, nil, store.Increment(ledger.FieldFlushes, 1))
+}
+
 // removeMembers removes a page of memberships of one field, and takes each off its shard. It reports false where there are none.
 func (c *Client) removeMembers(ctx context.Context, tx *store.Tx, counter string, doc *firestorepb.Document) (bool, error) {
 	fields := slices.Clip(c.db.Fields)
 	if l, err := ledger.Decode(doc); err == nil {
-		for name := range l.Sums {
+		for name, sum := range l.Sums {
 			if _, counted := c.db.Field(name); !counted {
-				fields = append(fields, store.Field{Name: name}) // no longer: its memberships go, and its shards' field stays as it is
+				fields = append(fields, store.Field{Name: name, Shard: sum.Field}) // no longer
 			}
 		}
 	}
@@ -144,10 +180,11 @@ func (c *Client) removeMembers(ctx context.Context, tx *store.Tx, counter string
 		if len(members) == 0 {
 			continue
 		}
-		if field.Shard != "" {
+		if field.Shard != "" { // or else it isn't known where they were counted
 			if err := c.takeOff(ctx, tx, counter, field, members); err != nil {
 				return false, err
 			}
+			tx.Write(c.touch(counter))
 		}
 		for _, member := range members {
 			tx.Write(store.Delete(member.GetName()))
@@ -178,7 +215,11 @@ func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, fiel
 	for i, name := range slices.Backward(names) { // the first one last, when it is known what falls to it
 		n, shard := by[name], shards[i]
 		if shard == nil {
-			by[first] += n
+			if name != first {
+				by[first] += n
+			} else if n > 0 { // made for it, so that what others hold for its members is taken off
+				tx.Write(store.Update(first, nil, nil, []string{}, store.Increment(store.FieldPath(field.Shard), -n)))
+			}
 			continue
 		}
 		if _, counted := store.Integer(shard.GetFields()[field.Shard]); counted && n > 0 {
@@ -190,27 +231,40 @@ func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, fiel
 
 // removeRest removes the shards, and with the last of them the ledger and whatever else is beside it.
 func (c *Client) removeRest(ctx context.Context, tx *store.Tx, counter string) (removal, error) {
-	own := c.db.LedgerOf(counter)
-	var names []string
-	for _, collection := range []string{c.db.ShardsOf(counter), path.Dir(own)} {
-		docs, err := tx.Documents(ctx, store.Query{Collection: collection, Limit: maxWrites})
-		if err != nil {
-			return more, fmt.Errorf("read what is left: %w", err)
-		}
-		for _, doc := range docs {
-			if doc.GetName() != own {
-				names = append(names, doc.GetName())
+	shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), Limit: maxWrites})
+	if err != nil {
+		return more, fmt.Errorf("read shards: %w", err)
+	}
+	if len(shards) == maxWrites {
+		c.gather(tx, shards[:maxWrites-1])
+		tx.Write(c.touch(counter))
+		return more, nil
+	}
+	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(c.db.LedgerOf(counter))})
+	if err != nil {
+		return more, fmt.Errorf("read what is left: %w", err)
+	}
+	for _, doc := range slices.Concat(shards, beside) {
+		tx.Write(store.Delete(doc.GetName()))
+	}
+	return all, nil
+}
+
+// gather removes shards but the last of them, which gets what the others hold: of any field, as another revision may count it.
+func (c *Client) gather(tx *store.Tx, shards []*firestorepb.Document) {
+	last := len(shards) - 1
+	held := ledger.Counts{} // :: field of the shards → what goes
+	for _, shard := range shards[:last] {
+		for name, value := range shard.GetFields() {
+			if n, ok := store.Integer(value); ok {
+				held[name] = ledger.Add(held[name], n)
 			}
 		}
+		tx.Write(store.Delete(shard.GetName()))
 	}
-	next := all
-	if len(names) >= maxWrites {
-		names, next = names[:maxWrites], more
-	} else {
-		names = append(names, own)
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	for name, n := range held {
+		transforms = append(transforms, store.Increment(store.FieldPath(name), n))
 	}
-	for _, name := range names {
-		tx.Write(store.Delete(name))
-	}
-	return next, nil
+	tx.Write(store.Update(shards[last].GetName(), store.Exists(true), nil, nil, transforms...))
 }

@@ -266,6 +266,109 @@ func TestCleanupAfterTheLastTime(t *testing.T) {
 	}
 }
 
+// A document was made again, counted and deleted again, and no event and no reconcile has told of it: it is gone since then, and
+// not since it was first found missing.
+func TestCleanupOfADocumentThatWasBackUnseen(t *testing.T) {
+	t.Parallel()
+	w := abandoned(t)
+	_, err := w.ledger().Update(w.ctx, []firestore.Update{{Path: "gone_at", Value: time.Now().Add(-2 * time.Hour)}})
+	w.must(nil, err)
+	w.like(0, 1, 0)
+	shard, err := w.shard(0).Get(w.ctx)
+	w.must(nil, err)
+	written := shard.UpdateTime
+	hour := rollup.ReconcileOptions{CleanupAfter: time.Hour}
+	for range 2 {
+		if r, err := w.rollup.Reconcile(w.ctx, w.id, hour); err != nil || !r.Gone || r.Deleted {
+			t.Fatalf("reconcile = %+v, %v, want that it waits for an hour from now", r, err)
+		}
+		if since := w.inLedger("gone_at").(time.Time); !since.Equal(written) {
+			t.Errorf("gone since %v, want since it was last counted, %v", since, written)
+		}
+	}
+	// A cleanup that was cut short has written shards as well, and the next one goes on at once.
+	_, err = w.ledger().Update(w.ctx, []firestore.Update{{Path: "gone_at", Value: time.Now().Add(-2 * time.Hour)}})
+	w.must(nil, err)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	commits := 0
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if commits++; commits > 1 {
+			cancel()
+			v.Before = status.Error(codes.Unavailable, "the process is gone")
+		}
+		return v
+	})
+	_, _ = w.rollup.Reconcile(ctx, w.id, hour)
+	w.server.SetInterceptor(nil)
+	if likes, members, _, _ := w.left(); members > 0 || likes != 3 {
+		t.Fatalf("%d likes and %d members are left; want that it is cut short after its members", likes, members)
+	}
+	if r, err := w.rollup.Reconcile(w.ctx, w.id, hour); err != nil || !r.Deleted {
+		t.Errorf("reconcile = %+v, %v, want that it goes on", r, err)
+	}
+}
+
+// A cleanup that takes several commits for its shards alone stops between any two of them: what is left adds up to the same,
+// though some shards hold more than they should and others less. So a document that is made again has all of its counts.
+func TestCleanupOfManyShardsStopsAnywhere(t *testing.T) {
+	t.Parallel()
+	const shards, members, otherwise = 1010, 2, 5
+	for stop := range 4 {
+		for _, fields := range []string{likesAndViews.Fields, "views"} { // a revision that doesn't count likes removes them all the same
+			t.Run(fmt.Sprintf("after %d commits, knowing %s", stop, fields), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t).hosted()
+				w.post(map[string]any{"title": "Hello"})
+				bulk := w.fs.BulkWriter(w.ctx)
+				for i := range shards {
+					n := []int{3, -3}[i%2] // members left by any shard
+					if i == shards-1 {
+						n += members + otherwise
+					}
+					_, err := bulk.Create(w.shard(i), map[string]any{"likes": n, "views": 0})
+					w.must(nil, err)
+				}
+				for i := range members {
+					_, err := bulk.Create(w.counter().Collection("likes_members").Doc(fmt.Sprint(i)), map[string]any{"shard": fmt.Sprint(i)})
+					w.must(nil, err)
+				}
+				bulk.End()
+				w.reconcile()
+				w.must(w.counter().Delete(w.ctx))
+				w.reconcile()
+				cfg := likesAndViews
+				cfg.Fields = fields
+				client := w.openWith(cfg)
+				ctx, cancel := context.WithCancel(w.ctx)
+				defer cancel()
+				commits := 0
+				w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+					if commits++; commits > stop {
+						cancel()
+						v.Before = status.Error(codes.Unavailable, "the process is gone")
+					}
+					return v
+				})
+				_, _ = client.Reconcile(ctx, w.id, atOnce)
+				w.server.SetInterceptor(nil)
+				likes, joined, left, _ := w.left()
+				if want := max(1, shards-max(0, stop-1)*498); left != want || joined > 0 && stop > 0 {
+					t.Errorf("%d shards and %d members after %d commits, want %d shards: the test shows nothing", left, joined, stop, want)
+				}
+				if likes != int64(joined)+otherwise {
+					t.Errorf("%d likes of %d members, want %d otherwise", likes, joined, otherwise)
+				}
+				w.post(map[string]any{"title": "Again"})
+				if r := w.reconcile(); r.Problem != "" {
+					t.Errorf("reconcile = %+v", r)
+				}
+				w.has(map[string]any{"title": "Again", "likes": likes, "views": int64(0)})
+			})
+		}
+	}
+}
+
 // More members and shards than a commit has writes go in several, and fields that are no longer counted too.
 func TestCleanupOfALargeOne(t *testing.T) {
 	t.Parallel()

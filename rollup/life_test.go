@@ -139,6 +139,24 @@ func TestBeingDeleted(t *testing.T) {
 	}
 }
 
+// A counter is being deleted whose ledger lacks a field that is counted since: its events are acknowledged, without end of
+// looking for what no reconcile brings.
+func TestBeingDeletedBeforeAFieldIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "deleting", Value: true}}))
+	w.inc(0, 1)
+	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+	defer cancel()
+	newer := w.openWith(rollup.Config{Project: "p", Fields: "total=count,likes"})
+	if a, err := newer.Apply(ctx, w.id, w.arrived()); err != nil || !a.Gone {
+		t.Errorf("applied %+v, %v; want that there is nothing to count for", a, err)
+	}
+}
+
 // Deleted by hand: Firestore leaves shards and ledger behind, and neither brings the counter back.
 func TestDeletedByHand(t *testing.T) {
 	t.Parallel()
