@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Connect makes a connection that calls the server directly, as an administrator, without a socket or a listener: for
@@ -75,6 +76,16 @@ func (s *Server) callUnary(ctx context.Context, method string, req, reply any, _
 
 func copyInto(to, from any) error {
 	proto.Merge(to.(proto.Message), from.(proto.Message))
+	return nil
+}
+
+// moveInto hands on a message that has no other owner: its fields are not copied.
+func moveInto(to any, from proto.Message) error {
+	into := to.(proto.Message).ProtoReflect()
+	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		into.Set(field, value)
+		return true
+	})
 	return nil
 }
 
@@ -170,14 +181,14 @@ func (c *clientEnd) RecvMsg(m any) error {
 	}
 	select {
 	case r := <-c.responses:
-		return copyInto(m, r)
+		return moveInto(m, r)
 	case <-c.ended:
 	case <-c.ctx.Done():
 		return status.FromContextError(c.ctx.Err()).Err()
 	}
 	select {
 	case r := <-c.responses: // what was sent before the end
-		return copyInto(m, r)
+		return moveInto(m, r)
 	default:
 	}
 	if !errors.Is(c.err, io.EOF) && c.server.ctx.Err() != nil {
@@ -209,14 +220,14 @@ func (s serverEnd) SendMsg(m any) error {
 func (s serverEnd) RecvMsg(m any) error {
 	select {
 	case r := <-s.requests:
-		return copyInto(m, r)
+		return moveInto(m, r)
 	case <-s.sent:
 	case <-s.ctx.Done():
 		return status.FromContextError(s.ctx.Err()).Err()
 	}
 	select {
 	case r := <-s.requests: // sent before the last word
-		return copyInto(m, r)
+		return moveInto(m, r)
 	default:
 		return io.EOF
 	}
