@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -125,6 +126,15 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Detail: "Firestore does not answer; try again", retryAfter: time.Second}
 	}
 	return problem{Status: http.StatusInternalServerError}
+}
+
+// walkStatus is that of a call of Reconcile, which answers with a summary whatever became of it: what the walk has done is done,
+// and whoever calls on a schedule is to see that something failed.
+func walkStatus(s rollup.Summary, err error) int {
+	if err != nil || s.Failed > 0 {
+		return http.StatusInternalServerError
+	}
+	return http.StatusOK
 }
 
 // errRead marks what failed while a counter was read. Reading again is always safe.

@@ -67,7 +67,7 @@ type reconcileAnswer struct {
 	Counters []rollup.Report `json:"counters,omitempty"` // of the counters that were asked for by name
 }
 
-// newReconcileHandler answers calls that put counters right: those named, or all of them, going on where the last call
+// newReconcileHandler answers calls that reconcile counters: those named, or all of them, going on where the last call
 // ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
 // on a schedule sees it.
 func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
@@ -97,19 +97,16 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 		}
 		s := answer.Summary
 		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "reads", s.Reads, "done", s.Done}
-		code := http.StatusOK
 		switch {
 		case err != nil:
-			code = http.StatusInternalServerError
 			log.ErrorContext(ctx, "reconcile", append(attrs, "error", err)...)
 		case s.Failed > 0:
-			code = http.StatusInternalServerError
 			log.WarnContext(ctx, "reconcile", attrs...)
 		default:
 			log.InfoContext(ctx, "reconcile", attrs...)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
+		w.WriteHeader(walkStatus(s, err))
 		_ = json.NewEncoder(w).Encode(answer)
 	}), http.MethodPost)
 }

@@ -90,19 +90,19 @@ func (f *function) ready() (http.Handler, error) {
 	if f.handler != nil {
 		return f.handler, nil
 	}
-	settings, err := settings.Parse(os.Environ())
+	set, err := settings.Parse(os.Environ())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	db, err := store.Open(context.Background(), settings.Store())
+	db, err := store.Open(context.Background(), set.Store())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	handler, drain, err := f.build(context.Background(), settings, db, slog.New(newLogHandler(os.Stdout, settings.LogLevel)))
+	handler, drain, err := f.build(context.Background(), set, db, slog.New(newLogHandler(os.Stdout, set.LogLevel)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, errors.Join(err, db.Close()))
 	}
-	f.handler = boundBodies(settings.RequestTimeout, f.life.ending, handler)
+	f.handler = boundBodies(set.RequestTimeout, f.life.ending, handler)
 	go f.endOnSignal(drain)
 	return f.handler, nil
 }

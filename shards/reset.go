@@ -35,25 +35,25 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 	var of string // id of the ledger that the call is about
 	defer c.client.known.forget(c.id)
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		counter, ledger, err := c.documents(ctx)
+		counter, l, err := c.documents(ctx)
 		switch {
 		case err != nil:
 			return nil, false, err
 		case counter == nil || c.client.isDeleting(counter):
 			return nil, false, ErrNotFound
-		case ledger == nil:
+		case l == nil:
 			return nil, false, ErrNoLedger
-		case of != "" && ledger.ID != of:
+		case of != "" && l.ID != of:
 			return nil, false, ErrNotFound // deleted, and another was made: a late command touches nobody's successor
-		case slices.Contains(ledger.Ops, op):
+		case slices.Contains(l.Ops, op):
 			return nil, true, nil
 		}
-		of = ledger.ID
-		ch, err := decide(ctx, ledger)
+		of = l.ID
+		ch, err := decide(ctx, l)
 		if err != nil || ch == nil {
 			return nil, false, err
 		}
-		return c.writes(ch, ledger, op), true, nil
+		return c.writes(ch, l, op), true, nil
 	})
 }
 

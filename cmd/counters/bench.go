@@ -76,9 +76,9 @@ Scenarios:
 func benchError(err error) error {
 	switch {
 	case errors.Is(err, bench.ErrScenario):
-		return fmt.Errorf("--scenario: %w", err)
+		return badUsage("--scenario: %w", err)
 	case errors.Is(err, bench.ErrAgainst):
-		return fmt.Errorf("--against: %w", err)
+		return badUsage("--against: %w", err)
 	}
 	return fmt.Errorf("--profiles: %w", err)
 }

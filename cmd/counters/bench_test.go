@@ -59,10 +59,10 @@ func TestBenchInterrupted(t *testing.T) {
 func TestBenchRefuses(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"bench", "--scenario", "hot,warm"}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `"warm"`) || !strings.Contains(stderr.String(), "zipf") {
+	if code := run(t.Context(), []string{"bench", "--scenario", "hot,warm"}, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), `"warm"`) || !strings.Contains(stderr.String(), "zipf") {
 		t.Errorf("exit code %d: %q", code, stderr.String())
 	}
-	if code := run(t.Context(), []string{"bench", "--quick", "--against", "no-such-build"}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "--against") || !strings.Contains(stderr.String(), "no-such-build") {
+	if code := run(t.Context(), []string{"bench", "--quick", "--against", "no-such-build"}, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "--against") || !strings.Contains(stderr.String(), "no-such-build") {
 		t.Errorf("exit code %d: %q", code, stderr.String())
 	}
 	if code := run(t.Context(), []string{"bench", "--quick", "--scenario", "cold", "--plots", os.DevNull}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "--plots") {

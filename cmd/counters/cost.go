@@ -43,11 +43,11 @@ once a second pays for that more than for all else.`,
 			}
 			l.InexactWrites = !exact
 			if err := validLoad(l); err != nil {
-				return err
+				return usageError{err}
 			}
 			prices, err := cost.PricesOf(location)
 			if err != nil {
-				return fmt.Errorf("--location: %w", err)
+				return badUsage("--location: %w", err)
 			}
 			sheet := newCostSheet(l, prices)
 			if asJSON {

@@ -88,7 +88,7 @@ func TestCostRefuses(t *testing.T) {
 		{[]string{"--location", "mars-north1"}, []string{"mars-north1", "us-central1", "nam5"}},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), append([]string{"cost"}, tt.args...), &stdout, &stderr); code != 1 || stdout.Len() > 0 {
+		if code := run(t.Context(), append([]string{"cost"}, tt.args...), &stdout, &stderr); code != exitUsage || stdout.Len() > 0 {
 			t.Errorf("%v: exit code %d, and it printed %q", tt.args, code, stdout.String())
 		}
 		for _, want := range tt.want {

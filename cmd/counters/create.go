@@ -18,7 +18,7 @@ func newCreateCommand(t *target) *cobra.Command {
 How many shards? "counters cost --rate R" tells.`,
 		Example: `  counters create post-123
   counters create post-123 --shards 20 --total 1500`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkShards(opts.Shards); err != nil {
 				return err

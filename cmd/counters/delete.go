@@ -16,7 +16,7 @@ func newDeleteCommand(t *target) *cobra.Command {
 		Long:  `Delete a counter with its shards and its ledger. When it is cut short, deleting again finishes it.`,
 		Example: `  counters delete post-123
   counters delete post-123 --yes`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				if err := c.Delete(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/demo"
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
@@ -19,6 +20,8 @@ import (
 func newDevCommand() *cobra.Command {
 	var c dev.Config
 	var t target
+	faults := pflag.NewFlagSet("faults", pflag.ContinueOnError)
+	faults.SortFlags = false
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system on this machine",
@@ -45,8 +48,11 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 			if !cmd.Flags().Changed("seed") {
 				c.Faults.Seed = rand.Uint64N(1_000_000) // Short enough to be typed again.
 			}
+			if err := t.check(); err != nil {
+				return err
+			}
 			c.Environ, c.Output = append(os.Environ(), t.variables(cmd.Flags())...), cmd.ErrOrStderr()
-			return runDev(cmd, c)
+			return runDev(cmd, c, faults)
 		},
 	}
 	flags := cmd.Flags()
@@ -59,18 +65,22 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 	t.addLayoutFlags(flags)
 
-	addEventFaults(flags, &c.Faults.Events)
-	addCommitFaults(flags, &c.Faults.Commits)
-	flags.DurationVar(&c.Faults.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
+	addEventFaults(faults, &c.Faults.Events)
+	addCommitFaults(faults, &c.Faults.Commits)
+	faults.DurationVar(&c.Faults.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
+	flags.AddFlagSet(faults)
 	flags.Uint64Var(&c.Faults.Seed, "seed", 0, "the same faults again (default random)")
 	return cmd
 }
 
 // runDev runs the system until the context ends, which is a clean end.
-func runDev(cmd *cobra.Command, c dev.Config) error {
+func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 	ctx, cancel := dev.UntilOrphaned(cmd.Context())
 	defer cancel()
-	settings, err := settings.Parse(c.Environ)
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	set, err := settings.Parse(c.Environ)
 	if err != nil {
 		return err
 	}
@@ -85,7 +95,7 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 	}
 	defer s.Close()
 	shown, err := demo.New(demo.Config{
-		Project: s.Project, Database: settings.Database, Counters: settings.Counters, Fields: settings.Fields, Shards: settings.Shards, Hosted: settings.Hosted, Members: s.NamesMembers(),
+		Project: s.Project, Database: set.Database, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted, Members: s.NamesMembers(),
 		Firestore: s.Firestore, NodeModules: "node_modules", Logger: s.Logger(),
 	})
 	if err != nil {
@@ -96,12 +106,12 @@ func runDev(cmd *cobra.Command, c dev.Config) error {
 		_ = shown.Close()
 	}()
 	page.Handle("/", shown)
-	describe(cmd, s, c, settings)
+	describe(cmd, s, faultsSet(faults, c.Faults.Seed), set)
 	return s.Wait(ctx)
 }
 
 // describe prints where everything is, and then that it is ready.
-func describe(cmd *cobra.Command, s *dev.System, c dev.Config, set settings.Settings) {
+func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Settings) {
 	w := cmd.OutOrStdout()
 	kind := "embedded, in memory"
 	if !s.Embedded {
@@ -112,7 +122,7 @@ func describe(cmd *cobra.Command, s *dev.System, c dev.Config, set settings.Sett
 	for _, url := range s.Elsewhere {
 		fmt.Fprintf(w, "           %s  from other machines\n", url)
 	}
-	if faults := faultsSet(cmd.Flags(), c.Faults.Seed); faults != "" {
+	if faults != "" {
 		fmt.Fprintf(w, "Faults     %s\n", faults)
 	}
 	for _, note := range s.Notes {

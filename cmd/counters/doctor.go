@@ -80,7 +80,7 @@ func (t *target) diagnose(cmd *cobra.Command, d *doctor.Deployment) error {
 		return err
 	}
 	if report.Errors > 0 {
-		return fmt.Errorf("doctor found %d errors", report.Errors)
+		return fmt.Errorf("doctor found %s", quantity(report.Errors, "error"))
 	}
 	return nil
 }

@@ -61,7 +61,10 @@ There are no security rules: whoever reaches the port may do anything.`,
 
 func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 	if err := c.faults.Check(); err != nil {
-		return err
+		return usageError{err}
+	}
+	if c.port < 0 || c.port > 65535 {
+		return badUsage("--port %d: want a port, 1 to 65535, or 0 for any free one", c.port)
 	}
 	ctx, cancel := dev.UntilOrphaned(cmd.Context())
 	defer cancel()
@@ -69,11 +72,11 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 	var deliverers []*eventarc.Deliverer
 	for pattern, to := range c.events {
 		if u, err := url.Parse(to); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return fmt.Errorf("--events %s=%s: want a URL such as http://127.0.0.1:8082/", pattern, to)
+			return badUsage("--events %s=%s: want a URL such as http://127.0.0.1:8082/", pattern, to)
 		}
 		d, err := eventarc.New(eventarc.Options{Pattern: pattern, Logger: logger})
 		if err != nil {
-			return fmt.Errorf("--events: %w", err)
+			return badUsage("--events: %w", err)
 		}
 		defer d.Close()
 		if err := d.SetTargets(to); err != nil {

@@ -27,13 +27,13 @@ func addCommitFaults(flags *pflag.FlagSet, f *emulator.Faults) {
 }
 
 // faultsSet lists the faults that are asked for, with the seed that makes the same happen again; it is empty when none is.
-func faultsSet(flags *pflag.FlagSet, seed uint64) string {
+func faultsSet(faults *pflag.FlagSet, seed uint64) string {
 	var set []string
-	for _, name := range []string{"duplicate", "drop", "reorder", "abort", "unavailable", "lose-answers", "doc-write-rate", "commit-latency", "kill"} {
-		if f := flags.Lookup(name); f != nil && f.Value.String() != f.DefValue {
-			set = append(set, name+" "+f.Value.String())
+	faults.VisitAll(func(f *pflag.Flag) {
+		if f.Value.String() != f.DefValue {
+			set = append(set, f.Name+" "+f.Value.String())
 		}
-	}
+	})
 	if len(set) == 0 {
 		return ""
 	}

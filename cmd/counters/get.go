@@ -20,7 +20,7 @@ With --exact it is added up from the shards, by the server: every increment that
 acknowledged is in it.`,
 		Example: `  counters get post-123
   counters get post-123 --exact --json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				read := c.Get

@@ -28,7 +28,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	amount := "1"
 	var key string
 	cmd := &cobra.Command{
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			by, fields, err := parseAmount(amount, sign)
 			if err != nil {

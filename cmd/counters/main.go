@@ -32,14 +32,21 @@ func endingSignals() []os.Signal {
 	return signals
 }
 
-// run runs the program with its arguments and returns its exit code: 0, or when it printed an error 1, and 2 where the arguments are wrong.
+// run runs the program with its arguments and returns its exit code: 0, or when it printed an error 1, and 2 where the
+// arguments are wrong.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	understood := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.ValidateRequiredFlags(); err != nil { // which the library does only after this
+			return err
+		}
+		understood = true
+		return nil
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitFailed
 	switch {

@@ -33,7 +33,7 @@ func newLeaveCommand(t *target) *cobra.Command {
 }
 
 func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter, context.Context, string, string) (bool, error), done, before string) *cobra.Command {
-	cmd.Args = cobra.ExactArgs(3)
+	cmd.Args = arguments(3)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 			counted, err := toggle(c, ctx, args[1], args[2])
@@ -61,7 +61,7 @@ their ids. It reads one document per member; with --count the server counts them
 1,000.`,
 		Example: `  counters members post-123 total
   counters members post-123 total --count`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				if count {
@@ -112,7 +112,7 @@ A field that only members are counted in has nothing left: --otherwise 0 makes i
 has. An increment beside it, by hand or by "inc", is what is left then.`,
 		Example: `  counters audit post-123
   counters audit post-123 --otherwise 0`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				audits, err := c.Audit(ctx)

@@ -21,7 +21,7 @@ func TestMemberCommands(t *testing.T) {
 		{args: "join post total a/b", err: "slash"},
 		{args: "join post likes alice", err: `"likes" is not counted; want one of total`},
 		{args: "join unknown total alice", err: "not found"},
-		{args: "join post alice", err: "3 arg"},
+		{args: "join post alice", err: "2 arguments, want: counters join ID FIELD MEMBER"},
 		{args: "members post total", out: "alice\t2"},
 		{args: "members post total --json", out: `{"member":"alice","at":"2`},
 		{args: "members post total --count", out: "2\n"},

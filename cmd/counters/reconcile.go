@@ -22,8 +22,8 @@ func newReconcileCommand(t *target) *cobra.Command {
 	opts := rollup.ReconcileOptions{}
 	cmd := &cobra.Command{
 		Use:   "reconcile ID... | --all",
-		Short: "Put totals right that are not what their shards add up to",
-		Long: `Compare the total of each counter with the sum of its shards, and put it right where they differ. It makes up for
+		Short: "Correct totals that are not what their shards add up to",
+		Long: `Compare the total of each counter with the sum of its shards, and correct it where they differ. It makes up for
 events that never came, and for totals that something else wrote, which is reported as drift. A counter without a
 ledger, as Google's snippets make them, gets one. Fields that count documents, such as comments=count(comments), are
 counted again: at once on counters that are named.

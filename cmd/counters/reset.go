@@ -24,7 +24,7 @@ A counter with members is not reset unless --members=remove says that they go fi
 counted with would be gone, and they would still be members.`,
 		Example: `  counters reset post-123
   counters reset post-123 --members=remove`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if members != "refuse" && members != "remove" {
 				return badUsage("--members=%s: want refuse or remove", members)

@@ -24,7 +24,7 @@ phone may name a shard that is too many, and would be lost with it. They stay, w
 
 How many shards? "counters cost --rate R" tells.`,
 		Example: `  counters resize post-123 --shards 50`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkShards(n); err != nil {
 				return err

@@ -19,6 +19,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
 		SilenceErrors: true, // run prints them.
 	}
+	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newBenchCommand(), newCostCommand(), newVersionCommand())
 	var t target
 	for _, cmd := range []*cobra.Command{

@@ -27,7 +27,7 @@ logs go to standard output, and SIGTERM ends it once everything that is under wa
 It takes whatever reaches its port; events have to be delivered to Rollup by something else. "counters dev" runs all of it.`,
 		Example: `  counters serve Increment --port 8080
   COUNTERS='posts/{post}' counters serve Rollup --port 8082 --host 127.0.0.1`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args:      cobra.MatchAll(arguments(1), cobra.OnlyValidArgs),
 		ValidArgs: functions.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

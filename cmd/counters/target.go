@@ -70,13 +70,27 @@ func (t *target) projectID() string {
 // connect connects to the database of the counters. A server of FIRESTORE_EMULATOR_HOST that isn't there is noticed here:
 // the client library would try it for minutes.
 func (t *target) connect(ctx context.Context) (*store.DB, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
 	if err := t.reachEmulator(ctx); err != nil {
 		return nil, err
 	}
-	db, err := store.Open(ctx, store.Config{
-		Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted,
-	})
+	db, err := store.Open(ctx, t.place())
 	return db, whereTo(err)
+}
+
+// place is where the counters are.
+func (t *target) place() store.Config {
+	return store.Config{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
+}
+
+// check says what is wrong with the layout's flags.
+func (t *target) check() error {
+	if _, err := t.place().Layout(); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 // open connects to the counters.

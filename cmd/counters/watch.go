@@ -16,7 +16,7 @@ func newWatchCommand(t *target) *cobra.Command {
 		Long:  `Print a counter's total, and again whenever it changes, until it is interrupted.`,
 		Example: `  counters watch post-123
   counters watch post-123 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				for s, err := range c.Watch(ctx) {

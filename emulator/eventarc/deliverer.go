@@ -311,7 +311,8 @@ const (
 	longestBackoff  = 10 * time.Second
 )
 
-// backoff returns how long to wait after the nth attempt.
+// backoff returns how long to wait after the nth attempt. An event knows no more of its attempts than their number, and is
+// never sent again at once, as it might be after a pause of gax.Backoff.
 func backoff(attempts int) time.Duration {
 	longest := longestBackoff
 	if attempts < 8 { // 2^7 × 100 ms is beyond the longest.

@@ -198,9 +198,9 @@ func from(collection string) *firestorepb.StructuredQuery {
 	return &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}}}
 }
 
-func sumOf(path string) *firestorepb.StructuredAggregationQuery_Aggregation {
+func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
 	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
-		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}},
+		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
 	}}
 }
 

@@ -51,34 +51,40 @@ type DB struct {
 	watcher    *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
 }
 
-// Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
-// goes, unless opts bring a connection of their own: then everything goes there. Nothing is sent yet.
-func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, error) {
-	countersPath, err := ParsePath(cmp.Or(cfg.Counters, DefaultPath))
+// Layout is the layout of the documents, but for the database that they are in.
+func (cfg Config) Layout() (Layout, error) {
+	path, err := ParsePath(cmp.Or(cfg.Counters, DefaultPath))
 	if err != nil {
-		return nil, fmt.Errorf("path of the counters: %w", err)
+		return Layout{}, fmt.Errorf("path of the counters: %w", err)
 	}
 	fields, err := ParseFields(cmp.Or(cfg.Fields, DefaultFields))
 	if err != nil {
-		return nil, fmt.Errorf("fields that are counted: %w", err)
+		return Layout{}, fmt.Errorf("fields that are counted: %w", err)
+	}
+	l := Layout{Path: path, Shards: cmp.Or(cfg.Shards, DefaultShards), Hosted: cfg.Hosted}
+	l.Fields, l.Counted = fields.Split()
+	for _, field := range l.Counted {
+		if field.Counted.Collection == l.Shards {
+			return Layout{}, fmt.Errorf("fields that are counted: %s is the collection of the shards", field)
+		}
+	}
+	for _, field := range l.Fields {
+		if MembersID(field.Name) == l.Shards {
+			return Layout{}, fmt.Errorf("collection of the shards: %s is that of the members of %s", l.Shards, field.Name)
+		}
+	}
+	return l, nil
+}
+
+// Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
+// goes, unless opts bring a connection of their own: then everything goes there. Nothing is sent yet.
+func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, error) {
+	layout, err := cfg.Layout()
+	if err != nil {
+		return nil, err
 	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
-	db := &DB{Layout: Layout{
-		Path:   countersPath,
-		Shards: cmp.Or(cfg.Shards, DefaultShards),
-		Hosted: cfg.Hosted,
-	}}
-	db.Fields, db.Counted = fields.Split()
-	for _, field := range db.Counted {
-		if field.Counted.Collection == db.Shards {
-			return nil, fmt.Errorf("fields that are counted: %s is the collection of the shards", field)
-		}
-	}
-	for _, field := range db.Fields {
-		if MembersID(field.Name) == db.Shards {
-			return nil, fmt.Errorf("collection of the shards: %s is that of the members of %s", db.Shards, field.Name)
-		}
-	}
+	db := &DB{Layout: layout}
 	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	db.newWatcher = func() (*firestore.Client, error) {
 		options, err := clientOptions(emulator, opts)

@@ -150,8 +150,8 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, e.Error.Code, e.encode())
 }
 
-func writeJSON(w http.ResponseWriter, code int, data []byte) {
+func writeJSON(w http.ResponseWriter, httpStatus int, data []byte) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(code)
+	w.WriteHeader(httpStatus)
 	w.Write(append(data, '\n'))
 }

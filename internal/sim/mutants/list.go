@@ -92,7 +92,7 @@ var mutants = []mutant{
 	},
 	{
 		"a command doesn't look for its own id", "shards",
-		"case slices.Contains(ledger.Ops, op):", "case slices.Contains(ledger.Ops, op+op):", simulation,
+		"case slices.Contains(l.Ops, op):", "case slices.Contains(l.Ops, op+op):", simulation,
 	},
 	{
 		"a shard is made whether its counter is there or not", "shards",

@@ -199,8 +199,8 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 		if more = len(counters) == listed; more {
 			break
 		}
-		_, path, _ := strings.Cut(doc.Ref.Path, "/documents/")
-		if id, ok := p.config.Counters.ID(path); ok { // Other collections of that name may be elsewhere.
+		_, name, _ := strings.Cut(doc.Ref.Path, "/documents/")
+		if id, ok := p.config.Counters.ID(name); ok { // Other collections of that name may be elsewhere.
 			n, _ := doc.Data()[total].(int64) // 0 where it was never rolled up
 			counters = append(counters, counter{id, n})
 		}

@@ -71,7 +71,8 @@ func (f Faults) Check() error {
 	return errors.Join(f.Events.Check(), f.Commits.Check(), err)
 }
 
-func (c Config) validate() error {
+// Validate names, by its flag, every value that is out of range.
+func (c Config) Validate() error {
 	var errs []error
 	for _, p := range []struct {
 		name  string

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/googleapis/gax-go/v2"
 )
 
 const (
@@ -61,12 +63,10 @@ func (i *instance) run(ctx context.Context, first chan<- error) {
 			wait = shortestRestart
 		}
 		log.Warn("a function ended by itself and is started again", "after", time.Since(began).Round(time.Millisecond).String(), "wait", wait.String(), "error", err)
-		select {
-		case <-time.After(wait):
-			wait = min(2*wait, longestRestart)
-		case <-ctx.Done():
+		if gax.Sleep(ctx, wait) != nil {
 			return
 		}
+		wait = min(2*wait, longestRestart) // in steps that the log tells, rather than at random: there is no crowd to spread
 	}
 }
 

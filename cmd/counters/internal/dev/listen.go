@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -55,12 +56,10 @@ func (l *listener) run(ctx context.Context, ready func()) {
 		if !errors.Is(err, io.EOF) { // Which a server sends to a stream that has run for long.
 			l.logger.Warn("the Listen on shards broke and is started again", "wait", wait.String(), "error", err)
 		}
-		select {
-		case <-time.After(wait):
-			wait = min(2*wait, longest)
-		case <-ctx.Done():
+		if gax.Sleep(ctx, wait) != nil {
 			return
 		}
+		wait = min(2*wait, longest)
 	}
 }
 

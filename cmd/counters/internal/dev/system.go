@@ -58,21 +58,21 @@ type System struct {
 // [*PortError], or says what is wrong with the configuration or the environment, or what didn't start; everything
 // that was started before it is stopped again.
 func Start(ctx context.Context, c Config) (_ *System, err error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	output := newOutput(c.Output, c.Instances)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewJSONHandler(output.lines("dev"), nil))
 	}
-	settings, err := settings.Parse(c.Environ)
+	set, err := settings.Parse(c.Environ)
 	if err != nil {
 		return nil, err
 	}
 	s := &System{
 		Firestore: strings.TrimPrefix(lookup(c.Environ, "FIRESTORE_EMULATOR_HOST"), "http://"),
-		Project:   settings.Project,
-		settings:  settings,
+		Project:   set.Project,
+		settings:  set,
 		logger:    c.Logger,
 		failed:    make(chan error, 1),
 		increment: newBackends(),
@@ -129,7 +129,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	closing, closeStreams := context.WithCancel(context.Background())
 	s.onClose(closeStreams) // In case that it never serves.
 	s.serve(ports.gateway, newGateway(gatewayConfig{
-		access:    access{hosts: append([]string{c.Host}, c.AllowHosts...), origins: settings.AllowedOrigins},
+		access:    access{hosts: append([]string{c.Host}, c.AllowHosts...), origins: set.AllowedOrigins},
 		increment: s.increment, reconcile: s.reconcile, firestore: s.firestore,
 		page: c.Page, ready: s.supervisor.ready, origin: s.Gateway, logger: c.Logger, closing: closing,
 	}), closeStreams)
