@@ -31,6 +31,7 @@ func Check(h History) []Violation {
 			break
 		}
 	}
+	c.matched()
 	return c.violations
 }
 
@@ -69,6 +70,14 @@ type counter struct {
 	creations   int            // commits that made it, and whose caller has not been told yet
 	titles      map[int64]bool // that the app has written, or is about to
 	goneSince   time.Time      // when the app deleted it
+
+	ofMembers  map[string]*member
+	members    map[string]*Document // memberships that are there
+	hadMembers bool
+	gcd        int64     // of all increments of it
+	emptied    time.Time // when a reset began last that takes members off
+	torn       bool      // shards were deleted by hand whose members stay, or a deletion was left half done
+	wrong      bool      // shards and members don't agree, which was said
 }
 
 // point is a counter as of a commit.
@@ -76,6 +85,8 @@ type point struct {
 	at           time.Time
 	there        bool
 	exact, total int64
+
+	shards, members int64
 }
 
 func (c *checker) fail(format string, args ...any) {

@@ -12,6 +12,9 @@ type call struct {
 	at    time.Time
 	from  int   // index in the counter's series as of the begin
 	acked int64 // of the counter, as of the begin
+
+	entry  int // in the history, of a call about a member
+	member *memberCall
 }
 
 // intent is what one or more calls want to be applied once.
@@ -35,6 +38,7 @@ func (c *checker) begin(b Begin) {
 			for _, a := range b.Adds {
 				n := c.counter(a.Counter)
 				n.attempted += a.By
+				n.asked(a.By)
 				n.shrinks = n.shrinks || a.By < 0
 				if Named(a.Counter) {
 					n.names[a.By] = i
@@ -45,8 +49,13 @@ func (c *checker) begin(b Begin) {
 	case ExactRead, Read:
 		n := c.counter(b.Counter)
 		k.from, k.acked = len(n.series)-1, n.acked
-	case Delete, Reset, Rebase:
+	case Delete, Reset, Rebase, ResetMembers:
 		c.counter(b.Counter).shrinks = true
+		if b.Kind == ResetMembers {
+			c.counter(b.Counter).emptied = c.now
+		}
+	case Join, Leave, Look, Audit:
+		c.beginMember(k)
 	case Resize:
 		c.counter(b.Counter).resized = c.now
 	case MakeShards:
@@ -67,6 +76,10 @@ func (c *checker) end(e End) {
 		c.endRead(k, e, func(p point) int64 { return p.exact }, 0)
 	case Read:
 		c.endRead(k, e, func(p point) int64 { return p.total }, 2*time.Second) // it may be answered from memory
+	case Join, Leave, Look:
+		c.endMember(k, e)
+	case Audit:
+		c.endAudit(k, e)
 	case MakeShards:
 		c.counter(k.Counter).makers--
 	case DeleteByHand:

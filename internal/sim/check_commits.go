@@ -35,6 +35,7 @@ type deed struct {
 	total      bool  // is changed, and the ledger isn't
 	delta      int64 // of the sum of the shards
 	updates    int64 // the part of it that is updates
+	members    int64 // the part of it that is members'
 	shardsMade []string
 }
 
@@ -107,7 +108,9 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 			}
 		}
 	}
+	d.members = c.moved(id, k, d, revived, changes)
 	c.counted(id, k, d, before, revived, found)
+	c.agreed(id, k, d, before)
 	c.summed(id, k)
 	if c.hosted != nil && k.doc != nil && k.doc != before && k.ledger != nil && ledgerBefore != nil &&
 		!maps.Equal(k.ledger.Shards, ledgerBefore.Shards) && !c.right(k) { // not one of a revision that doesn't know the field
@@ -119,7 +122,7 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 		// Events that came while it was gone have been acknowledged: the next ones bring their states along, or a reconcile.
 		k.dropped = k.dropped || c.exact(k) != k.total()
 	}
-	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: c.exact(k), total: k.total()})
+	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: c.exact(k), total: k.total(), shards: k.sum(), members: int64(len(k.members))})
 }
 
 // app checks what a commit did to the app's document, and to what is below one that is gone.
@@ -163,10 +166,7 @@ func (c *checker) own(k *counter) *Document {
 
 // exact is what the counter holds: its shards, and what its ledger has beyond them.
 func (c *checker) exact(k *counter) int64 {
-	var sum int64
-	for _, s := range k.shards {
-		sum += s.Count
-	}
+	sum := k.sum()
 	if l := c.own(k); l != nil {
 		sum += l.Base
 	}
@@ -194,8 +194,8 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 		if d.made && !revived && c.own(k) != nil && c.exact(k) != k.doc.Total {
 			c.fail("%q is made with a total of %d, and holds %d, of an earlier counter", id, k.doc.Total, c.exact(k))
 		}
-		if !d.made && !d.deletes && d.updates > 0 && Named(id) { // an increment of what is left of an earlier counter
-			c.names(id, k, d.updates, found)
+		if !d.made && !d.deletes && d.updates > d.members && Named(id) { // an increment of what is left of an earlier counter
+			c.names(id, k, d.updates-d.members, found)
 		}
 		return
 	case d.command:
@@ -210,7 +210,7 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 		return
 	}
 	if Named(id) && !(d.delta < 0 && k.makers > 0) { // who makes shards sets to zero what is there
-		c.names(id, k, d.delta, found)
+		c.names(id, k, d.delta-d.members, found)
 	}
 }
 

@@ -40,7 +40,7 @@ func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Cont
 		switch {
 		case err == nil:
 			end.Outcome = OK
-		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrNoLedger):
+		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrNoLedger), errors.Is(err, shards.ErrHasMembers):
 			end.Outcome = Refused
 		}
 	case <-time.After(crash):
@@ -66,7 +66,7 @@ func (w *world) create(r *rand.Rand, id string) {
 		w.write(r, id, nil, store.Exists(false), nil)
 		return
 	}
-	if w.plan.Mix.Snippet > 0 && r.IntN(3) == 0 {
+	if w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members
 		w.createBySnippet(r, id)
 		return
 	}

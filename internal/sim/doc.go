@@ -30,6 +30,17 @@
 //   - A flush leaves its field at what the ledger has, whatever the app has written. A document that is made again goes on.
 //   - What is below one is removed only once it has been gone for as long as is set.
 //
+// In about half of all worlds a few members come and go beside the increments: through the functions, asked for twice by callers
+// who don't wait, and by batches of an SDK that obeys firestore.rules and sends them again, hours later too. Memberships are
+// documents of the history, and increments leave a shard's lowest bits to them. Then also:
+//
+//   - Every commit moves a field's shards by exactly one for each membership of it that it makes or deletes, and by increments. So the shards
+//     hold as many as there are members, and what was incremented otherwise: at every moment, and through resets, resizes,
+//     deletions and cleanups. No counter has members of an earlier one.
+//   - Calls that were told that they have counted are matched with commits, one each; and no membership is made or deleted
+//     that no call asked for. Who was told that it was so already was told what was true at some moment of the call.
+//   - Looks and audits tell what was true at one moment.
+//
 // Sparse traffic finds more than heavy traffic does, because every later state of a shard covers for one that was missed:
 // the plans drawn from seeds are mostly short, with 0.1 to 5 operations a second.
 package sim

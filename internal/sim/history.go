@@ -31,13 +31,17 @@ func (h History) Of(field string) History {
 					continue
 				}
 			}
+			if what.Member != "" && what.Field != field {
+				others[what.Call] = true
+				continue
+			}
 			e.What = what
 		case End:
 			if others[what.Call] {
 				continue
 			}
 			if field != "" {
-				what.Total = what.Totals[field]
+				what.Total, what.Audit = what.Totals[field], what.Audits[field]
 			}
 			e.What = what
 		case Commit:
@@ -87,6 +91,12 @@ const (
 	Rebase    Kind = "rebase"
 	Resize    Kind = "resize"
 
+	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
+	Leave        Kind = "leave"              // of a member
+	Look         Kind = "look"               // whether a member is there
+	Audit        Kind = "audit"              // what the fields are made of
+	ResetMembers Kind = "reset with members" // which takes them off
+
 	MakeShards   Kind = "make shards"    // without a counter, as some snippets do
 	DeleteByHand Kind = "delete by hand" // in a console, or by a tool that knows nothing of counters
 )
@@ -98,6 +108,8 @@ type Begin struct {
 	Counter string // of all but increments
 	Intent  int    // of increments: calls that repeat one another under a key have the same
 	Adds    []Add
+
+	Field, Member string // of what a member does; the field "" is the first
 }
 
 // Add is the part of an increment that is one field's of one counter.
@@ -126,7 +138,15 @@ type End struct {
 	Totals  map[string]int64 // of further fields
 	Missing bool             // of reads: there is no such counter
 	Detail  string
+
+	There  bool                // of a member who joins or leaves: it was as asked before; of a look: it is a member
+	Since  int64               // of a look: when it joined, in microseconds
+	Audit  *Audited            // of an audit
+	Audits map[string]*Audited // of further fields
 }
+
+// Audited is what a field is made of.
+type Audited struct{ Shards, Members, Base, Total int64 }
 
 // Commit is a commit that changed something.
 type Commit struct {
@@ -143,9 +163,11 @@ type Change struct {
 
 // Doc names a document of a counter's.
 type Doc struct {
-	Kind    string // "counter", "ledger" or "shard"
+	Kind    string // "counter", "ledger", "shard" or "member"
 	Counter string
 	Shard   string
+	Member  string
+	Field   string // of a member; "" is the first
 }
 
 // Document is what a document held, of what matters here.
@@ -156,6 +178,8 @@ type Document struct {
 	Deleting  bool   // of a counter
 	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
 	Count     int64  // of a shard
+	CountedOn string // of a membership: the shard that it names
+	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
 	Lacks     bool   // of a ledger: it has no sum of the field
 	Gone      bool   // of a ledger: the app's document was found missing
@@ -218,7 +242,12 @@ func (r *recorder) add(what any) {
 func (r *recorder) commit(changes []emulator.Change) {
 	c := Commit{At: changes[0].CommitTime}
 	for _, change := range changes {
-		if doc, ok := docOf(change.Name); ok {
+		doc, ok := docOf(change.Name)
+		if doc.Kind == "member" {
+			c.member(doc, Change{Doc: doc, Before: membershipOf(change.Old), After: membershipOf(change.New)})
+			continue
+		}
+		if ok {
 			c.Changes = append(c.Changes, Change{Doc: doc, Before: documentOf(change.Old, ""), After: documentOf(change.New, "")})
 			for _, field := range r.fields {
 				if c.Others == nil {
@@ -228,7 +257,7 @@ func (r *recorder) commit(changes []emulator.Change) {
 			}
 		}
 	}
-	if len(c.Changes) > 0 {
+	if len(c.Changes)+len(c.Others) > 0 {
 		r.add(c)
 	}
 }
@@ -247,6 +276,8 @@ func docOf(name string) (Doc, bool) {
 		return Doc{Kind: "shard", Counter: p[1], Shard: p[3]}, true
 	case len(p) == 4 && p[2] == "counter_rollup" && p[3] == "ledger":
 		return Doc{Kind: "ledger", Counter: p[1]}, true
+	case len(p) == 4 && strings.HasSuffix(p[2], "_members"):
+		return Doc{Kind: "member", Counter: p[1], Field: fieldOf(strings.TrimSuffix(p[2], "_members")), Member: p[3]}, true
 	}
 	return Doc{}, false
 }
@@ -327,8 +358,8 @@ func (d *Document) String() string {
 
 func (d Doc) String() string {
 	s := d.Kind + " " + strconv.Quote(d.Counter)
-	if d.Shard != "" {
-		s += "/" + d.Shard
+	if own := d.Shard + d.Member; own != "" { // it is one of them
+		s += "/" + own
 	}
 	return s
 }

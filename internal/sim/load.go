@@ -54,7 +54,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 	defer l.mu.Unlock()
 	for len(l.subjects) < inUse {
 		l.made++
-		s := &subject{id: "plain-" + strconv.Itoa(l.made)}
+		s := &subject{id: "plain-" + strconv.Itoa(l.made), bits: w.plan.firstBit()}
 		if w.plan.Named {
 			s.id = "named-" + strconv.Itoa(l.made)
 		}
@@ -63,7 +63,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 	}
 	for _, at := range r.Perm(len(l.subjects))[:n] {
 		s := l.subjects[at]
-		by := 1 + r.Int64N(9)
+		by := (1 + r.Int64N(9)) << w.plan.firstBit()
 		if w.plan.Named {
 			by = 1 << s.bits
 		}
@@ -93,7 +93,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -131,13 +131,13 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 		case is(m.Resize):
 			all.Go(func() {
 				w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error {
-					return c.Resize(ctx, 1+r.IntN(8), shards.ResizeOptions{})
+					return c.Resize(ctx, 1+r.IntN(8), shards.ResizeOptions{KeepShards: w.plan.SDK && r.IntN(2) == 0})
 				})
 			})
 		case is(m.Reset):
-			all.Go(func() {
-				w.command(r, Reset, id, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) })
-			})
+			all.Go(func() { w.reset(r, id) })
+		case is(m.Member):
+			all.Go(func() { w.member(r, id) })
 		case is(m.Rebase):
 			all.Go(func() {
 				w.command(r, Rebase, id, func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, r.Int64N(1000)) })

@@ -29,12 +29,15 @@ type Plan struct {
 	Hosted bool          // the counters' documents are the app's own
 	App    time.Duration // between two writes of the app's
 
+	Members int  // how many there are who come and go in each field of a counter; 0 is none
+	SDK     bool // of them some do it without a function
+
 	Mix Mix
 }
 
 // Mix is how often an operation is of a kind, relative to each other.
 type Mix struct {
-	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double float64
+	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double, Member float64
 }
 
 // calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last of a row of events comes.
@@ -102,6 +105,7 @@ func PlanOf(seed uint64) Plan {
 		p.Environ = append(p.Environ, "HOSTED=true", "AUTO_CREATE=false",
 			fmt.Sprintf("CLEANUP_AFTER=%s", between(r, time.Second, 3*time.Hour).Round(time.Second)))
 	}
+	p.members()
 	p.Environ = append(p.Environ, "FIELDS=total=count") // what the older revision knows
 	return p
 }
