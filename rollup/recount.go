@@ -16,8 +16,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s; events wait for less.
-const aggregationTimeout = 35 * time.Second
+// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s; events wait for less. A
+// connection that is silent mostly ends before, after 35 s: see package store.
+const aggregationTimeout = 40 * time.Second
 
 // recounted is what one recount did.
 type recounted struct {
@@ -25,6 +26,9 @@ type recounted struct {
 	reads    int64            // that the queries took
 	largest  int64            // that one of them took
 	problems []string         // why fields stay as they are
+	// unanswered: one of them is that the time was over, and Firestore has said nothing: that may be the way there, or a
+	// query that takes too long.
+	unanswered bool
 
 	otherFlushes int64 // see applied
 	gone         bool  // there is no such counter
@@ -78,7 +82,7 @@ func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fi
 			if r.reads += again.reads; err != nil {
 				return r, err
 			}
-			values, r.problems = fresh, again.problems
+			values, r.problems, r.unanswered = fresh, again.problems, again.unanswered
 			newer, _ = known.Recount(values)
 		}
 		if len(newer) == 0 {
@@ -159,7 +163,11 @@ func (c *Client) aggregate(ctx context.Context, counter string, fields store.Fie
 	for _, field := range fields {
 		a, err := c.db.Aggregate(ctx, c.db.CollectionOf(counter, field.Counted.Collection), field.Counted, at)
 		switch {
-		case err != nil && hopeless(err):
+		case err != nil && timeIsOver(ctx):
+			r.unanswered = true
+			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
+			continue
+		case err != nil && refuses(err):
 			problem(field, fmt.Sprintf("%s can't be counted: %v", field, err))
 			continue
 		case err != nil:
@@ -179,11 +187,15 @@ func (c *Client) aggregate(ctx context.Context, counter string, fields store.Fie
 	return r, values, nil
 }
 
-// hopeless reports whether a query will not succeed when it is asked again: it takes too long, or an index is missing.
-func hopeless(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
+// timeIsOver reports whether the deadline of ctx has come, or comes so soon that the server's word of it may be faster.
+func timeIsOver(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < time.Second
+}
+
+// refuses reports whether Firestore says with an error that a query will do no better when it is asked again: it takes too
+// long, or an index is missing.
+func refuses(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.InvalidArgument, codes.DeadlineExceeded:
 		return true
@@ -213,6 +225,8 @@ func (r *Roller) recount(b recount) {
 		o = permanent
 	case err != nil:
 		o = failed
+	case done.unanswered:
+		o = unanswered
 	case len(done.problems) > 0: // nothing is gained by counting it again soon
 		o = unchanged
 	}

@@ -452,6 +452,59 @@ func TestReconcileCountsAgain(t *testing.T) {
 
 var recountOperations = flag.Int("recount.operations", 3000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
+// A query gets no answer until its time is over. The connection may have been silent, so the event goes on waiting for the next
+// query. Where that gets none either, it takes too long: the event is acknowledged, and so are later ones after one query.
+func TestQueryWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		var silent, asked atomic.Int64
+		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if strings.HasSuffix(method, "/RunAggregationQuery") {
+				asked.Add(1)
+				if silent.Add(-1) >= 0 {
+					<-ctx.Done()
+					return nil, status.FromContextError(ctx.Err()).Err()
+				}
+			}
+			return streamer(ctx, desc, cc, method, opts...)
+		}))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = conn.Close() })
+		cfg := rollup.Config{Project: "p", Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}
+		client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c := w.counting(cfg)
+		r := c.rollerOf(client, rollup.RollerOptions{})
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		c.deliver(r, c.happened()...)
+		for n, times := range []int64{0, 1, 0} {
+			c.set(fmt.Sprint("posts/p/comments/more", n), map[string]any{})
+			silent.Store(times)
+			c.deliver(r, c.happened()...)
+			c.holds("posts/p", map[string]any{"comments": int64(n + 2)}) // no other event has to come for that
+		}
+		silent.Store(1_000_000)
+		for n, want := range []int64{2, 1, 1} {
+			time.Sleep(9 * time.Minute) // it is remembered for as long as an event takes to come again
+			c.set(fmt.Sprint("posts/p/comments/slow", n), map[string]any{})
+			before := asked.Load()
+			c.deliver(r, c.happened()...)
+			if got := asked.Load() - before; got != want {
+				w.t.Errorf("event %d took %d queries, want %d", n, got, want)
+			}
+		}
+		silent.Store(0)
+		c.set("posts/p/comments/last", map[string]any{})
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"comments": int64(8)})
+	})
+}
+
 // Documents of 20 posts are made, edited and deleted at random, with events that come twice, late, in any order, and some
 // never, and instances that die. When it is quiet, each field is what a fresh query says; where an event was lost, it is once
 // a reconcile has come by.
