@@ -75,14 +75,17 @@ func newRequest(layout store.Layout, increments []Increment, key Key, scope stri
 		if i.By == 0 {
 			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
 		}
-		switch _, counted := layout.Field(i.Field); {
-		case i.Field == layout.Fields[0].Name:
+		switch i.Field {
+		case "":
+		case layout.Fields[0].Name:
 			if !own {
 				increments, own = slices.Clone(increments), true
 			}
 			increments[n].Field = "" // one name for it
-		case i.Field != "" && !counted:
-			return nil, fmt.Errorf("%w: counter %q: %q is not counted; want one of %s", ErrInvalidIncrement, i.Counter, i.Field, strings.Join(layout.FieldNames(), ", "))
+		default:
+			if err := layout.CheckField(i.Field); err != nil {
+				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidIncrement, i.Counter, err)
+			}
 		}
 	}
 	r := &request{increments: increments, done: make(chan outcome, 1)}

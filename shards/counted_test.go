@@ -3,6 +3,7 @@ package shards_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,8 +11,7 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Fields that count documents are read with the others: as the counter's document has them, or counted anew. No increment
-// names them.
+// Fields that count documents are read with the others: as the counter's document has them, or counted anew.
 func TestReadOfCountedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -42,5 +42,20 @@ func TestReadOfCountedFields(t *testing.T) {
 	}
 	if _, err := c.Sum(t.Context()); !errors.Is(err, shards.ErrNotInteger) {
 		t.Errorf("of a sum that is no integer: %v", err)
+	}
+}
+
+// What counts documents is neither incremented nor joined nor rebased, and who asks for that is told why.
+func TestCountedFieldsAreNotIncremented(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{Fields: "likes,comments=count(comments)"}), "a", 1)
+	_, increment := c.AddFields(t.Context(), map[string]int64{"comments": 1}, shards.Key{})
+	_, member := c.Join(t.Context(), "comments", "u")
+	rebase := c.RebaseFields(t.Context(), map[string]int64{"comments": 7})
+	for _, err := range []error{increment, member, rebase} {
+		if err == nil || !strings.Contains(err.Error(), `"comments" counts documents (comments=count(comments)), and nothing else is added to it; want one of likes`) {
+			t.Errorf("%v, want the reason", err)
+		}
 	}
 }

@@ -81,7 +81,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	}
 	if len(writes) == 0 { // after the shards: without one nobody joins
 		for _, m := range members {
-			writes = append(writes, store.Delete(m.GetName()))
+			writes = append(writes, deleteIf(m.GetName(), m.GetUpdateTime().AsTime()))
 		}
 	}
 	if earlier != nil && len(members) == 0 { // last, because it knows who may have been a member. Damaged or not: its counter is gone

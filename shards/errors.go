@@ -18,8 +18,8 @@ var (
 	// ErrInvalidIncrement says that an increment is zero, or that increments of one counter don't fit an int64 together,
 	// or that there are too many or none at all.
 	ErrInvalidIncrement = errors.New("invalid increment")
-	// ErrInvalidField says that no field of that name is counted.
-	ErrInvalidField = errors.New("this field is not counted")
+	// ErrInvalidField says that no field of that name is a sum of shards, and why.
+	ErrInvalidField = errors.New("invalid field")
 	// ErrInvalidKey says that an idempotency key is not 1 to 255 printable ASCII characters.
 	ErrInvalidKey = errors.New("invalid idempotency key")
 	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id can't be one, and why.

@@ -371,3 +371,33 @@ func TestRevivalOfFieldsWithAndWithoutMembers(t *testing.T) {
 		}
 	}
 }
+
+// The part of a creation that removes an earlier counter's members arrives late: the counter has been made, joined by the same
+// members and deleted by hand since. They are others, and stay with their counts.
+func TestLateRemovalOfMembersSparesTheirSuccessors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 2)
+	join(t, c, "u")
+	deleteByHand := func() {
+		t.Helper()
+		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleteByHand()
+	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		return strings.Contains(req.GetWrites()[0].GetDelete(), "/total_members/")
+	})
+	c = w.counter(t, client, "a", 2)
+	join(t, c, "u")
+	deleteByHand()
+	if err := release(); err == nil {
+		t.Error("the late commit was applied")
+	}
+	again := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+	join(t, again, "v")
+	w.rollUp(t, "a")
+	w.wantMembers(t, again, "u", "v")
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -128,8 +127,8 @@ func (c Counter) membershipName(field, member string) (string, error) {
 }
 
 func (c Counter) countsMembers(field string) error {
-	if _, counted := c.client.db.Field(field); !counted {
-		return fmt.Errorf("%w: %q is not counted; want one of %s", ErrInvalidMember, field, strings.Join(c.client.db.FieldNames(), ", "))
+	if err := c.client.db.CheckField(field); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidMember, err)
 	}
 	return nil
 }

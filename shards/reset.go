@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -237,8 +236,8 @@ func (c Counter) Rebase(ctx context.Context, total int64) error {
 func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) error {
 	var err error
 	for name := range totals {
-		if _, counted := c.client.db.Field(name); !counted {
-			err = fmt.Errorf("%w: %q; want one of %s", ErrInvalidField, name, strings.Join(c.client.db.FieldNames(), ", "))
+		if reason := c.client.db.CheckField(name); reason != nil {
+			err = fmt.Errorf("%w: %w", ErrInvalidField, reason)
 		}
 	}
 	if err == nil {

@@ -58,7 +58,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "get p1 --exact", out: "likes 100, visits 7\n"},
 		{args: "rebase p1 --total 50 --yes", out: "p1 is 50 in project demo-counters"}, // the first field
 		{args: "get p1", out: "likes 50, visits 7\n"},
-		{args: "rebase p1 --total stars=1 --yes", err: `this field is not counted: "stars"; want one of likes, visits`},
+		{args: "rebase p1 --total stars=1 --yes", err: `invalid field: "stars" is not counted; want one of likes, visits`},
 		{args: "rebase p1 --total likes= --yes", err: "--total : want an integer, or fields"},
 		{args: "rebase p1 --total likes=1,likes=2 --yes", err: "twice"},
 		{args: "delete p1 --yes", err: "make and delete them there"},

@@ -120,6 +120,20 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
+// CheckField says why a field holds no sum of shards: it is not counted, or it counts documents.
+func (l Layout) CheckField(name string) error {
+	if _, ok := l.Field(name); ok {
+		return nil
+	}
+	what := "is not counted"
+	for _, field := range l.Counted {
+		if field.Name == name {
+			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
+		}
+	}
+	return fmt.Errorf("%q %s; want one of %s", name, what, strings.Join(l.FieldNames(), ", "))
+}
+
 // Collections are the ids of the collections whose documents are counted, each once.
 func (l Layout) Collections() (ids []string) {
 	for _, field := range l.Counted {

@@ -42,8 +42,11 @@ func ParsePath(pattern string) (Path, error) {
 		if len(name) != len(part)-2 || !plain(name) {
 			return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}: letters, digits and _ in braces", i+1, pattern)
 		}
-		if seen[name] || name == "shard" {
-			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice, or is the shards' own", name, pattern)
+		if seen[name] {
+			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice", name, pattern)
+		}
+		if name == "shard" || name == "document" { // it would stand twice in a trigger's path pattern: see [Layout.Patterns]
+			return Path{}, fmt.Errorf("wildcard {%s} of %q is kept for triggers of shards and of counted documents: take another name", name, pattern)
 		}
 		seen[name] = true
 	}

@@ -32,7 +32,8 @@ func TestParsePath(t *testing.T) {
 		"counter_requests/{request}":   "kept for",
 		"posts/{a}/counter_rollup/{b}": "kept for",
 		"teams/{x}/posts/{x}":          "twice",
-		"posts/{shard}":                "shards' own",
+		"posts/{shard}":                "kept for triggers",
+		"docs/{document}":              "kept for triggers",
 		"posts\xff/{post}":             "UTF-8",
 	} {
 		if _, err := ParsePath(pattern); err == nil || !strings.Contains(err.Error(), want) {
