@@ -46,12 +46,6 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 }
 
 func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string) (writes []*firestorepb.Write, final bool, err error) {
-	// Shards first: where there is no counter afterwards, they are an earlier one's. The other way round they might be
-	// of one that someone else made in between.
-	leftovers, err := c.shards(ctx)
-	if err != nil {
-		return nil, false, err
-	}
 	docs, at, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
 	if err != nil {
 		return nil, false, fmt.Errorf("read counter and ledger: %w", err)
@@ -66,12 +60,17 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	default:
 		return nil, false, ErrExists
 	}
+	// All as of one time: then shards and members agree, and are an earlier counter's.
+	leftovers, err := c.shardsAt(ctx, at)
+	if err != nil {
+		return nil, false, err
+	}
 	if opts.keep {
-		if writes, revived, err := c.revive(ctx, earlier, opts.Shards, op, at); err != nil || revived {
+		if writes, revived, err := c.revive(ctx, earlier, leftovers, opts.Shards, op, at); err != nil || revived {
 			return writes, true, err
 		}
 	}
-	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, time.Time{})
+	members, err := c.someMembers(ctx, c.everCounted(earlier), maxWrites, at)
 	if err != nil {
 		return nil, false, err
 	}
@@ -84,7 +83,9 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 			writes = append(writes, deleteIf(m.GetName(), m.GetUpdateTime().AsTime()))
 		}
 	}
-	if earlier != nil && len(members) == 0 { // last, because it knows who may have been a member. Damaged or not: its counter is gone
+	if earlier != nil && len(members) == 0 && len(leftovers) <= maxWrites {
+		// Last, because it knows who may have been a member, and without it shards would seem to be a snippet's. Damaged or not:
+		// its counter is gone.
 		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
 	}
 	if len(writes) > 0 {
@@ -96,17 +97,9 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 
 // revive is the commit that makes a counter of what lies where there is none, and is to be kept. It reports false where
 // there is nothing, or nothing that can be gone on with.
-//
-// Shards and members are read as of the same time, so that they agree.
-func (c Counter) revive(ctx context.Context, earlier *firestorepb.Document, n int, op string, at time.Time) (writes []*firestorepb.Write, revived bool, err error) {
-	there, err := c.shardsAt(ctx, at)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case earlier == nil && len(there) > 0:
-		return c.beside(there, n, op), true, nil
-	case earlier == nil:
-		return nil, false, nil
+func (c Counter) revive(ctx context.Context, earlier *firestorepb.Document, there []shard, n int, op string, at time.Time) (writes []*firestorepb.Write, revived bool, err error) {
+	if earlier == nil {
+		return c.beside(there, none(c.client.db.LedgerOf(c.id)), n, op), len(there) > 0, nil
 	}
 	joined := map[string]bool{} // :: field → whether it has members
 	for _, field := range c.everCounted(earlier) {
@@ -125,20 +118,25 @@ func (c Counter) revive(ctx context.Context, earlier *firestorepb.Document, n in
 	case err == nil:
 		return c.revival(l, there, joined, n, op), true, nil
 	case len(joined) > 0:
-		return c.beside(there, n, op), true, nil
+		same := store.Update(earlier.GetName(), store.UpdatedAtTime(earlier.GetUpdateTime().AsTime()), nil, nil)
+		return c.beside(there, same, n, op), true, nil
 	}
 	return nil, false, nil
 }
 
 // beside is the commit that makes a counter's document beside shards that go on to count: those of a public snippet, which
 // may write no other, or of a counter with members whose ledger can't be read. It has n shards, or as many as are numbered;
-// the snippet may go on to make more. Total and ledger come with the roll-up's adoption, which reads the shards.
-func (c Counter) beside(there []shard, n int, op string) []*firestorepb.Write {
+// the snippet may go on to make more. Total and ledger come with the roll-up's adoption, which reads the shards. It is on
+// condition that the ledger is as it was: one that comes late must not bring back what another counter has counted since.
+func (c Counter) beside(there []shard, ledgerAsRead *firestorepb.Write, n int, op string) []*firestorepb.Write {
+	if len(there) == 0 {
+		return nil
+	}
 	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id), map[string]*firestorepb.Value{
 		store.NumShards:         store.Int(int64(numbered(there, n))),
 		store.NumShardsInferred: store.Bool(true),
 		store.LedgerID:          store.String(op), // of none: it tells this call's counter from another's
-	}, store.ServerTime(store.CreatedAt)), c.stillThere(there[0])}
+	}, store.ServerTime(store.CreatedAt)), ledgerAsRead, c.stillThere(there[0])}
 }
 
 // stillThere is the write that changes nothing, and is there for its condition: whoever takes the shards away, this one with

@@ -401,3 +401,69 @@ func TestLateRemovalOfMembersSparesTheirSuccessors(t *testing.T) {
 	w.rollUp(t, "a")
 	w.wantMembers(t, again, "u", "v")
 }
+
+// The commit that makes a counter beside a snippet's shards arrives late: the counter has been rolled up and deleted by hand since.
+// What it had counted does not come back.
+func TestLateCreationBesideShardsBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 5}); err != nil {
+		t.Fatal(err)
+	}
+	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		return strings.HasSuffix(req.GetWrites()[0].GetUpdate().GetName(), "/counters/a")
+	})
+	auto := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 1}), "a")
+	if err := auto.Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.rollUp(t, "a"); r.After != 6 {
+		t.Fatalf("%+v, want 6", r)
+	}
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err == nil {
+		t.Error("the late commit was applied")
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	w.wantSum(t, "a", 1)
+}
+
+// What a counter of many shards has left behind is removed in several commits. One that AUTO_CREATE makes between two of them has
+// nothing of it.
+func TestAutoCreateBetweenRemovals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 600)
+	for range 300 {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.rollUp(t, "a")
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	removals := 0
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		if removals++; removals == 2 {
+			w.Server.SetInterceptor(nil)
+			if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		}
+		return emulator.Verdict{}
+	})
+	if err := handle(t, w.open(t, shards.Config{}), "a").Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
+		t.Errorf("create: %v, want ErrExists", err)
+	}
+	if removals < 2 {
+		t.Error("all went in one commit: the test shows nothing")
+	}
+	w.rollUp(t, "a")
+	w.wantSum(t, "a", 1)
+}
