@@ -149,12 +149,8 @@ func (s *costSheet) design(name cost.Name) pricedUsage {
 }
 
 func (s *costSheet) print(w io.Writer) error {
-	of := "one counter"
-	if s.Load.Counters > 1 {
-		of = fmt.Sprintf("%d counters", s.Load.Counters)
-	}
-	fmt.Fprintf(w, "%g increments/s and %g reads/s of %s, on paper.\nFirestore Standard edition in %s, list prices of %s.\n\n",
-		s.Load.Rate, s.Load.Reads, of, s.Prices.Location, s.PricesAsOf)
+	fmt.Fprintf(w, "%s and %s a second of %s, on paper.\nFirestore Standard edition in %s, list prices of %s.\n\n",
+		quantity(s.Load.Rate, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"), s.Prices.Location, s.PricesAsOf)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "per million increments:\tshards\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\t")
 	var remarks []string
@@ -188,21 +184,13 @@ func (s *costSheet) printShards(w io.Writer) error {
 	if s.Load.Shards > 0 || ours.Unworkable != "" {
 		return nil
 	}
-	also := fmt.Sprintf("With clients that write shards themselves it would need %s.", plural(direct.Shards, "shard"))
+	also := fmt.Sprintf("With clients that write shards themselves it would need %s.", quantity(direct.Shards, "shard"))
 	if direct.Unworkable != "" {
 		also = fmt.Sprintf("Clients that write shards themselves would be too many: %s.", direct.Unworkable)
 	}
 	_, err := fmt.Fprintf(w, "\nA counter of this project needs %s, for %.3g commits a second: counters create ID --shards %d\n%s\n",
-		plural(ours.Shards, "shard"), ours.Commits/float64(s.Load.Counters), ours.Shards, also)
+		quantity(ours.Shards, "shard"), ours.Commits/float64(s.Load.Counters), ours.Shards, also)
 	return err
-}
-
-// plural is a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // reasons say what speaks for a design besides its price, or against it.
@@ -228,7 +216,7 @@ func (s *costSheet) printChoices(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "\nThe cheapest that holds: %s.\n", s.Recommended)
 	}
-	fmt.Fprintf(w, "The cheapest by the rate of increments, at %g reads/s, each with the shards that it needs:\n", s.Load.Reads)
+	fmt.Fprintf(w, "The cheapest by the rate of increments, at %s a second, each with the shards that it needs:\n", quantity(s.Load.Reads, "read"))
 	for i, c := range s.Choices {
 		at := "from " + rate(c.From)
 		if i == 0 && len(s.Choices) > 1 {

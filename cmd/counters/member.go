@@ -121,7 +121,7 @@ has. An increment beside it, by hand or by "inc", is what is left then.`,
 				}
 				for _, a := range audits {
 					if cmd.Flags().Changed("otherwise") && a.Otherwise != otherwise {
-						err = errors.Join(err, fmt.Errorf("%w: %s holds %d besides %s, want %d", errAudit, a.Field, a.Otherwise, quantity(int(a.Members), "member"), otherwise))
+						err = errors.Join(err, fmt.Errorf("%w: %s holds %d besides %s, want %d", errAudit, a.Field, a.Otherwise, quantity(a.Members, "member"), otherwise))
 					}
 				}
 				if t.json {
@@ -129,7 +129,7 @@ has. An increment beside it, by hand or by "inc", is what is left then.`,
 				}
 				for _, a := range audits {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: shards add up to %d: %s, and %d otherwise; base %d, exact %d, total %d\n",
-						a.Field, a.Shards, quantity(int(a.Members), "member"), a.Otherwise, a.Base, a.Exact, a.Total)
+						a.Field, a.Shards, quantity(a.Members, "member"), a.Otherwise, a.Base, a.Exact, a.Total)
 				}
 				return err
 			})

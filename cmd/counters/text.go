@@ -32,9 +32,9 @@ func escaped(text string) string {
 }
 
 // quantity is a number of things, such as "1 shard" and "2 shards".
-func quantity(n int, thing string) string {
+func quantity[N int | int64 | float64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%v %ss", n, thing)
 }

@@ -115,9 +115,23 @@ func TestTablesFit(t *testing.T) {
 		row := rounds.row(nameUnmarked, "1,000 clients", columns...)
 		r.Results = append(r.Results, Result{Title: "Hot", Scenario: "hot", Rows: []Row{row}})
 	}
+	for _, g := range (&Report{}).goals() {
+		widest := Measure{Median: 0.819, Low: 0.387, High: 0.912, Rounds: 3}
+		if !strings.Contains(g.Name, "÷") {
+			widest = Measure{Median: 1234, Low: 1111, High: 12_345, Rounds: 3}
+		}
+		g.Figure, g.Measured, g.Reached = Metric{Measure: widest}.String(), true, true
+		r.Goals = append(r.Goals, g)
+		if r.result(g.Scenario) == nil {
+			r.Results = append(r.Results, Result{Scenario: g.Scenario})
+		}
+	}
 	var text strings.Builder
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "reached by the median") {
+		t.Errorf("no goals in:\n%s", text.String())
 	}
 	for line := range strings.Lines(text.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > textWidth {

@@ -151,7 +151,7 @@ func (r *Report) writeGoals(w io.Writer) {
 		case g.Always:
 			verdict = "reached"
 		case g.Reached:
-			verdict = "reached, not in every round"
+			verdict = "reached by the median"
 		}
 		if !headed {
 			headed = true
