@@ -1,0 +1,36 @@
+package counters
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// What is deployed and what programs import stays small, and the rooms apart: no package may lead, by however many steps, to
+// one that its room knows nothing of. Tests of a package may.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	const module = "github.com/firestore-counters/counters"
+	for room, unknown := range map[string][]string{
+		".":                      {module + "/cmd", module + "/emulator", "github.com/spf13", "net/http/pprof", "testing"},
+		"./functions":            {module + "/cmd", module + "/emulator"},
+		"./shards":               {module + "/cmd", module + "/emulator", module + "/functions", module + "/rollup", module + "/internal/settings"},
+		"./rollup":               {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/internal/settings"},
+		"./internal/ledger":      {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
+		"./internal/groupcommit": {module + "/internal/store", module + "/shards", "google.golang.org/grpc"},
+		"./internal/settings":    {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
+		"./emulator/...":         {module + "/cmd", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/store"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", room).Output()
+		if err != nil {
+			t.Fatalf("go list -deps %s: %v", room, err)
+		}
+		for pkg := range strings.FieldsSeq(string(out)) {
+			for _, path := range unknown {
+				if pkg == path || strings.HasPrefix(pkg, path+"/") {
+					t.Errorf("%s leads to %s", room, pkg)
+				}
+			}
+		}
+	}
+}
