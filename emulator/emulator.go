@@ -20,6 +20,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -101,10 +102,7 @@ type Server struct {
 
 // New makes a Server. It serves nothing before Serve; Close it in any case.
 func New(opts Options) *Server {
-	log := opts.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
 		engine:    engine.New(opts.engine()),
 		log:       log,

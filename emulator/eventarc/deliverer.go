@@ -1,6 +1,7 @@
 package eventarc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -86,12 +87,8 @@ func New(o Options) (*Deliverer, error) {
 		}
 		patterns = append(patterns, p)
 	}
-	if o.InFlight == 0 {
-		o.InFlight = 1000
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.InFlight = cmp.Or(o.InFlight, 1000)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Deliverer{
 		patterns:  patterns,

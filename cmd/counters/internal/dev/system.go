@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,16 +72,13 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	}
 	s := &System{
 		Firestore: strings.TrimPrefix(lookup(c.Environ, "FIRESTORE_EMULATOR_HOST"), "http://"),
-		Project:   set.Project,
+		Project:   cmp.Or(set.Project, DefaultProject),
 		settings:  set,
 		logger:    c.Logger,
 		failed:    make(chan error, 1),
 		increment: newBackends(),
 		reconcile: newBackends(),
 		firestore: newBackends(),
-	}
-	if s.Project == "" {
-		s.Project = DefaultProject
 	}
 	if stale := s.Firestore; stale != "" {
 		there, err := answers(ctx, stale)
