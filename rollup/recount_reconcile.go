@@ -131,8 +131,8 @@ func (c *Client) cleanNote(ctx context.Context, counter string, after time.Durat
 		return err
 	}
 	err = c.db.Transact(ctx, func(tx *store.Tx) error {
-		there, _, err := tx.Get(ctx, c.db.Counter(counter))
-		if err == nil && there[0] == nil {
+		docs, _, err := tx.Get(ctx, c.db.Counter(counter), c.db.Note(counter))
+		if err == nil && docs[0] == nil && docs[1] != nil && now.Sub(docs[1].GetUpdateTime().AsTime()) >= after { // no later event has come
 			tx.Write(store.Delete(c.db.Note(counter)))
 		}
 		return err

@@ -372,6 +372,48 @@ func TestNoteOfADocumentThatNeverComes(t *testing.T) {
 	}
 }
 
+// An event comes when a reconcile has seen that the note of the one before is old enough to go: the note is a new one, and stays.
+func TestNoteThatIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPages)
+	events := 0
+	event := func() {
+		events++
+		c.set(fmt.Sprint("sites/s/pages/c/comments/", events), map[string]any{})
+		c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+	}
+	event()
+	note := c.fs.Doc("sites/s/pages/c/counter_rollup/note")
+	first, err := note.Get(c.ctx)
+	c.must(nil, err)
+	begun := 0
+	conn, err := c.server.Connect(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if strings.HasSuffix(method, "/BeginTransaction") {
+			if begun++; begun == 2 { // the first is that of an adoption, which finds nothing
+				event()
+			}
+		}
+		return next(ctx, method, req, reply, cc, opts...)
+	}))
+	c.must(nil, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := rollup.Open(c.ctx, hostedPages, option.WithGRPCConn(conn))
+	c.must(nil, err)
+	// It is old enough now, and the one that is written at this moment isn't.
+	again, err := note.Get(c.ctx)
+	c.must(nil, err)
+	after := again.ReadTime.Sub(first.UpdateTime)
+	if _, err := client.Reconcile(c.ctx, "s/c", rollup.ReconcileOptions{CleanupAfter: after}); err != nil {
+		t.Fatal(err)
+	}
+	if begun != 2 {
+		t.Errorf("%d transactions: the test shows nothing", begun)
+	}
+	if second, err := note.Get(c.ctx); err != nil || !second.UpdateTime.After(first.UpdateTime) {
+		t.Errorf("the note of an event that has just come is gone: %v", err)
+	}
+}
+
 // Deletions of what was below a document that is gone bring nothing back, and leave nothing.
 func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
 	t.Parallel()
