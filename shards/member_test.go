@@ -189,45 +189,55 @@ func TestOneMemberUnderFaults(t *testing.T) {
 // says nothing of the commit then, and its marker does.
 func TestJoinIsTakenBackInDoubt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 2)
-	other := handle(t, w.open(t, shards.Config{}), "a")
-	w.afterLost(t, func() {
-		if !leave(t, other, "u") {
-			t.Error("the member is not there to be taken off")
-		}
-	})
-	if !join(t, c, "u") {
-		t.Error("the join is not counted, want what it was")
+	for _, inexact := range []bool{false, true} { // EXACT_WRITES=false is not for members
+		t.Run(fmt.Sprint("inexact ", inexact), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{InexactWrites: inexact})
+			c := w.counter(t, client, "a", 2)
+			other := handle(t, w.open(t, shards.Config{}), "a")
+			w.afterLost(t, func() {
+				if !leave(t, other, "u") {
+					t.Error("the member is not there to be taken off")
+				}
+			})
+			if !join(t, c, "u") {
+				t.Error("the join is not counted, want what it was")
+			}
+			w.wantMembers(t, c)
+		})
 	}
-	w.wantMembers(t, c)
 }
 
 // A join is on its way, and late; another one of the same member, and one that takes it off again, go by. When the first one
 // has been told that the member was there already, its commit arrives: it must count nothing.
 func TestLateJoin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	other := handle(t, w.open(t, shards.Config{}), "a")
-	var late *firestorepb.CommitRequest
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		late = req
-		w.Server.SetInterceptor(nil)
-		if !join(t, other, "u") {
-			t.Error("the other one did not join")
-		}
-		return emulator.Verdict{Before: unavailable}
-	})
-	if join(t, c, "u") {
-		t.Error("counted, want that the member was there already")
+	for _, inexact := range []bool{false, true} { // EXACT_WRITES=false is not for members
+		t.Run(fmt.Sprint("inexact ", inexact), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{InexactWrites: inexact}), "a", 2)
+			other := handle(t, w.open(t, shards.Config{}), "a")
+			var late *firestorepb.CommitRequest
+			w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				late = req
+				w.Server.SetInterceptor(nil)
+				if !join(t, other, "u") {
+					t.Error("the other one did not join")
+				}
+				return emulator.Verdict{Before: unavailable}
+			})
+			if join(t, c, "u") {
+				t.Error("counted, want that the member was there already")
+			}
+			leave(t, other, "u")
+			if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), late); status.Code(err) != codes.AlreadyExists {
+				t.Errorf("the late commit: %v, want ALREADY_EXISTS", err)
+			}
+			w.wantMembers(t, c)
+		})
 	}
-	leave(t, other, "u")
-	if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), late); status.Code(err) != codes.AlreadyExists {
-		t.Errorf("the late commit: %v, want ALREADY_EXISTS", err)
-	}
-	w.wantMembers(t, c)
 }
 
 // Of many who share a commit some are there already: the others need one more read and one more commit.
