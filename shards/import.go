@@ -78,8 +78,9 @@ func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import,
 		if err != nil {
 			return nil, err
 		}
-		done = Import{Value: value, Added: ledger.Sub(value, l.Imported[key])}
-		if _, again := l.Imported[key]; again && done.Added == 0 {
+		found := Import{Value: value, Added: ledger.Sub(value, l.Imported[key])}
+		if _, again := l.Imported[key]; again && found.Added == 0 {
+			done = found
 			return nil, nil
 		}
 		sum := l.Sums[name]
@@ -87,9 +88,10 @@ func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import,
 			return nil, ErrNoLedger
 		}
 		return &change{
-			bases:    ledger.Counts{name: ledger.Add(sum.Base, done.Added)},
+			bases:    ledger.Counts{name: ledger.Add(sum.Base, found.Added)},
 			ledger:   importedWith(l, key, value),
-			increase: ledger.Counts{name: done.Added},
+			increase: ledger.Counts{name: found.Added},
+			applied:  func() { done = found },
 		}, nil
 	})
 	return done, err

@@ -132,7 +132,7 @@ func (c Counter) moveToBase(ctx context.Context, source ExtensionCounter, names 
 		if sum == nil {
 			return nil, ErrNoLedger
 		}
-		done = Import{Value: sum.Total()}
+		found := Import{Value: sum.Total()}
 		// After the ledger: whoever imports at the same time has moved them, or loses the condition.
 		var docs []*firestorepb.Document
 		if len(names) > 0 {
@@ -148,22 +148,24 @@ func (c Counter) moveToBase(ctx context.Context, source ExtensionCounter, names 
 				return nil, err
 			}
 			if n != 0 {
-				done.Added = ledger.Add(done.Added, n)
+				found.Added = ledger.Add(found.Added, n)
 				ch.writes = append(ch.writes, takeOff(doc, name, n))
 			}
 		}
 		before, again := l.Imported[key]
 		if again && len(ch.writes) == 0 {
+			done = found
 			return nil, nil
 		}
 		if !again && sum.Replaced != nil {
-			done.Added = ledger.Add(done.Added, *sum.Replaced)
+			found.Added = ledger.Add(found.Added, *sum.Replaced)
 		}
-		after := ledger.Sum{Shards: sum.Shards, Base: ledger.Add(sum.Base, done.Added)}
-		done.Value = after.Total()
+		after := ledger.Sum{Shards: sum.Shards, Base: ledger.Add(sum.Base, found.Added)}
+		found.Value = after.Total()
 		ch.bases = ledger.Counts{name: after.Base}
-		ch.totals = ledger.Counts{name: done.Value}
-		ch.ledger = importedWith(l, key, ledger.Add(before, done.Added))
+		ch.totals = ledger.Counts{name: found.Value}
+		ch.ledger = importedWith(l, key, ledger.Add(before, found.Added))
+		ch.applied = func() { done = found }
 		return ch, nil
 	})
 	return done, err

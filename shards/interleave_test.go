@@ -467,3 +467,85 @@ func TestAutoCreateBetweenRemovals(t *testing.T) {
 	w.rollUp(t, "a")
 	w.wantSum(t, "a", 1)
 }
+
+// late keeps the next commit that is no transaction's on its way while first happens. Its sender is told that it is unavailable, and sends another: the
+// first one arrives just before that.
+func (w *world) late(t *testing.T, first func()) {
+	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	w.Server.SetInterceptor(func(_ context.Context, held *firestorepb.CommitRequest) emulator.Verdict {
+		if len(held.GetTransaction()) > 0 {
+			return emulator.Verdict{}
+		}
+		w.Server.SetInterceptor(nil)
+		first()
+		w.Server.SetInterceptor(func(ctx context.Context, _ *firestorepb.CommitRequest) emulator.Verdict {
+			w.Server.SetInterceptor(nil)
+			if _, err := direct.Commit(ctx, held); err != nil {
+				t.Errorf("the commit that is late: %v", err)
+			}
+			return emulator.Verdict{}
+		})
+		return emulator.Verdict{Before: unavailable}
+	})
+}
+
+// An import whose first commit is late tells what that has brought, and not what the second would have.
+func TestImportTellsWhatALateCommitBrought(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	add := func(n int) {
+		shard := w.fs.Doc("pages/hello/_counter_shards_/one")
+		if _, err := shard.Set(t.Context(), map[string]any{"visits": firestore.Increment(n)}, firestore.MergeAll); err != nil {
+			t.Error(err)
+		}
+	}
+	add(10)
+	w.late(t, func() { add(2) })
+	for _, want := range []shards.Import{{Value: 10, Added: 10}, {Value: 12, Added: 2}, {Value: 12}} {
+		if got, err := c.ImportExtension(t.Context(), visits); err != nil || got != want {
+			t.Errorf("import: %+v, %v; want %+v", got, err, want)
+		}
+		w.wantSum(t, "a", want.Value)
+	}
+}
+
+func TestImportInPlaceTellsWhatALateCommitBrought(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.wantImport(visits, 1000, 0)
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 10})
+	p.late(t, func() { p.set(p.inbox.Doc("a"), map[string]any{"visits": firestore.Increment(2)}) })
+	p.wantImport(visits, 1010, 10)
+	p.wantPage(1010, 0)
+	p.wantImport(visits, 1012, 2)
+	p.wantPage(1012, 0)
+}
+
+// A command that is refused while an earlier attempt of it is on its way is not refused: that may yet be applied.
+func TestRefusedInDoubtIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	page := w.fs.Doc("pages/hello")
+	if _, err := page.Set(t.Context(), map[string]any{"visits": 7}); err != nil {
+		t.Fatal(err)
+	}
+	var held *firestorepb.CommitRequest
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		w.Server.SetInterceptor(nil)
+		held = req
+		if _, err := page.Update(t.Context(), []firestore.Update{{Path: "visits", Value: 0.5}}); err != nil {
+			t.Error(err)
+		}
+		return emulator.Verdict{Before: unavailable}
+	})
+	if _, err := c.ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrUnknown) || !errors.Is(err, shards.ErrNotInteger) {
+		t.Errorf("import: %v, want ErrUnknown and ErrNotInteger", err)
+	}
+	if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 7)
+}

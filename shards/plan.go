@@ -49,8 +49,10 @@ func (c *Client) carryOut(ctx context.Context, next plan) error {
 			if store.KindOf(err) == store.Permanent && doubt == nil {
 				return err
 			}
-		case doubt == nil || !fromFirestore(err):
-			return err
+		case doubt == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists):
+			return err // what is looked for is gone, and with it what the commit depends on
+		case !fromFirestore(err):
+			return fmt.Errorf("%w: %w", ErrUnknown, err) // the commit may yet come
 		}
 		if failed++; failed == maxTries || ctx.Err() != nil || gax.Sleep(ctx, pause.Pause()) != nil {
 			if doubt != nil {

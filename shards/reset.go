@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -23,17 +25,20 @@ type change struct {
 	totals   ledger.Counts                 // :: field → its total, to set
 	increase ledger.Counts                 // :: field → what to add to its total
 	writes   []*firestorepb.Write          // of other documents
+	applied  func()                        // is called once this change is known to be the one that was applied; may be nil
 }
 
 // command carries out what decide makes of the ledger, in one commit on condition that the ledger is still the same. The
-// commit puts an id of the call into the ledger, which tells after a lost answer whether it was applied: most commands
-// must not be applied twice. decide may be called several times; nil is nothing to do. Errors are decide's, [ErrNotFound],
+// commit puts an id of the attempt into the ledger, which tells after a lost answer whether it was applied, and which: most
+// commands must not be applied twice, and the next attempt may have found something else. decide may be called several times; nil is nothing to do. Errors are decide's, [ErrNotFound],
 // [ErrNoLedger], [ErrBusy], [ErrUnknown] or the client library's.
 func (c Counter) command(ctx context.Context, decide func(context.Context, *ledger.Ledger) (*change, error)) error {
 	op := newID()
+	var tried []*change // by attempt
+	var last *change
 	var of string // id of the ledger that the call is about
 	defer c.client.known.forget(c.id)
-	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
+	err := c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		counter, l, err := c.documents(ctx)
 		switch {
 		case err != nil:
@@ -44,16 +49,32 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 			return nil, false, ErrNoLedger
 		case of != "" && l.ID != of:
 			return nil, false, ErrNotFound // deleted, and another was made: a late command touches nobody's successor
-		case slices.Contains(l.Ops, op):
-			return nil, true, nil
+		}
+		for n, ch := range tried {
+			if slices.Contains(l.Ops, attemptID(op, n)) {
+				last = ch
+				return nil, true, nil
+			}
 		}
 		of = l.ID
-		ch, err := decide(ctx, l)
-		if err != nil || ch == nil {
+		if last, err = decide(ctx, l); err != nil || last == nil {
 			return nil, false, err
 		}
-		return c.writes(ch, l, op), true, nil
+		tried = append(tried, last)
+		return c.writes(last, l, attemptID(op, len(tried)-1)), true, nil
 	})
+	if err == nil && last != nil && last.applied != nil {
+		last.applied()
+	}
+	return err
+}
+
+// attemptID is the id of a command's nth attempt. No id has a dash in it but this.
+func attemptID(op string, n int) string {
+	if n == 0 {
+		return op
+	}
+	return op + "-" + strconv.Itoa(n+1)
 }
 
 func (c Counter) writes(ch *change, l *ledger.Ledger, op string) []*firestorepb.Write {

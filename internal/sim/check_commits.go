@@ -5,13 +5,14 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // commit takes a commit into what is known, and checks what it did.
 func (c *checker) commit(e Commit) {
 	touched := map[string][]Change{}
-	for _, ch := range e.Changes {
+	for _, ch := range c.oldDocs(e) {
 		touched[ch.Doc.Counter] = append(touched[ch.Doc.Counter], ch)
 	}
 	found := map[*intent]int{} // :: intent → how many of its adds this commit applied
@@ -101,13 +102,15 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 	}
 	if l := k.ledger; l != nil {
 		for _, op := range l.Ops {
-			if !k.ops[op] {
-				k.ops[op], d.command = true, true
+			command, _, _ := strings.Cut(op, "-") // without its attempt
+			if !k.ops[command] {
+				k.ops[command], d.command = true, true
 			} else if ledgerBefore != nil && !slices.Contains(ledgerBefore.Ops, op) {
 				c.fail("command %s of %q is applied twice", op, id)
 			}
 		}
 	}
+	c.based(id, k, d, ledgerBefore, before, revived)
 	d.members = c.moved(id, k, d, revived, changes)
 	c.counted(id, k, d, before, revived, found)
 	c.agreed(id, k, d, before)

@@ -311,6 +311,11 @@ func TestCheck(t *testing.T) {
 			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L"}})
 			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
 		}},
+		{"two attempts of a command are applied", "is applied twice", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a", "a-2"}}})
+		}},
 		{"a creation out of nowhere", "no commit made it", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Create, Counter: named})
 			s.end(1, OK)
