@@ -45,6 +45,8 @@ type checker struct {
 	intents    map[int]*intent
 	foreign    bool // something else wrote a total
 	hosted     *Hosted
+	inPlace    bool      // what is imported is the app's own document
+	extension  time.Time // when that has last run
 }
 
 // counter is what is known of the documents of an id.
@@ -78,6 +80,8 @@ type counter struct {
 	emptied    time.Time // when a reset began last that takes members off
 	torn       bool      // shards were deleted by hand whose members stay, or a deletion was left half done
 	wrong      bool      // shards and members don't agree, which was said
+
+	source      imports
 }
 
 // point is a counter as of a commit.
@@ -99,6 +103,7 @@ func (c *checker) counter(id string) *counter {
 		k = &counter{
 			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{}, before: map[string]bool{},
 			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
+			source: newImports(),
 		}
 		c.counters[id] = k
 	}
@@ -120,7 +125,7 @@ func (c *checker) entry(what any) {
 	case Stuck:
 		c.fail("%s", e.What)
 	case Hosted:
-		c.hosted = &e
+		c.hosted, c.inPlace = &e, e.InPlace
 	case AppWrites:
 		c.counter(e.Counter).titles[e.Title] = true
 	case Reconciled:

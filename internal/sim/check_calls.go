@@ -15,6 +15,11 @@ type call struct {
 
 	entry  int // in the history, of a call about a member
 	member *memberCall
+
+	// Of an import, as of its begin:
+	ledger    Document
+	imported  int       // how many were applied
+	extension time.Time // when the extension has last run
 }
 
 // intent is what one or more calls want to be applied once.
@@ -49,10 +54,19 @@ func (c *checker) begin(b Begin) {
 	case ExactRead, Read:
 		n := c.counter(b.Counter)
 		k.from, k.acked = len(n.series)-1, n.acked
+	case Import:
+		n := c.counter(b.Counter)
+		n.source.asks(k, c.own(n), c.extension)
+	case Old:
+		for _, a := range b.Adds {
+			c.counter(a.Counter).attempted += a.By
+		}
 	case Delete, Reset, Rebase, ResetMembers:
-		c.counter(b.Counter).shrinks = true
+		n := c.counter(b.Counter)
+		n.shrinks = true
+		n.source.bases++
 		if b.Kind == ResetMembers {
-			c.counter(b.Counter).emptied = c.now
+			n.emptied = c.now
 		}
 	case Join, Leave, Look, Audit:
 		c.beginMember(k)
@@ -80,6 +94,8 @@ func (c *checker) end(e End) {
 		c.endMember(k, e)
 	case Audit:
 		c.endAudit(k, e)
+	case Import:
+		c.endImport(k, e)
 	case MakeShards:
 		c.counter(k.Counter).makers--
 	case DeleteByHand:

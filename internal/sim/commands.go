@@ -14,14 +14,19 @@ import (
 
 // command runs a command of the command line, in a process of its own that may crash.
 func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Context, shards.Counter) error) {
+	w.commandOf(r, Begin{Kind: kind, Counter: id}, func(ctx context.Context, c shards.Counter, _ *End) error { return do(ctx, c) })
+}
+
+// commandOf is command with all that is to be recorded of it. What do puts into its end counts when do succeeds.
+func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, shards.Counter, *End) error) {
 	l := w.newLink("command")
 	i, err := newIncrement(w.server, l, w.settings)
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return
 	}
-	call := w.begin(Begin{Kind: kind, Counter: id})
-	counter, err := i.client.Counter(id)
+	end := End{Call: w.begin(begin), Outcome: Unknown}
+	counter, err := i.client.Counter(begin.Counter)
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return
@@ -33,14 +38,18 @@ func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Cont
 		crash = between(r, time.Millisecond, time.Second)
 	}
 	done := make(chan error, 1)
-	go func() { done <- do(ctx, counter) }() // which draws from r, too
-	end := End{Call: call, Outcome: Unknown}
+	go func() { done <- do(ctx, counter, &end) }() // which draws from r, too
 	select {
 	case err = <-done:
+		if err != nil {
+			end.Detail = err.Error()
+		}
 		switch {
 		case err == nil:
 			end.Outcome = OK
-		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrNoLedger), errors.Is(err, shards.ErrHasMembers):
+		case errors.Is(err, shards.ErrUnknown):
+		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrNoLedger), errors.Is(err, shards.ErrHasMembers),
+			errors.Is(err, shards.ErrInvalidSource), errors.Is(err, shards.ErrExtensionRuns):
 			end.Outcome = Refused
 		}
 	case <-time.After(crash):
@@ -63,7 +72,7 @@ func (w *world) remove(r *rand.Rand, id string) {
 // create makes a counter, by the command line or as a public snippet does; sometimes two do it at a time.
 func (w *world) create(r *rand.Rand, id string) {
 	if w.plan.Hosted {
-		w.write(r, id, nil, store.Exists(false), nil)
+		w.write(r, id, w.inherited(r), store.Exists(false), nil)
 		return
 	}
 	if w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members

@@ -41,6 +41,15 @@
 //     that no call asked for. Who was told that it was so already was told what was true at some moment of the call.
 //   - Looks and audits tell what was true at one moment.
 //
+// And its counters may be taken over from Firebase's Distributed Counter extension, by an import into a counter beside it while
+// clients and workers of the extension go on, or in place, where the document is the app's own and the extension is gone, but not
+// its clients. What those add names itself, too:
+//
+//   - What an import adds to a counter's base is what its source held at one moment, less what the counter has of it already: so
+//     it counts once per counter and source. In place it is what the same commit takes off the extension's shards.
+//   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No flush, reset or reconcile
+//     forgets what was imported, and a counter that is made anew has none of it.
+//
 // Sparse traffic finds more than heavy traffic does, because every later state of a shard covers for one that was missed:
 // the plans drawn from seeds are mostly short, with 0.1 to 5 operations a second.
 package sim

@@ -24,7 +24,11 @@ func (h History) Of(field string) History {
 	for _, e := range h {
 		switch what := e.What.(type) {
 		case Begin:
-			if what.Kind == Increment {
+			if what.Kind == Import && what.Field != field {
+				others[what.Call] = true
+				continue
+			}
+			if what.Kind == Increment || what.Kind == Old {
 				what.Adds = slices.DeleteFunc(slices.Clone(what.Adds), func(a Add) bool { return a.Field != field })
 				if len(what.Adds) == 0 {
 					others[what.Call] = true
@@ -90,6 +94,8 @@ const (
 	Reset     Kind = "reset"
 	Rebase    Kind = "rebase"
 	Resize    Kind = "resize"
+	Import    Kind = "import" // of one field, from a counter of another kind
+	Old       Kind = "old"    // an increment of such a counter
 
 	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
 	Leave        Kind = "leave"              // of a member
@@ -109,7 +115,7 @@ type Begin struct {
 	Intent  int    // of increments: calls that repeat one another under a key have the same
 	Adds    []Add
 
-	Field, Member string // of what a member does; the field "" is the first
+	Field, Member string // of what a member does, and of imports; the field "" is the first
 }
 
 // Add is the part of an increment that is one field's of one counter.
@@ -136,6 +142,8 @@ type End struct {
 	Outcome Outcome
 	Total   int64            // of reads
 	Totals  map[string]int64 // of further fields
+	Value   int64            // of imports, what the source holds; in place, the total
+	Added   int64            // of imports
 	Missing bool             // of reads: there is no such counter
 	Detail  string
 
@@ -163,7 +171,7 @@ type Change struct {
 
 // Doc names a document of a counter's.
 type Doc struct {
-	Kind    string // "counter", "ledger", "shard" or "member"
+	Kind    string // "counter", "ledger", "shard" or "member"; "source" or "source shard" of what is imported; "extension"
 	Counter string
 	Shard   string
 	Member  string
@@ -177,12 +185,15 @@ type Document struct {
 	LedgerID  string // of a counter, and of a ledger its own
 	Deleting  bool   // of a counter
 	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
-	Count     int64  // of a shard
+	Count     int64  // of a shard, and of what belongs to a source
 	CountedOn string // of a membership: the shard that it names
 	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
 	Lacks     bool   // of a ledger: it has no sum of the field
 	Gone      bool   // of a ledger: the app's document was found missing
+	Took      bool   // of a ledger: the field's source was imported
+	Imported  int64  // and what base holds of it
+	Replaced  int64  // of a ledger: the total that adoption replaced
 	Ops       []string
 	Shards    map[string]State
 
@@ -210,7 +221,10 @@ type Reconciled struct {
 }
 
 // Hosted says that the counters' documents are the app's own, and how long one has to be gone before what is below it is removed.
-type Hosted struct{ CleanupAfter time.Duration }
+type Hosted struct {
+	CleanupAfter time.Duration
+	InPlace      bool // imports are of that same document
+}
 
 // AppWrites is the app about to write its document, with that title. It may write totals too.
 type AppWrites struct {
@@ -268,6 +282,12 @@ func docOf(name string) (Doc, bool) {
 	_, name, _ = strings.Cut(name, "/documents/")
 	p := strings.Split(name, "/")
 	switch {
+	case len(p) == 4 && (p[0] == "pages" || p[0] == "counters") && p[2] == "_counter_shards_":
+		return Doc{Kind: "source shard", Counter: p[1], Shard: p[3]}, true
+	case len(p) == 2 && p[0] == "pages":
+		return Doc{Kind: "source", Counter: p[1]}, true
+	case p[0] == "_firebase_ext_":
+		return Doc{Kind: "extension"}, true
 	case p[0] != "counters":
 		return Doc{}, false
 	case len(p) == 2:
@@ -315,6 +335,15 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	}
 	for _, op := range f["ops"].GetArrayValue().GetValues() {
 		d.Ops = append(d.Ops, op.GetStringValue())
+	}
+	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
+		d.Count = oldAmount(doc, field)
+	}
+	d.Replaced = sum["replaced_total"].GetIntegerValue()
+	for key, value := range f["imported"].GetMapValue().GetFields() {
+		if isKeyOf(key, doc, field) {
+			d.Took, d.Imported = true, value.GetIntegerValue()
+		}
 	}
 	if shards := sum["shards"].GetMapValue().GetFields(); len(shards) > 0 {
 		d.Shards = make(map[string]State, len(shards))

@@ -93,7 +93,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -115,6 +115,8 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 		}
 	case is(m.Double) && !w.plan.Named: // a double has no more than 53 bits
 		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent, store.Double(float64(adds[0].By))) }
+	case is(m.Old):
+		do = func(adds []Add, intent int) { w.old(r, adds, intent) }
 	case is(m.Snippet):
 		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent, store.Int(adds[0].By)) }
 	default:
@@ -142,6 +144,8 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() {
 				w.command(r, Rebase, id, func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, r.Int64N(1000)) })
 			})
+		case is(m.Import):
+			all.Go(func() { w.takeOver(r, id) })
 		case is(m.Large):
 			all.Go(func() { w.large(all, number) })
 		case is(m.Delete):

@@ -32,12 +32,16 @@ type Plan struct {
 	Members int  // how many there are who come and go in each field of a counter; 0 is none
 	SDK     bool // of them some do it without a function
 
+	InPlace bool          // imports are of the app's own document
+	Workers time.Duration // between two runs of the extension that counters are imported from
+
 	Mix Mix
 }
 
 // Mix is how often an operation is of a kind, relative to each other.
 type Mix struct {
 	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double, Member float64
+	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
 }
 
 // calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last of a row of events comes.
@@ -107,6 +111,7 @@ func PlanOf(seed uint64) Plan {
 	}
 	p.members()
 	p.Environ = append(p.Environ, "FIELDS=total=count") // what the older revision knows
+	p.drawImports()
 	return p
 }
 

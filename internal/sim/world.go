@@ -84,7 +84,7 @@ func Run(plan Plan) (History, error) {
 	defer end()
 	w.server.OnCommit(w.committed)
 	if plan.Hosted {
-		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter})
+		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace})
 	}
 	if err := w.run(); err != nil {
 		return nil, err
@@ -171,6 +171,8 @@ func (w *world) storm(epoch uint64) {
 	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r)) })
 	every("foreign", w.plan.Foreign, w.writeTotal)
 	every("app", w.plan.App, w.app)
+	began := time.Now()
+	every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
 	if w.plan.Older {
 		every("older", w.plan.Storm/4, func(r *rand.Rand) { w.renew(r, false) })
 	}
