@@ -81,7 +81,7 @@ type counter struct {
 	torn       bool      // shards were deleted by hand whose members stay, or a deletion was left half done
 	wrong      bool      // shards and members don't agree, which was said
 
-	source      imports
+	source imports
 }
 
 // point is a counter as of a commit.
@@ -158,6 +158,9 @@ func (c *checker) quiet(reconciled bool) {
 		}
 		if !reconciled && (k.dropped || k.foreign || c.own(k) == nil) { // without a ledger it waits to be adopted
 			continue
+		}
+		if c.hosted != nil && k.ledger == nil && len(k.shards) == 0 {
+			continue // nothing was counted on it yet: its number is the app's
 		}
 		if reconciled {
 			k.dropped = false

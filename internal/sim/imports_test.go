@@ -269,6 +269,18 @@ func TestCheckImports(t *testing.T) {
 			s.imported(6, 107, 0)
 			s.add(Calm{})
 		}},
+		{"in place, and the document waits for the import", "", func(s *script) {
+			s.uninstalled()
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"in place, and the total doesn't follow", "long after", func(s *script) {
+			s.uninstalled()
+			s.begin(3, 3, 4)
+			s.commit(map[Doc]*Document{shardDoc("0"): {}})
+			s.shard("0", 4)
+			s.add(Settled{})
+		}},
 		{"in place, while a client adds", "", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
