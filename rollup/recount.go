@@ -193,14 +193,11 @@ func timeIsOver(ctx context.Context) bool {
 	return ok && time.Until(end) < time.Second
 }
 
-// refuses reports whether Firestore says with an error that a query will do no better when it is asked again: it takes too
-// long, or an index is missing.
+// refuses reports whether Firestore says with an error that a query will do no better when it is asked again, as where an index
+// is missing. A DEADLINE_EXCEEDED is none: this side's time is over long before the minute after which Firestore ends a query, so
+// one that comes before says no more than UNAVAILABLE does.
 func refuses(err error) bool {
-	switch status.Code(err) {
-	case codes.FailedPrecondition, codes.InvalidArgument, codes.DeadlineExceeded:
-		return true
-	}
-	return false
+	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
 }
 
 func valuesOf(fields store.Fields, newer map[string]ledger.Counted) map[string]int64 {
@@ -226,7 +223,7 @@ func (r *Roller) recount(b recount) {
 	case err != nil:
 		o = failed
 	case done.unanswered:
-		o = unanswered
+		o, err = unanswered, fmt.Errorf("count %q of counter %q: %w", b.of.id, b.of.counter, context.DeadlineExceeded)
 	case len(done.problems) > 0: // nothing is gained by counting it again soon
 		o = unchanged
 	}
@@ -234,6 +231,10 @@ func (r *Roller) recount(b recount) {
 	covered, refused := r.recounts.done(time.Now(), b, o, done.largest, done.otherFlushes)
 	r.rest()
 	r.mu.Unlock()
+	if o == unanswered && len(covered) > 0 {
+		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
+			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
+	}
 	for _, event := range covered {
 		event <- nil
 	}

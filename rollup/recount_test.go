@@ -301,9 +301,11 @@ func TestAggregationThatCannotSucceed(t *testing.T) {
 	if err != nil || !strings.Contains(report.Problem, "comments=count(comments) can't be counted") {
 		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
 	}
-	answer.Store(status.New(codes.Unavailable, "busy"))
-	if err := r.Add(c.ctx, changes[0]); status.Code(err) != codes.Unavailable {
-		t.Errorf("while Firestore is busy: %v, want that the event comes again", err)
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} { // long before the query's own time is over
+		answer.Store(status.New(code, "busy"))
+		if err := r.Add(c.ctx, changes[0]); status.Code(err) != code {
+			t.Errorf("while Firestore is busy: %v, want that the event comes again", err)
+		}
 	}
 	answer.Store(nil)
 	c.deliver(r, changes...)
@@ -544,6 +546,45 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 		c.set("posts/p/comments/last", map[string]any{})
 		c.deliver(r, c.happened()...)
 		c.holds("posts/p", map[string]any{"comments": int64(8)})
+	})
+}
+
+// A recount that has failed until its events are to come again says so, also where the last of its queries was one without an
+// answer, which is no error by itself.
+func TestQueriesThatFailAndThenGetNoAnswer(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		var asked atomic.Int64
+		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if strings.HasSuffix(method, "/RunAggregationQuery") {
+				switch asked.Add(1) {
+				case 1, 2:
+					return nil, status.Error(codes.Unavailable, "busy")
+				case 3:
+					<-ctx.Done()
+					return nil, status.FromContextError(ctx.Err()).Err()
+				}
+			}
+			return streamer(ctx, desc, cc, method, opts...)
+		}))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = conn.Close() })
+		client, err := rollup.Open(w.ctx, hostedPosts, option.WithGRPCConn(conn))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c := w.counting(hostedPosts)
+		r := c.rollerOf(client, rollup.RollerOptions{})
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		first := c.happened()
+		if err := r.Add(c.ctx, first[0]); err == nil {
+			w.t.Error("the event was acknowledged, and nothing was counted")
+		}
+		c.deliver(r, first...)
+		c.holds("posts/p", map[string]any{"comments": int64(1)})
 	})
 }
 

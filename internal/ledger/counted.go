@@ -19,13 +19,14 @@ type Counted struct {
 
 // Recount is which values, by [store.Field.Key], are newer than the ledger's. A value that the ledger doesn't know, of a
 // query from before the ledger was made, is early: a newer one may have been in the ledger that was there before. It is to be
-// taken anew.
+// taken anew. One of the very time at which the ledger was made is not: a query that is asked right after a commit may be as of
+// that commit.
 func (l *Ledger) Recount(values map[string]Counted) (newer map[string]Counted, early bool) {
 	newer = make(map[string]Counted, len(values))
 	for key, value := range values {
 		known, ok := l.Counted[key]
 		switch {
-		case ok && value.AsOf.After(known.AsOf) || !ok && value.AsOf.After(l.Created):
+		case ok && value.AsOf.After(known.AsOf) || !ok && !value.AsOf.Before(l.Created):
 			newer[key] = value
 		case !ok:
 			early = true

@@ -22,7 +22,7 @@ func TestRecount(t *testing.T) {
 		early bool
 	}{
 		{"unknown", nil, Counted{5, at(101)}, true, false},
-		{"unknown, as old as the ledger", nil, Counted{5, at(100)}, false, true},
+		{"unknown, as old as the ledger", nil, Counted{5, at(100)}, true, false},
 		{"unknown, from before the ledger", nil, Counted{5, at(99)}, false, true},
 		{"newer", map[string]Counted{"k": {5, at(200)}}, Counted{7, at(201)}, true, false},
 		{"newer, and less", map[string]Counted{"k": {5, at(200)}}, Counted{4, at(201)}, true, false},
