@@ -101,7 +101,7 @@ func (w *world) read(r *rand.Rand, id string, kind Kind) {
 	switch {
 	case err != nil:
 	case code == http.StatusOK:
-		if w.plan.Likes && answer.Totals == nil { // of the older revision
+		if _, there := answer.Totals["likes"]; w.plan.Likes && !there { // of the older revision
 			w.rec.add(end)
 			return
 		}

@@ -31,14 +31,14 @@ const (
 )
 
 // deliver delivers the event of a change to instances of Rollup, as Eventarc does.
-func (w *world) deliver(c emulator.Change, counter string) {
+func (w *world) deliver(c emulator.Change, doc Doc) {
 	n := w.events.Add(1)
 	r := dice(w.plan.Seed, "event", n)
 	f := w.eventFaults()
 	drop, late, twice, reorder := r.Float64(), r.Float64(), r.Float64(), r.Float64()
 	delay, lateBy, reorderBy := between(r, time.Millisecond, time.Second), between(r, lateAfter, eventsLast), between(r, time.Second, time.Minute)
 	if drop < f.Drop || late < f.Late {
-		w.rec.add(Dropped{Counter: counter})
+		w.lost(doc, c.CommitTime)
 	}
 	switch {
 	case drop < f.Drop:
@@ -62,11 +62,11 @@ func (w *world) deliver(c emulator.Change, counter string) {
 		w.deliveries.Go(func() {
 			until := time.Now().Add(wait + eventsLast)
 			for attempt := 0; w.sleep(wait); attempt++ {
-				if w.post(own, counter, header, body) {
+				if w.post(own, doc, c.CommitTime, header, body) {
 					return
 				}
 				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {
-					w.rec.add(Dropped{Counter: counter})
+					w.lost(doc, c.CommitTime)
 					return
 				}
 			}
@@ -76,7 +76,7 @@ func (w *world) deliver(c emulator.Change, counter string) {
 }
 
 // post sends an event to one of the instances, and reports whether it was acknowledged.
-func (w *world) post(r *rand.Rand, counter string, header http.Header, body []byte) bool {
+func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, body []byte) bool {
 	to := w.rollups.pick(r)
 	if to == nil {
 		return false
@@ -92,8 +92,6 @@ func (w *world) post(r *rand.Rand, counter string, header http.Header, body []by
 	if err != nil || resp.StatusCode/100 != 2 {
 		return false
 	}
-	if to.fields < len(w.plan.Fields()) { // of what this instance doesn't know, nobody else will hear
-		w.rec.add(Dropped{Counter: counter, Field: "likes"})
-	}
+	w.acknowledged(to, doc, of)
 	return !chance(r, w.eventFaults().Duplicate/2) // the acknowledgement is lost: it comes again
 }

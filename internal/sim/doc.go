@@ -50,6 +50,15 @@
 //   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No flush, reset or reconcile
 //     forgets what was imported, and a counter that is made anew has none of it.
 //
+// In about a third of all worlds fields count documents, or sum up a field of theirs. An app makes, edits and deletes such
+// documents, also below counters that are not there, and an older revision may have another definition of the same field. Their
+// commits say what a field should be at any time ([CheckCounted]):
+//
+//   - Each value in a ledger is what the collection really came to as of the value's time, and its time never goes back. The field
+//     is set in the same commit, and changes in no other but by the app.
+//   - Once all events of a collection are acknowledged, its fields are as new as its last change. Where events were lost, they are
+//     right after a reconcile of the counter by name, or of all once nothing has counted it for as long as is set.
+//
 // Sparse traffic finds more than heavy traffic does, because every later state of a shard covers for one that was missed:
 // the plans drawn from seeds are mostly short, with 0.1 to 5 operations a second.
 package sim

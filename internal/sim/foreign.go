@@ -110,7 +110,11 @@ func (w *world) writeTotal(r *rand.Rand) {
 	if id == "" {
 		return
 	}
-	field := w.plan.Fields()[r.IntN(len(w.plan.Fields()))]
+	fields := w.plan.Fields()
+	for _, f := range w.plan.Counted {
+		fields = append(fields, f.Name)
+	}
+	field := fields[r.IntN(len(fields))]
 	w.rec.add(Foreign{Counter: id, Field: field})
 	field = cmp.Or(field, "total")
 	_ = w.commit(newLink(w.plan.Seed, "foreign"),

@@ -74,8 +74,8 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm] or
-// [Settled].
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm],
+// [Settled], [Counting], [AppChanges], [Acknowledged], [Missed] or [GaveUp].
 type Entry struct {
 	At   time.Time
 	What any
@@ -161,6 +161,7 @@ type Commit struct {
 	At      time.Time // the commit's own time, which its documents have too
 	Changes []Change
 	Others  map[string][]Change // :: a further field → the same changes, of it
+	Counted []Change            // of documents that fields count
 }
 
 // Change is one document's change.
@@ -171,9 +172,9 @@ type Change struct {
 
 // Doc names a document of a counter's.
 type Doc struct {
-	Kind    string // "counter", "ledger", "shard" or "member"; "source" or "source shard" of what is imported; "extension"
+	Kind    string // "counter", "ledger", "shard", "member" or "counted"; "source" or "source shard" of what is imported; "extension"
 	Counter string
-	Shard   string
+	Shard   string // or collection and id of one that is counted
 	Member  string
 	Field   string // of a member; "" is the first
 }
@@ -196,6 +197,9 @@ type Document struct {
 	Replaced  int64  // of a ledger: the total that adoption replaced
 	Ops       []string
 	Shards    map[string]State
+
+	Counted map[string]State // of a ledger :: key of a field that counts documents → what they come to
+	Data    map[string]any   // of a counter, its fields that count documents; of a document that is counted, its fields
 
 	Title  int64    // of an app's document, what the app wrote last
 	Others []string // of an app's document, fields that are neither its nor counted
@@ -236,8 +240,9 @@ type AppWrites struct {
 // has been delivered.
 type Calm struct{}
 
-// Settled says that after a calm a reconcile has ended well.
-type Settled struct{}
+// Settled says that after a calm a reconcile of all counters has ended well. Where it says so, what events of counted documents
+// were lost was made up for too: the counters were named, or RECOUNT_AGE is over.
+type Settled struct{ Counted bool }
 
 // recorder writes a history.
 type recorder struct {
@@ -257,11 +262,12 @@ func (r *recorder) commit(changes []emulator.Change) {
 	c := Commit{At: changes[0].CommitTime}
 	for _, change := range changes {
 		doc, ok := docOf(change.Name)
-		if doc.Kind == "member" {
+		switch {
+		case doc.Kind == "member":
 			c.member(doc, Change{Doc: doc, Before: membershipOf(change.Old), After: membershipOf(change.New)})
-			continue
-		}
-		if ok {
+		case doc.Kind == "counted":
+			c.Counted = append(c.Counted, countedChange(change, doc))
+		case ok:
 			c.Changes = append(c.Changes, Change{Doc: doc, Before: documentOf(change.Old, ""), After: documentOf(change.New, "")})
 			for _, field := range r.fields {
 				if c.Others == nil {
@@ -271,7 +277,7 @@ func (r *recorder) commit(changes []emulator.Change) {
 			}
 		}
 	}
-	if len(c.Changes)+len(c.Others) > 0 {
+	if len(c.Changes)+len(c.Others)+len(c.Counted) > 0 {
 		r.add(c)
 	}
 }
@@ -294,6 +300,8 @@ func docOf(name string) (Doc, bool) {
 		return Doc{Kind: "counter", Counter: p[1]}, true
 	case len(p) == 4 && p[2] == "shards":
 		return Doc{Kind: "shard", Counter: p[1], Shard: p[3]}, true
+	case len(p) == 4 && slices.Contains(countedCollections, p[2]):
+		return countedDoc(p[1], p[2], p[3]), true
 	case len(p) == 4 && p[2] == "counter_rollup" && p[3] == "ledger":
 		return Doc{Kind: "ledger", Counter: p[1]}, true
 	case len(p) == 4 && strings.HasSuffix(p[2], "_members"):
@@ -329,9 +337,12 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		Title:     f["title"].GetIntegerValue(),
 	}
 	for name := range f {
-		if !slices.Contains([]string{"total", "likes", "title", "counter_rollup"}, name) {
+		if !slices.Contains([]string{"total", "likes", "title", "counter_rollup"}, name) && !slices.Contains(countedNames, name) {
 			d.Others = append(d.Others, name)
 		}
+	}
+	if field == "" {
+		d.withCounted(f)
 	}
 	for _, op := range f["ops"].GetArrayValue().GetValues() {
 		d.Ops = append(d.Ops, op.GetStringValue())
@@ -372,7 +383,7 @@ func (e Entry) String() string {
 	}
 	var b strings.Builder
 	b.WriteString(at + "commit")
-	for _, ch := range c.Changes {
+	for _, ch := range slices.Concat(c.Changes, c.Counted) {
 		fmt.Fprintf(&b, "\n    %s: %s → %s", ch.Doc, ch.Before, ch.After)
 	}
 	return b.String()

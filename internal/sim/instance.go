@@ -25,7 +25,8 @@ type instance struct {
 	handler http.Handler   // nil of a command line
 	client  *shards.Client // of a command line
 	closing func()         // ends its clients, once
-	fields  int            // of Rollup, how many its revision knows
+	fields  int            // of Rollup, how many its revision sums up
+	counted []string       // of Rollup, the fields that count documents
 
 	mu    sync.Mutex
 	ended bool           // it takes no request any more
@@ -106,14 +107,19 @@ func newRollup(server *emulator.Server, l *link, s settings.Settings) (*instance
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(l.log)
 	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
-	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes})
+	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax})
+	sums, counted := s.Fields.Split()
+	var definitions []string
+	for _, f := range counted {
+		definitions = append(definitions, f.String())
+	}
 	return &instance{
-		link: l, fields: len(s.Fields), handler: functions.RollupHandler(client, roller, s, log),
+		link: l, fields: len(sums), counted: definitions, handler: functions.RollupHandler(client, roller, s, log),
 		closing: func() {
 			_ = roller.Close(context.Background())
 			_ = client.Close()

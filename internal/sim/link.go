@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"path"
 	"sync"
@@ -97,6 +98,7 @@ func (f MessageFaults) draw(r *rand.Rand, method string) fate {
 type link struct {
 	seed uint64
 	name string
+	log  slog.Handler // of the process
 
 	mu      sync.Mutex
 	faults  MessageFaults
@@ -108,7 +110,7 @@ type link struct {
 
 // newLink is a link without faults: see setFaults.
 func newLink(seed uint64, name string) *link {
-	return &link{seed: seed, name: name, numbers: map[string]uint64{}, dead: make(chan struct{})}
+	return &link{seed: seed, name: name, log: slog.DiscardHandler, numbers: map[string]uint64{}, dead: make(chan struct{})}
 }
 
 func (l *link) connect(s *emulator.Server) (*grpc.ClientConn, error) {

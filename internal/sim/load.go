@@ -54,10 +54,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 	defer l.mu.Unlock()
 	for len(l.subjects) < inUse {
 		l.made++
-		s := &subject{id: "plain-" + strconv.Itoa(l.made), bits: w.plan.firstBit()}
-		if w.plan.Named {
-			s.id = "named-" + strconv.Itoa(l.made)
-		}
+		s := &subject{id: w.subject(l.made), bits: w.plan.firstBit()}
 		l.subjects = append(l.subjects, s)
 		fresh = append(fresh, s.id)
 	}
@@ -176,6 +173,14 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			}
 		})
 	}
+}
+
+// subject is the id of a counter by its number, from 1.
+func (w *world) subject(n int) string {
+	if w.plan.Named {
+		return "named-" + strconv.Itoa(n)
+	}
+	return "plain-" + strconv.Itoa(n)
 }
 
 func (w *world) any(r *rand.Rand) string {

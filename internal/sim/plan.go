@@ -25,7 +25,7 @@ type Plan struct {
 	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
 
 	Likes  bool          // beside total, likes are counted
-	Older  bool          // some instances are of a revision that doesn't know likes
+	Older  bool          // some instances are of a revision that doesn't know likes, or counts other documents
 	Hosted bool          // the counters' documents are the app's own
 	App    time.Duration // between two writes of the app's
 
@@ -34,6 +34,10 @@ type Plan struct {
 
 	InPlace bool          // imports are of the app's own document
 	Workers time.Duration // between two runs of the extension that counters are imported from
+
+	Counted      []CountedField // fields that count documents; mostly none
+	OlderCounted []CountedField // those that the older revision knows
+	Documents    time.Duration  // between two writes of such documents
 
 	Mix Mix
 }
@@ -110,17 +114,15 @@ func PlanOf(seed uint64) Plan {
 			fmt.Sprintf("CLEANUP_AFTER=%s", between(r, time.Second, 3*time.Hour).Round(time.Second)))
 	}
 	p.members()
-	p.Environ = append(p.Environ, "FIELDS=total=count") // what the older revision knows
+	p.drawCounted()
+	p.Environ = append(p.Environ, list(false, p.OlderCounted)) // what the older revision knows
 	p.drawImports()
 	return p
 }
 
 // newest is the environment of the newest revision.
 func (p Plan) newest() []string {
-	if p.Likes {
-		return append(slices.Clip(p.Environ), "FIELDS=total=count,likes")
-	}
-	return p.Environ
+	return append(slices.Clip(p.Environ), list(p.Likes, p.Counted))
 }
 
 // Fields are the fields that are counted, the first of them as "".

@@ -113,16 +113,25 @@ func check(t *testing.T, p Plan, all History) {
 		h := all.Of(field)
 		for _, v := range Check(h) {
 			t.Errorf("field %q (hosted %t, older %t): %s", field, p.Hosted, p.Older, v)
-			left := *trace
-			for n, about := v.Entry, counterIn(v.Message); n >= 0 && left > 0; n-- {
-				if b, ok := h[n].What.(Begin); ok && b.Kind == Increment {
-					continue // its commit says as much
-				}
-				if s := h[n].String(); strings.Contains(s, about) {
-					t.Logf("%d %s", n, s)
-					left--
-				}
-			}
+			retrace(t, h, v)
+		}
+	}
+	for _, v := range CheckCounted(all) {
+		t.Errorf("counted %v (hosted %t, older %t): %s", p.Counted, p.Hosted, p.Older, v)
+		retrace(t, all, v)
+	}
+}
+
+// retrace prints what led to a violation.
+func retrace(t *testing.T, h History, v Violation) {
+	left := *trace
+	for n, about := v.Entry, counterIn(v.Message); n >= 0 && left > 0; n-- {
+		if b, ok := h[n].What.(Begin); ok && b.Kind == Increment {
+			continue // its commit says as much
+		}
+		if s := h[n].String(); strings.Contains(s, about) {
+			t.Logf("%d %s", n, s)
+			left--
 		}
 	}
 }

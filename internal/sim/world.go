@@ -86,6 +86,9 @@ func Run(plan Plan) (History, error) {
 	if plan.Hosted {
 		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace})
 	}
+	if len(plan.Counted) > 0 {
+		w.rec.add(Counting{Fields: plan.Counted, Older: plan.OlderCounted, RecountAge: s.RecountAge, RecountReads: s.RecountReads})
+	}
 	if err := w.run(); err != nil {
 		return nil, err
 	}
@@ -101,8 +104,8 @@ func Run(plan Plan) (History, error) {
 func (w *world) committed(changes []emulator.Change) {
 	w.rec.commit(changes)
 	for _, c := range changes {
-		if doc, ok := docOf(c.Name); ok && doc.Kind == "shard" {
-			w.deliver(c, doc.Counter)
+		if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
+			w.deliver(c, doc)
 		}
 	}
 }
@@ -138,6 +141,7 @@ func (w *world) run() error {
 		} else {
 			w.rec.add(Stuck{What: "reconcile fails although nothing goes wrong"})
 		}
+		w.settleCounted(epoch)
 	}
 	return nil
 }
@@ -173,6 +177,7 @@ func (w *world) storm(epoch uint64) {
 	every("app", w.plan.App, w.app)
 	began := time.Now()
 	every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
+	every("documents", w.plan.Documents, func(r *rand.Rand) { w.documents(&all, r) })
 	if w.plan.Older {
 		every("older", w.plan.Storm/4, func(r *rand.Rand) { w.renew(r, false) })
 	}
@@ -238,6 +243,7 @@ func (w *world) update() error {
 
 func (w *world) newLink(function string) *link {
 	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.serial.Add(1), 10))
+	l.log = givenUp{&w.rec}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
@@ -326,11 +332,15 @@ func (w *world) reconcile(counters []string) bool {
 		if err != nil {
 			return false
 		}
-		if counters == nil && !w.plan.Likes { // of which field it doesn't say
+		if counters == nil && !w.plan.Likes && len(w.plan.Counted) == 0 { // of which field it doesn't say
 			w.rec.add(Reconciled{Drift: answer.Drift})
 		}
 		for _, c := range answer.Counters {
-			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: map[string]int64{"likes": c.Others["likes"].Drift}})
+			others := map[string]int64{"likes": c.Others["likes"].Drift}
+			for _, f := range w.plan.Counted {
+				others[f.Name] = c.Others[f.Name].Drift
+			}
+			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: others})
 		}
 		if code != http.StatusOK || answer.Done {
 			return code == http.StatusOK
