@@ -152,7 +152,7 @@ type Stats struct {
 	Deletes int64
 
 	LockWaits   int64 // requests that waited for a transaction's locks
-	LockRefused int64 // of those, the ones that failed with ABORTED: the wait was too long, or went in a circle
+	LockRefused int64 // of those, the ones that failed with ABORTED: the wait was too long, or closed a wait-for cycle
 	HotWaits    int64 // commits that waited for a slot of a hot document
 	HotRefused  int64 // commits refused, as their wait would have been too long
 	OpenLocks   int   // resources locked or waited for, now

@@ -312,7 +312,7 @@ func TestClose(t *testing.T) {
 	if _, err := s.Recv(); err == nil {
 		t.Error("the listener goes on")
 	}
-	in.Server.Close() // again is no harm
+	in.Server.Close() // again does no harm
 }
 
 // The port takes HTTP/1.1 as well.

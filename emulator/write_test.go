@@ -107,7 +107,7 @@ func TestWrites(t *testing.T) {
 			func(w wire, p string) *pb.Write {
 				return transformed(masked(w.set(p)), union("a", 1.0, "y", "y", nan, nan))
 			}, codes.OK, fields{"a": []any{1, "x", "y", nan}}, []any{nil}},
-		{"array union with what is no array", fields{"a": 1},
+		{"array union with what is not an array", fields{"a": 1},
 			func(w wire, p string) *pb.Write { return transformed(masked(w.set(p)), union("a", 1)) }, codes.OK, fields{"a": []any{1}}, []any{nil}},
 		{"array removal", fields{"a": []any{1, 2, 1.0, "x", 2}},
 			func(w wire, p string) *pb.Write { return transformed(masked(w.set(p)), removeAll("a", 1, "x")) }, codes.OK, fields{"a": []any{2, 2}}, []any{nil}},

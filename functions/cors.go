@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// allowOrigins lets web pages of these origins call next, and of no other; "*" is any. A browser says with every request
-// that could change something which page's it is, and a plain POST needs no preflight to be sent. Whoever is no browser
-// sends no Origin.
+// allowOrigins lets web pages of these origins call next, and of no other; "*" is any. With every
+// request that could change something a browser says which page sent it, and a plain POST needs no preflight. Callers other
+// than browsers send no Origin.
 func allowOrigins(origins []string, log *slog.Logger, next http.Handler) http.Handler {
 	every := slices.Contains(origins, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -55,7 +55,7 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	var h http.Handler = increments
 	if t != nil {
-		public := func(r *http.Request) bool { // who has joined is nobody else's business
+		public := func(r *http.Request) bool { // who has joined is private
 			return s.PublicReads && r.Method == http.MethodGet && !increments.isMember(r)
 		}
 		h = t.require(public, limit, log, h)

@@ -42,7 +42,7 @@ const (
 var (
 	// errNotOwn: a caller names a member that it is not.
 	errNotOwn = errors.New("callers join and leave for themselves: the member is the token's user, or me")
-	// errNoMembers: MEMBERS says that nobody is named here.
+	// errNoMembers: MEMBERS says that no member may be named here.
 	errNoMembers = errors.New("members are off here: they take AUTH=firebase, where users name themselves, or MEMBERS=any, where whoever may call names any")
 	// errMember marks what failed while a member joined or left. Asking again is always safe.
 	errMember = errors.New("member")

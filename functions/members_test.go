@@ -156,7 +156,7 @@ func TestMembersAreUsers(t *testing.T) {
 	}
 }
 
-// Where callers are no users they can't name themselves, and where nothing says that they may, they name no one else.
+// Where callers are not users they can't name themselves, and where nothing says that they may, they name no one else.
 func TestMembersAreOff(t *testing.T) {
 	t.Parallel()
 	good := newIssuer(t)
@@ -164,7 +164,7 @@ func TestMembersAreOff(t *testing.T) {
 	for name, g := range map[string]*guarded{
 		"none":     startGuarded(t, nil, nil),
 		"appcheck": startGuarded(t, appCheckTokens("123", good.keys()), nil),
-		// However it comes to this setting: an app is no user.
+		// However it comes to this setting: an app is not a user.
 		"appcheck, own": startGuarded(t, appCheckTokens("123", good.keys()), func(s *settings.Settings) { s.Members = "own" }),
 	} {
 		for _, method := range []string{"PUT", "DELETE", "GET"} {

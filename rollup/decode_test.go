@@ -149,7 +149,7 @@ func TestDecodePoison(t *testing.T) {
 	}
 }
 
-// Of several fields, those that a shard lacks are 0, and those that are no integers are left out: they keep no other from being
+// Of several fields, those that a shard lacks are 0, and those that are not integers are left out: they keep no other from being
 // counted. A deleted shard held nothing in all of them.
 func TestDecodeSeveralFields(t *testing.T) {
 	t.Parallel()
@@ -169,9 +169,9 @@ func TestDecodeSeveralFields(t *testing.T) {
 		{"both", doc(fields{"likes": integer(1), "v": integer(3)}), nil, ledger.Counts{"likes": 1, "views": 3}},
 		{"one is missing", doc(fields{"v": integer(3)}), nil, ledger.Counts{"likes": 0, "views": 3}},
 		{"none is there", doc(nil), nil, ledger.Counts{"likes": 0, "views": 0}},
-		{"one is no integer", doc(fields{"likes": text("x"), "v": integer(3)}), nil, ledger.Counts{"views": 3}},
+		{"one is not an integer", doc(fields{"likes": text("x"), "v": integer(3)}), nil, ledger.Counts{"views": 3}},
 		{"one was no integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), ledger.Counts{"likes": 2, "views": 3}},
-		{"both are no integers", doc(fields{"likes": text("x"), "v": double(0.5)}), nil, nil},
+		{"both are not integers", doc(fields{"likes": text("x"), "v": double(0.5)}), nil, nil},
 		{"deleted", nil, doc(fields{"likes": integer(2), "v": text("x")}), ledger.Counts{"likes": 0, "views": 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -226,7 +226,7 @@ func TestAnEventIsPassedOverBetweenTwoFlushes(t *testing.T) {
 }
 
 // The app writes back a number that it has read before a flush, or sets the whole document without merging: the next flush
-// puts it right, what the ledger has in base included.
+// corrects it, what the ledger has in base included.
 func TestHostedIsPutRightByTheNextFlush(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(w *world, stale map[string]any){

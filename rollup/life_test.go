@@ -217,7 +217,7 @@ func TestDeletedShardTakesItsCountOff(t *testing.T) {
 	w.apply(deleted...) // late
 	w.total(13)
 	w.must(w.shard(1).Delete(w.ctx))
-	// How long ago the shard was written last is no lag of its deletion.
+	// How long ago the shard was written last is not the lag of its deletion.
 	if a := w.apply(w.arrived()...); a.Shards != 1 || a.Delta != -10 || a.Lagged {
 		t.Errorf("applied %+v", a)
 	}

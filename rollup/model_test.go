@@ -692,7 +692,7 @@ func walkModel(t *rapid.T) {
 		m.correct(s)
 	}
 	if m.hosted && m.exists && len(m.shards) > 0 && m.unheard == 0 {
-		// Whatever the app has written back, or made again, is put right by the next flush.
+		// Whatever the app has written back, or made again, is corrected by the next flush.
 		id := m.pick(m.shards)
 		m.messages = nil
 		for _, in := range m.instances {

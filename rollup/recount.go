@@ -148,7 +148,7 @@ func (c *Client) setting(counter string, l *ledger.Ledger, fields store.Fields, 
 	}
 }
 
-// aggregate asks for fields' values, all as of one time, by [store.Field.Key]. A field whose value is no integer, or whose
+// aggregate asks for fields' values, all as of one time, by [store.Field.Key]. A field whose value is not an integer, or whose
 // query can't succeed, is left out and logged: it stays as it is.
 func (c *Client) aggregate(ctx context.Context, counter string, fields store.Fields) (recounted, map[string]ledger.Counted, error) {
 	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
@@ -179,7 +179,7 @@ func (c *Client) aggregate(ctx context.Context, counter string, fields store.Fie
 		r.largest = max(r.largest, a.Reads())
 		value, ok := store.Integer(a.Value)
 		if !ok {
-			problem(field, fmt.Sprintf("%s is no integer: some of the documents hold fractions, or it is too large", field))
+			problem(field, fmt.Sprintf("%s is not an integer: some of the documents hold fractions, or it is too large", field))
 			continue
 		}
 		values[field.Key()] = ledger.Counted{Value: value, AsOf: at}

@@ -107,7 +107,7 @@ func (c *Client) reconcileCounted(ctx context.Context, r Report, opts ReconcileO
 	return r, nil
 }
 
-// counted is what a reconcile found, after what fields count that are no sums of shards.
+// counted is what a reconcile found, after what fields count that are not sums of shards.
 func (c *Client) counted(ctx context.Context, r Report, opts ReconcileOptions) (Report, error) {
 	switch {
 	case len(c.db.Counted) == 0 || r.Deleted:

@@ -244,7 +244,7 @@ func TestRecountWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A sum that is no integer is reported, and the field stays as it was.
+// A sum that is not an integer is reported, and the field stays as it was.
 func TestSumThatIsNoInteger(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPosts)
@@ -257,7 +257,7 @@ func TestSumThatIsNoInteger(t *testing.T) {
 	c.deliver(r, c.happened()...) // acknowledged
 	c.holds("posts/p", map[string]any{"stars": int64(5)})
 	report, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
-	if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is no integer") {
+	if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is not an integer") {
 		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
 	}
 	c.holds("posts/p", map[string]any{"stars": int64(5), "comments": int64(0)})

@@ -149,16 +149,16 @@ func (r *recounts[W]) wake() (time.Time, bool) {
 // to come again, which is 10 minutes at most.
 const rememberSlow = 15 * time.Minute
 
-// done takes a recount back, with the reads that its largest query took and how many flushes of the counter others have made, and returns the
-// events that need not wait any longer: those that are covered, and those that are to be delivered again. The events of one
-// that failed wait on, until too many have failed in a row.
+// done takes a recount back, with the reads that its largest query took and how many flushes of the counter others have made,
+// and returns the events that need not wait any longer: those that are covered, and those that are to be delivered again. The
+// events of one that failed wait on, until too many have failed in a row.
 //
 // A recount that got no answer in time has failed, as its connection may have been silent. The next one goes over another
 // connection: when it gets none either, the query takes too long, and to deliver its events again would be no help.
 func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, otherFlushes int64) (covered, refused []W) {
 	r.running--
 	t := r.tasks[flush.of]
-	pace := coalescer[W]{least: r.least, most: r.longest}
+	turns := coalescer[W]{least: r.least, most: r.longest}
 	before := t.slow
 	t.slow = o == unanswered
 	switch {
@@ -173,7 +173,7 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, other
 	switch o {
 	case committed:
 		t.reads = reads
-		t.interval = max(pace.share(otherFlushes), t.interval/2)
+		t.interval = max(turns.share(otherFlushes), t.interval/2)
 		t.earliest = flush.started.Add(t.interval)
 	default:
 		t.interval = min(r.longest, t.interval*2)

@@ -73,7 +73,7 @@ const (
 )
 
 // ReconcileAll reconciles all counters, until the context ends. A counter's failure is reported and passed over. Running out
-// of time is no error: the summary is not done then. Errors are those of listing.
+// of time is not an error: the summary is not done then. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	opts.budget = newReadBudget(opts.RecountReads)

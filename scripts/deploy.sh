@@ -194,7 +194,7 @@ collections=$(grep -oE '(count|sum) *\( *[^ ().]+' <<<"$unquoted" | sed 's/.*[( 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait where nobody sees it
+export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait unseen
 
 # What an error says that goes away by itself: something new is not known everywhere yet. Empty when it doesn't.
 passing() { # file with what gcloud said

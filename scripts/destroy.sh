@@ -52,7 +52,7 @@ if [[ $yes == no && $dry_run == no ]]; then
   [[ ${answer:-} == [yY]* ]] || fail "nothing was removed"
 fi
 
-export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait where nobody sees it
+export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait unseen
 failed=no
 
 account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }

@@ -22,7 +22,7 @@ func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool,
 	return c.add(ctx, []Increment{{Counter: c.id, By: by}}, key)
 }
 
-// AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none. The zero [Key] is no key.
+// AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none. The zero [Key] means none.
 // Errors are those of [Counter.AddOnce].
 func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
 	increments := make([]Increment, 0, len(by))
@@ -48,7 +48,7 @@ func (c Counter) add(ctx context.Context, increments []Increment, key Key) (repl
 }
 
 // AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same field of a counter are taken
-// together. The zero [Key] is no key. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
+// together. The zero [Key] means none. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
 	r, err := newRequest(c.db.Layout, increments, key, c.db.Counter(several))
 	if err != nil {

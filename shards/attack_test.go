@@ -500,7 +500,7 @@ func TestCreationsKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A shard that goes missing again each time it was made is tried a few times with pauses, and not in a circle.
+// A shard that goes missing again each time it was made is tried a few times with pauses, and not for ever.
 func TestMissingShardsDontLoop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

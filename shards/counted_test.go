@@ -41,7 +41,7 @@ func TestReadOfCountedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Sum(t.Context()); !errors.Is(err, shards.ErrNotInteger) {
-		t.Errorf("of a sum that is no integer: %v", err)
+		t.Errorf("of a sum that is not an integer: %v", err)
 	}
 }
 

@@ -17,7 +17,7 @@ type CreateOptions struct {
 	Shards int   // 1 to [MaxShards]; 0 is the client's Config.NumShards
 	Total  int64 // to start from
 
-	// keep what is counted in shards and not in a total: they are no leftovers, but the shards of a counter that has no
+	// keep what is counted in shards and not in a total: they are not leftovers, but the shards of a counter that has no
 	// document of its own, or of one that was deleted by hand and is still being added to. Of a field that has members, all that
 	// is counted is kept, theirs and else: it is not known what of it is whose.
 	keep bool
@@ -78,7 +78,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 	for _, s := range leftovers[:min(len(leftovers), maxWrites)] {
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
 	}
-	if len(writes) == 0 { // after the shards: without one nobody joins
+	if len(writes) == 0 { // after the shards: without one no member joins
 		for _, m := range members {
 			writes = append(writes, deleteIf(m.GetName(), m.GetUpdateTime().AsTime()))
 		}

@@ -85,7 +85,7 @@ func (c Counter) planDeletion(ctx context.Context, counter, itsLedger *firestore
 		return []*firestorepb.Write{store.Update(db.Counter(c.id), unchanged,
 			map[string]*firestorepb.Value{store.Deleting: store.Bool(true)}, []string{store.Deleting})}, false, nil
 	}
-	// Shards go first. Without one, and none is made any more, nobody joins: the members that are left then are all.
+	// Shards go first. Without one, and none is made any more, no member joins: the members that are left then are all.
 	for _, s := range listed[:min(len(listed), maxWrites)] {
 		writes = append(writes, store.Delete(c.shardName(s.id)))
 	}

@@ -219,12 +219,12 @@ func TestCallersGoAway(t *testing.T) {
 		}
 		return emulator.Verdict{}
 	})
-	flying, leaveFlight := context.WithCancel(t.Context())
+	sent, leaveSent := context.WithCancel(t.Context())
 	waiting, leaveQueue := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		if err := counter.Add(flying, 1); !errors.Is(err, shards.ErrUnknown) || !errors.Is(err, context.Canceled) {
+		if err := counter.Add(sent, 1); !errors.Is(err, shards.ErrUnknown) || !errors.Is(err, context.Canceled) {
 			t.Errorf("left in flight: %v, want ErrUnknown", err)
 		}
 	}()
@@ -245,7 +245,7 @@ func TestCallersGoAway(t *testing.T) {
 		})
 	}
 	time.Sleep(20 * time.Millisecond) // let them queue; whoever is late changes nothing
-	leaveFlight()
+	leaveSent()
 	leaveQueue()
 	<-gone
 	<-left

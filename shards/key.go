@@ -17,7 +17,7 @@ import (
 // is asked: another caller's same key is another key, and so is the same key for another counter.
 type Key struct {
 	Caller string // who asks, where that is known
-	Value  string // 1 to 255 printable ASCII characters; "" is no key
+	Value  string // 1 to 255 printable ASCII characters; "" means none
 }
 
 func (k Key) validate() error {

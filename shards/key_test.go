@@ -166,7 +166,7 @@ func TestExactUnderFaults(t *testing.T) {
 	w.wantSum(t, "a", 500)
 }
 
-// Two deployments in one database, each with a collection of its own: what is asked of one is no replay of the other.
+// Two deployments in one database, each with a collection of its own: what is asked of one is not a replay of the other.
 func TestKeysOfTwoCollections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -24,7 +24,7 @@ func TestOurMarkersLookLikeNoClientsRequest(t *testing.T) {
 	request := regexp.MustCompile("^(?:" + string(m[1]) + ")$")
 	const uuid = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 	if !request.MatchString(uuid) {
-		t.Fatalf("%s is no request by %s", uuid, m[1])
+		t.Fatalf("%s is not a request by %s", uuid, m[1])
 	}
 
 	w := newWorld(t)

@@ -38,7 +38,7 @@ type instance struct {
 
 	mu      sync.Mutex
 	rand    *rand.Rand
-	flights sync.WaitGroup // commits on their way
+	commits sync.WaitGroup // commits on their way
 	dead    bool
 }
 
@@ -75,7 +75,7 @@ func (i *instance) depart() (fate int, delay time.Duration, dead bool) {
 		return 0, 0, true
 	}
 	if fate = i.rand.IntN(100); fate >= 10 {
-		i.flights.Add(1)
+		i.commits.Add(1)
 	}
 	return fate, time.Duration(i.rand.IntN(10)) * time.Millisecond, false
 }
@@ -97,7 +97,7 @@ func (i *instance) call(ctx context.Context, method string, req, reply any, cc *
 	answer := proto.Clone(reply.(proto.Message))
 	done := make(chan error, 1)
 	go func() {
-		defer i.flights.Done()
+		defer i.commits.Done()
 		if fate < 15 {
 			time.Sleep(delay)
 		}
@@ -126,7 +126,7 @@ func (i *instance) end() {
 	i.dead = true
 	i.mu.Unlock()
 	i.kill()
-	i.flights.Wait()
+	i.commits.Wait()
 	close(i.quiet)
 }
 

@@ -68,7 +68,7 @@ func newInFlight(b *batch, exact bool) *inFlight {
 			f.own = f.own || r.key != ""
 		}
 	}
-	// A membership is no marker: between a commit and its repetition another instance may take it away again, and then it
+	// A membership is not a marker: between a commit and its repetition another instance may take it away again, and then it
 	// hides that the commit was applied.
 	f.own = f.own || slices.ContainsFunc(b.requests, func(r *request) bool { return r.member != nil })
 	return f

@@ -47,7 +47,7 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 		case l == nil:
 			return nil, false, ErrNoLedger
 		case of != "" && l.ID != of:
-			return nil, false, ErrNotFound // deleted, and another was made: a late command touches nobody's successor
+			return nil, false, ErrNotFound // deleted, and another was made, which a late command leaves alone
 		}
 		for n, ch := range tried {
 			if slices.Contains(l.Ops, attemptID(op, n)) {

@@ -150,7 +150,7 @@ func (m *module) resolveLocals() {
 			}
 		}
 		if len(done) == before {
-			m.t.Fatal("locals refer to each other in a circle, or to one that isn't there")
+			m.t.Fatal("locals refer to each other in a cycle, or to one that isn't there")
 		}
 	}
 }

@@ -84,7 +84,7 @@ resource "google_cloud_run_v2_service_iam_member" "reconcile" {
   member   = "serviceAccount:${google_service_account.account["scheduler"].email}"
 }
 
-# The callers of Increment: nobody unless they are named, everybody only when that is asked for.
+# The callers of Increment: none unless they are named, everyone only when that is asked for.
 resource "google_cloud_run_v2_service_iam_member" "increment" {
   for_each = setunion(var.invokers, var.public ? ["allUsers"] : [])
 

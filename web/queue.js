@@ -1,4 +1,4 @@
-const LANES = 32; // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
+const AT_ONCE = 32; // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
 const SHORTEST = 250, LONGEST = 15_000; // ms between attempts while nothing gets through
 const SKEW = 60_000; // ms by which a clock may be set back without making an age unknown
 const LATE = 30_000; // ms after which no request that has lost its client is carried out any more; the function takes 20 s unless REQUEST_TIMEOUT says more
@@ -89,7 +89,7 @@ export class Queue {
   /** @type {Map<string, Waiting>} by name, oldest first */
   #entries = new Map();
   /** @type {Set<string>} names of what is on its way */
-  #flying = new Set();
+  #sending = new Set();
   #pause = 0; // ms; 0 while requests get through
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
@@ -144,7 +144,7 @@ export class Queue {
    */
   underWay(counter, field) {
     const sum = { [1]: 0, [-1]: 0 };
-    for (const name of this.#flying) {
+    for (const name of this.#sending) {
       const entry = this.#entries.get(name)?.entry;
       if (!entry || entry.counter !== counter || entry.field !== field) continue;
       const by = "member" in entry ? (entry.joined ? 1 : -1) : entry.by;
@@ -196,7 +196,7 @@ export class Queue {
   like(counter, field, member, joined) {
     const name = nameOf({ counter, field, member });
     const first = this.#entries.get(name);
-    const sent = this.#flying.has(name);
+    const sent = this.#sending.has(name);
     const last = first?.next ?? first;
     if (first && last && !last.settled && joinedOf(last) === joined) return { done: last.done, added: false };
     if (first?.next && !first.settled && joinedOf(first) === joined) { // That is under way, and what was to follow is taken back.
@@ -298,19 +298,19 @@ export class Queue {
   #pump() {
     if (this.#closed.signal.aborted || this.#timer !== undefined) return;
     // While nothing gets through, one request finds out when it does again.
-    const lanes = this.#pause ? 1 : LANES;
+    const most = this.#pause ? 1 : AT_ONCE;
     for (const waiting of this.#entries.values()) {
-      if (this.#flying.size >= lanes) return;
-      if (!waiting.settled && !this.#flying.has(waiting.name)) void this.#send(waiting);
+      if (this.#sending.size >= most) return;
+      if (!waiting.settled && !this.#sending.has(waiting.name)) void this.#send(waiting);
     }
   }
 
   /** @param {Waiting} waiting */
   async #send(waiting) {
     const { entry, name } = waiting;
-    this.#flying.add(name);
+    this.#sending.add(name);
     const outcome = await ("member" in entry ? inTurn(this.#prefix + name, this.#closed.signal, () => this.#attempt(waiting)) : this.#attempt(waiting));
-    this.#flying.delete(name);
+    this.#sending.delete(name);
     if (this.#closed.signal.aborted) return;
     const { next } = waiting;
     waiting.next = undefined;

@@ -5,7 +5,7 @@ import { CounterError } from "./queue.js";
 
 const KEPT = 30 * 86_400_000; // ms that a request's document stays; the rules allow 32 days
 const AGAIN = 60_000; // ms until a counter's number of shards is read again
-/** Errors after which nobody knows what became of it, or which pass. */
+/** Errors after which it is unknown what became of it, or which pass. */
 const passing = new Set(["aborted", "cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable", "unknown"]);
 
 /**

@@ -40,7 +40,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends it with what it has, and that is no failure.
+// Ctrl-C ends it with what it has, and that is not a failure.
 func TestBenchInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

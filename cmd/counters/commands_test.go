@@ -230,7 +230,7 @@ func TestIDsThatAreNotPrintable(t *testing.T) {
 	}
 }
 
-// What answers at FIRESTORE_EMULATOR_HOST and is no Firestore is found out, and said.
+// What answers at FIRESTORE_EMULATOR_HOST and is not Firestore is found out, and said.
 func TestNoFirestore(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

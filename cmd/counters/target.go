@@ -113,7 +113,7 @@ func whereTo(err error) error {
 // probeTimeout is how long a server of FIRESTORE_EMULATOR_HOST has to answer a first question.
 const probeTimeout = 5 * time.Second
 
-// reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached, or is no Firestore.
+// reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached, or is not Firestore.
 func (t *target) reachEmulator(ctx context.Context) error {
 	host := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	if host == "" {

@@ -25,7 +25,7 @@ func newTransport(inFlight int) *http.Transport {
 	}
 }
 
-// post sends an event once. It returns nil when the answer is 2xx. A redirection is no acknowledgement, and is not
+// post sends an event once. It returns nil when the answer is 2xx. A redirection acknowledges nothing, and is not
 // followed.
 func (d *Deliverer) post(to *url.URL, e *event) error {
 	name, err := parseName(e.name)

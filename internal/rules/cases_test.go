@@ -275,7 +275,7 @@ func (c client) attempts() []attempt {
 		{"a request that expires by a number", alice, "", nil, expiring(int(c.in(day).Unix())), no, no},
 		{"a request with another field", alice, "", nil, []write{set("counter_requests/"+fresh, fields{"shard": ref(shard + "0"), "expire_at": c.in(day), "batch": "b"}), asked(fresh, counter, "0", "count", 1)}, no, no},
 		{"a request whose shard is a text", alice, "", nil, []write{set("counter_requests/"+fresh, fields{"shard": "0", "expire_at": c.in(day)}), asked(fresh, counter, "0", "count", 1)}, no, no},
-		{"a request that is no UUID", alice, "", nil, named("r"), no, no},
+		{"a request that is not a UUID", alice, "", nil, named("r"), no, no},
 		{"a request like a marker of ours", alice, "", nil, named(strings.Replace(marker, "0123", "3210", 1)), no, no},
 		{"a request in upper case", alice, "", nil, named(strings.ToUpper(fresh)), no, no},
 		{"a request that begins with a UUID", alice, "", nil, named(fresh + "0"), no, no},

@@ -186,7 +186,7 @@ func (s Settings) validate() error {
 	}
 	switch {
 	case s.Members == "own" && s.Auth != "firebase":
-		bad("MEMBERS", s.Members, "AUTH=firebase with it: other callers are no users")
+		bad("MEMBERS", s.Members, "AUTH=firebase with it: other callers are not users")
 	case s.Members == "any" && s.Auth != "none":
 		bad("MEMBERS", s.Members, "AUTH=none with it, and Cloud Run's IAM: users of an app would join and leave for each other")
 	case !slices.Contains([]string{"", "off", "own", "any"}, s.Members):

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no earlier deadline. Whatever is at the other end, and be it no Firestore
-	// at all, a caller hears of it.
+	// callTimeout bounds a call whose context has no earlier deadline. Whatever is at the other end, even where
+	// that is not Firestore, a caller hears of it.
 	callTimeout = 30 * time.Second
 	// readTimeout is how long the first attempt of a read may take, or half of the time there is. The second goes over a new
 	// connection where that one got no answer.

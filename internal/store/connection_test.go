@@ -132,7 +132,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// At the other end is something that is no Firestore: it is an error, and before long.
+// At the other end is something that is not Firestore: it is an error, and before long.
 func TestNoFirestore(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -157,7 +157,7 @@ func parseField(list string, at int, item string) (Field, error) {
 // shardRequest is the field of a shard in which clients that count by themselves name their request: see firestore.rules.
 const shardRequest = "request"
 
-// reserved are the fields of a counter's document that are no sums.
+// reserved are the fields of a counter's document that are not sums.
 var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, LedgerID, Deleting, Rollup}
 
 // maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, in a ledger's entry too, where a shard's id

@@ -122,7 +122,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 }
 
 // Sum adds up a field of a collection's documents on the server, as of a time; the zero time is now. It costs a read, and
-// one more per 1,000 documents. Documents where the field is missing, or is no number, count nothing. A double among the
+// one more per 1,000 documents. Documents where the field is missing, or is not a number, count nothing. A double among the
 // summands, and a sum beyond an int64, make the sum a double.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
 	sum, _, err := db.aggregate(ctx, from(collection), collection, at, sumOf(FieldPath(field)))

@@ -27,7 +27,7 @@ func (s *session) note(label string, v any, err error) {
 		text = s.text(v)
 	}
 	if strings.ContainsAny(label, ":\n") {
-		s.Fatalf("%q is no label", label)
+		s.Fatalf("%q is not a label", label)
 	}
 	if slices.ContainsFunc(s.lines, func(l string) bool { return strings.HasPrefix(l, label+": ") }) {
 		s.Fatalf("%q is noted twice", label) // differences couldn't tell which
@@ -126,7 +126,7 @@ func (s *session) valueText(v *pb.Value) string {
 		return strconv.FormatInt(t.IntegerValue, 10)
 	case *pb.Value_DoubleValue:
 		if t.DoubleValue == math.Trunc(t.DoubleValue) && math.Abs(t.DoubleValue) < 1e6 {
-			text := fmt.Sprintf("%.1f", t.DoubleValue) // shows that it is no integer
+			text := fmt.Sprintf("%.1f", t.DoubleValue) // shows that it is not an integer
 			return text
 		}
 		return strconv.FormatFloat(t.DoubleValue, 'g', -1, 64) + "f"
@@ -193,7 +193,7 @@ func value(v any) *pb.Value {
 	case map[string]any:
 		return value(fields(v))
 	}
-	panic(fmt.Sprintf("%T is no value", v))
+	panic(fmt.Sprintf("%T is not a value", v))
 }
 
 func values(f map[string]any) map[string]*pb.Value {

@@ -20,7 +20,7 @@ var requestsJSON []byte
 type request struct {
 	Label, Method, Path string
 	Body                json.RawMessage
-	Text                *string // a body that is no JSON
+	Text                *string // a body that is not JSON
 	Anonymous           bool
 }
 

@@ -139,7 +139,7 @@ func (e *Editor) top() map[string]*pb.Value {
 	return e.Fields
 }
 
-// parent is the map that holds the last name of the path, made where it is missing, and in place of what is no map.
+// parent is the map that holds the last name of the path, made where it is missing, and in place of what is not a map.
 func (e *Editor) parent(path Path) map[string]*pb.Value {
 	fields := e.top()
 	for _, name := range path[:len(path)-1] {

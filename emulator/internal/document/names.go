@@ -14,7 +14,7 @@ const (
 	maxDepth     = 100 // levels of collections
 )
 
-// CheckDatabase refuses what is no database name: projects/{project}/databases/{database}.
+// CheckDatabase refuses what is not a database name: projects/{project}/databases/{database}.
 func CheckDatabase(name string) error {
 	p := strings.Split(name, "/")
 	if len(p) != 4 || p[0] != "projects" || p[1] == "" || p[2] != "databases" || p[3] == "" {
@@ -52,7 +52,7 @@ func DatabaseOf(name string) (string, error) {
 	return name[:i], nil
 }
 
-// CheckName refuses what is no name of a document in the database.
+// CheckName refuses what is not a name of a document in the database.
 func CheckName(database, name string) error {
 	rest, ok := Relative(database, name)
 	if !ok {
@@ -106,7 +106,7 @@ func CheckIDs(name, path string) (ids int, err error) {
 	return ids, nil
 }
 
-// CheckID refuses what is no id of a document, or reserved.
+// CheckID refuses what is not an id of a document, or reserved.
 func CheckID(name, id string) error {
 	switch {
 	case id == "":
@@ -116,7 +116,7 @@ func CheckID(name, id string) error {
 	case !utf8.ValidString(id):
 		return invalid("An id is not valid UTF-8: %q.", name)
 	case id == "." || id == "..":
-		return invalid("%q is no valid id: %q.", id, name)
+		return invalid("%q is not a valid id: %q.", id, name)
 	case Reserved(id):
 		if _, ok := NumericID(id); !ok {
 			return invalid("Ids of the form __.*__ are reserved: %q.", name)
@@ -130,7 +130,7 @@ func Reserved(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// checkCollectionID refuses what is no collection's id. Only documents have numeric ids.
+// checkCollectionID refuses what is not a collection's id. Only documents have numeric ids.
 func checkCollectionID(name, id string) error {
 	if _, numeric := NumericID(id); numeric {
 		return invalid("Collection ids of the form __.*__ are reserved: %q.", name)

@@ -132,7 +132,7 @@ func compareDoubleInt(f float64, n int64) int {
 	switch {
 	case math.IsNaN(f) || f < math.MinInt64:
 		return -1
-	case f >= math.MaxInt64: // as a double this is 2^63, which no int64 reaches
+	case f >= math.MaxInt64: // as a double this is 2^63, which is beyond an int64
 		return 1
 	}
 	whole := math.Trunc(f)
@@ -182,7 +182,7 @@ func Contains(values []*pb.Value, v *pb.Value) bool {
 // IsNumber tells integers and doubles from all else.
 func IsNumber(v *pb.Value) bool { return v != nil && RankOf(v) == RankNumber }
 
-// IsNaN tells the double that is no number.
+// IsNaN tells the double that is not a number.
 func IsNaN(v *pb.Value) bool {
 	d, ok := v.GetValueType().(*pb.Value_DoubleValue)
 	return ok && math.IsNaN(d.DoubleValue)

@@ -16,7 +16,7 @@ func (e *Engine) Clear(name string) error {
 	}
 	path, ok := document.Relative(db.name, name)
 	if !ok {
-		return invalid("%q is no name of documents.", name)
+		return invalid("%q is not a name of documents.", name)
 	}
 	if _, err := document.CheckIDs(name, path); err != nil {
 		return err

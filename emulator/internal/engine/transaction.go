@@ -212,7 +212,7 @@ func (db *database) leave(tx *transaction) {
 	tx.used = time.Now()
 }
 
-// Rollback ends a transaction. It is no error when it has ended before.
+// Rollback ends a transaction. It is not an error when it has ended before.
 func (e *Engine) Rollback(req *pb.RollbackRequest) error {
 	db, err := e.database(req.GetDatabase())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // published protos don't have it, so it is found among the fields that they don't know.
 const verifyField = 5
 
-// verified is the document that a write verifies; false when it is no verification.
+// verified is the document that a write verifies; false when it is not a verification.
 func verified(w *pb.Write) (name string, ok bool) {
 	for b := w.ProtoReflect().GetUnknown(); len(b) > 0; {
 		num, typ, n := protowire.ConsumeTag(b)

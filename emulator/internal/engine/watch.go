@@ -23,12 +23,12 @@ type Watch struct {
 
 	// Guarded by the database's lock.
 	targets  map[int32]*target
-	commands []command
+	requests []request
 	closed   bool
 }
 
-// command is what the client has asked for, and the listener has not answered yet.
-type command struct {
+// request is what the client has asked for, and the listener has not answered yet.
+type request struct {
 	add    *target
 	remove int32
 	cause  error // of a removal that the client did not ask for
@@ -66,7 +66,7 @@ func (w *Watch) AddTarget(in *pb.Target) error {
 		return invalid("Target id %d is in use.", id)
 	}
 	if err != nil {
-		w.commands = append(w.commands, command{remove: id, cause: err})
+		w.requests = append(w.requests, request{remove: id, cause: err})
 		return nil
 	}
 	if id == 0 { // the server is to choose
@@ -76,7 +76,7 @@ func (w *Watch) AddTarget(in *pb.Target) error {
 	}
 	w.targets[id] = t
 	w.db.listeners.add(t)
-	w.commands = append(w.commands, command{add: t})
+	w.requests = append(w.requests, request{add: t})
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (w *Watch) RemoveTarget(id int32) {
 	w.db.mu.Lock()
 	defer w.db.mu.Unlock()
 	if w.drop(id) {
-		w.commands = append(w.commands, command{remove: id})
+		w.requests = append(w.requests, request{remove: id})
 		w.signal()
 	}
 }
@@ -110,10 +110,10 @@ func (w *Watch) Close() {
 	}
 }
 
-// work is what Next has found to do: commands to answer, and documents that were touched, all as of one time.
+// work is what Next has found to do: requests to answer, and documents that were touched, all as of one time.
 type work struct {
 	at       int64
-	commands []command
+	requests []request
 	touched  map[*target]map[string]*versions.
 
 		// Next waits until there is something to say, and returns it. It is for one goroutine.
@@ -139,8 +139,8 @@ func (w *Watch) Next(ctx context.Context) ([]*pb.ListenResponse, error) {
 func (w *Watch) take() work {
 	w.db.mu.Lock()
 	defer w.db.mu.Unlock()
-	out := work{at: w.db.readTime(), commands: w.commands}
-	w.commands = nil
+	out := work{at: w.db.readTime(), requests: w.requests}
+	w.requests = nil
 	for _, t := range w.targets {
 		if len(t.touched) == 0 {
 			continue
@@ -154,7 +154,7 @@ func (w *Watch) take() work {
 		t.touched = make(map[string]*versions. // the first state of one that isn't live yet says it all
 							Node)
 	}
-	for _, c := range out.commands {
+	for _, c := range out.requests {
 		if c.add != nil {
 			c.add.live = true
 		}
@@ -165,7 +165,7 @@ func (w *Watch) take() work {
 func (w *Watch) respond(todo work) ([]*pb.ListenResponse, error) {
 	r := responses{at: todo.at}
 	var once []int32
-	for _, c := range todo.commands {
+	for _, c := range todo.requests {
 		if c.add == nil {
 			r.removed(c.remove, c.cause)
 			continue

@@ -106,7 +106,7 @@ next:
 }
 
 // sum adds numbers, and ignores all else. All is added exactly; a double among the numbers makes the sum a double, and so
-// does a sum of integers that no int64 holds.
+// does a sum of integers that is too large for an int64.
 type sum struct {
 	n       int
 	ints    big.Int

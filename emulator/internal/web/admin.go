@@ -70,7 +70,7 @@ func unescape(ids []string) (name string, err error) {
 	plain := make([]string, len(ids))
 	for i, id := range ids {
 		if plain[i], err = url.PathUnescape(id); err != nil || strings.Contains(plain[i], "/") {
-			return "", status.Errorf(codes.InvalidArgument, "%q is no valid id.", id)
+			return "", status.Errorf(codes.InvalidArgument, "%q is not a valid id.", id)
 		}
 	}
 	return strings.Join(plain, "/"), nil

@@ -52,6 +52,6 @@ func serve[T any, M message[T], A any](session *webchannel.Session, method func(
 	ctx, cancel := context.WithCancel(incoming(session.Context(), session.Header))
 	defer cancel()
 	if err := method(&channelStream[T, M, A]{serverStream{ctx: ctx}, session}); err != nil {
-		_ = session.Send(json.RawMessage(newError(err).encode())) // the session may have ended, which is no matter
+		_ = session.Send(json.RawMessage(newError(err).encode())) // the session may have ended, which does not matter
 	}
 }

@@ -84,7 +84,7 @@ func parseParam(field protoreflect.FieldDescriptor, key, text string) (protorefl
 		v = protoreflect.ValueOfBytes(b)
 	case protoreflect.MessageKind:
 		if field.Message().FullName() != "google.protobuf.Timestamp" {
-			return v, status.Errorf(codes.InvalidArgument, "The parameter %s is no field of its own.", key)
+			return v, status.Errorf(codes.InvalidArgument, "The parameter %s is not a field of its own.", key)
 		}
 		var t time.Time
 		t, err = time.Parse(time.RFC3339Nano, text)

@@ -46,7 +46,7 @@ func TestREST(t *testing.T) {
 		{"commit", "POST", docs + ":commit", `{"writes":[{"update":{"name":"` + name("a/2") + `","fields":{"n":{"integerValue":"2"}}},
 			"updateTransforms":[{"fieldPath":"at","setToServerValue":"REQUEST_TIME"}]}]}`, 200, `{"writeResults":[{}]}`, nil},
 		{"commit that fails", "POST", docs + ":commit", `{"writes":[{"delete":"` + name("a/none") + `","currentDocument":{"exists":true}}]}`, 404, `{"error":{"status":"NOT_FOUND"}}`, nil},
-		{"commit that is no JSON", "POST", docs + ":commit", `{"writes":`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
+		{"commit that is not JSON", "POST", docs + ":commit", `{"writes":`, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`, nil},
 		{"verify what is there", "POST", docs + ":commit", `{"writes":[{"verify":"` + name("a/1") + `","currentDocument":{"exists":true}}]}`, 200, `{"writeResults":[{}]}`, nil},
 		{"verify what is not", "POST", docs + ":commit", `{"writes":[{"verify":"` + name("a/none") + `","currentDocument":{"exists":true}}]}`, 404, `{"error":{"status":"NOT_FOUND"}}`, nil},
 		{"verify an old version, and nothing is written", "POST", docs + ":commit", `{"writes":[

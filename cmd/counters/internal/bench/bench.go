@@ -60,7 +60,7 @@ const (
 )
 
 // gcPercent is GOGC of this process, which holds the contestants' databases: so that less of what the machine can do goes
-// into collecting their garbage, which is no part of what is measured.
+// into collecting their garbage, which is not part of what is measured.
 const gcPercent = 400
 
 // Errors of options.

@@ -302,7 +302,7 @@ func (r *run) turn(ctx context.Context, round int) error {
 	commits := st.server.Stats().Commits
 	left := st.settle(ctx, r.settle)
 	if ctx.Err() != nil {
-		return ctx.Err() // half a turn is no figure
+		return ctx.Err() // half a turn is not a figure
 	}
 	if err := errors.Join(r.failed(l), stop()); err != nil {
 		return err
@@ -313,7 +313,7 @@ func (r *run) turn(ctx context.Context, round int) error {
 	return nil
 }
 
-// failed is an error when a load is no measurement of the contestant.
+// failed is an error when a load is not a measurement of the contestant.
 func (r *run) failed(l *load) error {
 	if err := r.stage.alive(); err != nil {
 		return err

@@ -392,7 +392,7 @@ func TestLoad(t *testing.T) {
 		window.seen = {totals: new Set(), values: new Set(), wrong: []};
 		new MutationObserver(() => {
 			const number = (id) => Number(document.getElementById(id).textContent.replaceAll(",", ""));
-			const [value, added] = [number("value"), 1000 + number("answered") + number("flying")];
+			const [value, added] = [number("value"), 1000 + number("answered") + number("inFlight")];
 			seen.totals.add(number("total"));
 			seen.values.add(value);
 			if (value !== added) seen.wrong.push([value, added]);
@@ -419,7 +419,7 @@ func TestLoad(t *testing.T) {
 	}
 	b.do(chromedp.SendKeys(chromedp.CSS("#rate"), kb.Home))
 
-	b.until(`document.getElementById("flying").textContent === "0"`)
+	b.until(`document.getElementById("inFlight").textContent === "0"`)
 	sum, err := counter.Sum(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ type Config struct {
 	// or HOSTED, and ALLOWED_ORIGINS has the origins of this machine in any case.
 	Environ []string
 
-	Page   http.Handler // What the gateway serves at paths that are no one else's; nil for a list of what is where.
+	Page   http.Handler // What the gateway serves at paths that have no other owner; nil for a list of what is where.
 	Output io.Writer    // Where the lines that functions print go; required.
 	Logger *slog.Logger // When nil, its lines go to Output, too.
 }

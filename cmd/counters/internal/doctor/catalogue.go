@@ -59,7 +59,7 @@ var catalogue = map[string]entry{
 	"index-not-exempt":       {Warning, "An index on times that only ever grow caps all increments together at 500 a second; one on the ledger's maps writes entries for every shard with every roll-up."},
 	"timestamp-indexed":      {Info, "An index on a time that only ever grows caps all counters together at 500 such writes a second. Leave it if you query by this field and stay below that."},
 	"count-not-indexed":      {Error, "Reconcile and exact reads add up the shards with sum(), which works on an index: they fail."},
-	"total-differs":          {Error, "Readers see a wrong number. Reconcile puts it right; when it comes back, read the logs of Rollup, and find out who else writes the total."},
+	"total-differs":          {Error, "Readers see a wrong number. Reconcile corrects it; when it comes back, read the logs of Rollup, and find out who else writes the total."},
 	"ledger-missing":         {Warning, "The counter was made by hand or by a public snippet, over an earlier one's ledger too, or a blind trigger has kept its total. The next event or reconcile adopts it, and sets its total to the sum of its shards."},
 	"ledger-invalid":         {Error, "Another program has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
 	"shards-above-number":    {Warning, "A resize was interrupted, or clients make shards by themselves and go by a number of their own. They are counted all the same, but Increment doesn't use them: raise the number to theirs. Lowering it would break clients that write to them."},

@@ -212,7 +212,7 @@ type Held struct {
 	Count   int64
 	Bad     string // what it holds instead of an integer, or a whole double that counts as one
 	Double  bool   // it is a whole double
-	Nearest *int64 // the integer nearest to what it holds; nil where that is no number
+	Nearest *int64 // the integer nearest to what it holds; nil where that is not a number
 }
 
 // Shard is one shard of a counter.

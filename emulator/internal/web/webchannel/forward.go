@@ -31,7 +31,7 @@ func readForward(w http.ResponseWriter, r *http.Request) (forwardBody, error) {
 	}
 	form, err := url.ParseQuery(string(raw))
 	if err != nil {
-		return forwardBody{}, fmt.Errorf("the body is no form: %w", err)
+		return forwardBody{}, fmt.Errorf("the body is not a form: %w", err)
 	}
 	b := forwardBody{headers: parseHeaders(form.Get("headers"))}
 	count, err := number(form, "count", maxMessages)

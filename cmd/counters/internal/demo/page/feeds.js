@@ -61,7 +61,7 @@ function fromGateway(details, told) {
       clearTimeout(timer);
       stream?.close();
       stream = undefined;
-      // A browser has six connections to a place, for all of its tabs: those that nobody sees do without.
+      // A browser has six connections to a place, for all of its tabs: hidden tabs do without.
       if (stopped || document.hidden) return;
       stream = new EventSource(`-/events?counter=${encodeURIComponent(id)}`);
       stream.onmessage = ({ data }) => {

@@ -6,7 +6,7 @@ const LIMIT = 64; // calls on their way; a server that is slower than the rate a
 /** Calls `send`, which returns a promise, `rate` times a second. */
 export class Load {
   rate = 0;
-  flying = 0;
+  inFlight = 0;
   #owed = 0;
 
   constructor(send) {
@@ -17,10 +17,10 @@ export class Load {
       // What a busy or hidden page has missed is not made up for.
       this.#owed = Math.min(this.#owed + (this.rate * (now - before)) / 1_000, this.rate * 0.2);
       before = now;
-      while (this.#owed >= 1 && this.flying < LIMIT) {
+      while (this.#owed >= 1 && this.inFlight < LIMIT) {
         this.#owed--;
-        this.flying++;
-        this.send().finally(() => this.flying--);
+        this.inFlight++;
+        this.send().finally(() => this.inFlight--);
       }
     }, TICK);
   }

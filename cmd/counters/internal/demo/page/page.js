@@ -23,7 +23,7 @@ $("id").addEventListener("input", () => {
   $("id").setCustomValidity(valid($("id").value) ? "" : notAnID);
 });
 
-const tally = { answered: 0, flying: 0, failed: 0, commits: 0 };
+const tally = { answered: 0, inFlight: 0, failed: 0, commits: 0 };
 const shards = new Shards();
 let counters, counter, feed, lag, updatedAt;
 if (valid(id)) start().catch((error) => problem(`The page can't start: ${error.message}`));
@@ -80,7 +80,7 @@ async function start() {
 }
 
 async function add(by) {
-  tally.flying++;
+  tally.inFlight++;
   draw();
   try {
     await counter.add(by);
@@ -90,7 +90,7 @@ async function add(by) {
     problem(`An increment failed, and was taken back. ${error instanceof CounterError ? error.message : "This page has an error in it; its console says which."}`);
     if (!(error instanceof CounterError)) console.error(error);
   }
-  tally.flying--;
+  tally.inFlight--;
   draw();
 }
 
