@@ -21,7 +21,7 @@ func (w *world) app(r *rand.Rand) {
 	case 0:
 		w.write(r, id, nil, store.Exists(true), nil)
 	case 1:
-		conn, err := newLink(w.plan.Seed, "app").connect(w.server)
+		conn, err := newLink(w.plan.Seed, "app").connect(w.dial)
 		if err != nil {
 			return
 		}

@@ -20,7 +20,7 @@ func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Cont
 // commandOf is command with all that is to be recorded of it. What do puts into its end counts when do succeeds.
 func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, shards.Counter, *End) error) {
 	l := w.newLink("command")
-	i, err := newIncrement(w.server, l, w.settings)
+	i, err := newIncrement(w.dial, l, w.settings)
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return

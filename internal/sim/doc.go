@@ -6,7 +6,7 @@
 // no sockets. Each instance has a link, a client connection whose interceptors carry every message to the server or
 // don't: it comes late, or twice in the server's view because its answer was lost, or after its caller gave up. What
 // becomes of a message is drawn from (seed, instance, method, its number), so that one message more doesn't shift the fate
-// of all others. A crash is a dead link: what was under way still arrives, and no caller hears of it.
+// of all others. (A short run has its messages go over HTTP/2, on connections in memory: that this is no other world.) A crash is a dead link: what was under way still arrives, and no caller hears of it.
 //
 // Nothing in a world decides whether it went well. Calls, commits, lost events and drift are recorded as a [History], and
 // [Check], which is pure, says what in it breaks a promise:

@@ -16,7 +16,7 @@ import (
 
 // commit sends a commit as another program does, once.
 func (w *world) commit(l *link, writes ...*firestorepb.Write) error {
-	conn, err := l.connect(w.server)
+	conn, err := l.connect(w.dial)
 	if err != nil {
 		return err
 	}

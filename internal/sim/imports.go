@@ -132,7 +132,7 @@ func (w *world) work(r *rand.Rand, begun time.Time) {
 		}
 		return
 	}
-	conn, err := l.connect(w.server)
+	conn, err := l.connect(w.dial)
 	if err != nil {
 		return
 	}

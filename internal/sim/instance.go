@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/functions"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
@@ -78,8 +77,8 @@ func (i *instance) end() {
 	i.closing()
 }
 
-func newIncrement(server *emulator.Server, l *link, s settings.Settings) (*instance, error) {
-	conn, err := l.connect(server)
+func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(dial)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +101,8 @@ func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	}
 }
 
-func newRollup(server *emulator.Server, l *link, s settings.Settings) (*instance, error) {
-	conn, err := l.connect(server)
+func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(dial)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +126,8 @@ func newRollup(server *emulator.Server, l *link, s settings.Settings) (*instance
 	}, nil
 }
 
-func newReconcile(server *emulator.Server, l *link, s settings.Settings) (*instance, error) {
-	conn, err := l.connect(server)
+func newReconcile(dial dialer, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(dial)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // MessageFaults are what may become of a call to Firestore, each with its probability.
@@ -113,8 +111,8 @@ func newLink(seed uint64, name string) *link {
 	return &link{seed: seed, name: name, log: slog.DiscardHandler, numbers: map[string]uint64{}, dead: make(chan struct{})}
 }
 
-func (l *link) connect(s *emulator.Server) (*grpc.ClientConn, error) {
-	return s.Connect(grpc.WithChainUnaryInterceptor(l.unary), grpc.WithChainStreamInterceptor(l.stream))
+func (l *link) connect(dial dialer) (*grpc.ClientConn, error) {
+	return dial(grpc.WithChainUnaryInterceptor(l.unary), grpc.WithChainStreamInterceptor(l.stream))
 }
 
 // kill ends the process: its calls end, and what is under way still arrives.

@@ -194,7 +194,7 @@ func (w *world) look(r *rand.Rand, m toggling) {
 func (w *world) audit(id string) {
 	l := w.newLink("audit")
 	defer w.forget(l)
-	i, err := newIncrement(w.server, l, w.settings)
+	i, err := newIncrement(w.dial, l, w.settings)
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return
@@ -270,7 +270,7 @@ func (w *world) toggleBySDK(r *rand.Rand, m toggling) {
 
 // listen is the shard that a membership names, and whether there is one.
 func (w *world) listen(l *link, m toggling) (shard string, there bool) {
-	conn, err := l.connect(w.server)
+	conn, err := l.connect(w.dial)
 	if err != nil {
 		return "", false
 	}

@@ -24,6 +24,7 @@ type Plan struct {
 	DocWriteRate                                   float64       // of a hot document; 0 is no limit
 	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
 
+	Wire   bool          // messages go over HTTP/2, on connections in memory
 	Likes  bool          // beside total, likes are counted
 	Older  bool          // some instances are of a revision that doesn't know likes, or counts other documents
 	Hosted bool          // the counters' documents are the app's own

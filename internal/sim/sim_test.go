@@ -66,6 +66,17 @@ func TestSimulation(t *testing.T) {
 		time.Duration(virtual.Load()).Hours(), entries.Load(), time.Since(began).Round(time.Second))
 }
 
+// TestOverTheWire runs two worlds, one with all faults and one without, whose messages are encoded and go over HTTP/2, on
+// connections in memory. In all others they are handed to the server as they are, which must make no difference.
+func TestOverTheWire(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Plan{PlanOf(*firstSeed), PlanOf(*firstSeed + 1).Faultless()} {
+		p = p.Shortened(*operations / 2)
+		p.Wire = true
+		check(t, p, simulate(t, p))
+	}
+}
+
 // TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is meant to be, however
 // many of its instances share a counter.
 func TestFaultless(t *testing.T) {

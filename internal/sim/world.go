@@ -23,6 +23,7 @@ type world struct {
 	settings settings.Settings // of the newest revision
 	older    settings.Settings
 	server   *emulator.Server
+	dial     dialer // connects to it
 	rec      recorder
 	ctx      context.Context // ends with the world
 
@@ -81,6 +82,10 @@ func Run(plan Plan) (History, error) {
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep}),
 	}
 	defer w.server.Close()
+	w.dial = w.server.Connect
+	if plan.Wire {
+		w.dial = overWire(w.server)
+	}
 	defer end()
 	w.server.OnCommit(w.committed)
 	if plan.Hosted {
@@ -112,14 +117,14 @@ func (w *world) committed(changes []emulator.Change) {
 
 func (w *world) run() error {
 	for range w.plan.Increments {
-		i, err := newIncrement(w.server, w.newLink("increment"), w.settings)
+		i, err := newIncrement(w.dial, w.newLink("increment"), w.settings)
 		if err != nil {
 			return err
 		}
 		w.increments.instances = append(w.increments.instances, i)
 	}
 	for range w.plan.Rollups {
-		i, err := newRollup(w.server, w.newLink("rollup"), w.settings)
+		i, err := newRollup(w.dial, w.newLink("rollup"), w.settings)
 		if err != nil {
 			return err
 		}
@@ -191,7 +196,7 @@ func (w *world) renew(r *rand.Rand, crash bool) {
 	if r.IntN(2) == 0 {
 		fleet, start, name = &w.rollups, newRollup, "rollup"
 	}
-	by, err := start(w.server, w.newLink(name), w.revision(r))
+	by, err := start(w.dial, w.newLink(name), w.revision(r))
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return
@@ -221,7 +226,7 @@ func (w *world) update() error {
 		return nil
 	}
 	for i, was := range w.increments.instances {
-		by, err := newIncrement(w.server, w.newLink("increment"), w.settings)
+		by, err := newIncrement(w.dial, w.newLink("increment"), w.settings)
 		if err != nil {
 			return err
 		}
@@ -230,7 +235,7 @@ func (w *world) update() error {
 		w.forget(was.link)
 	}
 	for i, was := range w.rollups.instances {
-		by, err := newRollup(w.server, w.newLink("rollup"), w.settings)
+		by, err := newRollup(w.dial, w.newLink("rollup"), w.settings)
 		if err != nil {
 			return err
 		}
@@ -308,7 +313,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it did all it was to.
 func (w *world) reconcile(counters []string) bool {
 	l := w.newLink("reconcile")
-	i, err := newReconcile(w.server, l, w.settings)
+	i, err := newReconcile(w.dial, l, w.settings)
 	if err != nil {
 		w.rec.add(Stuck{What: err.Error()})
 		return false
