@@ -92,7 +92,7 @@ var mutants = []mutant{
 	},
 	{
 		"a command doesn't look for its own id", "shards",
-		"case slices.Contains(l.Ops, op):", "case slices.Contains(l.Ops, op+op):", simulation,
+		"if slices.Contains(l.Ops, attemptID(op, n)) {", "if slices.Contains(l.Ops, attemptID(op+op, n)) {", simulation,
 	},
 	{
 		"a shard is made whether its counter is there or not", "shards",
@@ -145,7 +145,7 @@ var mutants = []mutant{
 	// The functions.
 	{
 		"reconcile answers 200 on failures", "functions",
-		"case s.Failed > 0:\n\t\t\tcode = http.StatusInternalServerError", "case s.Failed > 0:\n\t\t\tcode = http.StatusOK", tests,
+		"if err != nil || s.Failed > 0 {\n\t\treturn http.StatusInternalServerError", "if err != nil {\n\t\treturn http.StatusInternalServerError", tests,
 	},
 	{
 		"a busy roll-up acknowledges", "functions",
