@@ -1,8 +1,12 @@
 package functions
 
 import (
+	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/firestore-counters/counters/rollup"
 )
 
 // What Reconcile takes, and what it answers to anything else, which changes nothing.
@@ -35,6 +39,29 @@ func TestReconcileRequests(t *testing.T) {
 	for _, body := range []string{`{"counters":["a"]}`, ""} {
 		if got := p.do(t, "POST", "/", body); got.status != 200 || got.body["seen"] != 1.0 || got.body["done"] != true {
 			t.Errorf("%s: answered %d %v, want one counter seen", body, got.status, got.body)
+		}
+	}
+}
+
+// Whoever calls on a schedule sees that a counter could not be reconciled, and what became of the others.
+func TestReconcileAnswersThatItFailed(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Reconcile")
+	p.create(t, "a")
+	p.create(t, "damaged")
+	if _, err := p.fs.Doc("counters/damaged/counter_rollup/ledger").Set(t.Context(), map[string]any{"shards": "of something else's"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{`{"counters":["damaged","a"]}`, ""} {
+		resp, err := http.Post(p.url+"/", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer rollup.Summary
+		err = json.NewDecoder(resp.Body).Decode(&answer)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusInternalServerError || answer.Failed != 1 || answer.Seen != 2 || !answer.Done {
+			t.Errorf("%s: answered %d %+v, %v, want 500, and that one of two failed", body, resp.StatusCode, answer, err)
 		}
 	}
 }
