@@ -113,7 +113,7 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 	c.based(id, k, d, ledgerBefore, before, revived)
 	d.members = c.moved(id, k, d, revived, changes)
 	c.counted(id, k, d, before, revived, found)
-	c.agreed(id, k, d, before)
+	c.agreed(id, k, d, before, ledgerBefore != nil)
 	c.summed(id, k)
 	if c.hosted != nil && k.doc != nil && k.doc != before && k.ledger != nil && ledgerBefore != nil &&
 		!maps.Equal(k.ledger.Shards, ledgerBefore.Shards) && !c.right(k) { // not one of a revision that doesn't know the field

@@ -135,6 +135,7 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			})
 		case is(m.Reset):
 			all.Go(func() { w.reset(r, id) })
+			w.crowd(all, number, id)
 		case is(m.Member):
 			all.Go(func() { w.member(r, id) })
 		case is(m.Rebase):
@@ -147,8 +148,12 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.large(all, number) })
 		case is(m.Delete):
 			all.Go(func() { w.remove(r, id); w.create(r, id) })
+			all.Go(func() { w.tidy(dice(w.plan.Seed, "tidy", number), id) })
+			w.crowd(all, number, id)
 		case is(m.ByHand):
 			all.Go(func() { w.removeByHand(r, id); w.create(r, id) })
+			all.Go(func() { w.tidy(dice(w.plan.Seed, "tidy", number), id) })
+			w.crowd(all, number, id)
 		default:
 			all.Go(func() { w.create(r, id) })
 			all.Go(func() { w.remove(dice(w.plan.Seed, "rival", number), id) })
@@ -169,6 +174,7 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 		all.Go(func() {
 			r := dice(w.plan.Seed, "worn", number+uint64(i))
 			if w.sleep(between(r, time.Minute, 20*time.Minute)) {
+				w.crowd(all, number+uint64(i), id)
 				w.remove(r, id)
 			}
 		})

@@ -23,11 +23,11 @@ import (
 func (p *Plan) members() {
 	r := dice(p.Seed, "members", 0)
 	on, n, sdk := r.IntN(2) == 0, 1+r.IntN(6), r.IntN(2) == 0
-	often := between(r, 5, 300.0)
+	often, resets := between(r, 5, 100.0), between(r, 0.5, 8)
 	if !on {
 		return
 	}
-	p.Members, p.SDK, p.Mix.Member = n, sdk, often
+	p.Members, p.SDK, p.Mix.Member, p.Mix.Reset = n, sdk, often, resets
 	p.Environ = append(p.Environ, "MEMBERS=any")
 }
 
@@ -85,7 +85,7 @@ func membershipOf(doc *firestorepb.Document) *Document {
 
 // member is one who comes or goes, or something that is asked about members.
 func (w *world) member(r *rand.Rand, id string) {
-	m := toggling{counter: id, field: w.plan.Fields()[r.IntN(len(w.plan.Fields()))], member: "m" + strconv.Itoa(r.IntN(w.plan.Members)), join: r.IntN(5) < 3}
+	m := w.someone(r, id)
 	switch x := r.IntN(20); {
 	case x < 2:
 		w.look(r, m)
@@ -119,6 +119,40 @@ func (w *world) member(r *rand.Rand, id string) {
 			}
 		}
 	}
+}
+
+// crowd is members who come and go while something is done to their counter as a whole.
+func (w *world) crowd(all *sync.WaitGroup, number uint64, id string) {
+	if w.plan.Members == 0 {
+		return
+	}
+	r := dice(w.plan.Seed, "crowd", number)
+	for range r.IntN(9) {
+		own := rand.New(rand.NewPCG(r.Uint64(), 0))
+		all.Go(func() {
+			if w.sleep(between(own, time.Millisecond, 10*time.Second)) {
+				w.toggle(own, w.someone(own, id))
+			}
+		})
+	}
+}
+
+// tidy is a reconcile that comes by when the app has deleted its document, and once more when what is below it is to go.
+func (w *world) tidy(r *rand.Rand, id string) {
+	if w.plan.Members == 0 || !w.plan.Hosted {
+		return
+	}
+	for range 2 {
+		if !w.sleep(between(r, time.Second, w.settings.CleanupAfter+time.Minute)) {
+			return
+		}
+		w.reconcile([]string{id})
+	}
+}
+
+// someone is a member who wants something, more often to join.
+func (w *world) someone(r *rand.Rand, id string) toggling {
+	return toggling{counter: id, field: w.plan.Fields()[r.IntN(len(w.plan.Fields()))], member: "m" + strconv.Itoa(r.IntN(w.plan.Members)), join: r.IntN(5) < 3}
 }
 
 // toggling is what a member wants.

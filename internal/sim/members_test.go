@@ -332,6 +332,28 @@ func TestCheckMembers(t *testing.T) {
 			s.make()
 			s.joined(3, 1)
 		}},
+		{"made anew, a counter takes off what was rolled up of one who has left since", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.begin(2, 2, 1024)
+			s.shard("0", 1025)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.asks(3, Leave)
+			s.leaves("1", -1)
+			s.answers(3, OK, false)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
+			s.asks(4, Join)
+			s.joins("1", 0)
+			s.answers(4, OK, false)
+		}},
+		{"made anew, a counter takes off more than ever was", "increments of", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.begin(2, 2, 1024)
+			s.shard("0", 1025)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {Count: -5}})
+		}},
 		{"a cleanup takes members with their counts", "", func(s *script) {
 			s.host()
 			s.joined(1, 1)
