@@ -78,7 +78,7 @@ type counter struct {
 	hadMembers bool
 	gcd        int64     // of all increments of it
 	emptied    time.Time // when a reset began last that takes members off
-	torn       bool      // shards were deleted by hand whose members stay, or a deletion was left half done
+	torn       bool      // shards were deleted by hand that had counted members, or a deletion was left half done
 	owed       int64     // what the shards hold that is nobody's: see surplus
 	wrong      bool      // shards and members don't agree, which was said
 

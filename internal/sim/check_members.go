@@ -265,7 +265,11 @@ func (k *counter) sum() (sum int64) {
 // made over an earlier one's ledger goes on with what it has.
 func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLedger bool) {
 	switch {
-	case d.deletes && d.delta != 0 && k.byHand > 0, d.gone && before.Deleting && k.ledger != nil, len(k.members) == 0 && len(k.shards) == 0:
+	case len(k.members) == 0 && len(k.shards) == 0:
+		k.torn = false
+	case d.deletes && d.delta != 0 && k.byHand > 0: // those who have left, too: one shard has their 1, and another their -1
+		k.torn = k.hadMembers
+	case d.gone && before.Deleting && k.ledger != nil:
 		k.torn = len(k.members) > 0
 	case d.made && len(d.shardsMade) == len(k.shards) && c.hosted == nil: // and not made over shards that are there, which it goes on with
 		k.torn, k.owed = false, 0

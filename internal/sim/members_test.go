@@ -346,6 +346,22 @@ func TestCheckMembers(t *testing.T) {
 			s.joins("1", 0)
 			s.answers(4, OK, false)
 		}},
+		{"made of shards that were left by hand, on one of which somebody has left", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.leaves("1", -1)
+			s.answers(2, OK, false)
+			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.commit(map[Doc]*Document{ledgerDoc(): nil})
+			s.add(End{Call: 3, Outcome: OK})
+			at := s.docs[shardDoc("1")].Updated
+			s.commit(map[Doc]*Document{
+				counterDoc(): {LedgerID: "M", NumShards: 2, Total: -1}, ledgerDoc(): {LedgerID: "M", Shards: map[string]State{"1": {-1, at}}},
+			})
+		}},
 		{"made anew, a counter takes off more than ever was", "increments of", func(s *script) {
 			s.make()
 			s.joined(1, 1)
