@@ -42,29 +42,42 @@ func (w *world) hold(t *testing.T, is func(*firestorepb.CommitRequest) bool) (re
 	}
 }
 
-// A part of a large deletion whose answer is lost arrives when the counter is gone and was made again: it leaves the new
-// one's shards alone.
+// A part of a large deletion whose answer is lost, the first or the last, arrives when the counter is gone and was made again:
+// it leaves the new one alone.
 func TestLatePartOfADeletionSparesTheSuccessor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 1000)
-	release := w.hold(t, func(req *firestorepb.CommitRequest) bool { return req.GetWrites()[0].GetDelete() != "" })
-	if err := c.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c = w.counter(t, client, "a", 1000)
-	for range 20 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := release(); err == nil {
-		t.Error("the late commit was applied")
-	}
-	w.wantSum(t, "a", 20)
-	if n := len(w.counts(t, "a")); n != 1000 {
-		t.Errorf("%d shards, want 1000", n)
+	for part, is := range map[string]func(deleted string) bool{
+		"first": func(deleted string) bool { return strings.Contains(deleted, "/shards/") },
+		"last":  func(deleted string) bool { return strings.HasSuffix(deleted, "/counters/a") },
+	} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			c := w.counter(t, client, "a", 1000)
+			release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+				return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool { return is(w.GetDelete()) })
+			})
+			if err := c.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c = w.counter(t, client, "a", 1000)
+			for range 20 {
+				if err := c.Add(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := release(); err == nil {
+				t.Error("the late commit was applied")
+			}
+			w.wantSum(t, "a", 20)
+			if n := len(w.counts(t, "a")); n != 1000 {
+				t.Errorf("%d shards, want 1000", n)
+			}
+			if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil {
+				t.Errorf("the new counter: %v, %v", doc.Data(), err)
+			}
+		})
 	}
 }
 

@@ -249,3 +249,25 @@ func TestNestedPath(t *testing.T) {
 		}
 	}
 }
+
+// A counter that was deleted by hand, which leaves its ledger, and made again by a snippet has nothing of what the earlier one
+// started from.
+func TestSumBesideAnEarlierCountersLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := handle(t, w.open(t, shards.Config{}), "a")
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 100}); err != nil {
+		t.Fatal(err)
+	}
+	doc := w.fs.Doc("counters/a")
+	if _, err := doc.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := doc.Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.inc(t, "0", 3)
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 3 {
+		t.Errorf("exact total %+v, %v; want 3", s, err)
+	}
+}

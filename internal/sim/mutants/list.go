@@ -112,7 +112,7 @@ var mutants = []mutant{
 	},
 	{
 		"an exact read with an earlier counter's base", "shards",
-		"if !ledger.Of(db.Layout, docs[1], docs[0]) {\n\t\tdocs[1] = nil // an earlier counter's\n\t}\n\tfor i", "if false {\n\t\tdocs[1] = nil\n\t}\n\tfor i", simulation,
+		"if !ledger.Of(db.Layout, docs[1], docs[0]) {\n\t\tdocs[1] = nil // an earlier counter's\n\t}\n\tfor i", "if false {\n\t\tdocs[1] = nil\n\t}\n\tfor i", test("TestSumBesideAnEarlierCountersLedger"),
 	},
 	{
 		"an exact read at another time than its base", "shards",
@@ -136,7 +136,7 @@ var mutants = []mutant{
 	},
 	{
 		"a deletion whose last commit has no condition", "shards",
-		"deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())}", "store.Delete(db.Counter(c.id))}", simulation,
+		"deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())}", "store.Delete(db.Counter(c.id))}", test("TestLatePartOfADeletionSparesTheSuccessor"),
 	},
 	{
 		"a deletion takes the next counter after a lost answer", "shards",
