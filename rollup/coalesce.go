@@ -49,7 +49,7 @@ type held[W any] struct {
 	events []W
 }
 
-// batch is a flush: it is handed out by next, and handed back to done.
+// batch is a flush: it is handed out by start, and handed back to done.
 type batch struct {
 	counter string
 	states  []ledger.State

@@ -1,0 +1,166 @@
+package counters
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// pages are the texts that people read, by their paths.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || name != "." && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case filepath.Ext(name) == ".md":
+			text, err := os.ReadFile(name)
+			texts[filepath.ToSlash(name)] = string(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil || len(texts) < 10 {
+		t.Fatalf("%d pages, %v", len(texts), err)
+	}
+	return texts
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(filepath.FromSlash(name))
+	return err == nil
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	marked  = regexp.MustCompile("`([^`\n]+)`")
+	file    = regexp.MustCompile(`^[\w./-]+\.(go|js|mjs|py|sh|svg|png|yml|yaml|json|rules|tf|md)$`)
+	named   = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+)
+
+// anchor is what GitHub makes of a heading.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+// Every link of a page leads somewhere, and every file and test that a page names is there.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	texts := pages(t)
+	anchors := map[string]bool{}
+	for page, text := range texts {
+		for _, m := range heading.FindAllStringSubmatch(text, -1) {
+			anchors[page+"#"+anchor(m[1])] = true
+		}
+	}
+	tests := declared(t, "_test.go")
+	for page, text := range texts {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			to, part, within := strings.Cut(m[1], "#")
+			target := page
+			if to != "" {
+				target = path.Join(path.Dir(page), to)
+			}
+			if !exists(target) || within && !anchors[target+"#"+part] {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			}
+		}
+		for _, m := range marked.FindAllStringSubmatch(text, -1) {
+			name := m[1]
+			if strings.Contains(name, "/") && file.MatchString(name) && !exists(name) && !exists(path.Join(path.Dir(page), name)) {
+				t.Errorf("%s names the file %s, which is not there", page, name)
+			}
+			for _, name := range named.FindAllString(name, -1) {
+				if !tests[name] {
+					t.Errorf("%s names %s, which is nowhere", page, name)
+				}
+			}
+		}
+	}
+}
+
+// Whoever follows an increment from file to file finds each, and in it the functions that are named with it.
+func TestWayOfAnIncrement(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, way, _ := strings.Cut(string(text), "## The way of an increment")
+	way, _, _ = strings.Cut(way, "\n## ")
+	steps := 0
+	for row := range strings.Lines(way) {
+		cells := strings.Split(row, "|")
+		if len(cells) != 5 {
+			continue
+		}
+		folder, functions := "", map[string]bool{} // of the last file that was named
+		for _, m := range marked.FindAllStringSubmatch(cells[3], -1) {
+			name := m[1]
+			if !file.MatchString(name) {
+				if !functions[name] {
+					t.Errorf("step%s names %s, which is not a function of the file before it", cells[1], name)
+				}
+				continue
+			}
+			if !strings.Contains(name, "/") {
+				name = path.Join(folder, name)
+			}
+			folder, functions = path.Dir(name), declared(t, name)
+			steps++
+		}
+	}
+	if steps < 20 {
+		t.Errorf("%d files on the way of an increment", steps)
+	}
+}
+
+var declaration = regexp.MustCompile(`(?m)^(?:func|(?:export )?(?:async )?function)(?: \([^)]*\))? (\w+)`)
+
+// declared are the functions and methods of a file, or of all Go files whose names end so.
+func declared(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	functions := map[string]bool{}
+	add := func(name string) error {
+		text, err := os.ReadFile(filepath.FromSlash(name))
+		for _, m := range declaration.FindAllStringSubmatch(string(text), -1) {
+			functions[m[1]] = true
+		}
+		return err
+	}
+	var err error
+	if strings.HasPrefix(name, "_") {
+		err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, name) {
+				return err
+			}
+			return add(path)
+		})
+	} else {
+		err = add(name)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return functions
+}
