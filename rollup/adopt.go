@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strconv"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -13,37 +12,24 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// mostShards is the largest number of shards of a counter. A shard with a larger number was not named by counting.
-const mostShards = 1000
-
-// numberOf is the number of a shard whose id is one, and -1 for other ids.
-func numberOf(shard string) int64 {
-	n, err := strconv.ParseInt(shard, 10, 64)
-	if err != nil || n < 0 || n >= mostShards || strconv.FormatInt(n, 10) != shard {
-		return -1
-	}
-	return n
-}
-
-// inferredShards is a counter's number of shards where that was inferred, and 0 otherwise. own are its fields that say how it
-// is counted.
-func inferredShards(own map[string]*firestorepb.Value) int64 {
-	if !own[store.NumShardsInferred].GetBooleanValue() {
+// inferredShards is a counter's number of shards where that was inferred, and 0 otherwise.
+func (c *Client) inferredShards(counter *firestorepb.Document) int {
+	count := c.db.ShardCount(counter)
+	if !count.Inferred {
 		return 0
 	}
-	n, _ := store.Integer(own[store.NumShards])
-	return max(n, 1)
+	return count.N
 }
 
 // risen is what an inferred number of shards rises to with the shards that states show. A number that was not inferred, 0
 // here, stays.
-func risen(inferred int64, states []ledger.State) int64 {
+func risen(inferred int, states []ledger.State) int {
 	if inferred == 0 {
 		return 0
 	}
 	for _, s := range states {
 		if !s.Gone {
-			inferred = max(inferred, numberOf(s.Shard)+1)
+			inferred = max(inferred, store.Numbered(s.Shard))
 		}
 	}
 	return inferred
@@ -111,8 +97,8 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 			}
 		}
 		set := map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID)}
-		if own[store.NumShards] == nil && own[store.NumShardsLegacy] == nil && snap.numbered > 0 {
-			set[store.NumShards], set[store.NumShardsInferred] = store.Int(snap.numbered), store.Bool(true)
+		if !c.db.ShardCount(docs[1]).Written && snap.numbered > 0 {
+			set[store.NumShards], set[store.NumShardsInferred] = store.Int(int64(snap.numbered)), store.Bool(true)
 		}
 		var condition *firestorepb.Precondition
 		if c.db.Hosted {

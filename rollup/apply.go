@@ -45,7 +45,7 @@ type ledgerCopy struct {
 	shared bool
 	// inferred is the counter's number of shards where that was inferred, so that it rises with the shards that show up.
 	// Otherwise it is 0.
-	inferred int64
+	inferred int
 }
 
 // apply counts states in a counter's total, each exactly once however often it is applied, in one commit. A counter
@@ -142,7 +142,7 @@ func onlyGone(states []ledger.State) bool {
 // writes is one flush: what changed in the ledger, if it is still the version that was read, and the totals. It returns the
 // fields whose totals it increments, in the order of their transforms. Where the counter's number of shards was inferred, it
 // rises to what the states show, and is returned.
-func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, diff ledger.Diff) (writes []*firestorepb.Write, incremented []string, inferred int64) {
+func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, diff ledger.Diff) (writes []*firestorepb.Write, incremented []string, inferred int) {
 	fields, mask := diff.Fields()
 	fields[ledger.FieldFlushes] = store.Int(l.Flushes + 1)
 	mask = append(mask, ledger.FieldFlushes)
@@ -162,7 +162,7 @@ func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, di
 	}
 	transforms = append(transforms, store.ServerTime(c.db.OwnPath(store.UpdatedAt)))
 	if inferred = risen(l.inferred, states); inferred > l.inferred {
-		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), inferred))
+		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), int64(inferred)))
 	}
 	return []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
@@ -236,7 +236,7 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 				}
 				continue
 			}
-			return &ledgerCopy{Ledger: l, inferred: inferredShards(c.db.Own(docs[1]))}, nil
+			return &ledgerCopy{Ledger: l, inferred: c.inferredShards(docs[1])}, nil
 		}
 		if !mayAdopt {
 			return nil, nil

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // model is one counter in a Firestore whose clock only moves on commits and reads, with the real merge, coalescer and
@@ -26,7 +27,7 @@ type model struct {
 	exists   bool          // the counter's document
 	totals   ledger.Counts // its totals; one that is missing has never been written
 	ledgerID string        // that the document names
-	number   int64         // of shards; 0 where the document has none
+	number   int           // of shards; 0 where the document has none
 	inferred bool          // the number was inferred
 	ids      int
 	ledger   *ledger.Ledger         // nil: none
@@ -224,15 +225,15 @@ func cloneOf(l *ledger.Ledger) *ledger.Ledger {
 }
 
 // numbered is the highest number of a shard, plus one.
-func (m *model) numbered() (n int64) {
+func (m *model) numbered() (n int) {
 	for id := range m.shards {
-		n = max(n, numberOf(id)+1)
+		n = max(n, store.Numbered(id))
 	}
 	return n
 }
 
 // commit writes a diff and the number of shards if the ledger is still the version of the copy. The totals are written too.
-func (m *model) commit(l *ledgerCopy, d ledger.Diff, number int64) bool {
+func (m *model) commit(l *ledgerCopy, d ledger.Diff, number int) bool {
 	if m.ledger == nil || !m.exists || !m.ledger.Updated.Equal(l.Updated) {
 		return false
 	}
@@ -358,7 +359,7 @@ func (m *model) correctAt(now time.Time, s ledger.Snapshot, fields []string) (im
 	}
 	l := m.copy()
 	d := l.Correct(now, s, fields...)
-	var number int64
+	var number int
 	if m.inferred {
 		number = risen(m.number, s.States)
 	}
@@ -525,7 +526,7 @@ func walkModel(t *rapid.T) {
 				m.write(map[string]ledger.Counts{"5": {"total": 3}})
 			}
 			m.write(m.zeroes(rapid.IntRange(1, 4).Draw(m.T, "shards")))
-			m.number, m.unheard = int64(len(m.shards)), 0
+			m.number, m.unheard = len(m.shards), 0
 			m.ledgerID = m.id()
 			m.ledger = &ledger.Ledger{ID: m.ledgerID, Sums: map[string]*ledger.Sum{}, Updated: at(m.clock)}
 			for _, name := range m.knows() {
@@ -546,8 +547,8 @@ func walkModel(t *rapid.T) {
 			}
 			m.write(writes)
 			m.exists, m.ledgerID, m.totals, m.inferred = true, "", ledger.Counts{}, false
-			m.number = rapid.SampledFrom([]int64{0, m.numbered()}).Draw(m.T, "number") // not all of them write one
-			if m.ledger == nil {                                                       // a blind trigger has kept its total since
+			m.number = rapid.SampledFrom([]int{0, m.numbered()}).Draw(m.T, "number") // not all of them write one
+			if m.ledger == nil {                                                     // a blind trigger has kept its total since
 				m.totals["total"] = rapid.Int64Range(0, 50).Draw(m.T, "total")
 			}
 		},

@@ -254,7 +254,6 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	c.clock.saw(now)
 	found.now = now
 	doc := docs[1]
-	own := c.db.Own(doc)
 	for i, name := range c.db.FieldNames() {
 		before, _ := store.Integer(doc.GetFields()[name])
 		found.set(name, i == 0, FieldReport{Before: before, After: before})
@@ -266,7 +265,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	case doc == nil && docs[0] != nil:
 		found.Gone = true // deleted by hand: what is left below it counts for nothing
 		return found, nil
-	case own[store.Deleting].GetBooleanValue():
+	case c.db.Own(doc)[store.Deleting].GetBooleanValue():
 		found.deleting = true
 		return found, nil
 	case !ledger.Of(c.db.Layout, docs[0], doc):
@@ -295,56 +294,65 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 		return found, fmt.Errorf("%w: the counter has %d", ErrLedgerFull, len(found.snap.States))
 	}
 	found.Problem, found.impossible = found.snap.problem, diff.Impossible
-	changed := map[string]bool{} // :: keys of shards
-	right := diff.Empty()
-	for i, name := range c.db.FieldNames() {
-		was, _ := store.Integer(doc.GetFields()[name])
-		field := FieldReport{Before: was, Late: diff.Sums[name].Delta}
-		if sum := l.Sums[name]; sum != nil { // or else its total was none of ours
-			field.Drift = ledger.Sub(was, sum.Total())
-			for _, key := range diff.Sums[name].Removed {
-				changed[key] = changed[key] || sum.Shards[key].Count != 0
-			}
-		}
-		for key := range diff.Sums[name].Entries {
-			changed[key] = true
-		}
-		right = right && field.Drift == 0 && isInteger(doc.GetFields()[name])
-		field.After = was
-		found.set(name, i == 0, field)
-	}
-	for _, is := range changed {
-		if is {
-			found.Shards++
-		}
-	}
+	right := c.describe(&found.Report, doc, l, diff)
 	l.Apply(diff)
-	for i, name := range c.db.FieldNames() {
-		field := found.Others[name]
-		if i == 0 {
-			field = found.FieldReport
-		}
-		field.After = l.Sums[name].Total()
-		found.set(name, i == 0, field)
-	}
+	found.sums = l.Sums
 
 	kept := map[string]*firestorepb.Value{} // what the app has lost of what we keep in its document
-	if c.db.Hosted && own[store.LedgerID].GetStringValue() != l.ID {
+	if c.db.Hosted && c.db.Own(doc)[store.LedgerID].GetStringValue() != l.ID {
 		kept[store.LedgerID] = store.String(l.ID)
 	}
-	if c.db.Hosted && own[store.NumShards] == nil && found.snap.numbered > 0 {
-		kept[store.NumShards], kept[store.NumShardsInferred] = store.Int(found.snap.numbered), store.Bool(true)
+	if c.db.Hosted && !c.db.ShardCount(doc).Written && found.snap.numbered > 0 {
+		kept[store.NumShards], kept[store.NumShardsInferred] = store.Int(int64(found.snap.numbered)), store.Bool(true)
 	}
-	inferred := inferredShards(own)
-	rises := inferred > 0 && found.snap.numbered > inferred
-	if right && !rises && !back && len(kept) == 0 {
-		return found, nil
+	rises := 0 // what an inferred number of shards rises to
+	if inferred := c.inferredShards(doc); inferred > 0 && found.snap.numbered > inferred {
+		rises = found.snap.numbered
 	}
+	if !right || rises > 0 || back || len(kept) > 0 {
+		found.begun, found.writes = c.correction(counter, doc, l, diff, rises, kept)
+	}
+	return found, nil
+}
+
+// describe says in a report what a diff corrects. It reports whether the totals are right as they are.
+func (c *Client) describe(r *Report, doc *firestorepb.Document, l *ledger.Ledger, diff ledger.Diff) (right bool) {
+	right = diff.Empty()
+	changed := map[string]bool{} // :: keys of shards
+	for i, name := range c.db.FieldNames() {
+		change := diff.Sums[name]
+		was, _ := store.Integer(doc.GetFields()[name])
+		field := FieldReport{Before: was, Late: change.Delta}
+		sum := l.Sums[name]
+		if sum == nil { // its total was none of ours
+			sum = &ledger.Sum{}
+		} else {
+			field.Drift = ledger.Sub(was, sum.Total())
+		}
+		for key := range change.Entries {
+			changed[key] = true
+		}
+		for _, key := range change.Removed {
+			if sum.Shards[key].Count != 0 {
+				changed[key] = true
+			}
+		}
+		right = right && field.Drift == 0 && isInteger(doc.GetFields()[name])
+		field.After = sum.TotalAfter(change)
+		r.set(name, i == 0, field)
+	}
+	r.Shards = len(changed)
+	return right
+}
+
+// correction is the commit that enters a diff in the ledger that it was applied to, and sets the totals to what that says. Of
+// what we keep in the counter's document it sets kept, and raises the number of shards; 0 leaves that. It also returns the
+// fields that were not counted before.
+func (c *Client) correction(counter string, doc *firestorepb.Document, l *ledger.Ledger, diff ledger.Diff, rises int, kept map[string]*firestorepb.Value) (begun []string, writes []*firestorepb.Write) {
 	fields, mask := diff.Fields()
-	if back {
+	if !l.Gone.IsZero() {
 		mask = append(mask, ledger.FieldGone)
 	}
-	found.sums = l.Sums
 	for _, field := range c.db.Fields {
 		if sum := l.Sums[field.Name]; sum.Field != field.Shard {
 			ledger.Set(fields, field.Name, ledger.FieldField, store.String(field.Shard))
@@ -355,7 +363,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 		if !sum.New {
 			continue
 		}
-		found.begun = append(found.begun, name)
+		begun = append(begun, name)
 		if was, ok := store.Integer(doc.GetFields()[name]); ok && doc.GetFields()[name] != nil && c.replaces(was, l.Sums[name].Total()) {
 			l.Sums[name].Replaced = &was // as adoption does
 			ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was))
@@ -365,15 +373,14 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	totals, totalsMask := c.totals(l, ledger.Diff{})
 	totalsMask = c.db.SetOwn(totals, totalsMask, kept)
 	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(c.db.OwnPath(store.UpdatedAt))}
-	if rises {
-		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), found.snap.numbered))
+	if rises > 0 {
+		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), int64(rises)))
 	}
-	found.writes = []*firestorepb.Write{
+	return begun, []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
 		// The ledger's condition is enough: every commit that changes a total for a reason changes the ledger too.
 		store.Update(c.db.Counter(counter), store.Exists(true), totals, totalsMask, transforms...),
 	}
-	return found, nil
 }
 
 // earlier reports whether a snapshot says nothing about one of a ledger's sums.
@@ -392,8 +399,8 @@ const spare = 100
 // right reports, without reading the shards, whether a counter's totals are what they add up to, and they all hold integers.
 // It takes one query per field: one of several sums would leave out shards in which a field is missing.
 func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
-	own := c.db.Own(doc)
-	if l.Behind(c.db.FieldNames()...) || own[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && own[store.NumShards] == nil {
+	count := c.db.ShardCount(doc)
+	if l.Behind(c.db.FieldNames()...) || c.db.Own(doc)[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && !count.Written {
 		return false, nil
 	}
 	all := int64(-1)
@@ -409,13 +416,13 @@ func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Doc
 		if int64(len(known.Shards)) > numbers+spare {
 			return false, nil
 		}
-		if inferred := inferredShards(own); inferred > 0 {
-			if numbers != inferred {
+		if count.Inferred {
+			if numbers != int64(count.N) {
 				return false, nil // one with a higher number may have shown up
 			}
 			continue
 		}
-		if numbers == own[store.NumShards].GetIntegerValue() {
+		if count.Written && numbers == int64(count.N) {
 			continue // as many as it should have
 		}
 		if all < 0 {

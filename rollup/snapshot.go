@@ -19,7 +19,7 @@ import (
 // snapshot is all shards of a counter as they were at one time.
 type snapshot struct {
 	ledger.Snapshot
-	numbered int64  // the highest number of a shard, plus one
+	numbered int    // the highest number of a shard, plus one
 	problem  string // what is wrong with shards that hold no integer; empty when they all do
 }
 
@@ -40,7 +40,7 @@ func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields)
 	odd := make(map[string][]string) // :: field → ids of shards in which it is not an integer
 	for _, doc := range docs {
 		id := path.Base(doc.GetName())
-		s.numbered = max(s.numbered, numberOf(id)+1)
+		s.numbered = max(s.numbered, store.Numbered(id))
 		state := ledger.State{Shard: id, Counts: make(ledger.Counts, len(fields)), AsOf: doc.GetUpdateTime().AsTime()}
 		has := false
 		for _, field := range fields {

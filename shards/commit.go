@@ -175,11 +175,11 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	}
 	for _, r := range f.requests {
 		if r.member != nil {
-			writes = append(writes, r.member.write(f.id, shardID(picked[r.counter()])))
+			writes = append(writes, r.member.write(f.id, store.ShardID(picked[r.counter()])))
 		}
 	}
 	for _, sum := range sums {
-		name := c.db.Shard(sum.counter, shardID(picked[sum.counter]))
+		name := c.db.Shard(sum.counter, store.ShardID(picked[sum.counter]))
 		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.fields))
 		for i, by := range sum.fields {
 			transforms[i] = store.Increment(c.shardPath(by.Field), by.By)

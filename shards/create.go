@@ -192,12 +192,12 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, joined map[string]bool
 		missing[i] = true
 	}
 	for _, s := range there {
-		if number, ok := shardNumber(s.id); ok {
+		if number, ok := store.ShardNumber(s.id); ok {
 			delete(missing, number)
 		}
 	}
 	for i := range missing {
-		writes = append(writes, store.Create(c.shardName(shardID(i)), db.NoCounts()))
+		writes = append(writes, store.Create(c.shardName(store.ShardID(i)), db.NoCounts()))
 	}
 	return writes
 }
@@ -230,9 +230,7 @@ func rolledUp(sum *ledger.Sum, there []shard, field string) map[string]int64 {
 // numbered is how many shards a counter has that is to have n, and has these already.
 func numbered(there []shard, n int) int {
 	for _, s := range there {
-		if number, ok := shardNumber(s.id); ok && number < MaxShards {
-			n = max(n, number+1)
-		}
+		n = max(n, store.Numbered(s.id))
 	}
 	return n
 }
@@ -256,7 +254,7 @@ func (c Counter) creation(opts CreateOptions, op string) []*firestorepb.Write {
 	}
 	writes := []*firestorepb.Write{c.newCounter(opts.Shards, from, op), store.Create(db.LedgerOf(c.id), l.Fields())}
 	for n := range opts.Shards {
-		writes = append(writes, store.Create(c.shardName(shardID(n)), db.NoCounts()))
+		writes = append(writes, store.Create(c.shardName(store.ShardID(n)), db.NoCounts()))
 	}
 	return writes
 }

@@ -109,9 +109,8 @@ func (c Counter) deleteUnchanged(counter *firestorepb.Document, listed []shard) 
 		there[s.id] = true
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
 	}
-	most, _ := c.client.shardsOf(counter)
-	for n := range most {
-		if id := shardID(n); !there[id] {
+	for n := range c.client.db.ShardCount(counter).N {
+		if id := store.ShardID(n); !there[id] {
 			writes = append(writes, none(c.shardName(id)))
 		}
 	}

@@ -97,10 +97,9 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if doc == nil || c.isDeleting(doc) {
 		return Snapshot{}, false
 	}
-	own := c.db.Own(doc)
-	n, known := c.shardsOf(doc)
-	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
-	s.inferred = !known || own[store.NumShardsInferred].GetBooleanValue()
+	count := c.db.ShardCount(doc)
+	s := Snapshot{Counter: counter, NumShards: count.N, UpdatedAt: doc.GetUpdateTime().AsTime()}
+	s.inferred = count.Inferred || !count.Written
 	s.Total, _ = store.Integer(doc.GetFields()[c.db.Fields[0].Name])
 	if len(c.db.Fields)+len(c.db.Counted) > 1 {
 		s.Totals = make(map[string]int64, len(c.db.Fields)+len(c.db.Counted))
@@ -110,7 +109,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 			}
 		}
 	}
-	if at := own[store.UpdatedAt].GetTimestampValue(); at != nil {
+	if at := c.db.Own(doc)[store.UpdatedAt].GetTimestampValue(); at != nil {
 		s.UpdatedAt = at.AsTime()
 	}
 	return s, true

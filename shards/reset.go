@@ -240,7 +240,7 @@ func (c Counter) removeMembers(ctx context.Context) error {
 				transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), -n))
 			}
 		}
-		return append(writes, store.Update(c.shardName(shardID(shard)), store.Exists(true), nil, nil, transforms...)), false, nil
+		return append(writes, store.Update(c.shardName(store.ShardID(shard)), store.Exists(true), nil, nil, transforms...)), false, nil
 	})
 }
 

@@ -52,7 +52,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	}
 	var beyond []string
 	for _, s := range shards {
-		if number, ok := shardNumber(s.id); ok && number >= n {
+		if number, ok := store.ShardNumber(s.id); ok && number >= n {
 			beyond = append(beyond, s.id)
 		}
 	}
@@ -92,7 +92,7 @@ func (c Counter) keepShards(ctx context.Context, n int) error {
 		var names []string
 		if s, ok := c.client.snapshotOf(c.id, docs[0]); ok {
 			for i := n; i < s.NumShards; i++ {
-				names = append(names, c.client.db.Shard(c.id, shardID(i)))
+				names = append(names, c.client.db.Shard(c.id, store.ShardID(i)))
 			}
 		}
 		return c.client.createMissingShards(ctx, tx, names)
@@ -117,7 +117,7 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		n := change(was)
 		var names []string
 		for i := s.NumShards; i < n; i++ {
-			names = append(names, db.Shard(c.id, shardID(i)))
+			names = append(names, db.Shard(c.id, store.ShardID(i)))
 		}
 		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == s.NumShards && !(chosen && s.inferred) {
 			return err
@@ -143,13 +143,13 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 func (c Counter) move(ctx context.Context, from string, to int, keep bool) error {
 	db := c.client.db
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		target := c.shardName(shardID(to))
+		target := c.shardName(store.ShardID(to))
 		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target, db.Counter(c.id))
 		if err != nil || docs[0] == nil {
 			return nil, true, err
 		}
 		if s, there := c.client.snapshotOf(c.id, docs[2]); there {
-			if number, ok := shardNumber(from); ok && number < s.NumShards {
+			if number, ok := store.ShardNumber(from); ok && number < s.NumShards {
 				return nil, true, nil
 			}
 		}

@@ -51,19 +51,19 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 				n = pickShard(most, id, nil)
 			}
 			picked[id] = n
-			if c.db.Hosted && c.db.Own(doc)[store.NumShards] == nil {
+			if c.db.Hosted && !c.db.ShardCount(doc).Written {
 				// The first increment of a document of the app's. Its shards are made here, at zero, and so is its ledger, without
 				// sums: by it the next reconcile finds the counter where every event gets lost, and begins with what the shards hold.
 				ledgers = append(ledgers, c.db.LedgerOf(id))
 				for i := range c.cfg.NumShards {
-					names = append(names, c.db.Shard(id, shardID(i)))
+					names = append(names, c.db.Shard(id, store.ShardID(i)))
 				}
 				fields := map[string]*firestorepb.Value{}
 				mask := c.db.SetOwn(fields, nil, map[string]*firestorepb.Value{store.NumShards: store.Int(int64(c.cfg.NumShards))})
 				tx.Write(store.Update(c.db.Counter(id), store.Exists(true), fields, mask))
 				continue
 			}
-			names = append(names, c.db.Shard(id, shardID(n)))
+			names = append(names, c.db.Shard(id, store.ShardID(n)))
 		}
 		if err := c.createMissingLedgers(ctx, tx, ledgers); err != nil {
 			return err

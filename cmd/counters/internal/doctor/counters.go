@@ -210,9 +210,9 @@ func (c *Counter) behind(field string, counted *ledger.Sum) (sum int64, oldest t
 // shards looks at the shards by themselves.
 func (f *findings) shards(d *Deployment, c Counter) {
 	var above []string
-	var most int64
+	var most int
 	for _, s := range c.Shards {
-		if n, err := strconv.ParseInt(s.ID, 10, 64); err == nil && c.NumShards > 0 && n >= c.NumShards {
+		if n, ok := store.ShardNumber(s.ID); ok && c.NumShards > 0 && n >= c.NumShards {
 			above = append(above, s.ID)
 			most = max(most, n+1)
 		}

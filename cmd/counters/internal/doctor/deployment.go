@@ -190,7 +190,7 @@ type Counter struct {
 	Exists    bool      // it has a document of its own
 	Deleting  bool
 	Changed   time.Time          // when its document was
-	NumShards int64              // 0 when it is not written down
+	NumShards int                // 0 when it is not written down
 	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
 	Lost      bool               // its document is the app's own, and what counting keeps there is gone
 	Recounts  map[string]Recount // :: field that counts documents → what they come to

@@ -99,7 +99,9 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	}
 	own := db.Own(docs[0])
 	c.Deleting = own[store.Deleting].GetBooleanValue()
-	c.NumShards = max(own[store.NumShards].GetIntegerValue(), own[store.NumShardsLegacy].GetIntegerValue())
+	if count := db.ShardCount(docs[0]); count.Written {
+		c.NumShards = count.N
+	}
 	c.Lost = db.Hosted && c.Exists && c.Ledger != nil && own[store.LedgerID].GetStringValue() != c.Ledger.ID
 	for _, field := range db.Fields {
 		c.Held[field.Name] = held(docs[0], field.Name)

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"strconv"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// MaxShards is the largest number of shards of a counter. All of them fit into one commit, and one sum() over them is
+// billed as one read.
+const MaxShards = 1000
+
+// ShardID is the document id of the n-th shard.
+func ShardID(n int) string { return strconv.Itoa(n) }
+
+// ShardNumber is the inverse of [ShardID]. It reports false for documents that others keep among the shards.
+func ShardNumber(id string) (int, bool) {
+	n, err := strconv.Atoi(id)
+	return n, err == nil && n >= 0 && ShardID(n) == id
+}
+
+// Numbered is how many shards a counter has at least that has one of that id: 0 where the id is not a number of a shard.
+func Numbered(id string) int {
+	if n, ok := ShardNumber(id); ok && n < MaxShards {
+		return n + 1
+	}
+	return 0
+}
+
+// ShardCount is a counter's number of shards, as its document has it.
+type ShardCount struct {
+	N        int  // 1 to [MaxShards], whatever the document says
+	Written  bool // it says a number
+	Inferred bool // it says that the number was inferred: see [NumShardsInferred]
+}
+
+// ShardCount reads the number of shards of a counter's document.
+func (l Layout) ShardCount(counter *firestorepb.Document) ShardCount {
+	own := l.Own(counter)
+	n, written := own[NumShards]
+	if !written {
+		n, written = own[NumShardsLegacy]
+	}
+	number := max(n.GetIntegerValue(), int64(min(n.GetDoubleValue(), MaxShards)))
+	return ShardCount{N: int(min(max(number, 1), MaxShards)), Written: written, Inferred: own[NumShardsInferred].GetBooleanValue()}
+}
