@@ -39,7 +39,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	out, errOut, code := counters(t, "doctor", "--json")
-	if code != 1 || errOut != "counters: doctor found 1 errors\n" {
+	if code != 1 || errOut != "counters: doctor found 1 error\n" {
 		t.Errorf("exit code %d, error %q", code, errOut)
 	}
 	var report doctor.Report
@@ -126,7 +126,7 @@ func TestDoctorOfNothing(t *testing.T) {
 	for args, want := range map[string]string{
 		"doctor":              "no Firestore at FIRESTORE_EMULATOR_HOST=127.0.0.1:1",
 		"doctor visits":       "unknown command",
-		"doctor --counters x": "invalid argument",
+		"doctor --counters x": "want an integer",
 	} {
 		if out, errOut, code := counters(t, strings.Fields(args)...); code == 0 || out != "" || !strings.Contains(errOut, want) {
 			t.Errorf("%s: exit code %d, %q, error %q; want %q", args, code, out, errOut, want)
