@@ -3,6 +3,7 @@ package counters
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -96,6 +97,34 @@ func TestPages(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What the README shows of the library compiles.
+func TestReadmeInGo(t *testing.T) {
+	t.Parallel()
+	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(pages(t)["README.md"])
+	if shown == nil {
+		t.Fatal("README.md shows no Go")
+	}
+	program := filepath.Join(t.TempDir(), "main.go")
+	save(t, program, []byte(`package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+func main() {
+	ctx := context.Background()
+`+shown[1]+`
+	fmt.Println(snapshot, err)
+}
+`))
+	if out, err := exec.CommandContext(t.Context(), "go", "vet", program).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
