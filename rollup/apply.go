@@ -227,7 +227,7 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 				return nil, err
 			}
 			l.Forget(now)
-			if l.Behind(c.db.FieldNames()...) {
+			if l.Behind(now, c.db.FieldNames()...) {
 				if c.db.Own(docs[1])[store.Deleting].GetBooleanValue() {
 					return nil, nil // a reconcile brings no such ledger up to date, and there is nothing left to count for
 				}

@@ -179,6 +179,39 @@ func TestReconcileOverwritesImpossibleEntries(t *testing.T) {
 	}
 }
 
+// An instance that reads a ledger with a time that has not come corrects it at once: it would pass events over for as long, also after
+// a reconcile has come by, as it never had anything to commit that the ledger's condition refuses.
+func TestEventsGoOnAfterAnImpossibleTime(t *testing.T) {
+	t.Parallel()
+	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, damage := range map[string]firestore.Update{
+		"of a shard":                {FieldPath: []string{"shards", "0", "as_of"}, Value: future},
+		"of a shard that is a text": {FieldPath: []string{"shards", "1", "as_of"}, Value: future},
+		"of the floor":              {Path: "floor", Value: future},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 5)
+			w.inc(1, 2)
+			counted := w.arrived()
+			w.apply(counted...)
+			if strings.Contains(name, "text") {
+				w.must(w.shard(1).Update(w.ctx, []firestore.Update{{Path: "count", Value: "two"}}))
+			}
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{damage}))
+			w.rollup = w.open()
+			w.apply(counted...) // where the floor is all that has to be corrected
+			for total := int64(8); total < 10; total++ {
+				w.inc(0, 1)
+				w.apply(w.arrived()...)
+				w.total(total)
+			}
+		})
+	}
+}
+
 // What an impossible entry has hidden is looked for shard by shard: a total that is right by then is so by chance.
 func TestReconcileLooksBehindATotalThatIsRightByChance(t *testing.T) {
 	t.Parallel()

@@ -400,7 +400,7 @@ const spare = 100
 // It takes one query per field: one of several sums would leave out shards in which a field is missing.
 func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
 	count := c.db.ShardCount(doc)
-	if l.Behind(c.db.FieldNames()...) || c.db.Own(doc)[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && !count.Written {
+	if l.Behind(now, c.db.FieldNames()...) || c.db.Own(doc)[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && !count.Written {
 		return false, nil
 	}
 	all := int64(-1)

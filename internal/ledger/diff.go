@@ -11,7 +11,7 @@ type Diff struct {
 
 	// Full are the keys of shards that were left out, because the ledger holds [MaxEntries] others.
 	Full map[string]bool
-	// Impossible says that an entry was newer than now, or that a shard is not newer than the floor and had none: states may
+	// Impossible says that an entry or a floor was newer than now, or that a shard is not newer than the floor and had none: states may
 	// have been passed over for that, and may be until this is committed. Another snapshot is due then.
 	Impossible bool
 }
@@ -33,8 +33,11 @@ func (d *Diff) full(key string) {
 	d.Full[key] = true
 }
 
-// Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.
+// Empty reports whether there is nothing to commit. A floor alone isn't worth a commit, unless it replaces an impossible one.
 func (d Diff) Empty() bool {
+	if d.Impossible {
+		return false
+	}
 	for _, sum := range d.Sums {
 		if sum.New || len(sum.Entries) > 0 || len(sum.Removed) > 0 {
 			return false

@@ -67,8 +67,8 @@ func TestMergeOfSeveralFields(t *testing.T) {
 func TestAFieldIsAdded(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{Sums: map[string]*Sum{"likes": {Shards: map[string]Entry{"0": {5, at(200)}}, Base: 7, Floor: at(100)}}}
-	if !l.Behind("likes", "views") || l.Behind("likes") {
-		t.Fatalf("behind with views: %t, without: %t", l.Behind("likes", "views"), l.Behind("likes"))
+	if !l.Behind(at(1000), "likes", "views") || l.Behind(at(1000), "likes") {
+		t.Fatalf("behind with views: %t, without: %t", l.Behind(at(1000), "likes", "views"), l.Behind(at(1000), "likes"))
 	}
 	d := l.Correct(at(900), Snapshot{At: at(900), States: []State{of(200, Counts{"likes": 5, "views": 30}), {Shard: "1", Counts: Counts{"likes": 0, "views": 4}, AsOf: at(50)}}}, "likes", "views")
 	if views := d.Sums["views"]; !views.New || views.Delta != 34 || d.Sums["likes"].Delta != 0 {
@@ -79,7 +79,7 @@ func TestAFieldIsAdded(t *testing.T) {
 		t.Errorf("it writes %v of %v", mask, fields)
 	}
 	l.Apply(d)
-	if l.Behind("likes", "views") || l.Sums["views"].Total() != 34 || l.Sums["likes"].Total() != 12 {
+	if l.Behind(at(1000), "likes", "views") || l.Sums["views"].Total() != 34 || l.Sums["likes"].Total() != 12 {
 		t.Errorf("ledger = %+v", l)
 	}
 	for _, late := range []State{of(200, Counts{"likes": 5, "views": 30}), of(150, Counts{"likes": 1, "views": 29})} {
@@ -111,7 +111,7 @@ func TestCorrectLeavesOtherFieldsAlone(t *testing.T) {
 func TestBehindAfterItsDocumentWasGone(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{Sums: map[string]*Sum{"likes": {}}, Gone: at(5)}
-	if !l.Behind("likes") {
+	if !l.Behind(at(1000), "likes") {
 		t.Error("not behind")
 	}
 }
@@ -124,7 +124,7 @@ func TestALedgerOfTotalIsGivenFields(t *testing.T) {
 		FieldShards: store.Map(map[string]*firestorepb.Value{"0": store.Map(map[string]*firestorepb.Value{"count": store.Int(5), "as_of": store.Time(at(2))})}),
 	}}
 	l, err := Decode(old)
-	if err != nil || l.Sums["total"].Total() != 12 || !l.Behind("likes", "views") {
+	if err != nil || l.Sums["total"].Total() != 12 || !l.Behind(at(1000), "likes", "views") {
 		t.Fatalf("decoded %+v, %v", l, err)
 	}
 	fields, mask := l.Correct(at(9), Snapshot{At: at(9), States: []State{of(3, Counts{"likes": 2, "views": 0})}}, "likes", "views").Fields()
@@ -134,7 +134,7 @@ func TestALedgerOfTotalIsGivenFields(t *testing.T) {
 		}
 	}
 	maps.Copy(old.Fields, fields) // as the masked update does, there being no fields yet
-	if l, err = Decode(old); err != nil || l.Sums["total"].Total() != 12 || l.Sums["likes"].Total() != 2 || l.Sums["views"].Total() != 0 || l.Behind("likes", "views") {
+	if l, err = Decode(old); err != nil || l.Sums["total"].Total() != 12 || l.Sums["likes"].Total() != 2 || l.Sums["views"].Total() != 0 || l.Behind(at(1000), "likes", "views") {
 		t.Errorf("decoded %+v, %v", l, err)
 	}
 }

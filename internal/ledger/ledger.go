@@ -101,10 +101,24 @@ type Ledger struct {
 	Updated time.Time // the document's update time: every commit's precondition
 }
 
-// Behind reports whether the shards are to be read before states are merged: one of the fields has no sum yet, because it is
-// counted since the ledger was made, or the counter's document was gone for a while. See [Ledger.Correct].
-func (l *Ledger) Behind(fields ...string) bool {
-	return !l.Gone.IsZero() || slices.ContainsFunc(fields, func(name string) bool { return l.Sums[name] == nil })
+// Behind reports whether the shards are to be read before states are merged into a ledger that was read at the time now: one of
+// the fields has no sum yet, because it is counted since the ledger was made; what is known of it has a time that has not come,
+// and would hide states; or the counter's document was gone for a while. See [Ledger.Correct].
+func (l *Ledger) Behind(now time.Time, fields ...string) bool {
+	return !l.Gone.IsZero() || slices.ContainsFunc(fields, func(name string) bool {
+		sum := l.Sums[name]
+		return sum == nil || sum.impossible(now)
+	})
+}
+
+// impossible reports whether the floor or an entry is newer than now.
+func (s *Sum) impossible(now time.Time) bool {
+	for _, e := range s.Shards {
+		if e.AsOf.After(now) {
+			return true
+		}
+	}
+	return s.Floor.After(now)
 }
 
 // Totals are what the counted fields should hold.

@@ -126,6 +126,21 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// With a floor that has not come, which no snapshot is younger than, every event is passed over: the next snapshot corrects it.
+func TestFloorInTheFuture(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []int{900, 1000} {
+		l := ofTotal(Sum{Shards: map[string]Entry{"0": {1, at(50)}}, Floor: at(5000)})
+		d := l.Correct(at(1000), Snapshot{At: at(taken), States: []State{{Shard: "0", Counts: Counts{"total": 7}, AsOf: at(300)}}}, "total")
+		if !d.Impossible {
+			t.Error("want another snapshot: states may have been passed over until now")
+		}
+		if l.Apply(d); l.Sums["total"].Total() != 7 || !l.Sums["total"].Floor.Equal(at(taken)) {
+			t.Errorf("%+v, want a total of 7 and the snapshot's time as the floor", l.Sums["total"])
+		}
+	}
+}
+
 // A shard was made and deleted, the event of its deletion is lost, and a reconcile has corrected the ledger since: a late
 // event of it counts nothing, although the ledger has never known it.
 func TestLateEventOfAShardThatTheLedgerNeverKnew(t *testing.T) {
@@ -194,6 +209,17 @@ func TestLedgerIsBounded(t *testing.T) {
 	}
 	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 1<<20 {
 		t.Errorf("a full ledger takes %d bytes", size)
+	}
+	// A snapshot of more shards than that, of which the ledger knows the last ones.
+	s := Snapshot{At: at(5)}
+	for i := range MaxEntries + 7 {
+		s.States = append(s.States, State{Shard: fmt.Sprintf("%0*d", maxKey-1, i), Counts: Counts{"total": 1}, AsOf: at(3)})
+	}
+	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
+	l.Apply(l.Merge(s.States[7:]))
+	d = l.Correct(at(5), s, "total")
+	if l.Apply(d); len(d.Full) != 7 || l.entries() != MaxEntries {
+		t.Errorf("%d shards are refused and %d known, want 7 and %d", len(d.Full), l.entries(), MaxEntries)
 	}
 	long := strings.Repeat("x", 1400)
 	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})

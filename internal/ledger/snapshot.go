@@ -2,8 +2,8 @@ package ledger
 
 import "time"
 
-// Snapshot is all shards of a counter as they were at one time. A shard keeps the entry that it has of a field where its
-// state doesn't have the field.
+// Snapshot is all shards of a counter as they were at one time. A shard keeps what is counted of a field where its state doesn't
+// have the field.
 type Snapshot struct {
 	At     time.Time
 	States []State
@@ -14,7 +14,8 @@ type Snapshot struct {
 //
 // A snapshot of the same time is the truth, whatever times the ledger claims. Beside an earlier one, entries that are newer
 // than its states stay, unless they are newer than now, which is impossible. Entries of shards that are gone are removed.
-// The snapshot's time is the new floor; a snapshot that is not younger than the floor says nothing about this sum.
+// The snapshot's time is the new floor; a snapshot that is not younger than the floor says nothing about this sum. A floor that
+// is newer than now is as impossible: no state of a document counts with it.
 func (l *Ledger) Correct(now time.Time, s Snapshot, fields ...string) Diff {
 	d := Diff{Sums: map[string]SumDiff{}}
 	most := MaxEntries / max(1, len(fields))
@@ -23,7 +24,9 @@ func (l *Ledger) Correct(now time.Time, s Snapshot, fields ...string) Diff {
 		if !known {
 			sum = &Sum{}
 		}
-		if s.At.After(sum.Floor) {
+		impossible := sum.Floor.After(now)
+		if s.At.After(sum.Floor) || impossible {
+			d.Impossible = d.Impossible || impossible
 			change := sum.correct(now, s, name, most, &d)
 			change.New = !known
 			d.Sums[name] = change
@@ -39,19 +42,22 @@ func (s *Sum) correct(now time.Time, snap Snapshot, name string, most int, d *Di
 	for _, state := range snap.States {
 		key := Key(state.Shard)
 		there[key] = true
-		count, ok := state.Counts[name]
-		if !ok {
-			continue
-		}
-		e := Entry{Count: count, AsOf: state.AsOf}
 		known, ok := s.Shards[key]
 		impossible := known.AsOf.After(now)
+		count, is := state.Counts[name]
+		if !is {
+			if !impossible {
+				continue
+			}
+			count = known.Count
+		}
+		e := Entry{Count: count, AsOf: state.AsOf}
 		switch {
 		case ok && known.Count == e.Count && known.AsOf.Equal(e.AsOf):
 			continue
 		case ok && !impossible && !snap.At.Equal(now) && !known.olderThan(state, count):
 			continue
-		case !ok && len(there) > most:
+		case !ok && len(snap.States) > most:
 			d.full(key)
 			continue
 		}
