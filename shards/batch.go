@@ -64,7 +64,7 @@ func newRequest(layout store.Layout, increments []Increment, key Key, scope stri
 	if most := MaxIncrements * len(layout.Fields); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
 	}
-	if err := key.validate(); err != nil {
+	if err := key.Validate(); err != nil {
 		return nil, err
 	}
 	own := false

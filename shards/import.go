@@ -97,13 +97,22 @@ func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import,
 	return done, err
 }
 
-func (c Counter) checkSource(source ExtensionCounter) error {
+// Validate says why nothing can have that path or field, as [ErrInvalidSource].
+func (source ExtensionCounter) Validate() error {
 	ids := strings.Split(source.Path, "/")
 	switch {
 	case len(ids)%2 != 0 || slices.Contains(ids, ""):
 		return fmt.Errorf("%w: %q is not the path of a document", ErrInvalidSource, source.Path)
 	case source.Field == "" || strings.Contains("."+source.Field+".", ".."):
 		return fmt.Errorf("%w: %q is not a field", ErrInvalidSource, source.Field)
+	}
+	return nil
+}
+
+func (c Counter) checkSource(source ExtensionCounter) error {
+	switch err := source.Validate(); {
+	case err != nil:
+		return err
 	case c.client.db.Document(source.Path) != c.client.db.Counter(c.id) || c.inPlace(source):
 	case slices.Contains(c.client.db.FieldNames(), source.Field):
 		return fmt.Errorf("%w: the extension and the roll-up would both write %s; it is taken over in place where the documents are the app's own (HOSTED=true)", ErrInvalidSource, source.Field)

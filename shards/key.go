@@ -20,7 +20,8 @@ type Key struct {
 	Value  string // 1 to 255 printable ASCII characters; "" means none
 }
 
-func (k Key) validate() error {
+// Validate says why a key can't be one, as [ErrInvalidKey].
+func (k Key) Validate() error {
 	if len(k.Value) > 255 {
 		return fmt.Errorf("%w: it has %d characters, and at most 255 are allowed", ErrInvalidKey, len(k.Value))
 	}

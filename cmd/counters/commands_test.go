@@ -61,7 +61,7 @@ func TestCommands(t *testing.T) {
 		{args: "dec post --by 3", out: "post -3\n"},
 		{args: "get post", out: "100\n"}, // nobody has rolled up
 		{args: "get post --exact", out: "107\n"},
-		{args: "get unknown", err: `read counter "unknown": counter not found; "counters list" shows those there are, and "counters create" makes one`},
+		{args: "get unknown", err: `read counter "unknown": counter not found; "counters list" shows those there are, and "counters create unknown" makes it`},
 		{args: "reconcile post", out: "1 counter seen"},
 		{args: "get post", out: "107\n"},
 		{args: "resize post --shards 2", out: "post has 2 shards, 2 moved\n"},
@@ -92,6 +92,7 @@ func TestCommands(t *testing.T) {
 		{args: "get hello", out: "42\n"},
 		{args: "delete hello --yes", out: "deleted hello in project demo-counters, database (default)\n"},
 		{args: "delete hello --yes", err: "not found"},
+		{args: "members hello total", err: "not found"},
 		{args: "watch hello", err: "not found"},
 		{args: "list --counter-path other/{x}", out: ""},
 		{args: "nonsense", err: "unknown command"},
@@ -128,6 +129,27 @@ func TestJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &value); err != nil || code != 0 || len(value) == 0 {
 			t.Errorf("%s: exit code %d, %q, error %q: %v", args, code, out, errOut, err)
 		}
+	}
+}
+
+// What is wrong with the arguments is found out before anything is sent: here there is nothing that could answer.
+func TestUsageBeforeAnythingElse(t *testing.T) {
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+	for args, want := range map[string]string{
+		"get a/b": "slash", "create ..": "reserved", "watch __a__": "reserved", "audit .": "reserved", "delete a/b --yes": "slash", "reconcile a b/c": "slash",
+		"members a/b total": "slash", "members a likes": "likes", "join a likes m": "likes", "join a total .": "member", "leave a total m/n": "member",
+		"inc a --by likes=1": "likes", "inc a --by total=": "--by total=: want", "inc a --key é": "ASCII", "rebase a --total likes=1": "likes", "rebase a --total total=x": "--total total=x: want",
+		"reconcile a --parallel 0": "--parallel 0", "reconcile --all --recount-reads -2": "--recount-reads -2", "reconcile --all --recount-age 0s": "--recount-age 0s",
+		"import firestore-counter --path pages --field n": "path of a document", "import firestore-counter --path pages/a --field n --to b/c": "slash",
+		"get a --shards-name a/b": "name of a collection", "list --counter-path x": "x", "doctor --counters -1": "--counters -1",
+	} {
+		out, errOut, code := counters(t, strings.Fields(args)...)
+		if code != exitUsage || out != "" || strings.Count(errOut, "\n") != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("%s: exit code %d, %q, error %q; want %d and one line that says %q", args, code, out, errOut, exitUsage, want)
+		}
+	}
+	if _, errOut, code := counters(t, "inc", "a", "--key", ""); code != exitUsage || !strings.Contains(errOut, "--key is empty") {
+		t.Errorf("an empty key: exit code %d, error %q", code, errOut)
 	}
 }
 
@@ -191,6 +213,7 @@ func TestExitCodes(t *testing.T) {
 		"get a":                       exitFailed,
 		"delete a --yes":              exitFailed,
 		"reconcile a":                 exitFailed,
+		"members a total":             exitFailed,
 		"version":                     0,
 	} {
 		if _, errOut, code := counters(t, strings.Fields(args)...); code != want {
@@ -260,6 +283,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"get", "po"}, "post-1\npost-2\n:4\n"},
 		{[]string{"get", "post-1", ""}, ":4\n"},
 		{[]string{"reconcile", "page", "pos"}, "post-1\npost-2\n:4\n"},
+		{[]string{"create", "p"}, ":4\n"},
 		{[]string{"serve", "R"}, "Reconcile\nRollup\n:4\n"},
 	} {
 		out, _, _ := counters(t, append([]string{"__complete"}, tt.args...)...)

@@ -22,6 +22,9 @@ func (t *target) where(client *shards.Client) string {
 // withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does it, for as long as it
 // takes.
 func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do func(context.Context, shards.Counter, string) error) error {
+	if err := t.check(id); err != nil {
+		return err
+	}
 	return t.with(cmd.Context(), func(client *shards.Client) error {
 		counter, err := client.Counter(id)
 		if err != nil {
@@ -31,7 +34,7 @@ func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do
 		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, printable(id), where)); err != nil {
 			return err
 		}
-		return t.unlessFound(do(cmd.Context(), counter, where))
+		return t.unlessFound(id, do(cmd.Context(), counter, where))
 	})
 }
 

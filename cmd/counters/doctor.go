@@ -27,6 +27,12 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
   counters doctor --project my-project --location nam5 --prefix likes --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if where.Counters < 0 {
+				return badUsage("--counters %d: want how many, or 0 for none", where.Counters)
+			}
+			if err := t.check(); err != nil {
+				return err
+			}
 			if err := t.reachEmulator(cmd.Context()); err != nil {
 				return err
 			}

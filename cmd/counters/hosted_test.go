@@ -38,8 +38,8 @@ func TestHostedCommands(t *testing.T) {
 		{args: "inc p1", out: "p1 +1\n"}, // the first field
 		{args: "dec p1 --by visits=1 --json", out: `{"by":{"visits":-1},"counter":"p1","replayed":false}` + "\n"},
 		{args: "inc p1 --by stars=1", err: `"stars" is not counted; want one of likes, visits`},
-		{args: "inc p1 --by likes=", err: "--by : want an integer other than 0"},
-		{args: "inc p1 --by likes=0", err: "--by 0: want an integer other than 0"},
+		{args: "inc p1 --by likes=", err: "--by likes=: want an integer other than 0"},
+		{args: "inc p1 --by likes=0", err: "--by likes=0: want an integer other than 0"},
 		{args: "inc p1 --by likes=1,likes=2", err: "twice"},
 		{args: "get p1 --exact", out: "likes 3, visits 4\n"},
 		{args: "reconcile p1", out: "p1  likes 0 → 3  +3 that no event had brought, drift +0, visits 0 → 4  +4 that no event had brought, drift +0\n"},
@@ -59,7 +59,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "rebase p1 --total 50 --yes", out: "p1 is 50 in project demo-counters"}, // the first field
 		{args: "get p1", out: "likes 50, visits 7\n"},
 		{args: "rebase p1 --total stars=1 --yes", err: `invalid field: "stars" is not counted; want one of likes, visits`},
-		{args: "rebase p1 --total likes= --yes", err: "--total : want an integer, or fields"},
+		{args: "rebase p1 --total likes= --yes", err: "--total likes=: want an integer, or fields"},
 		{args: "rebase p1 --total likes=1,likes=2 --yes", err: "twice"},
 		{args: "delete p1 --yes", err: "make and delete them there"},
 

@@ -49,6 +49,9 @@ writing the same field. Its clients may go on, and each run takes what they have
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
+			if err := source.Validate(); err != nil {
+				return usageError{err}
+			}
 			if id == "" {
 				id = t.idOf(source.Path)
 			}

@@ -30,9 +30,16 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			by, fields, err := parseAmount(amount, sign)
+			by, fields, err := t.parseAmount(amount, sign)
 			if err != nil {
 				return err
+			}
+			k := shards.Key{Value: key}
+			if err := k.Validate(); err != nil {
+				return err
+			}
+			if key == "" && cmd.Flags().Changed("key") {
+				return badUsage("--key is empty: without one, what is repeated counts again; leave it out to mean that")
 			}
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				var replayed bool
@@ -40,9 +47,9 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				var asked any = by
 				said := fmt.Sprintf("%+d", by)
 				if fields == nil {
-					replayed, err = c.AddOnce(ctx, by, shards.Key{Value: key})
+					replayed, err = c.AddOnce(ctx, by, k)
 				} else {
-					replayed, err = c.AddFields(ctx, fields, shards.Key{Value: key})
+					replayed, err = c.AddFields(ctx, fields, k)
 					asked, said = fields, list(fields)
 				}
 				if err != nil {
@@ -62,9 +69,9 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 }
 
 // parseAmount reads 5, or likes=1,views=3, and takes it times sign.
-func parseAmount(text string, sign int64) (by int64, fields map[string]int64, err error) {
-	number := func(text string) (int64, error) {
-		n, err := strconv.ParseInt(text, 10, 64)
+func (t *target) parseAmount(text string, sign int64) (by int64, fields map[string]int64, err error) {
+	number := func(amount string) (int64, error) {
+		n, err := strconv.ParseInt(amount, 10, 64)
 		if err != nil || n == 0 || n == math.MinInt64 {
 			return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", text, math.MaxInt64)
 		}
@@ -74,12 +81,12 @@ func parseAmount(text string, sign int64) (by int64, fields map[string]int64, er
 		by, err = number(text)
 		return by, nil, err
 	}
-	fields, err = perField("--by", text, number)
+	fields, err = t.perField("--by", text, number)
 	return 0, fields, err
 }
 
 // perField reads a flag's likes=1,views=3.
-func perField(flag, text string, number func(string) (int64, error)) (map[string]int64, error) {
+func (t *target) perField(flag, text string, number func(string) (int64, error)) (map[string]int64, error) {
 	fields := map[string]int64{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
@@ -87,6 +94,9 @@ func perField(flag, text string, number func(string) (int64, error)) (map[string
 			return nil, badUsage("%s %s: %s stands there twice", flag, text, name)
 		}
 		n, err := number(value)
+		if err == nil {
+			err = t.checkField(name)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -35,6 +37,12 @@ func newLeaveCommand(t *target) *cobra.Command {
 func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter, context.Context, string, string) (bool, error), done, before string) *cobra.Command {
 	cmd.Args = arguments(3)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := t.checkField(args[1]); err != nil {
+			return err
+		}
+		if err := store.ValidateID(args[2]); err != nil {
+			return fmt.Errorf("%w: %w", shards.ErrInvalidMember, err)
+		}
 		return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 			counted, err := toggle(c, ctx, args[1], args[2])
 			if err != nil {
@@ -63,17 +71,26 @@ their ids. It reads one document per member; with --count the server counts them
   counters members post-123 total --count`,
 		Args: arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.checkField(args[1]); err != nil {
+				return err
+			}
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				if count {
 					return t.countMembers(ctx, cmd, c, args[1])
 				}
+				none := true
 				for m, err := range c.Members(ctx, args[1]) {
 					if err != nil {
 						return err
 					}
+					none = false
 					if err := t.print(cmd, m, "%s\t%s", printable(m.Member), m.At.Format(time.RFC3339)); err != nil {
 						return err
 					}
+				}
+				if none { // or is there no such counter?
+					_, err := c.Get(ctx)
+					return err
 				}
 				return nil
 			})
@@ -88,12 +105,9 @@ func (t *target) countMembers(ctx context.Context, cmd *cobra.Command, c shards.
 	if err != nil {
 		return err
 	}
-	for _, a := range audits {
-		if a.Field == field {
-			return t.print(cmd, map[string]any{"counter": c.ID(), "field": field, "members": a.Members}, "%d", a.Members)
-		}
-	}
-	return badUsage("%s is not a field that is counted once per member; --fields says which are", field)
+	of := slices.IndexFunc(audits, func(a shards.Audit) bool { return a.Field == field }) // which has been checked
+	members := audits[of].Members
+	return t.print(cmd, map[string]any{"counter": c.ID(), "field": field, "members": members}, "%d", members)
 }
 
 // errAudit says that an audit found something else than was expected.

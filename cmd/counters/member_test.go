@@ -26,7 +26,7 @@ func TestMemberCommands(t *testing.T) {
 		{args: "members post total --json", out: `{"member":"alice","at":"2`},
 		{args: "members post total --count", out: "2\n"},
 		{args: "members post likes", err: "not counted"},
-		{args: "members post likes --count", err: "not a field"},
+		{args: "members post likes --count", err: "is not counted"},
 		{args: "inc post --by 3", out: "post +3\n"},
 		{args: "audit post", out: "total: shards add up to 5: 2 members, and 3 otherwise; base 0, exact 5, total 0\n"},
 		{args: "audit post --json", out: `{"counter":"post","fields":[{"field":"total","shards":5,"members":2,"otherwise":3,"base":0,"exact":5,"total":0}]}` + "\n"},

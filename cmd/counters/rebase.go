@@ -52,15 +52,15 @@ come on top.`,
 
 // parseTotals reads 1500, which is of the first field, or likes=1500,views=20000.
 func (t *target) parseTotals(text string) (map[string]int64, error) {
-	number := func(text string) (int64, error) {
-		n, err := strconv.ParseInt(text, 10, 64)
+	number := func(total string) (int64, error) {
+		n, err := strconv.ParseInt(total, 10, 64)
 		if err != nil {
 			return 0, badUsage("--total %s: want an integer, or fields such as likes=1500,views=20000", text)
 		}
 		return n, nil
 	}
 	if strings.Contains(text, "=") {
-		return perField("--total", text, number)
+		return t.perField("--total", text, number)
 	}
 	n, err := number(text)
 	if err != nil {

@@ -32,8 +32,15 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 		Example: `  counters reconcile post-123
   counters reconcile --all --dry-run --json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if opts.CleanupAfter < time.Second {
+			switch {
+			case opts.CleanupAfter < time.Second:
 				return fmt.Errorf("--cleanup-after %s: want 1s or more", opts.CleanupAfter)
+			case opts.RecountAge < time.Second:
+				return fmt.Errorf("--recount-age %s: want 1s or more", opts.RecountAge)
+			case opts.RecountReads < -1:
+				return fmt.Errorf("--recount-reads %d: want how many, or -1 for none", opts.RecountReads)
+			case opts.Parallel < 1:
+				return fmt.Errorf("--parallel %d: want 1 or more", opts.Parallel)
 			}
 			if all == (len(args) > 0) {
 				return errors.New("name the counters to reconcile, or say --all")
@@ -41,6 +48,9 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.check(args...); err != nil {
+				return err
+			}
 			db, err := t.connect(cmd.Context())
 			if err != nil {
 				return err
@@ -129,7 +139,11 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 	case s.Problems > 0:
 		return fmt.Errorf("%s not right, for the reasons above", quantity(s.Problems, "counter"))
 	case len(ids) > 0 && s.Seen < len(ids):
-		return fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound)
+		id := "" // which of them it is
+		if len(ids) == 1 {
+			id = ids[0]
+		}
+		return t.unlessFound(id, fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound))
 	}
 	return nil
 }

@@ -34,6 +34,8 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 			cmd.ValidArgsFunction = t.completeIDs(0)
 		case strings.Contains(cmd.Use, " ID") && cmd.Name() != "create":
 			cmd.ValidArgsFunction = t.completeIDs(1)
+		default:
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		root.AddCommand(cmd)
 	}

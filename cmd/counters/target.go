@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,10 +86,28 @@ func (t *target) place() store.Config {
 	return store.Config{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
 }
 
-// check says what is wrong with the layout's flags.
-func (t *target) check() error {
-	if _, err := t.place().Layout(); err != nil {
+// check says what is wrong with the layout's flags, and with ids of counters, before anything is sent.
+func (t *target) check(ids ...string) error {
+	layout, err := t.place().Layout()
+	if err != nil {
 		return usageError{err}
+	}
+	for _, id := range ids {
+		if err := layout.Path.Validate(id); err != nil {
+			return fmt.Errorf("%w: %w", shards.ErrInvalidID, err)
+		}
+	}
+	return nil
+}
+
+// checkField says why a field's name can't be one that shards are summed up in.
+func (t *target) checkField(name string) error {
+	layout, err := t.place().Layout()
+	if err != nil {
+		return usageError{err}
+	}
+	if err := layout.CheckField(name); err != nil {
+		return fmt.Errorf("%w: %w", shards.ErrInvalidField, err)
 	}
 	return nil
 }
@@ -109,6 +128,9 @@ func whereTo(err error) error {
 	}
 	return fmt.Errorf("%w (for a local system, start \"counters dev\" and set FIRESTORE_EMULATOR_HOST as it says; for a project of yours, run: gcloud auth application-default login)", err)
 }
+
+// plain are the ids that a shell leaves as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./][A-Za-z0-9_@%+=:,./-]*$`)
 
 // probeTimeout is how long a server of FIRESTORE_EMULATOR_HOST has to answer a first question.
 const probeTimeout = 5 * time.Second
@@ -167,24 +189,30 @@ func (t *target) withCounter(ctx context.Context, id string, do func(context.Con
 
 // withCounterFor is withCounter for as long as it takes.
 func (t *target) withCounterFor(ctx context.Context, id string, do func(context.Context, shards.Counter) error) error {
+	if err := t.check(id); err != nil {
+		return err
+	}
 	return t.with(ctx, func(client *shards.Client) error {
 		counter, err := client.Counter(id)
 		if err != nil {
 			return err
 		}
-		return t.unlessFound(do(ctx, counter))
+		return t.unlessFound(id, do(ctx, counter))
 	})
 }
 
 // unlessFound adds to an error that a counter doesn't exist, or isn't ours to make, what to do about it.
-func (t *target) unlessFound(err error) error {
+func (t *target) unlessFound(id string, err error) error {
 	switch {
 	case errors.Is(err, shards.ErrHosted):
 		return fmt.Errorf("%w; the first increment of a document makes its shards, and reconcile removes them once it is gone", err)
 	case errors.Is(err, shards.ErrNotFound) && t.hosted:
 		return fmt.Errorf("%w: your app has to make a document %s first; \"counters list\" shows those that are counted", err, t.counters)
 	case errors.Is(err, shards.ErrNotFound):
-		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create\" makes one", err)
+		if !plain.MatchString(id) {
+			id = "ID" // which a shell may need quoted
+		}
+		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create %s\" makes it", err, id)
 	}
 	return err
 }

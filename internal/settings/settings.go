@@ -158,16 +158,8 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if store.ValidateID(s.Shards) != nil || strings.HasPrefix(s.Shards, store.OwnPrefix) || strings.ContainsAny(s.Shards, "{}*") {
-		bad("SHARDS", s.Shards, "the name of a collection, without {}* and not beginning with "+store.OwnPrefix)
-	}
-	for _, field := range s.Fields {
-		if field.Counted == nil && store.MembersID(field.Name) == s.Shards {
-			bad("SHARDS", s.Shards, fmt.Sprintf("another collection than that of the members of %s", field.Name))
-		}
-		if field.Counted != nil && field.Counted.Collection == s.Shards {
-			bad("FIELDS", s.Fields, fmt.Sprintf("another collection than that of the shards in %s", field))
-		}
+	if allowed := store.AllowedShards(s.Shards, s.Fields); allowed != "" {
+		bad("SHARDS", s.Shards, allowed)
 	}
 	if s.Hosted && s.AutoCreate {
 		bad("AUTO_CREATE", s.AutoCreate, "false with HOSTED=true: the documents are the app's to make")

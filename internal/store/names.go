@@ -243,6 +243,22 @@ func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	return counter, path[at+1:], ok
 }
 
+// AllowedShards says what the id of the shards' collection has to be instead, beside these fields; "" where it may be what it is.
+func AllowedShards(id string, fields Fields) string {
+	if ValidateID(id) != nil || strings.HasPrefix(id, OwnPrefix) || strings.ContainsAny(id, "{}*") { // triggers' patterns have them
+		return "the name of a collection, without /{}* and not beginning with " + OwnPrefix
+	}
+	for _, field := range fields {
+		switch {
+		case field.Counted == nil && MembersID(field.Name) == id:
+			return fmt.Sprintf("another collection than that of the members of %s", field.Name)
+		case field.Counted != nil && field.Counted.Collection == id:
+			return fmt.Sprintf("another collection than that of the documents in %s", field)
+		}
+	}
+	return ""
+}
+
 // maxIDBytes is Firestore's own limit on the id of a document or a collection.
 const maxIDBytes = 1500
 

@@ -62,17 +62,10 @@ func (cfg Config) Layout() (Layout, error) {
 		return Layout{}, fmt.Errorf("fields that are counted: %w", err)
 	}
 	l := Layout{Path: path, Shards: cmp.Or(cfg.Shards, DefaultShards), Hosted: cfg.Hosted}
+	if allowed := AllowedShards(l.Shards, fields); allowed != "" {
+		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
+	}
 	l.Fields, l.Counted = fields.Split()
-	for _, field := range l.Counted {
-		if field.Counted.Collection == l.Shards {
-			return Layout{}, fmt.Errorf("fields that are counted: %s is the collection of the shards", field)
-		}
-	}
-	for _, field := range l.Fields {
-		if MembersID(field.Name) == l.Shards {
-			return Layout{}, fmt.Errorf("collection of the shards: %s is that of the members of %s", l.Shards, field.Name)
-		}
-	}
 	return l, nil
 }
 
