@@ -21,8 +21,8 @@ const (
 	// LargeCommit is how long a commit of production's lasts here, in one region.
 	LargeCommit = 40 * time.Millisecond
 
-	// perIncrement and perRollup are how many increments and events a second an instance with one CPU takes: half of what
-	// docs/benchmarks.md has of two cores that also run the rest.
+	// perIncrement and perRollup are how many increments and events a second an instance with one CPU takes: somewhat less than
+	// docs/benchmarks.md has of two cores that also ran the load, Firestore and other work.
 	perIncrement, perRollup = 8_000, 4_000
 	// rollupFlushes is the default of ROLLUP_FLUSHES: roll-ups that one instance has in flight.
 	rollupFlushes = 64
