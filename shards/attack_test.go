@@ -193,6 +193,46 @@ func TestSumsSaturate(t *testing.T) {
 	}
 }
 
+// A command leaves no drift behind where the total, or what the shards add up to, has come to the end of an int64.
+func TestCommandsBeyondAnInt64(t *testing.T) {
+	t.Parallel()
+	page := shards.ExtensionCounter{Path: "pages/hello", Field: "views"}
+	for name, s := range map[string]struct {
+		total   int64 // to start from
+		counts  []int64
+		command func(c shards.Counter) error
+		want    int64
+	}{
+		"reset":                            {math.MaxInt64 - 10, []int64{100}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
+		"reset of the smallest":            {math.MinInt64, []int64{-1, 5}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
+		"rebase":                           {0, []int64{math.MaxInt64, 5}, func(c shards.Counter) error { return c.Rebase(t.Context(), 100) }, 100},
+		"import beyond the largest":        {math.MaxInt64 - 10, []int64{-100}, func(c shards.Counter) error { _, err := c.ImportExtension(t.Context(), page); return err }, math.MaxInt64 - 100},
+		"import into a sum at the largest": {math.MaxInt64 - 70, []int64{100}, func(c shards.Counter) error { _, err := c.ImportExtension(t.Context(), page); return err }, math.MaxInt64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := handle(t, w.open(t, shards.Config{}), "a")
+			if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: s.total}); err != nil {
+				t.Fatal(err)
+			}
+			for n, count := range s.counts {
+				w.inc(t, fmt.Sprint(n), count)
+			}
+			w.rollUp(t, "a")
+			if _, err := w.fs.Doc(page.Path).Set(t.Context(), map[string]any{"views": 50}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.command(c); err != nil {
+				t.Fatal(err)
+			}
+			if r := w.rollUp(t, "a"); r.After != s.want || r.Drift != 0 {
+				t.Errorf("%+v, want %d and no drift", r, s.want)
+			}
+		})
+	}
+}
+
 // A shard that one client's increment(1.0) has made a double holds the integer that it is.
 func TestWholeDoublesAreIntegers(t *testing.T) {
 	t.Parallel()

@@ -88,10 +88,9 @@ func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import,
 			return nil, ErrNoLedger
 		}
 		return &change{
-			bases:    ledger.Counts{name: ledger.Add(sum.Base, found.Added)},
-			ledger:   importedWith(l, key, value),
-			increase: ledger.Counts{name: found.Added},
-			applied:  func() { done = found },
+			bases:   ledger.Counts{name: ledger.Add(sum.Base, found.Added)},
+			ledger:  importedWith(l, key, value),
+			applied: func() { done = found },
 		}, nil
 	})
 	return done, err

@@ -160,10 +160,9 @@ func (c Counter) moveToBase(ctx context.Context, source ExtensionCounter, names 
 		if !again && sum.Replaced != nil {
 			found.Added = ledger.Add(found.Added, *sum.Replaced)
 		}
-		after := ledger.Sum{Shards: sum.Shards, Base: ledger.Add(sum.Base, found.Added)}
+		after := sum.Over(ledger.Add(sum.Base, found.Added))
 		found.Value = after.Total()
 		ch.bases = ledger.Counts{name: after.Base}
-		ch.totals = ledger.Counts{name: found.Value}
 		ch.ledger = importedWith(l, key, ledger.Add(before, found.Added))
 		ch.applied = func() { done = found }
 		return ch, nil

@@ -206,6 +206,64 @@ func TestImportInPlaceAfterAdoption(t *testing.T) {
 	p.wantPage(1027, 7)
 }
 
+// What adoption has replaced does not come back with an import once the field was set to something else.
+func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]struct {
+		command func(c shards.Counter) error
+		visits  int64
+	}{
+		"rebase": {func(c shards.Counter) error { return c.Rebase(t.Context(), 1005) }, 1005},
+		"reset":  {func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPages(t)
+			p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+			p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+			if err := p.hello().Add(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			p.rollUpAll()
+			p.wantPage(5, 0)
+			if err := set.command(p.hello()); err != nil {
+				t.Fatal(err)
+			}
+			p.rollUpAll()
+			p.wantImport(visits, set.visits+22, 22)
+			p.rollUpAll()
+			p.wantPage(set.visits+22, 0)
+			// A field that was only adopted still has what it held.
+			if name == "rebase" {
+				p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 7, 7)
+			}
+		})
+	}
+}
+
+// Whoever deletes the ledger after an import sets the field to what it was. A later import takes what waits, and no more.
+func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 0})
+	if err := p.hello().Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantImport(visits, 1005, 1000)
+	if _, err := p.page.Collection("counter_rollup").Doc("ledger").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	if err := p.hello().Rebase(t.Context(), 1005); err != nil {
+		t.Fatal(err)
+	}
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 2})
+	p.wantImport(visits, 1007, 2)
+	p.wantPage(1007, 0)
+}
+
 // Cut short at any commit, with answers lost, run twice at a time, and beside the extension's clients and ours, an import
 // loses nothing and counts nothing twice.
 func TestImportInPlaceUnderFaults(t *testing.T) {

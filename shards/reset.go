@@ -19,12 +19,11 @@ import (
 
 // change is what a command does to a counter.
 type change struct {
-	bases    ledger.Counts                 // :: field → what its total holds beyond the shards from now on
-	ledger   map[string]*firestorepb.Value // other fields of the ledger to set
-	totals   ledger.Counts                 // :: field → its total, to set
-	increase ledger.Counts                 // :: field → what to add to its total
-	writes   []*firestorepb.Write          // of other documents
-	applied  func()                        // is called once this change is known to be the one that was applied; may be nil
+	bases   ledger.Counts                 // :: field → what its total holds beyond the shards from now on
+	anew    bool                          // whatever the totals were before: no import is to bring back what adoption has replaced
+	ledger  map[string]*firestorepb.Value // other fields of the ledger to set
+	writes  []*firestorepb.Write          // of other documents
+	applied func()                        // is called once this change is known to be the one that was applied; may be nil
 }
 
 // command carries out what decide makes of the ledger, in one commit on condition that the ledger is still the same. The
@@ -83,25 +82,21 @@ func (c Counter) writes(ch *change, l *ledger.Ledger, op string) []*firestorepb.
 		fields[name] = value
 		mask = append(mask, name)
 	}
+	db := c.client.db
+	totals, totalsMask := map[string]*firestorepb.Value{}, []string(nil)
 	for name, base := range ch.bases {
 		ledger.Set(fields, name, ledger.FieldBase, store.Int(base))
 		mask = append(mask, ledger.PathOf(name, ledger.FieldBase))
-	}
-	db := c.client.db
-	totals, totalsMask := map[string]*firestorepb.Value{}, []string(nil)
-	for name, total := range ch.totals {
-		totals[name] = store.Int(total)
-		totalsMask = append(totalsMask, store.FieldPath(name))
-	}
-	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(db.OwnPath(store.UpdatedAt))}
-	for name, by := range ch.increase {
-		if by != 0 {
-			transforms = append(transforms, store.Increment(store.FieldPath(name), by))
+		if ch.anew {
+			mask = append(mask, ledger.PathOf(name, ledger.FieldReplaced))
 		}
+		totals[name] = store.Int(l.Sums[name].Over(base).Total())
+		totalsMask = append(totalsMask, store.FieldPath(name))
 	}
 	writes := []*firestorepb.Write{
 		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
-		store.Update(db.Counter(c.id), store.Exists(true), totals, totalsMask, transforms...),
+		// Set, on the ledger's condition: increments would leave a total wrong that has come to the end of an int64.
+		store.Update(db.Counter(c.id), store.Exists(true), totals, totalsMask, store.ServerTime(db.OwnPath(store.UpdatedAt))),
 	}
 	return append(writes, ch.writes...)
 }
@@ -156,10 +151,10 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 	if err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
 	}
-	ch := &change{bases: ledger.Counts{}, increase: ledger.Counts{}}
+	ch := &change{bases: ledger.Counts{}, anew: true}
 	for _, name := range db.FieldNames() {
-		if sum := l.Sums[name]; sum != nil {
-			ch.bases[name], ch.increase[name] = 0, ledger.Sub(0, sum.Base)
+		if l.Sums[name] != nil {
+			ch.bases[name] = 0
 		}
 	}
 	for _, doc := range docs {
@@ -262,15 +257,13 @@ func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) erro
 	}
 	if err == nil {
 		err = c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*change, error) {
-			ch := &change{bases: ledger.Counts{}, totals: ledger.Counts{}}
+			ch := &change{bases: ledger.Counts{}, anew: true}
 			for name, total := range totals {
 				sum := l.Sums[name]
 				if sum == nil {
 					return nil, ErrNoLedger
 				}
-				of := ledger.Sum{Shards: sum.Shards}
-				of.Base = ledger.Sub(total, of.Total())
-				ch.bases[name], ch.totals[name] = of.Base, of.Total()
+				ch.bases[name] = sum.BaseFor(total)
 			}
 			return ch, nil
 		})

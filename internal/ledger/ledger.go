@@ -82,6 +82,23 @@ func (s *Sum) wide() wide {
 	return w
 }
 
+// Over is the sum with another base.
+func (s *Sum) Over(base int64) *Sum {
+	other := *s
+	other.Base = base
+	return &other
+}
+
+// BaseFor is the base with which the total is what is given, or as close to it as an int64 comes.
+func (s *Sum) BaseFor(total int64) int64 {
+	var w wide
+	w.add(total)
+	for _, e := range s.Shards {
+		w.sub(e.Count)
+	}
+	return w.clamp()
+}
+
 // Ledger says what a counter's totals are made of.
 type Ledger struct {
 	ID       string           // which the counter's document names too: see [Of]
