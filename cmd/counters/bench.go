@@ -39,6 +39,11 @@ Scenarios:
   counters bench --quick --scenario zipf --profiles /tmp/profiles && go tool pprof -top /tmp/profiles/zipf-ours-Increment.pprof`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if plots != "" { // before minutes of measuring
+				if err := os.MkdirAll(plots, 0o755); err != nil {
+					return fmt.Errorf("--plots: %w", err)
+				}
+			}
 			ctx, cancel := dev.UntilOrphaned(cmd.Context())
 			defer cancel()
 			step, done := showSteps(cmd.ErrOrStderr())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,18 @@ func TestBenchRefuses(t *testing.T) {
 	}
 	if code := run(t.Context(), []string{"bench", "--quick", "--scenario", "cold", "--plots", os.DevNull}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "--plots") {
 		t.Errorf("exit code %d: %q", code, stderr.String())
+	}
+}
+
+// A directory that can't be written to is noticed before anything is measured.
+func TestBenchPlotsNowhere(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errOut, code := counters(t, "bench", "--quick", "--scenario", "lone", "--plots", filepath.Join(file, "plots"))
+	if code != exitFailed || !strings.HasPrefix(errOut, "counters: --plots: ") || strings.Count(errOut, "\n") != 1 {
+		t.Errorf("exit code %d, error %q", code, errOut)
 	}
 }

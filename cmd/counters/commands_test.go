@@ -214,6 +214,12 @@ func TestExitCodes(t *testing.T) {
 		"delete a --yes":              exitFailed,
 		"reconcile a":                 exitFailed,
 		"members a total":             exitFailed,
+		"help nonsense":               exitUsage,
+		"help import nonsense":        exitUsage,
+		"completion":                  exitUsage,
+		"completion nonsense":         exitUsage,
+		"help import":                 0,
+		"completion bash":             0,
 		"version":                     0,
 	} {
 		if _, errOut, code := counters(t, strings.Fields(args)...); code != want {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,5 +41,28 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newImportCommand(&t)) // Its flags are its own.
+	refuseUnknownTopics(root)
 	return root
+}
+
+// refuseUnknownTopics has the commands that the library brings say what is wrong with their arguments, as all others do: by
+// themselves they print a page of help, and succeed.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return fmt.Errorf("no such command: %s", strings.Join(args, " "))
+				}
+				return nil
+			}
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+				return badUsage("want: %s bash|fish|powershell|zsh", cmd.CommandPath())
+			}
+		}
+	}
 }
