@@ -10,8 +10,8 @@
 //
 // It is made for two things. One is running a whole system on a laptop without a download. The other is testing what a
 // hosted Firestore does only on a bad day: commits that fail, commits whose answer is lost, documents that are too hot
-// ([Faults]), and two clients that meet at exactly the wrong moment ([Interceptor]). What was committed is told to
-// functions in the program ([Server.OnChange]), or as the events of Eventarc to a function's URL (package eventarc).
+// ([Faults]), and two clients that meet at exactly the wrong moment ([Interceptor]). Commits are handed to
+// functions in the program ([Server.OnChange]), or sent as the events of Eventarc to a function's URL (package eventarc).
 //
 // Where Firestore and its official emulator are strict, this server is; docs/emulator.md says what it has, what it
 // hasn't, and where it differs and why. What it lacks it answers with UNIMPLEMENTED and a sentence that says what to do
@@ -43,7 +43,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	// TTL names, per collection id, the field after whose time a document expires, as a TTL policy does:
-	// {"counter_requests": "expire_at"}. An expired document is deleted within SweepEvery, and OnChange is told.
+	// {"counter_requests": "expire_at"}. An expired document is deleted within SweepEvery, and OnChange is called.
 	// A field that holds no timestamp expires nothing.
 	TTL map[string]string
 	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up to a day.

@@ -71,8 +71,8 @@ func TestExpiredMarkersAreDeleted(t *testing.T) {
 	if n := in.Sweep(); n != 1 {
 		t.Errorf("%d documents expired then, want 1", n)
 	}
-	for told := 0; told < 702; {
-		told += <-deleted
+	for gone := 0; gone < 702; {
+		gone += <-deleted
 	}
 	left, err := c.CollectionGroup("counter_requests").Documents(ctx).GetAll()
 	if err != nil || len(left) != 4 {

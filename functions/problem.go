@@ -50,8 +50,8 @@ type wrongMethod struct{ allow string }
 
 func (e *wrongMethod) Error() string { return "want " + e.allow }
 
-// unauthorized is a request without a token, or with one that is not valid. What is wrong with it, its owner can find out
-// and others are not told.
+// unauthorized is a request without a token, or with one that is not valid. What is wrong with it, its owner can find out,
+// and the answer doesn't say.
 type unauthorized struct{ challenge, detail string }
 
 func (e *unauthorized) Error() string { return e.detail }

@@ -22,7 +22,7 @@ type Config struct {
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
 
 	Ledgers int          // kept in memory, default 1000; one takes about 100 bytes per shard
-	Logger  *slog.Logger // is told of flushes, contention and what was wrong ([LogRollup] …); by default it is silent
+	Logger  *slog.Logger // of flushes, contention and what was wrong ([LogRollup] …); by default silent
 }
 
 // Client rolls up the counters of a database. It is safe for concurrent use.

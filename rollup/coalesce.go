@@ -198,7 +198,7 @@ func (c *coalescer[W]) share(otherFlushes int64) time.Duration {
 	return min(c.most, c.least*time.Duration(otherFlushes+1)*5/4)
 }
 
-// drain lets what waits go now. What fails then keeps its pace.
+// drain lets what waits go now. What fails then waits its interval as before.
 func (c *coalescer[W]) drain(now time.Time) {
 	for _, b := range c.queue {
 		b.due = now

@@ -76,7 +76,7 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 	}
 	if c.Before != nil {
 		for _, field := range fields {
-			c.Before.Counts[field.Name] += 0 // there, and 0 where it was no integer
+			c.Before.Counts[field.Name] += 0 // there, and 0 where it was not an integer
 		}
 	}
 	return c, nil

@@ -170,7 +170,7 @@ func TestDecodeSeveralFields(t *testing.T) {
 		{"one is missing", doc(fields{"v": integer(3)}), nil, ledger.Counts{"likes": 0, "views": 3}},
 		{"none is there", doc(nil), nil, ledger.Counts{"likes": 0, "views": 0}},
 		{"one is not an integer", doc(fields{"likes": text("x"), "v": integer(3)}), nil, ledger.Counts{"views": 3}},
-		{"one was no integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), ledger.Counts{"likes": 2, "views": 3}},
+		{"one was not an integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), ledger.Counts{"likes": 2, "views": 3}},
 		{"both are not integers", doc(fields{"likes": text("x"), "v": double(0.5)}), nil, nil},
 		{"deleted", nil, doc(fields{"likes": integer(2), "v": text("x")}), ledger.Counts{"likes": 0, "views": 0}},
 	} {

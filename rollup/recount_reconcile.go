@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// defaultRecountAge and defaultRecountReads bound what ReconcileAll spends on counting again what no event has told of.
+	// defaultRecountAge and defaultRecountReads bound what ReconcileAll spends on counting again what no event has brought.
 	defaultRecountAge   = 24 * time.Hour
 	defaultRecountReads = 10_000
 )

@@ -50,7 +50,7 @@ type Config struct {
 	// [ErrBusy]. One counter's calls take nine tenths of it at most. Default 10000.
 	MaxQueue int
 
-	// Logger is told of contention, growth and commits whose answer was lost; by default it is silent.
+	// Logger gets contention, growth and commits whose answer was lost; by default it is silent.
 	Logger *slog.Logger
 }
 

@@ -75,7 +75,7 @@ func (c Counter) planDeletion(ctx context.Context, counter, itsLedger *firestore
 	}
 	last := []*firestorepb.Write{store.Delete(db.LedgerOf(c.id)), deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())}
 	if !c.client.isDeleting(counter) {
-		// Where the number of shards is only inferred, instances write to more, each to as many as it is told.
+		// Where the number of shards is only inferred, instances write to more, each to as many as its settings say.
 		if s, _ := c.client.snapshotOf(c.id, counter); atOnce && len(members) == 0 && !s.inferred {
 			writes = c.deleteUnchanged(counter, listed)
 		}

@@ -59,7 +59,7 @@ const (
 // lost may arrive when the batch has long ended, and finds it.
 const batchMarkerTTL = time.Hour
 
-// marker is a document that is made in the same commit as increments, and so tells whether they were applied.
+// marker is a document that is made in the same commit as increments, and so shows whether they were applied.
 type marker struct {
 	batch, asked string
 	settled      bool

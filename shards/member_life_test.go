@@ -102,7 +102,7 @@ func TestDeletionOfMembersIsCutShort(t *testing.T) {
 	}
 }
 
-// Another instance, which knows nothing of a deletion, has somebody join between what the deletion has seen and each of its
+// Another instance, which knows nothing of a deletion, has a member join between what the deletion has seen and each of its
 // commits: none of them stays behind.
 func TestJoinsBesideADeletion(t *testing.T) {
 	t.Parallel()

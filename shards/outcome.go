@@ -12,7 +12,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// maxFailures is how often a batch is tried against contention before its callers are told. With [store.Pauses] that is
+// maxFailures is how often a batch is tried against contention before its callers get an error. With [store.Pauses] that is
 // about two seconds.
 const maxFailures = 8
 

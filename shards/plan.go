@@ -63,7 +63,7 @@ func (c *Client) carryOut(ctx context.Context, next plan) error {
 	}
 }
 
-// lookOnce tells whether a commit was applied after all when there is no more time to try it again.
+// lookOnce reports whether a commit was applied after all when there is no more time to try it again.
 func (c *Client) lookOnce(ctx context.Context, next plan, doubt error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()

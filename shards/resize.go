@@ -20,7 +20,7 @@ type ResizeOptions struct {
 	// KeepShards keeps the shards that are too many, with nothing in them. That is for counters that clients write to by
 	// themselves: a write that waits on a phone may still name such a shard, and is lost where it is gone.
 	KeepShards bool
-	// Progress is told of each shard that was moved, one call at a time.
+	// Progress is called for each shard that was moved, one call at a time.
 	Progress func(moved, of int)
 }
 

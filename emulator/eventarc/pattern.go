@@ -44,7 +44,7 @@ func ParsePattern(s string) (Pattern, error) {
 	return Pattern{segments}, nil
 }
 
-// Match tells whether the pattern matches a document's path, relative to the database's root.
+// Match reports whether the pattern matches a document's path, relative to the database's root.
 func (p Pattern) Match(path string) bool {
 	for i, want := range p.segments {
 		segment, rest, more := strings.Cut(path, "/")

@@ -214,7 +214,7 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 	return l, nil
 }
 
-// decodeSum reads what a ledger's document has of one field. want is told of each field whether it is of its type.
+// decodeSum reads what a ledger's document has of one field. want is called with whether each field is of its type.
 func decodeSum(doc *firestorepb.Document, fields map[string]*firestorepb.Value, want func(string, bool)) *Sum {
 	s := &Sum{
 		Base:   fields[FieldBase].GetIntegerValue(),

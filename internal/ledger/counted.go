@@ -65,7 +65,7 @@ func CountedFields(newer map[string]Counted) (fields map[string]*firestorepb.Val
 	return map[string]*firestorepb.Value{FieldCounted: store.Map(entries)}, mask
 }
 
-// decodeCounted reads the values of counted fields. want is told whether each is of its type.
+// decodeCounted reads the values of counted fields. want is called with whether each is of its type.
 func decodeCounted(v *firestorepb.Value, want func(string, bool)) map[string]Counted {
 	want(FieldCounted, is[mapping](v))
 	entries := v.GetMapValue().GetFields()

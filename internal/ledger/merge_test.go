@@ -95,7 +95,7 @@ func TestCorrect(t *testing.T) {
 		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, true},
 		{"a shard that is new", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 150)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(150)}}, now, false},
 		{"a shard that is gone", Entry{5, at(200)}, snapshot(now), map[string]Entry{}, now, false},
-		{"a shard that is no number now", Entry{5, at(200)}, Snapshot{At: at(now), States: []State{{Shard: "0", AsOf: at(300)}}}, nil, now, false},
+		{"a shard that is not a number now", Entry{5, at(200)}, Snapshot{At: at(now), States: []State{{Shard: "0", AsOf: at(300)}}}, nil, now, false},
 		{"counted since the snapshot", Entry{9, at(950)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
 		{"made since the snapshot", Entry{9, at(950)}, snapshot(900), nil, 900, false},
 		{"deleted since the snapshot, at an earlier time", Entry{0, at(301)}, snapshot(900, state("0", 7, 300)), nil, 900, false},

@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// Host tells whether a request calls the server by a name that no foreign page can have: localhost, a name below it, an
+// Host reports whether a request calls the server by a name that no foreign page can have: localhost, a name below it, an
 // IP address, or one of the names given. A request without a Host comes from no browser.
 func Host(r *http.Request, names ...string) bool {
 	return r.Host == "" || local(r.Host, names)
 }
 
-// Origin tells whether a request comes from a page of this machine, or from no page at all. The origin of a file or a
+// Origin reports whether a request comes from a page of this machine, or from no page at all. The origin of a file or a
 // sandbox ("null") is foreign: any page can have it.
 func Origin(r *http.Request, names ...string) bool {
 	for _, origin := range r.Header.Values("Origin") {
@@ -31,13 +31,13 @@ func Origin(r *http.Request, names ...string) bool {
 	return true
 }
 
-// local tells whether a host, with or without a port, is a name of this machine, or an IP address, which needs no name.
+// local reports whether a host, with or without a port, is a name of this machine, or an IP address, which needs no name.
 func local(host string, names []string) bool {
 	name := hostname(host)
 	return net.ParseIP(name) != nil || named(name, names)
 }
 
-// localPage tells whether a page's host is this machine. Of IP addresses only loopback ones are.
+// localPage reports whether a page's host is this machine. Of IP addresses only loopback ones are.
 func localPage(host string, names []string) bool {
 	name := hostname(host)
 	if ip := net.ParseIP(name); ip != nil {

@@ -127,7 +127,7 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// await tells whether the emulator listens before the limit is over.
+// await reports whether the emulator listens before the limit is over.
 func (e *Emulator) await(ctx context.Context, limit time.Duration) bool {
 	var dialer net.Dialer
 	for end := time.Now().Add(limit); time.Now().Before(end); {

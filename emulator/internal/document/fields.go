@@ -105,7 +105,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// IsName tells whether the path stands for the document's name.
+// IsName reports whether the path stands for the document's name.
 func (p Path) IsName() bool { return len(p) == 1 && p[0] == NameField }
 
 // Lookup is the value at a path; nil where there is none.

@@ -57,7 +57,7 @@ func RankOf(v *pb.Value) Rank {
 	return RankNull
 }
 
-// isVector tells whether a map is how a vector is written: {"__type__": "__vector__", "value": [doubles]}.
+// isVector reports whether a map is how a vector is written: {"__type__": "__vector__", "value": [doubles]}.
 func isVector(m *pb.MapValue) bool {
 	return len(m.GetFields()) == 2 && m.Fields["__type__"].GetStringValue() == "__vector__" &&
 		m.Fields["value"].GetArrayValue() != nil
@@ -142,7 +142,7 @@ func compareDoubleInt(f float64, n int64) int {
 	return cmp.Compare(f, whole)
 }
 
-// Identical tells whether writing b over a changes nothing. It is stricter than Compare: 1 and 1.0 differ.
+// Identical reports whether writing b over a changes nothing. It is stricter than Compare: 1 and 1.0 differ.
 func Identical(a, b *pb.Value) bool {
 	if a == b {
 		return true
@@ -174,7 +174,7 @@ func Identical(a, b *pb.Value) bool {
 // IdenticalFields is Identical for sets of fields.
 func IdenticalFields(a, b map[string]*pb.Value) bool { return maps.EqualFunc(a, b, Identical) }
 
-// Contains tells whether a value equals one of several, as queries have it.
+// Contains reports whether a value equals one of several, as queries have it.
 func Contains(values []*pb.Value, v *pb.Value) bool {
 	return slices.ContainsFunc(values, func(x *pb.Value) bool { return Compare(x, v) == 0 })
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Clear deletes everything at and below a resource name: a document, a collection, or the database's documents as a
-// whole. It is one commit, of which listeners are told and functions of OnCommit are not, as by the official emulator:
+// whole. It is one commit, that listeners see and functions of OnCommit do not, as by the official emulator:
 // the next test is to begin with nothing, not with the events of the last one's end. Open transactions end.
 func (e *Engine) Clear(name string) error {
 	db, err := e.databaseFor(name)

@@ -122,7 +122,7 @@ type staging struct {
 	docs    []staged
 	byName  map[string]int // index into docs; nil for a commit of one write
 	results []*pb.WriteResult
-	silent  bool // functions of OnCommit aren't told
+	silent  bool // functions of OnCommit aren't called
 }
 
 // staged is a document in a commit.

@@ -28,7 +28,7 @@ func (e *Engine) sweepUntilClosed() {
 }
 
 // Sweep deletes the documents that have expired, and returns how many. It is what a TTL policy does: a commit like any
-// other, of which listeners and functions of OnCommit are told. What a transaction holds is left for the next time.
+// other, which listeners and functions of OnCommit see. What a transaction holds is left for the next time.
 func (e *Engine) Sweep() (deleted int) {
 	e.mu.RLock()
 	all := make([]*database, 0, len(e.databases))

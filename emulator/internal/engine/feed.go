@@ -40,7 +40,7 @@ type feed struct {
 	closed      bool
 }
 
-// committed is a commit that the functions have not been told of.
+// committed is a commit that the functions have not been called with.
 type committed struct {
 	at   int64
 	docs []staged

@@ -19,15 +19,15 @@ type target struct {
 	watch  *Watch
 	query  *query.Query
 	names  []string
-	once   bool  // to be removed when its first state has been told
-	resume int64 // the time that the client has seen everything of; 0: it knows nothing, -1: it knows what we can't tell
+	once   bool  // to be removed when its first state has been sent
+	resume int64 // the time that the client has seen everything of; 0: it knows nothing, -1: it knows what we can't say
 
 	// Guarded by the database's lock.
-	live    bool                  // its first state is being told, or has been
+	live    bool                  // its first state is being sent, or has been
 	touched map[string]*versions. // documents that changed since the listener looked last
 		Node
 
-	known map[string]*pb.Document // what the client has been told; for the goroutine of Next
+	known map[string]*pb.Document // what the client has been sent; for the goroutine of Next
 }
 
 func newTarget(w *Watch, in *pb.Target) (*target, error) {
@@ -63,7 +63,7 @@ func newTarget(w *Watch, in *pb.Target) (*target, error) {
 	return t, err
 }
 
-// begin tells the target's first state: all of it, or what has changed since the client's token.
+// begin sends the target's first state: all of it, or what has changed since the client's token.
 func (t *target) begin(r *responses) {
 	db := t.watch.db
 	now := t.resultsAt(r.at)
@@ -83,10 +83,10 @@ func (t *target) begin(r *responses) {
 		r.reads += t.unfound(r, now)
 	}
 	t.known = known
-	t.tell(r, now)
+	t.send(r, now)
 }
 
-// unfound tells of documents that the client named and that don't exist. It returns the reads that Firestore bills for
+// unfound says which of the documents that the client named don't exist. It returns the reads that Firestore bills for
 // having found nothing.
 func (t *target) unfound(r *responses, now []*pb.Document) int {
 	if t.query != nil {
@@ -119,10 +119,10 @@ func (t *target) resultsAt(at int64) []*pb.Document {
 	return slices.DeleteFunc(docs, func(d *pb.Document) bool { return d == nil })
 }
 
-// update tells what became of documents that were touched.
+// update sends what became of documents that were touched.
 func (t *target) update(r *responses, touched map[string]*versions.Node) {
 	if t.query != nil && t.query.Windowed() {
-		t.tell(r, t.resultsAt(r.at)) // others may have moved into the window, or out of it
+		t.send(r, t.resultsAt(r.at)) // others may have moved into the window, or out of it
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
@@ -139,8 +139,8 @@ func (t *target) update(r *responses, touched map[string]*versions.Node) {
 	}
 }
 
-// tell goes from what the client knows to the results, which are complete.
-func (t *target) tell(r *responses, results []*pb.Document) {
+// send goes from what the client knows to the results, which are complete.
+func (t *target) send(r *responses, results []*pb.Document) {
 	present := make(map[string]bool, len(results))
 	for _, doc := range results {
 		present[doc.Name] = true
@@ -155,7 +155,7 @@ func (t *target) tell(r *responses, results []*pb.Document) {
 	}
 }
 
-// present tells of a document that is among the results, unless the client knows it like this.
+// present sends a document that is among the results, unless the client knows it like this.
 func (t *target) present(r *responses, doc *pb.Document) {
 	if t.known[doc.Name] == doc {
 		return // versions are never changed: the same one is the same document
@@ -167,7 +167,7 @@ func (t *target) present(r *responses, doc *pb.Document) {
 	r.matching(t.id, doc)
 }
 
-// gone tells of a document that is not among the results, if the client thinks that it is. doc is what it has become;
+// gone sends that a document is not among the results, if the client thinks that it is. doc is what it has become;
 // nil: it does not exist.
 func (t *target) gone(r *responses, name string, doc *pb.Document) {
 	if t.known[name] == nil {

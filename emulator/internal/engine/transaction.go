@@ -132,7 +132,7 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	return encodeTransaction(tx.id, tx.Age), nil
 }
 
-// issued tells whether a transaction id was ever given out, by this process or perhaps by an earlier one.
+// issued reports whether a transaction id was ever given out, by this process or perhaps by an earlier one.
 func (db *database) issued(id uint64) bool {
 	db.mu.RLock()
 	defer db.mu.RUnlock()

@@ -31,7 +31,7 @@ func (t *transform) apply(e *document.Editor, now *timestamppb.Timestamp) (resul
 	return result
 }
 
-// parseTransforms checks transforms. stamps tells whether one of them sets the server's time.
+// parseTransforms checks transforms. stamps says whether one of them sets the server's time.
 func parseTransforms(in []*pb.DocumentTransform_FieldTransform) (out []transform, stamps bool, err error) {
 	if len(in) == 0 {
 		return nil, false, nil

@@ -11,11 +11,11 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
-// Watch is one listener: a set of targets that it is told about together. Every message of Next leaves it with a state
+// Watch is one listener: a set of targets whose changes come together. Every message of Next leaves it with a state
 // of the database that existed, and commits are never split.
 //
 // A commit only notes, per target, which documents it has touched; what to say about them is worked out when the
-// listener asks. One that doesn't ask costs a note per document, however often that changes, and is told of the latest
+// listener asks. One that doesn't ask costs a note per document, however often that changes, and gets the latest
 // state when it asks again.
 type Watch struct {
 	db   *database

@@ -174,7 +174,7 @@ func checkTransformCount(ops []operation) error {
 	return nil
 }
 
-// check tells whether a document satisfies the precondition. before is what the commit found, doc what it has made of it
+// check reports whether a document satisfies the precondition. before is what the commit found, doc what it has made of it
 // so far; nil: there is none.
 func (p precondition) check(name string, before, doc *pb.Document) error {
 	if p.exists != nil {

@@ -80,7 +80,7 @@ var conflicts = func() (table [Exclusive << 1]Mode) {
 
 func conflict(a, b Mode) bool { return conflicts[a]&b != 0 }
 
-// covers tells whether who holds a mode needs no lock for another.
+// covers reports whether who holds a mode needs no lock for another.
 func (m Mode) covers(other Mode) bool {
 	switch {
 	case m&Exclusive != 0:
@@ -139,13 +139,13 @@ type Table struct {
 // New makes a table without locks.
 func New(c Config) *Table { return &Table{Config: c, locks: make(map[Resource]*lock)} }
 
-// Idle tells whether there is neither a holder nor a waiter.
+// Idle reports whether there is neither a holder nor a waiter.
 func (t *Table) Idle() bool { return len(t.locks) == 0 }
 
 // Len is the number of resources that are held or wanted.
 func (t *Table) Len() int { return len(t.locks) }
 
-// Wanted tells whether another owner holds or waits for any of it in a way that conflicts.
+// Wanted reports whether another owner holds or waits for any of it in a way that conflicts.
 func (t *Table) Wanted(wants []Want) bool {
 	return !t.Idle() && !t.free(&request{owner: &Owner{}, wants: wants})
 }
@@ -165,7 +165,7 @@ func (t *Table) tidy(r Resource, l *lock) {
 	}
 }
 
-// free tells whether a request can be granted now: neither another holder nor a request before it in a queue conflicts with it.
+// free reports whether a request can be granted now: neither another holder nor a request before it in a queue conflicts with it.
 func (t *Table) free(req *request) bool {
 	for range t.blockers(req) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
-// filter tells whether a document matches.
+// filter reports whether a document matches.
 type filter func(*pb.Document) bool
 
 const (

@@ -233,7 +233,7 @@ func (q *Query) parseSelect(in *pb.StructuredQuery_Projection) error {
 	return nil
 }
 
-// Covers tells whether the query looks at a collection, given by what is above it and its id.
+// Covers reports whether the query looks at a collection, given by what is above it and its id.
 func (q *Query) Covers(parent, id string) bool {
 	if q.Collection != "" && id != q.Collection {
 		return false
@@ -244,7 +244,7 @@ func (q *Query) Covers(parent, id string) bool {
 	return q.AllDescendants && strings.HasPrefix(parent, q.Parent) && parent[len(q.Parent)] == '/'
 }
 
-// Matches tells whether a document of a collection that the query covers is among the results, but for the window.
+// Matches reports whether a document of a collection that the query covers is among the results, but for the window.
 func (q *Query) Matches(doc *pb.Document) bool {
 	for _, o := range q.Orders {
 		if !o.Path.IsName() && document.Lookup(doc.Fields, o.Path) == nil {
@@ -304,10 +304,10 @@ func (q *Query) Compare(a, b *pb.Document) int {
 	return 0
 }
 
-// Windowed tells whether one document's change can bring another one in or out.
+// Windowed reports whether one document's change can bring another one in or out.
 func (q *Query) Windowed() bool { return q.Limit >= 0 || q.Offset > 0 }
 
-// ByNameOnly tells whether results come in the order of their names.
+// ByNameOnly reports whether results come in the order of their names.
 func (q *Query) ByNameOnly() bool { return q.Orders[0].Path.IsName() }
 
 // FieldOf is a document's value in a filter or order; its name is a reference to it.

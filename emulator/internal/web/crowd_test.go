@@ -122,19 +122,19 @@ func TestListenerThatDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := 0
+	kept := 0
 	err := c.receive(t.Context(), func(data json.RawMessage) bool {
 		total := totalIn(data)
 		if total > 0 {
-			told++
+			kept++
 		}
 		return total != changes
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told > changes/4 {
-		t.Errorf("%d of %d changes were kept for a client that didn't read", told, changes)
+	if kept > changes/4 {
+		t.Errorf("%d of %d changes were kept for a client that didn't read", kept, changes)
 	}
 	c.terminate()
 	for i.Server.Stats().Targets > 0 { // and nobody looks at the document any more

@@ -36,7 +36,7 @@ func (r *request) database() string {
 	return strings.Join(strings.SplitN(r.name, "/", 5)[:4], "/")
 }
 
-// document tells whether the name is a document's, and not a collection's.
+// document reports whether the name is a document's, and not a collection's.
 func (r *request) document() bool { return strings.Count(r.name, "/")%2 == 0 }
 
 // serveREST answers /v1/projects/{p}/databases/{d}/documents…

@@ -58,7 +58,7 @@ func ours() contestant {
 	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{"MEMBERS=any", fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
 }
 
-// unmarked is ours without the marker that tells whether a commit was applied when its answer is lost.
+// unmarked is ours without the marker that shows whether a commit was applied when its answer is lost.
 func unmarked() contestant {
 	c := ours()
 	c.name, c.environ = nameUnmarked, append(c.environ, "EXACT_WRITES=false")

@@ -17,7 +17,7 @@ type Goal struct {
 	Value    float64 `json:"value"`
 }
 
-// goals holds the results against what is to be reached. The median counts, and a round that says otherwise is told.
+// goals holds the results against what is to be reached. The median counts, and a round that says otherwise is mentioned.
 // With another build to compare with there are none.
 func (r *Report) goals() []Goal {
 	if r.Against != "" {

@@ -97,7 +97,7 @@ func (m *meter) markerCount() int {
 // lags are, for each commit on a shard, the time until the total was as large as the shards together were then. A
 // commit that the total had not reached by the end has waited until the end, at least; open is how many those are.
 //
-// Increments are told apart by nothing, so the first to be committed is taken to be the first in the total.
+// Nothing tells increments apart, so the first to be committed is taken to be the first in the total.
 func (l lagMeter) lags(end time.Time) (lags []time.Duration, open int) {
 	t := 0
 	for _, s := range l.shards {

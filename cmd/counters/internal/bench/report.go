@@ -156,7 +156,7 @@ func machine() string {
 	return cores + ", " + version + ", " + runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// measured tells whether there is a figure.
+// measured reports whether there is a figure.
 func (r *Result) measured() bool {
 	for _, row := range r.Rows {
 		for _, m := range row.Metrics {

@@ -228,7 +228,7 @@ func (st *stage) create(ctx context.Context, ids ...string) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("make counters for %s: %w", st.name, err)
 	}
-	for st.meter.shardsMade() < len(ids)*st.shards { // changes are told a moment after their commit
+	for st.meter.shardsMade() < len(ids)*st.shards { // changes come a moment after their commit
 		if err := gax.Sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}

@@ -138,16 +138,16 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 	}
 }
 
-// watched is what a Listen has told so far.
+// watched is what a Listen has sent so far.
 type watched struct {
 	layout                  store.Layout
 	counter, shards, ledger string
 	documents               map[string]*firestorepb.Document // By name.
-	current                 map[int32]bool                   // By target: whether all of it has been told.
+	current                 map[int32]bool                   // By target: whether all of it has come.
 	changed                 bool                             // Since it was last complete.
 }
 
-// take takes a message. It returns true when what has been told is, with it, a whole state that differs from the last.
+// take takes a message. It returns true when what has come is, with it, a whole state that differs from the last.
 func (w *watched) take(m *firestorepb.ListenResponse) (complete bool, err error) {
 	switch m := m.ResponseType.(type) {
 	case *firestorepb.ListenResponse_DocumentChange:
@@ -170,7 +170,7 @@ func (w *watched) take(m *firestorepb.ListenResponse) (complete bool, err error)
 		switch c.GetTargetChangeType() {
 		case firestorepb.TargetChange_REMOVE:
 			return false, fmt.Errorf("the server ended it: %s", c.GetCause().GetMessage())
-		case firestorepb.TargetChange_RESET: // What belongs to them is told anew.
+		case firestorepb.TargetChange_RESET: // What belongs to them comes anew.
 			for _, target := range targets {
 				w.current[target] = false
 				for name := range w.documents {
@@ -185,7 +185,7 @@ func (w *watched) take(m *firestorepb.ListenResponse) (complete bool, err error)
 			}
 			w.changed = true
 		case firestorepb.TargetChange_NO_CHANGE:
-			// With a time and for all targets, it says that everything up to then has been told.
+			// With a time and for all targets, it says that everything up to then has come.
 			if len(c.GetTargetIds()) == 0 && c.GetReadTime() != nil && w.current[documentsTarget] && w.current[shardsTarget] && w.changed {
 				w.changed = false
 				return true, nil
@@ -200,7 +200,7 @@ func (w *watched) remove(name string) {
 	w.changed = true
 }
 
-// view is what has been told, for the page. Fields of another type than they should have are left out.
+// view is what has come, for the page. Fields of another type than they should have are left out.
 func (w *watched) view() view {
 	v := view{Shards: make(map[string]int64), Ledger: make(map[string]state)}
 	first := w.layout.Fields[0]

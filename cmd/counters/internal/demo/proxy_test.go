@@ -62,7 +62,7 @@ func (p *proxy) setCut(cut bool) {
 	}
 }
 
-// add registers a connection, to be closed by a cut, and tells whether there is none now.
+// add registers a connection, to be closed by a cut, and reports whether there is none now.
 func (p *proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -71,7 +71,7 @@ func (s *sdk) imports() map[string]string {
 	return imports
 }
 
-// there tells whether the SDK is to be had, after at most [fetchTimeout].
+// there reports whether the SDK is to be had, after at most [fetchTimeout].
 func (s *sdk) there() bool {
 	if s.dir != "" {
 		return true

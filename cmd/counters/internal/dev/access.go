@@ -37,7 +37,7 @@ func (a access) refuse(r *http.Request) string {
 	}
 }
 
-// named tells whether a name is one of the gateway's, or an address.
+// named reports whether a name is one of the gateway's, or an address.
 func (a access) named(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
@@ -52,7 +52,7 @@ func (a access) named(name string) bool {
 	})
 }
 
-// origin tells whether pages of an origin may call: our own, those of this machine, and whatever ALLOWED_ORIGINS has.
+// origin reports whether pages of an origin may call: our own, those of this machine, and whatever ALLOWED_ORIGINS has.
 func (a access) origin(origin, host string) bool {
 	if slices.Contains(a.origins, "*") || slices.Contains(a.origins, origin) {
 		return true

@@ -57,7 +57,7 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, cause
 }
 
-// isDial tells whether an error comes from an attempt to connect.
+// isDial reports whether an error comes from an attempt to connect.
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, context.Canceled)

@@ -33,7 +33,7 @@ type instance struct {
 // run keeps a process running until the context ends. It sends nil on first when the process has answered for the
 // first time, or an error when it gives up because none ever did.
 func (i *instance) run(ctx context.Context, first chan<- error) {
-	tell := func(err error) {
+	notify := func(err error) {
 		select {
 		case first <- err:
 		case <-ctx.Done():
@@ -45,7 +45,7 @@ func (i *instance) run(ctx context.Context, first chan<- error) {
 		began := time.Now()
 		err := i.once(ctx, func() {
 			if first != nil {
-				tell(nil)
+				notify(nil)
 			}
 		})
 		if ctx.Err() != nil {
@@ -54,7 +54,7 @@ func (i *instance) run(ctx context.Context, first chan<- error) {
 		log := i.supervisor.logger.With("function", i.function, "instance", i.number)
 		switch {
 		case first != nil && (attempt == startAttempts || !errors.Is(err, errNotReady)):
-			tell(fmt.Errorf("function %s: %w", i.function, err))
+			notify(fmt.Errorf("function %s: %w", i.function, err))
 			return
 		case i.takeKilled():
 			wait = shortestRestart
@@ -114,7 +114,7 @@ func (i *instance) kill() bool {
 	return true
 }
 
-// takeKilled tells whether the process that has just ended was killed on purpose.
+// takeKilled reports whether the process that has just ended was killed on purpose.
 func (i *instance) takeKilled() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

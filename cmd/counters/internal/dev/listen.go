@@ -17,10 +17,10 @@ import (
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
-// listener turns what a Listen on a collection group tells into changes, for a server that has no triggers.
+// listener turns what a Listen on a collection group brings into changes, for a server that has no triggers.
 //
-// A Listen tells of states, not of commits: several commits may appear as one, and what happened before the start is
-// never told. After a broken stream, what differs from the last known state is told as a change.
+// A Listen brings states, not commits: several commits may appear as one, and what happened before the start never
+// does. After a broken stream, what differs from the last known state appears as a change.
 type listener struct {
 	client   firestorepb.FirestoreClient
 	database string // projects/P/databases/D
@@ -39,7 +39,7 @@ func dialEmulator(addr string) (*grpc.ClientConn, error) {
 }
 
 // run listens until the context ends, and again whenever the stream breaks. It calls ready once everything that
-// exists is known, so that later changes are told.
+// exists is known, so that later changes are delivered.
 func (l *listener) run(ctx context.Context, ready func()) {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
 	l.known = make(map[string]*firestorepb.Document)
@@ -110,7 +110,7 @@ func (l *listener) listen(ctx context.Context, ready func()) error {
 			switch c := m.TargetChange; c.GetTargetChangeType() {
 			case firestorepb.TargetChange_REMOVE:
 				return fmt.Errorf("the server ended it: %s", c.GetCause().GetMessage())
-			case firestorepb.TargetChange_RESET: // Everything is told anew.
+			case firestorepb.TargetChange_RESET: // Everything comes again.
 				seen = make(map[string]bool)
 			case firestorepb.TargetChange_CURRENT:
 				if seen == nil {
@@ -139,7 +139,7 @@ func (l *listener) set(doc *firestorepb.Document) {
 		old = nil
 	}
 	l.known[doc.GetName()] = doc
-	l.tell(eventarc.Change{Name: doc.GetName(), Old: old, New: doc, CommitTime: doc.GetUpdateTime().AsTime()})
+	l.emit(eventarc.Change{Name: doc.GetName(), Old: old, New: doc, CommitTime: doc.GetUpdateTime().AsTime()})
 }
 
 func (l *listener) remove(name string, at time.Time) {
@@ -148,10 +148,10 @@ func (l *listener) remove(name string, at time.Time) {
 		return
 	}
 	delete(l.known, name)
-	l.tell(eventarc.Change{Name: name, Old: old, CommitTime: at})
+	l.emit(eventarc.Change{Name: name, Old: old, CommitTime: at})
 }
 
-func (l *listener) tell(c eventarc.Change) {
+func (l *listener) emit(c eventarc.Change) {
 	if l.current {
 		l.deliver(c)
 	}

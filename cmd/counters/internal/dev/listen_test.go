@@ -77,11 +77,11 @@ func TestListenTellsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	var told changes
+	var delivered changes
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &listener{
 		client: firestorepb.NewFirestoreClient(conn), database: "projects/" + DefaultProject + "/databases/(default)",
-		group: "shards", deliver: told.add, logger: testLogger(t),
+		group: "shards", deliver: delivered.add, logger: testLogger(t),
 	}
 	ready := make(chan struct{})
 	var running sync.WaitGroup
@@ -90,13 +90,13 @@ func TestListenTellsChanges(t *testing.T) {
 	defer cancel()
 	<-ready
 
-	// Each is told before the next is written, because several may be told as one.
+	// Each is delivered before the next is written, because several may be delivered as one.
 	var want []string
 	expect := func(text string) {
 		t.Helper()
 		want = append(want, text)
-		eventually(t, text, func() bool { return len(told.texts()) >= len(want) })
-		if got := told.texts(); fmt.Sprint(got) != fmt.Sprint(want) {
+		eventually(t, text, func() bool { return len(delivered.texts()) >= len(want) })
+		if got := delivered.texts(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("got  %q\nwant %q", got, want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestListenTellsChanges(t *testing.T) {
 	expect("counters/d/shards/0 none → 4")
 
 	// The server is gone, and another in its place, where one of the shards is different and one is missing: that is
-	// what is told, each shard as deleted and made again because its create_time is another.
+	// what is delivered, each shard as deleted and made again because its create_time is another.
 	set(t, client2, "counters/c/shards/1", 5)
 	addr.Store(addr2)
 	first.Close()

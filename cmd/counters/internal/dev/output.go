@@ -26,7 +26,7 @@ func newOutput(w io.Writer, instances int) *output {
 	return &output{w: w, width: len(prefix(incrementFunction, instances, instances))}
 }
 
-// prefix returns the name of a process, by which its lines are told from those of others.
+// prefix returns the name of a process, by which its lines differ from those of others.
 func prefix(function string, number, instances int) string {
 	if instances == 1 {
 		return function

@@ -19,7 +19,7 @@ type supervisor struct {
 	output    *output
 	logger    *slog.Logger
 
-	// changed is told the addresses, host:port, at which the instances of a function answer now, whenever one came or
+	// changed gets the addresses, host:port, at which the instances of a function answer now, whenever one came or
 	// went. There is one call at a time.
 	changed func(function string, addrs []string)
 
@@ -110,7 +110,7 @@ func (s *supervisor) killOne(choice int) {
 	}
 }
 
-// ready tells whether every function has an instance that answers.
+// ready reports whether every function has an instance that answers.
 func (s *supervisor) ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -193,7 +193,7 @@ func (s *System) onClose(f func()) { s.closers = append(s.closers, f) }
 func (s *System) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // The first failure is the one that is told.
+	default: // The first failure is the one that is reported.
 	}
 }
 
@@ -285,7 +285,7 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 	return nil
 }
 
-// route is told where the instances of a function answer.
+// route gets where the instances of a function answer.
 func (s *System) route(function string, addrs []string) {
 	switch function {
 	case incrementFunction:

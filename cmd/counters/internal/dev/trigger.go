@@ -45,7 +45,7 @@ type triggers struct {
 	logger            *slog.Logger
 
 	mu     sync.Mutex
-	probes map[string]chan<- struct{} // :: document path → told when its event is here.
+	probes map[string]chan<- struct{} // :: document path → notified when its event is here.
 }
 
 // requestTimeout bounds all requests to the emulator, which answers within milliseconds unless the machine is busy.

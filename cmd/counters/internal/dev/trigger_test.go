@@ -19,7 +19,7 @@ import (
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
-// changes are what a test was told.
+// changes are what was delivered to a test.
 type changes struct {
 	mu  sync.Mutex
 	all []eventarc.Change
@@ -86,8 +86,8 @@ func postRecorded(t *testing.T, to, trigger, body string) int {
 
 func TestRecordedEvents(t *testing.T) {
 	t.Parallel()
-	var told changes
-	receiver := httptest.NewServer(&triggers{project: "demo-counters", database: "(default)", deliver: told.add, logger: testLogger(t)})
+	var delivered changes
+	receiver := httptest.NewServer(&triggers{project: "demo-counters", database: "(default)", deliver: delivered.add, logger: testLogger(t)})
 	defer receiver.Close()
 	for _, body := range []string{recordedCreate, recordedUpdate, recordedNoChange, recordedDelete} {
 		if status := postRecorded(t, receiver.URL, rollupTrigger, body); status != http.StatusOK {
@@ -95,14 +95,14 @@ func TestRecordedEvents(t *testing.T) {
 		}
 	}
 	want := "[counters/c/shards/0 none → 1 counters/c/shards/0 1 → 2 counters/c/shards/0 2 → 2 counters/c/shards/0 2 → none]"
-	if got := fmt.Sprint(told.texts()); got != want {
+	if got := fmt.Sprint(delivered.texts()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	updated := time.Date(2026, 11, 21, 7, 58, 0, 627918000, time.UTC)
-	if got := told.all[1].CommitTime; !got.Equal(updated) {
+	if got := delivered.all[1].CommitTime; !got.Equal(updated) {
 		t.Errorf("the update was committed at %v, want %v", got, updated)
 	}
-	if got, want := told.all[3].CommitTime, time.Date(2026, 11, 21, 7, 58, 2, 0, time.UTC); !got.Equal(want) {
+	if got, want := delivered.all[3].CommitTime, time.Date(2026, 11, 21, 7, 58, 2, 0, time.UTC); !got.Equal(want) {
 		t.Errorf("the deletion was committed at %v, want %v", got, want)
 	}
 
@@ -119,8 +119,8 @@ func TestRecordedEvents(t *testing.T) {
 			t.Errorf("%s %.20q: answered %d, want %d", refused.trigger, refused.body, status, refused.status)
 		}
 	}
-	if len(told.all) != 4 {
-		t.Errorf("an event that was refused was told: %v", told.texts())
+	if len(delivered.all) != 4 {
+		t.Errorf("an event that was refused was delivered: %v", delivered.texts())
 	}
 }
 

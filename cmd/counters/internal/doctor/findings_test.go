@@ -368,10 +368,10 @@ var brokenDeployments = []broken{
 		d.remove(t, "counters/visits")
 		d.set(t, "counters/visits", map[string]any{"num_shards": 3})
 	}, "ledger-missing", "visits", "counters reconcile --project=my-project visits"},
-	{"somebody writes the total", func(t *testing.T, d *deployment) {
+	{"another program writes the total", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits", map[string]any{"total": 7})
 	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
-	{"somebody takes the total away", func(t *testing.T, d *deployment) {
+	{"another program takes the total away", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits", map[string]any{"total": "many"})
 	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
 	{"an event was lost", func(t *testing.T, d *deployment) {
@@ -388,7 +388,7 @@ var brokenDeployments = []broken{
 		d.set(t, "counters/-snippet", map[string]any{"num_shards": 2})
 		d.set(t, "counters/-snippet/shards/0", map[string]any{"count": 4})
 	}, "ledger-missing", "-snippet", "counters reconcile --project=my-project -- -snippet"},
-	{"a ledger that somebody wrote", func(t *testing.T, d *deployment) {
+	{"a ledger that another program wrote", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"shards": map[string]any{"0": 5}})
 	}, "ledger-invalid", "visits", "-X DELETE https://firestore.googleapis.com/v1/projects/my-project/databases/%28default%29/documents/counters/visits/counter_rollup/ledger"},
 	{"shards beyond the number", func(t *testing.T, d *deployment) {

@@ -298,7 +298,7 @@ func healthyCloud() *cloud {
 			{Attribute: "document", Value: "counters/{counter}/shards/{shard}", Operator: "match-path-pattern"},
 		},
 	}
-	// Somebody else's, of the 1st generation and of the 2nd.
+	// Another program's, of the 1st generation and of the 2nd.
 	c.functions = append(c.functions,
 		&functionspb.Function{Name: "projects/" + testProject + "/locations/europe-west1/functions/rollup", Environment: functionspb.Environment_GEN_1, BuildConfig: &functionspb.BuildConfig{EntryPoint: "Rollup"}},
 		&functionspb.Function{Name: "projects/" + testProject + "/locations/europe-west1/functions/thumbnail", Environment: functionspb.Environment_GEN_2, BuildConfig: &functionspb.BuildConfig{EntryPoint: "Thumbnail"}})

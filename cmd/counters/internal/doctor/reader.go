@@ -24,7 +24,7 @@ type Reader struct {
 	Scheduler []option.ClientOption // Cloud Scheduler, REST
 	Firestore []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
 
-	// Progress is told what is being read, when it is set.
+	// Progress is called with what is being read, when it is set.
 	Progress func(what string)
 }
 

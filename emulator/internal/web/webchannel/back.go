@@ -123,7 +123,7 @@ func (s *Session) noop(b *backChannel) {
 	}
 }
 
-// unwritten is an array of the messages after one, with their numbers. refresh tells whether the client has so much to
+// unwritten is an array of the messages after one, with their numbers. refresh says whether the client has so much to
 // acknowledge that it should ask anew; done, whether nothing will come after these.
 func (s *Session) unwritten(after int64) (data []byte, last int64, refresh, done bool) {
 	s.mu.Lock()

@@ -127,7 +127,7 @@ func (c *client) serve(ctx context.Context, s *stream, ack int, params string) {
 	c.server.ServeHTTP(s, r.WithContext(ctx))
 }
 
-// open tells whether the response goes on; all else has come to rest.
+// open reports whether the response goes on; all else has come to rest.
 func (s *stream) open() bool {
 	synctest.Wait()
 	select {

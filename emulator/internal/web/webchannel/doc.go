@@ -1,7 +1,7 @@
 // Package webchannel is the server side of WebChannel, the protocol by which browsers hold streams of messages in both
 // directions over plain HTTP requests: what Firestore's web SDK uses where other clients use gRPC streams.
 //
-// A client opens a session with a POST and is told its id. From then on it sends messages by further POSTs, the forward
+// A client opens a session with a POST and gets its id. From then on it sends messages by further POSTs, the forward
 // channel, and gets messages as the response of a GET that is kept open for up to a minute, the back channel. Messages
 // are numbered in both directions: each request says which ones the client has, so that whatever a lost connection has
 // swallowed is sent again, and nothing is taken twice.

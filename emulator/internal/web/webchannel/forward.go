@@ -120,7 +120,7 @@ func (s *Session) accept(ctx context.Context, b forwardBody) error {
 		case s.inbox <- m:
 			s.received++
 		case <-s.served:
-			return nil // it has no reader any more, and the client will be told
+			return nil // it has no reader any more, and the client will hear of it
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		case <-ctx.Done():

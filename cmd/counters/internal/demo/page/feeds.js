@@ -4,18 +4,18 @@ import { documentOf } from "./counter.js";
 
 /**
  * The feed to use: Firestore through the Firebase SDK where that is to be had, else the gateway that serves this page.
- * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}. `told` is called with
+ * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}. `changed` is called with
  * what the counter's document has: {exists, title, totals: field → total}.
  */
-export async function chooseFeed(config, details, told) {
+export async function chooseFeed(config, details, changed) {
   // Where the page comes over HTTPS, something in between has added that, and the SDK can't speak to an emulator there.
   if (location.protocol === "http:" && (await fetch("-/sdk").then((answer) => answer.json())).available) {
-    return { name: "Firestore, through the Firebase SDK", source: await fromSDK(config, details, told) };
+    return { name: "Firestore, through the Firebase SDK", source: await fromSDK(config, details, changed) };
   }
-  return { name: "the gateway: the Firebase SDK can't be loaded here", source: fromGateway(details, told) };
+  return { name: "the gateway: the Firebase SDK can't be loaded here", source: fromGateway(details, changed) };
 }
 
-async function fromSDK(config, details, told) {
+async function fromSDK(config, details, changed) {
   const [{ initializeApp }, firestore] = await Promise.all([import("firebase/app"), import("firebase/firestore")]);
   const { collection, connectFirestoreEmulator, doc, FieldPath, getFirestore, onSnapshot } = firestore;
   const db = getFirestore(initializeApp({ projectId: config.project }), config.database);
@@ -38,7 +38,7 @@ async function fromSDK(config, details, told) {
         details(counts, ledger);
       }, failed),
       onSnapshot(counter, { includeMetadataChanges: true }, (snapshot) => {
-        told({
+        changed({
           exists: snapshot.exists(), title: snapshot.get("title"),
           totals: Object.fromEntries([...config.fields, ...config.counted].map((name) => [name, snapshot.get(new FieldPath(name)) ?? 0])),
         });
@@ -54,7 +54,7 @@ async function fromSDK(config, details, told) {
 
 const AGAIN = 1_000; // ms until the next attempt, where the browser makes none
 
-function fromGateway(details, told) {
+function fromGateway(details, changed) {
   return (id, next) => {
     let stream, timer, stopped = false;
     const open = () => {
@@ -68,7 +68,7 @@ function fromGateway(details, told) {
         const view = JSON.parse(data);
         details(new Map(Object.entries(view.shards)), new Map(Object.entries(view.ledger).map(
           ([id, { count, as_of }]) => [id, { count, asOf: as_of }])));
-        told({ exists: view.exists, title: view.title, totals: view.totals ?? {} });
+        changed({ exists: view.exists, title: view.title, totals: view.totals ?? {} });
         next({ exists: view.exists, total: view.total, updatedAt: view.updated_at, live: true });
       };
       stream.onerror = () => {
