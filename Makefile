@@ -25,7 +25,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s each unless set).
 
 simulate: ## Run HOURS (1000 unless set) of faults in virtual time, from SEED on (the clock's unless set), at RATE operations a second (0.1 to 5 unless set).
 	@set -o pipefail; go test ./internal/sim -run '^TestSimulation$$' -count=1 -v -failfast -timeout 0 -sim.operations=1500 -sim.rate=$(or $(RATE),0) \
-	  -sim.hours=$(or $(HOURS),1000) -sim.seed=$(or $(SEED),$(shell date +%s)) | grep -v '^ *=== \|--- PASS'
+	  -sim.hours=$(or $(HOURS),1000) -sim.seed=$(or $(SEED),$(shell date +%s000)) | grep -v '^ *=== \|--- PASS'
 
 mutants: ## Leave out the rules one at a time, and see that each is missed; RUN=name for some of them.
 	go run ./internal/sim/mutants -run '$(RUN)'

@@ -273,7 +273,9 @@ func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLe
 		k.torn = len(k.members) > 0
 	case d.made && len(d.shardsMade) == len(k.shards) && c.hosted == nil: // and not made over shards that are there, which it goes on with
 		k.torn, k.owed = false, 0
-		if len(k.members) > 0 {
+		if k.ledger != nil && k.ledger.Lacks { // by a revision that doesn't know the field, and looks for no member of it
+			k.torn = len(k.members) > 0
+		} else if len(k.members) > 0 {
 			c.fail("%q is made with members of an earlier counter: %v", id, slices.Sorted(maps.Keys(k.members)))
 		}
 	}

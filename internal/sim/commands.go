@@ -33,10 +33,7 @@ func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, sh
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	crash := time.Duration(1<<62 - 1)
-	if w.plan.Crashes > 0 && r.IntN(5) == 0 {
-		crash = between(r, time.Millisecond, time.Second)
-	}
+	crash := w.crash(r)
 	done := make(chan error, 1)
 	go func() { done <- do(ctx, counter, &end) }() // which draws from r, too
 	select {
@@ -53,6 +50,7 @@ func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, sh
 			end.Outcome = Refused
 		}
 	case <-time.After(crash):
+		w.rec.fault("crash of a command")
 		l.kill()
 		<-done
 	}

@@ -308,11 +308,11 @@ func (w *world) settleCounted(epoch int) {
 	}
 	ok := true
 	if dice(w.plan.Seed, "settle", uint64(epoch)).IntN(2) == 0 {
-		ok = w.reconcile(names)
+		ok = w.reconcile(names, never)
 	} else {
 		w.sleep(w.settings.RecountAge)
 		for range names { // each counts at least one of them again, however few reads it may take
-			ok = ok && w.reconcile(nil)
+			ok = ok && w.reconcile(nil, never)
 		}
 	}
 	if ok && w.sleep(time.Second) {

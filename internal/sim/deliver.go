@@ -32,8 +32,8 @@ const (
 
 // deliver delivers the event of a change to instances of Rollup, as Eventarc does.
 func (w *world) deliver(c emulator.Change, doc Doc) {
-	n := w.events.Add(1)
-	r := dice(w.plan.Seed, "event", n)
+	n := w.numberOf(c.Name)
+	r := dice(w.plan.Seed, "event of "+c.Name, n)
 	f := w.eventFaults()
 	drop, late, twice, reorder := r.Float64(), r.Float64(), r.Float64(), r.Float64()
 	delay, lateBy, reorderBy := between(r, time.Millisecond, time.Second), between(r, lateAfter, eventsLast), between(r, time.Second, time.Minute)
@@ -42,19 +42,23 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 	}
 	switch {
 	case drop < f.Drop:
+		w.rec.fault("lost event")
 		return
 	case late < f.Late:
+		w.rec.fault("late event")
 		delay = lateBy
 	case reorder < f.Reorder:
+		w.rec.fault("swapped event")
 		delay = reorderBy
 	}
-	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10), c)
+	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10)+"-of-"+c.Name, c)
 	if err != nil {
 		w.rec.add(Stuck{What: "an event can't be encoded: " + err.Error()})
 		return
 	}
 	copies := 1
 	if twice < f.Duplicate {
+		w.rec.fault("doubled event")
 		copies = 2
 	}
 	for range copies {
@@ -66,6 +70,7 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 					return
 				}
 				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {
+					w.rec.fault("event given up")
 					w.lost(doc, c.CommitTime)
 					return
 				}
@@ -78,7 +83,7 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 // post sends an event to one of the instances, and reports whether it was acknowledged.
 func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, body []byte) bool {
 	to := w.rollups.pick(r)
-	if to == nil {
+	if to == nil || w.out.Load() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longestPost)
@@ -93,5 +98,9 @@ func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, bo
 		return false
 	}
 	w.acknowledged(to, doc, of)
-	return !chance(r, w.eventFaults().Duplicate/2) // the acknowledgement is lost: it comes again
+	if chance(r, w.eventFaults().Duplicate/2) {
+		w.rec.fault("lost acknowledgement") // it comes again
+		return false
+	}
+	return true
 }

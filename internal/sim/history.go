@@ -244,11 +244,21 @@ type Calm struct{}
 // were lost was made up for too: the counters were named, or RECOUNT_AGE is over.
 type Settled struct{ Counted bool }
 
+// Faults are how often what went wrong.
+type Faults map[string]int
+
 // recorder writes a history.
 type recorder struct {
 	fields  []string // that are counted beside the first
 	mu      sync.Mutex
 	history History
+	faults  Faults
+}
+
+func (r *recorder) fault(kind string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults[kind]++
 }
 
 func (r *recorder) add(what any) {

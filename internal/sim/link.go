@@ -21,7 +21,7 @@ import (
 
 // MessageFaults are what may become of a call to Firestore, each with its probability.
 type MessageFaults struct {
-	Slow        float64 // it takes up to 30 s, on its way or back
+	Slow        float64 // it takes up to five minutes, on its way or back
 	Late        float64 // its caller is told UNAVAILABLE at once, or nothing; it arrives up to five minutes later
 	NeverSent   float64 // UNAVAILABLE, and it never arrives
 	LostAnswer  float64 // it arrives, and its answer doesn't: one of the codes that say nothing, at once or late
@@ -44,6 +44,7 @@ const (
 
 // fate is what becomes of one call.
 type fate struct {
+	fault       string        // what goes wrong, "" is nothing
 	there, back time.Duration // how long request and answer take
 	arrives     bool
 	refused     error // by the server, before it does anything
@@ -58,11 +59,12 @@ func (f MessageFaults) draw(r *rand.Rand, method string) fate {
 	there, back := between(r, time.Millisecond, 30*time.Millisecond), between(r, time.Millisecond, 30*time.Millisecond)
 	slow, late, never, lost, silent, contention, quota, torn :=
 		r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64()
-	long, later, code, side := between(r, 100*time.Millisecond, 30*time.Second), between(r, time.Second, longestLate), doubtful[r.IntN(len(doubtful))], r.IntN(2)
+	long, later, code, side := between(r, 100*time.Millisecond, longestLate), between(r, time.Second, longestLate), doubtful[r.IntN(len(doubtful))], r.IntN(2)
 	after := r.IntN(3)
 
 	x := fate{there: there, back: back, arrives: true, tornAfter: -1}
 	if slow < f.Slow {
+		x.fault = "slow message"
 		if side == 0 {
 			x.there = long
 		} else {
@@ -72,21 +74,28 @@ func (f MessageFaults) draw(r *rand.Rand, method string) fate {
 	unavailable := status.Error(codes.Unavailable, "simulated: the connection was lost")
 	switch {
 	case never < f.NeverSent:
+		x.fault = "message not sent"
 		x.arrives, x.answer = false, unavailable
 	case late < f.Late:
+		x.fault = "late message"
 		x.there, x.early, x.tellAt, x.answer = later, true, there+back, unavailable
 		if side == 1 {
 			x.tellAt = keepalive
 		}
 	case lost < f.LostAnswer:
+		x.fault = "lost answer"
 		x.answer = status.Error(code, "simulated: the answer was lost")
 	case silent < f.LostSilence:
+		x.fault = "silence"
 		x.arrives, x.early, x.tellAt, x.answer = side == 0, true, keepalive, unavailable
 	case quota < f.Quota:
+		x.fault = "no quota"
 		x.refused = status.Error(codes.ResourceExhausted, "simulated: quota exceeded")
 	case contention < f.Contention && method == "Commit":
+		x.fault = "contention"
 		x.refused = status.Error(codes.Aborted, "Too much contention on these documents. Please try again. (simulated)")
 	case torn < f.TornStream:
+		x.fault = "torn stream"
 		x.tornAfter, x.answer = after, unavailable
 	}
 	return x
@@ -97,18 +106,23 @@ type link struct {
 	seed uint64
 	name string
 	log  slog.Handler // of the process
+	told func(fault string)
 
 	mu      sync.Mutex
 	faults  MessageFaults
 	numbers map[string]uint64 // :: method → how many calls there were
 	silent  chan struct{}     // not nil while the connection is silent; closed when it is given up
 	cut     bool              // no connection
+	torn    chan struct{}     // closed by tear
 	dead    chan struct{}     // closed by kill
 }
 
 // newLink is a link without faults: see setFaults.
 func newLink(seed uint64, name string) *link {
-	return &link{seed: seed, name: name, log: slog.DiscardHandler, numbers: map[string]uint64{}, dead: make(chan struct{})}
+	return &link{
+		seed: seed, name: name, log: slog.DiscardHandler, told: func(string) {},
+		numbers: map[string]uint64{}, torn: make(chan struct{}), dead: make(chan struct{}),
+	}
 }
 
 func (l *link) connect(dial dialer) (*grpc.ClientConn, error) {
@@ -131,6 +145,14 @@ func (l *link) setCut(cut bool) {
 	l.cut = cut
 }
 
+// tear ends the connection, and all calls under way on it. Their requests still arrive; the next call has another connection.
+func (l *link) tear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.torn)
+	l.torn = make(chan struct{})
+}
+
 // silence makes the connection silent until the keepalive notices: of calls that begin meanwhile nothing is heard.
 func (l *link) silence() {
 	l.mu.Lock()
@@ -149,7 +171,7 @@ func (l *link) silence() {
 }
 
 // begin draws the fate of a call.
-func (l *link) begin(method string) (f fate, silent chan struct{}) {
+func (l *link) begin(method string) (f fate, silent, torn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.numbers[method]
@@ -157,20 +179,23 @@ func (l *link) begin(method string) (f fate, silent chan struct{}) {
 	f = l.faults.draw(dice(l.seed, l.name+"/"+method, n), method)
 	select {
 	case <-l.dead:
-		f = fate{there: time.Millisecond, back: time.Millisecond, answer: errGone}
+		f = fate{there: time.Millisecond, back: time.Millisecond, answer: errGone} // what a dead process tries is no fault
 	default:
 		if l.cut {
-			f = fate{there: f.there, back: f.back, answer: status.Error(codes.Unavailable, "simulated: no connection")}
+			f = fate{there: f.there, back: f.back, answer: status.Error(codes.Unavailable, "simulated: no connection"), fault: "no connection"}
 		}
 	}
-	return f, l.silent
+	if f.fault != "" {
+		l.told(f.fault)
+	}
+	return f, l.silent, l.torn
 }
 
 var errGone = status.Error(codes.Unavailable, "simulated: the process is gone")
 
 // call carries one call: serve is the server's side of it, and runs whatever becomes of the caller.
 func (l *link) call(ctx context.Context, method string, serve func(ctx context.Context, f fate) error) error {
-	f, silent := l.begin(method)
+	f, silent, torn := l.begin(method)
 	answered := make(chan error, 1)
 	detached := context.WithoutCancel(ctx)
 	go func() {
@@ -204,6 +229,8 @@ func (l *link) call(ctx context.Context, method string, serve func(ctx context.C
 		return f.answer
 	case <-silent:
 		return status.Error(codes.Unavailable, "simulated: the keepalive was not answered")
+	case <-torn:
+		return status.Error(codes.Unavailable, "simulated: the connection was torn")
 	case <-l.dead:
 		return errGone
 	case <-ctx.Done():

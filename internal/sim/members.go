@@ -146,7 +146,7 @@ func (w *world) tidy(r *rand.Rand, id string) {
 		if !w.sleep(between(r, time.Second, w.settings.CleanupAfter+time.Minute)) {
 			return
 		}
-		w.reconcile([]string{id})
+		w.reconcile([]string{id}, never)
 	}
 }
 

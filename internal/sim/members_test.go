@@ -321,6 +321,16 @@ func TestCheckMembers(t *testing.T) {
 			s.add(End{Call: 2, Outcome: OK})
 			s.make()
 		}},
+		{"a successor is made by a revision that doesn't know the field of its members", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", NumShards: 1}, ledgerDoc(): {LedgerID: "M", Lacks: true}, shardDoc("0"): {}})
+		}},
 		{"what was deleted by hand is cleaned before the next one is made", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)

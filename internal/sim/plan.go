@@ -21,6 +21,7 @@ type Plan struct {
 	// How often, on average; 0 is never.
 	Crashes, Cuts, Silences, Replacements, Foreign time.Duration
 	Sweep                                          time.Duration // between two sweeps of expired markers
+	Outage                                         time.Duration // of the roll-up, from the middle of the first storm on
 	DocWriteRate                                   float64       // of a hot document; 0 is no limit
 	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
 
@@ -118,6 +119,9 @@ func PlanOf(seed uint64) Plan {
 	p.drawCounted()
 	p.Environ = append(p.Environ, list(false, p.OlderCounted)) // what the older revision knows
 	p.drawImports()
+	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
+		p.Outage = between(r, time.Hour, 2*eventsLast)
+	}
 	return p
 }
 
@@ -143,7 +147,7 @@ func (p Plan) Shortened(operations int) Plan {
 // Faultless is the plan without anything that goes wrong.
 func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
-	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Older = 0, 0, 0, 0, 0, false
+	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older = 0, 0, 0, 0, 0, 0, false
 	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large = 0, 0, 0, 0
 	return p
 }

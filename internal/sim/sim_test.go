@@ -2,12 +2,17 @@ package sim
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,13 +37,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSimulation runs the worlds of a few seeds. A failing one is run again with -sim.seed and -sim.seeds=1; -sim.trace=40
-// prints what led to it. The same seed makes the same plan and the same faults; goroutines, maps and the system's own
-// random choices are not drawn from it, so that a rare violation may take several runs.
+// again says how a world is run again that failed. The same seed makes the same plan and the same faults; goroutines, maps and
+// the system's own random choices are not drawn from it, so that a rare violation may take several runs.
+func again(seed uint64) string {
+	return fmt.Sprintf("again, with a trace, until it fails: go test ./internal/sim -run '^TestSimulation$' -count=20 -failfast -sim.seed=%d -sim.seeds=1 -sim.operations=%d -sim.rate=%g -sim.trace=40",
+		seed, *operations, *rate)
+}
+
+// TestSimulation runs the worlds of a few seeds.
 func TestSimulation(t *testing.T) {
 	var next atomic.Uint64
 	next.Store(*firstSeed)
-	var virtual, entries atomic.Int64
+	var total figures
 	began := time.Now()
 	t.Run("worlds", func(t *testing.T) {
 		for worker := range runtime.GOMAXPROCS(0) {
@@ -46,24 +56,87 @@ func TestSimulation(t *testing.T) {
 				t.Parallel()
 				for {
 					seed := next.Add(1) - 1
-					if seed-*firstSeed >= uint64(*seeds) && time.Duration(virtual.Load()).Hours() >= *hours {
+					if seed-*firstSeed >= uint64(*seeds) && total.hours() >= *hours {
 						return
 					}
+					ran := false
 					t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+						ran = true
 						p := PlanOf(seed)
 						p.Rate = cmp.Or(*rate, p.Rate)
 						p = p.Shortened(*operations)
-						h := simulate(t, p)
+						h, faults := simulate(t, p)
 						check(t, p, h)
-						virtual.Add(int64(p.Length()))
-						entries.Add(int64(len(h)))
+						total.add(p, h, faults)
+						if t.Failed() {
+							t.Log(again(seed))
+						}
 					})
+					if !ran { // -failfast, or -run of others
+						return
+					}
 				}
 			})
 		}
 	})
-	t.Logf("seeds %d to %d: %.0f virtual hours, %d calls and commits, in %s", *firstSeed, next.Load()-1-uint64(runtime.GOMAXPROCS(0)),
-		time.Duration(virtual.Load()).Hours(), entries.Load(), time.Since(began).Round(time.Second))
+	t.Logf("seeds %d to %d: %s, in %s", *firstSeed, next.Load()-1-uint64(runtime.GOMAXPROCS(0)), &total, time.Since(began).Round(time.Second))
+}
+
+// Once no more worlds are run, because one has failed and that is enough or because others are asked for, it is over.
+func TestSimulationEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	none := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$/worlds/./none", "-sim.hours=1")
+	if out, err := none.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// figures are what worlds come to. Its methods are safe for concurrent use.
+type figures struct {
+	mu                  sync.Mutex
+	virtual             time.Duration
+	operations, commits int
+	faults              Faults
+}
+
+func (f *figures) add(p Plan, h History, faults Faults) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.virtual += p.Length()
+	for _, e := range h {
+		switch e.What.(type) {
+		case Begin:
+			f.operations++
+		case Commit:
+			f.commits++
+		}
+	}
+	if f.faults == nil {
+		f.faults = Faults{}
+	}
+	for kind, n := range faults {
+		f.faults[kind] += n
+	}
+}
+
+func (f *figures) hours() float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.virtual.Hours()
+}
+
+func (f *figures) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(f.faults)) {
+		sum += f.faults[kind]
+		kinds = append(kinds, fmt.Sprint(kind, " ", f.faults[kind]))
+	}
+	return fmt.Sprintf("%.0f virtual hours, %d operations, %d commits, %d faults (%s)", f.virtual.Hours(), f.operations, f.commits, sum, strings.Join(kinds, ", "))
 }
 
 // TestOverTheWire runs two worlds, one with all faults and one without, whose messages are encoded and go over HTTP/2, on
@@ -73,7 +146,8 @@ func TestOverTheWire(t *testing.T) {
 	for _, p := range []Plan{PlanOf(*firstSeed), PlanOf(*firstSeed + 1).Faultless()} {
 		p = p.Shortened(*operations / 2)
 		p.Wire = true
-		check(t, p, simulate(t, p))
+		h, _ := simulate(t, p)
+		check(t, p, h)
 	}
 }
 
@@ -86,7 +160,7 @@ func TestFaultless(t *testing.T) {
 		p.Replacements = 0
 		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s", "ROLLUP_LEDGERS=1000")
 		p.Rollups = 1 + int(seed)
-		h := simulate(t, p)
+		h, _ := simulate(t, p)
 		check(t, p, h)
 		for _, v := range Bounds(h.Of(""), 6*time.Second, 80) { // events take up to a second to arrive, a flush waits for up to 1.25 s per instance
 			t.Errorf("seed %d: %s", seed, v)
@@ -98,23 +172,45 @@ func TestFaultless(t *testing.T) {
 // a deadlock makes forever.
 const longest = 10 * time.Minute
 
-// simulate runs a plan in a bubble.
-func simulate(t *testing.T, p Plan) History {
-	began := time.Now()
-	watchdog := time.AfterFunc(longest, func() {
+// watch ends the process, with all its goroutines' stacks, unless it is stopped in time.
+func watch(seed uint64, longest time.Duration) (stop func() bool) {
+	return time.AfterFunc(longest, func() {
 		debug.SetTraceback("all")
-		panic(fmt.Sprintf("seed %d has not ended after %v", p.Seed, longest))
-	})
-	defer watchdog.Stop()
-	var h History
+		panic(fmt.Sprintf("seed %d has not ended after %v; %s", seed, longest, again(seed)))
+	}).Stop
+}
+
+// A goroutine that is blocked on a mutex forever hangs its bubble: the watchdog ends that, and says of which seed it was and where.
+func TestWatchdog(t *testing.T) {
+	if os.Getenv("SIM_HANGS") != "" {
+		defer watch(7, 100*time.Millisecond)()
+		synctest.Test(t, func(*testing.T) {
+			var mu sync.Mutex
+			mu.Lock()
+			mu.Lock()
+		})
+	}
+	t.Parallel()
+	hangs := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWatchdog$")
+	hangs.Env = append(os.Environ(), "SIM_HANGS=true")
+	out, err := hangs.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "seed 7 has not ended after") || !strings.Contains(string(out), "sim.TestWatchdog.func") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// simulate runs a plan in a bubble.
+func simulate(t *testing.T, p Plan) (h History, faults Faults) {
+	began := time.Now()
+	defer watch(p.Seed, longest)()
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if h, err = Run(p); err != nil {
+		if h, faults, err = Run(p); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Logf("seed %d: %.1f virtual hours, %d entries, in %v", p.Seed, p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
-	return h
+	return h, faults
 }
 
 // check fails a test for what is wrong in a history, in any field.

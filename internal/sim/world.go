@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -27,17 +28,17 @@ type world struct {
 	rec      recorder
 	ctx      context.Context // ends with the world
 
-	events     atomic.Uint64 // number of the last event
-	serial     atomic.Uint64 // of instances
+	out        atomic.Bool // no event reaches an instance
 	calls      atomic.Int64
 	deliveries sync.WaitGroup
 	endings    sync.WaitGroup // of instances that are gone
 
 	increments, rollups fleet
 
-	mu     sync.Mutex
-	stormy bool
-	links  []*link
+	mu      sync.Mutex
+	stormy  bool
+	links   []*link
+	numbers map[string]uint64 // :: function → its last instance; document → its last event
 
 	load load
 }
@@ -67,18 +68,18 @@ func (f *fleet) replace(at int, by *instance) *instance {
 }
 
 // Run runs a plan, inside of a bubble of testing/synctest, and returns what happened.
-func Run(plan Plan) (History, error) {
+func Run(plan Plan) (History, Faults, error) {
 	s, err := settings.Parse(plan.newest())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	older, err := settings.Parse(plan.Environ)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
-		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:]},
+		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], faults: Faults{}}, numbers: map[string]uint64{},
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep}),
 	}
 	defer w.server.Close()
@@ -95,7 +96,7 @@ func Run(plan Plan) (History, error) {
 		w.rec.add(Counting{Fields: plan.Counted, Older: plan.OlderCounted, RecountAge: s.RecountAge, RecountReads: s.RecountReads})
 	}
 	if err := w.run(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	end()
 	w.deliveries.Wait()
@@ -103,7 +104,7 @@ func Run(plan Plan) (History, error) {
 		i.end()
 	}
 	w.endings.Wait()
-	return w.rec.history, nil
+	return w.rec.history, w.rec.faults, nil
 }
 
 func (w *world) committed(changes []emulator.Change) {
@@ -134,6 +135,9 @@ func (w *world) run() error {
 		w.setStormy(true)
 		w.storm(uint64(epoch))
 		w.setStormy(false)
+		if epoch == 0 {
+			w.outage()
+		}
 		if err := w.update(); err != nil {
 			return err
 		}
@@ -141,7 +145,7 @@ func (w *world) run() error {
 			return w.ctx.Err()
 		}
 		w.rec.add(Calm{})
-		if w.reconcile(nil) && w.sleep(time.Second) {
+		if w.reconcile(nil, never) && w.sleep(time.Second) {
 			w.rec.add(Settled{})
 		} else {
 			w.rec.add(Stuck{What: "reconcile fails although nothing goes wrong"})
@@ -149,6 +153,16 @@ func (w *world) run() error {
 		w.settleCounted(epoch)
 	}
 	return nil
+}
+
+// outage has no event reach an instance for as long as is planned, which began in the storm. Eventarc tries for a day. Then
+// nothing but the hourly reconcile knows of what they told.
+func (w *world) outage() {
+	for range w.plan.Outage / time.Hour {
+		w.sleep(time.Hour)
+		w.reconcile(nil, never)
+	}
+	w.out.Store(false)
 }
 
 // storm runs everything that goes on at the same time.
@@ -167,19 +181,30 @@ func (w *world) storm(epoch uint64) {
 			}
 		})
 	}
-	every("crash", w.plan.Crashes, func(r *rand.Rand) { w.renew(r, true) })
-	every("replacement", w.plan.Replacements, func(r *rand.Rand) { w.renew(r, false) })
+	every("crash", w.plan.Crashes, func(r *rand.Rand) { w.rec.fault("crash"); w.renew(r, true) })
+	every("replacement", w.plan.Replacements, func(r *rand.Rand) { w.rec.fault("replacement"); w.renew(r, false) })
 	every("cut", w.plan.Cuts, func(r *rand.Rand) {
 		l := w.anyLink(r)
-		l.setCut(true)
-		sleep(ctx, between(r, time.Second, 5*time.Minute))
-		l.setCut(false)
+		if r.IntN(2) == 0 {
+			w.rec.fault("torn connection")
+			l.tear()
+		}
+		if r.IntN(2) == 0 {
+			w.rec.fault("partition")
+			l.setCut(true)
+			sleep(ctx, between(r, time.Second, 5*time.Minute))
+			l.setCut(false)
+		}
 	})
-	every("silence", w.plan.Silences, func(r *rand.Rand) { w.anyLink(r).silence() })
-	every("reconcile", time.Hour, func(*rand.Rand) { w.reconcile(nil) })
-	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r)) })
-	every("foreign", w.plan.Foreign, w.writeTotal)
+	every("silence", w.plan.Silences, func(r *rand.Rand) { w.rec.fault("silent connection"); w.anyLink(r).silence() })
+	every("reconcile", time.Hour, func(r *rand.Rand) { w.reconcile(nil, w.crash(r)) })
+	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r), w.crash(r)) })
+	every("foreign", w.plan.Foreign, func(r *rand.Rand) { w.rec.fault("foreign write"); w.writeTotal(r) })
 	every("app", w.plan.App, w.app)
+	if epoch == 0 && w.plan.Outage > 0 {
+		w.rec.fault("outage")
+		time.AfterFunc(w.plan.Storm/2, func() { w.out.Store(true) })
+	}
 	began := time.Now()
 	every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
 	every("documents", w.plan.Documents, func(r *rand.Rand) { w.documents(&all, r) })
@@ -246,9 +271,17 @@ func (w *world) update() error {
 	return nil
 }
 
+// numberOf counts what is called so, from 1.
+func (w *world) numberOf(what string) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.numbers[what]++
+	return w.numbers[what]
+}
+
 func (w *world) newLink(function string) *link {
-	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.serial.Add(1), 10))
-	l.log = givenUp{&w.rec}
+	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.numberOf(function), 10))
+	l.log, l.told = givenUp{&w.rec}, w.rec.fault
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
@@ -310,8 +343,20 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it did all it was to.
-func (w *world) reconcile(counters []string) bool {
+// never is later than anything.
+const never = time.Duration(math.MaxInt64)
+
+// crash is how long a process lasts that was started for one thing.
+func (w *world) crash(r *rand.Rand) time.Duration {
+	if w.plan.Crashes > 0 && r.IntN(5) == 0 {
+		return between(r, time.Millisecond, time.Second)
+	}
+	return never
+}
+
+// reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it did all it was to. It may
+// crash after a while.
+func (w *world) reconcile(counters []string, crash time.Duration) bool {
 	l := w.newLink("reconcile")
 	i, err := newReconcile(w.dial, l, w.settings)
 	if err != nil {
@@ -319,6 +364,10 @@ func (w *world) reconcile(counters []string) bool {
 		return false
 	}
 	defer w.endings.Go(func() { i.end(); w.forget(l) })
+	if crash < never {
+		w.rec.fault("crash of a reconcile")
+		time.AfterFunc(crash, l.kill)
+	}
 	for range 20 { // a walk that runs out of time goes on with the next call
 		var answer struct {
 			Drift    int64
