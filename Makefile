@@ -16,18 +16,18 @@ test: ## Run the tests.
 race: ## Run the tests with the race detector.
 	go test -race ./...
 
-fuzz: ## Run every fuzz target for FUZZTIME (10s each unless set).
+fuzz: ## Run every fuzz target for FUZZTIME (10s) each.
 	@go list ./... | while read -r pkg; do \
 	  go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r target; do \
 	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime "$${FUZZTIME:-10s}" "$$pkg" || exit 1; \
 	  done || exit 1; \
 	done
 
-simulate: ## Run HOURS (1000 unless set) of faults in virtual time, from SEED on (the clock's unless set), at RATE operations a second (0.1 to 5 unless set).
+simulate: ## Simulate HOURS (1000) of faults in virtual time, from SEED on (the time of day), at RATE operations a second (0.1 to 5).
 	@set -o pipefail; go test ./internal/sim -run '^TestSimulation$$' -count=1 -v -failfast -timeout 0 -sim.operations=1500 -sim.rate=$(or $(RATE),0) \
 	  -sim.hours=$(or $(HOURS),1000) -sim.seed=$(or $(SEED),$(shell date +%s000)) | grep -v '^ *=== \|--- PASS'
 
-mutants: ## Leave out the rules one at a time, and see that each is missed; RUN=name for some of them.
+mutants: ## Leave out the rules one at a time, and see that each is missed; with RUN=name some of them.
 	go run ./internal/sim/mutants -run '$(RUN)'
 
 lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
