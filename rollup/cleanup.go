@@ -65,8 +65,8 @@ func (c *Client) noteGone(ctx context.Context, counter string, doc *firestorepb.
 // abandoned is for a ledger, read at the time now, whose counter's document is the app's own and missing. It reports again where
 // that is no longer so.
 func (c *Client) abandoned(ctx context.Context, r Report, doc *firestorepb.Document, now time.Time, opts ReconcileOptions) (report Report, again bool, err error) {
-	since := goneAt(doc)
-	if since.IsZero() || now.Sub(since) < cmp.Or(opts.CleanupAfter, defaultCleanupAfter) {
+	since, due := goneAt(doc), now.Add(-cmp.Or(opts.CleanupAfter, defaultCleanupAfter))
+	if since.IsZero() || since.After(due) {
 		r.Gone = true
 		if opts.DryRun {
 			return r, false, nil
@@ -79,7 +79,7 @@ func (c *Client) abandoned(ctx context.Context, r Report, doc *firestorepb.Docum
 		return r, false, nil
 	}
 	for steps := 0; ; steps++ {
-		next, err := c.removeSome(ctx, r.Counter, since, steps == 0)
+		next, err := c.removeSome(ctx, r.Counter, since, due, steps == 0)
 		switch {
 		case err != nil && steps > 0 && ctx.Err() != nil: // it is large, and the next walk goes on
 			r.Gone, r.Deleted = true, false
@@ -107,7 +107,7 @@ const (
 // the first step looks for a shard that was written after the ledger: it is gone since that write, at the earliest. (One that
 // was there and was not counted leaves no trace.) Every step that writes shards writes the ledger too, so that the next
 // reconcile doesn't take this one for that.
-func (c *Client) removeSome(ctx context.Context, counter string, since time.Time, first bool) (next removal, err error) {
+func (c *Client) removeSome(ctx context.Context, counter string, since, due time.Time, first bool) (next removal, err error) {
 	err = c.db.Transact(ctx, func(tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
 		switch {
@@ -137,7 +137,7 @@ func (c *Client) removeSome(ctx context.Context, counter string, since time.Time
 			next = more
 			return err
 		}
-		next, err = c.removeRest(ctx, tx, counter)
+		next, err = c.removeRest(ctx, tx, counter, due)
 		return err
 	})
 	return next, err
@@ -229,8 +229,9 @@ func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, fiel
 	return nil
 }
 
-// removeRest removes the shards, and with the last of them the ledger and whatever else is beside it.
-func (c *Client) removeRest(ctx context.Context, tx *store.Tx, counter string) (removal, error) {
+// removeRest removes the shards, and with the last of them the ledger and whatever else is beside it, but for the note of an event
+// that has come since what is due now: it goes when it is due itself.
+func (c *Client) removeRest(ctx context.Context, tx *store.Tx, counter string, due time.Time) (removal, error) {
 	shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), Limit: maxWrites})
 	if err != nil {
 		return more, fmt.Errorf("read shards: %w", err)
@@ -245,7 +246,9 @@ func (c *Client) removeRest(ctx context.Context, tx *store.Tx, counter string) (
 		return more, fmt.Errorf("read what is left: %w", err)
 	}
 	for _, doc := range slices.Concat(shards, beside) {
-		tx.Write(store.Delete(doc.GetName()))
+		if doc.GetName() != c.db.Note(counter) || !doc.GetUpdateTime().AsTime().After(due) {
+			tx.Write(store.Delete(doc.GetName()))
+		}
 	}
 	return all, nil
 }

@@ -416,6 +416,38 @@ func TestNoteThatIsWrittenAgain(t *testing.T) {
 	}
 }
 
+// A comment comes below a document that has been gone for long, just before a reconcile removes what is left of it. The note of
+// that outlasts it, so that the next reconcile finds the document when it is made again.
+func TestNoteThatOutlastsACleanup(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		c := w.counting(hostedPosts)
+		r := c.roller(rollup.RollerOptions{})
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"comments": int64(1)})
+		c.must(c.fs.Doc("posts/p").Delete(c.ctx))
+		reconcile := func(deleted bool) {
+			w.t.Helper()
+			if r, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{}); err != nil || r.Deleted != deleted {
+				w.t.Fatalf("%+v, %v, want deleted %t", r, err, deleted)
+			}
+		}
+		reconcile(false)
+		time.Sleep(25 * time.Hour)
+		c.set("posts/p/comments/2", map[string]any{})
+		c.deliver(r, c.happened()...)
+		reconcile(true)
+		c.set("posts/p", map[string]any{})
+		c.happened()
+		if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		c.holds("posts/p", map[string]any{"comments": int64(2)})
+	})
+}
+
 // Deletions of what was below a document that is gone bring nothing back, and leave nothing.
 func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
 	t.Parallel()
