@@ -199,22 +199,51 @@ func TestDecodeSeveralFields(t *testing.T) {
 
 // Whatever comes in, decoding neither panics nor lets anything through that could not be counted.
 func FuzzDecode(f *testing.F) {
-	created, _ := proto.Marshal(&firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), integer(5))})
-	deleted, _ := proto.Marshal(&firestoredata.DocumentEventData{OldValue: shardDoc(shardName, at(10), integer(5))})
-	json, _ := protojson.Marshal(&firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), integer(5))})
-	f.Add("application/protobuf", created)
-	f.Add("application/protobuf", deleted)
-	f.Add("application/json", json)
-	f.Fuzz(func(t *testing.T, contentType string, data []byte) {
-		c, err := decode(testLayout, contentType, data)
-		if err != nil {
-			if !errors.Is(err, ErrPoison) {
-				t.Errorf("%v is not ErrPoison", err)
-			}
-			return
+	path, err := store.ParsePath("teams/{team}/posts/{post}")
+	if err != nil {
+		f.Fatal(err)
+	}
+	fields, err := store.ParseFields("likes,views=v,comments=count(comments)")
+	if err != nil {
+		f.Fatal(err)
+	}
+	nested := store.Layout{Database: testLayout.Database, Path: path, Shards: store.DefaultShards, Hosted: true}
+	nested.Fields, nested.Counted = fields.Split()
+	post := testLayout.Database + "/documents/teams/red/posts/post-1/"
+	several := shardDoc(post+"shards/7", at(10), nil)
+	several.Fields = map[string]*firestoredata.Value{"likes": double(2), "v": text("x")}
+	for _, doc := range []*firestoredata.Document{shardDoc(shardName, at(10), integer(5)), several, shardDoc(post+"comments/c", at(10), nil)} {
+		for _, event := range []*firestoredata.DocumentEventData{{Value: doc}, {OldValue: doc}, {Value: doc, OldValue: doc}} {
+			data, _ := proto.Marshal(event)
+			f.Add("application/protobuf", data)
 		}
-		if s := c.state(); c.Counter == "" || s.Shard == "" || s.AsOf.IsZero() || strings.Contains(c.Counter+s.Shard, "/") {
-			t.Errorf("decoded %+v", c)
+		json, _ := protojson.Marshal(&firestoredata.DocumentEventData{Value: doc})
+		f.Add("application/json", json)
+	}
+	f.Fuzz(func(t *testing.T, contentType string, data []byte) {
+		for _, layout := range []store.Layout{testLayout, nested} {
+			c, err := decode(layout, contentType, data)
+			if err != nil {
+				if !errors.Is(err, ErrPoison) {
+					t.Errorf("%v is not ErrPoison", err)
+				}
+				continue
+			}
+			if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || layout.Path.Validate(c.Counter) != nil || c.updated().IsZero() {
+				t.Errorf("decoded %+v", c)
+			}
+			if c.Shard == "" {
+				continue
+			}
+			s := c.state()
+			if len(s.Counts) == 0 || strings.Contains(s.Shard, "/") {
+				t.Errorf("decoded %+v", c)
+			}
+			for name := range s.Counts {
+				if _, counted := layout.Field(name); !counted {
+					t.Errorf("decoded %+v, and %s is not counted", c, name)
+				}
+			}
 		}
 	})
 }

@@ -24,14 +24,25 @@ func FuzzExtensionSum(f *testing.F) {
 		if err != nil {
 			return
 		}
-		sum := extensionSum{field: []string{"stats", "views"}, total: 1}
-		sum.add(fieldsOf(fields))
-		stats, _ := data["stats"].(map[string]any)
-		want, _ := stats["views"].(float64)
-		if sum.err == nil && float64(sum.total-1) != want {
-			t.Errorf("%s: %d, want %g", doc, sum.total-1, want)
+		views := ExtensionCounter{Path: "pages/hello", Field: "stats.views"}
+		shard := &firestorepb.Document{Name: "x/shard", Fields: fieldsOf(fields)}
+		want := viewsOf(data)
+		if got, err := extensionAmount(shard, views); err == nil && float64(got) != want {
+			t.Errorf("%s: %d, want %g", doc, got, want)
+		}
+		// The same document as one of two updates of a partial sum, whose id begins with a tab.
+		one := store.Map(map[string]*firestorepb.Value{extensionID: store.String("1"), extensionData: store.Map(fieldsOf(fields))})
+		partial := &firestorepb.Document{Name: "x/\tpartial", Fields: map[string]*firestorepb.Value{extensionUpdates: store.Array(one, store.Int(1), one)}}
+		if got, err := extensionAmount(partial, views); err == nil && float64(got) != 2*want {
+			t.Errorf("%s, twice: %d, want %g", doc, got, 2*want)
 		}
 	})
+}
+
+func viewsOf(data map[string]any) float64 {
+	stats, _ := data["stats"].(map[string]any)
+	views, _ := stats["views"].(float64)
+	return views
 }
 
 // fieldsOf is an object as Firestore keeps it, as far as counts go.

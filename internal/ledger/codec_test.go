@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 )
@@ -94,6 +95,51 @@ func TestDecodeDamagedLedger(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever a ledger's document holds, it is damaged or a ledger that goes on: with states merged and shards read, it is written as
+// it is.
+func FuzzDecode(f *testing.F) {
+	sum := &Sum{Shards: map[string]Entry{"0": {Count: 5, AsOf: at(1)}, Key(strings.Repeat("x", 200)): {Count: -1, AsOf: at(2)}}, Base: 3, Replaced: new(int64), Field: "likes"}
+	fields := (&Ledger{ID: "id", Sums: map[string]*Sum{"total": sum, "likes": sum}, Ops: []string{"op"}, Flushes: 2}).Fields()
+	counted, _ := CountedFields(map[string]Counted{"key": {Value: 3, AsOf: at(4)}})
+	fields[FieldCounted] = counted[FieldCounted]
+	fields[FieldGone] = store.Time(at(5))
+	fields[FieldImported] = store.Map(map[string]*firestorepb.Value{"source": store.Int(1)})
+	fields[FieldFloor] = store.Time(at(9))
+	for _, fields := range []map[string]*firestorepb.Value{nil, fields, {FieldFields: store.Map(map[string]*firestorepb.Value{"likes": store.Map(nil)})}} {
+		doc, err := proto.Marshal(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(at(1)), UpdateTime: timestamppb.New(at(9))})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(doc)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var doc firestorepb.Document
+		if proto.Unmarshal(data, &doc) != nil {
+			return
+		}
+		l, err := Decode(&doc)
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%v is not ErrDamaged", err)
+			}
+			return
+		}
+		s := State{Shard: "1", Counts: Counts{"total": 7, "likes": 1}, AsOf: at(20)}
+		l.Apply(l.Merge([]State{s}))
+		l.Apply(l.Correct(at(30), Snapshot{At: at(30), States: []State{s}}, "total", "likes"))
+		if l.Gone = (time.Time{}); l.Behind(at(30), "total", "likes") || l.Sums["total"].Shards["1"].Count != 7 {
+			t.Errorf("%+v, after a correction", l)
+		}
+		again, err := Decode(&firestorepb.Document{Fields: l.Fields(), CreateTime: doc.GetCreateTime(), UpdateTime: doc.GetUpdateTime()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(l.Totals(), again.Totals()); diff != "" {
+			t.Errorf("(-before +after)\n%s", diff)
+		}
+	})
 }
 
 func TestOpsAreBounded(t *testing.T) {
