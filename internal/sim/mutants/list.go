@@ -76,7 +76,7 @@ var mutants = []mutant{
 	},
 	{
 		"the last look at a key's marker is dropped", "shards",
-		"f.settling = &v\n\t\treturn readMarkers", "return f.decide(v)", simulation,
+		"f.settling = &v\n\t\treturn readMarkers", "return f.giveUp(ErrUnknown, v.err)", statistic,
 	},
 	{
 		"what is in doubt is not settled before it leaves", "shards",
@@ -141,6 +141,35 @@ var mutants = []mutant{
 	{
 		"a deletion takes the next counter after a lost answer", "shards",
 		"case counter == nil || !created.Equal(made):", "case counter == nil:", simulation,
+	},
+	// Certainty: these protect no count.
+	{
+		"what is in doubt is not settled at all", "shards",
+		"f.settling = &v\n\t\treturn settle", "return f.giveUp(ErrUnknown, v.err)", statistic,
+	},
+	{
+		"a commit that settles is sent once", "shards",
+		"f.failures >= 2*maxFailures {\n\t\treturn f.giveUp(ErrUnknown, err)", "f.failures > 0 {\n\t\treturn f.giveUp(ErrUnknown, err)", statistic,
+	},
+	{
+		"no time is left for settling", "shards",
+		"f.until.Add(-c.cfg.Timeout/4)", "f.until", statistic,
+	},
+	{
+		"a commit without a time limit of its own", "shards",
+		"ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)", "ctx, cancel = context.WithCancel(ctx)", statistic,
+	},
+	{
+		"a doubtful commit is given up though it has a marker", "shards",
+		"if !f.marked() {\n\t\t\treturn f.giveUp", "if true {\n\t\t\treturn f.giveUp", statistic,
+	},
+	{
+		"a quota is given up at once", "shards",
+		"return f.failure(err)\n\t\t}\n\t\treturn pause", "return f.giveUp(ErrUnknown, err)\n\t\t}\n\t\treturn pause", statistic,
+	},
+	{
+		"markers are read once", "shards",
+		"f.failures >= 2*maxFailures {\n\t\treturn f.giveUp(ErrBusy, err)", "f.failures > 0 {\n\t\treturn f.giveUp(ErrBusy, err)", statistic,
 	},
 	// Members.
 	{
