@@ -15,7 +15,7 @@ func newCreateCommand(t *target) *cobra.Command {
 		Short: "Make a counter",
 		Long: `Make a counter, with all its shards, in one commit. It is an error when there is one of that id.
 
-How many shards? "counters cost --rate R" tells.`,
+How many shards? "counters cost --rate R" says.`,
 		Example: `  counters create post-123
   counters create post-123 --shards 20 --total 1500`,
 		Args: arguments(1),

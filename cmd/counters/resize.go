@@ -22,7 +22,7 @@ again finishes it.
 Where web and mobile clients write shards by themselves, say --keep-shards: a write that waits on a
 phone may name a shard that is too many, and would be lost with it. They stay, with nothing in them.
 
-How many shards? "counters cost --rate R" tells.`,
+How many shards? "counters cost --rate R" says.`,
 		Example: `  counters resize post-123 --shards 50`,
 		Args:    arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
