@@ -6,19 +6,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/googleapis/gax-go/v2"
 
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
-)
-
-const (
-	// attempts is how often one call tries a commit. Every lost condition means that another writer made progress, so more
-	// than a few in a row only happen to a counter that many write.
-	attempts = 6
-	// doubts is how often a commit's answer may be lost before a call gives up. The pauses between them are some three
-	// seconds together: a second without Firestore fails no flush.
-	doubts = 12
 )
 
 // applied is what one flush did.
@@ -30,22 +20,8 @@ type applied struct {
 	oldest time.Time
 	full   map[string]bool // :: keys of shards for which the ledger had no room
 
-	// otherFlushes is how many flushes others made since this client's last one, as far as it knows: 0 when it is alone.
-	otherFlushes int64
-	// gone: there is no such counter, so there is nothing to count for.
-	gone bool
-}
-
-// ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is used: a concurrent call
-// for the same counter reads its own.
-type ledgerCopy struct {
-	*ledger.Ledger
-	// shared: others wrote it between this client's last two flushes, so that a commit on this copy's condition would
-	// likely fail, and load the documents for nothing. The ledger is read first then.
-	shared bool
-	// inferred is the counter's number of shards where that was inferred, so that it rises with the shards that show up.
-	// Otherwise it is 0.
-	inferred int
+	otherFlushes int64 // see updated
+	gone         bool  // there is no such counter, so there is nothing to count for
 }
 
 // apply counts states in a counter's total, each exactly once however often it is applied, in one commit. A counter
@@ -61,71 +37,36 @@ func (c *Client) apply(ctx context.Context, counter string, states []ledger.Stat
 
 func (c *Client) tryApply(ctx context.Context, counter string, states []ledger.State) (applied, error) {
 	var a applied
-	var err error
-	known := c.take(counter)
-	last := known // as of this client's last flush
-	pause := store.Pauses()
-	doubtful := 0
-	for attempt := 0; attempt < attempts+doubtful; attempt++ {
-		fresh := known == nil || known.shared || attempt > 0
-		if fresh {
-			if known, err = c.read(ctx, counter, !onlyGone(states)); err != nil {
-				return a, err
-			}
-			if known == nil {
-				a.gone = true
-				return a, nil
-			}
-			if last != nil && last.ID == known.ID {
-				a.otherFlushes = known.Flushes - last.Flushes
-			}
-			known.shared = a.otherFlushes > 0
-		}
-		diff := known.Merge(states)
-		if a.full = diff.Full; len(a.full) > 0 && !fresh {
-			continue // a reconcile may have made room
+	var diff ledger.Diff
+	var incremented []string
+	var inferred int
+	u, err := c.update(ctx, counter, !onlyGone(states), func(l *ledgerCopy, copied bool) (writes []*firestorepb.Write, err error) {
+		diff = l.Merge(states)
+		if a.full = diff.Full; len(a.full) > 0 && copied {
+			return nil, errAgain // a reconcile may have made room
 		}
 		if diff.Empty() {
-			c.put(counter, known)
-			return a, nil
+			return nil, nil
 		}
-		writes, incremented, inferred := c.writes(counter, known, states, diff)
-		var resp *firestorepb.CommitResponse
-		resp, err = c.db.Commit(ctx, writes)
-		if err == nil {
-			c.clock.saw(resp.GetCommitTime().AsTime())
-			known.Apply(diff)
-			known.Flushes++
-			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-			known.inferred = inferred
-			a.shards, a.deltas, a.oldest = len(diff.Shards()), diff.Deltas(), oldest(diff)
-			if known.agrees(incremented, resp.GetWriteResults()[1].GetTransformResults()) {
-				c.put(counter, known)
-				return a, nil
-			}
-			// A total is not what the ledger says: it drifted, which reconcile mends, or the counter was made again
-			// since the ledger was read, which reading shows. Either way the flush has committed.
-			_, err = c.read(ctx, counter, true)
-			return a, err
-		}
-		switch store.KindOf(err) {
-		case store.Conflict:
-			// Another writer's commit came first, or the counter is gone: the read will tell.
-		case store.Doubtful:
-			// Applied or not: the ledger knows.
-			if doubtful++; doubtful == doubts {
-				return a, err
-			}
-			if err := gax.Sleep(ctx, pause.Pause()); err != nil {
-				return a, err
-			}
-		case store.Contention:
-			return a, fmt.Errorf("%w: %w", ErrContention, err)
-		default:
-			return a, err
-		}
+		writes, incremented, inferred = c.writes(counter, l, states, diff)
+		return writes, nil
+	})
+	a.otherFlushes = u.otherFlushes
+	a.gone = err == nil && u.ledger == nil
+	if err != nil || u.resp == nil {
+		return a, err
 	}
-	return a, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, attempts, err)
+	u.ledger.Apply(diff)
+	u.ledger.inferred = inferred
+	a.shards, a.deltas, a.oldest = len(diff.Shards()), diff.Deltas(), oldest(diff)
+	if u.ledger.agrees(incremented, u.resp.GetWriteResults()[1].GetTransformResults()) {
+		c.put(counter, u.ledger)
+		return a, nil
+	}
+	// A total is not what the ledger says: it drifted, which reconcile mends, or the counter was made again since the
+	// ledger was read, which reading shows. Either way the flush has committed.
+	_, err = c.read(ctx, counter, true)
+	return a, err
 }
 
 // onlyGone reports whether states are of deletions alone. Those adopt nothing: Google's tools delete a counter's document
@@ -261,13 +202,3 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 		}
 	}
 }
-
-func (c *Client) take(counter string) *ledgerCopy {
-	l, ok := c.known.Get(counter)
-	if !ok || !c.known.Remove(counter) { // a concurrent call was faster
-		return nil
-	}
-	return l
-}
-
-func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -30,7 +29,7 @@ type recounted struct {
 	// query that takes too long.
 	unanswered bool
 
-	otherFlushes int64 // see applied
+	otherFlushes int64 // see updated
 	gone         bool  // there is no such counter
 }
 
@@ -59,63 +58,31 @@ func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fi
 	if err != nil || len(values) == 0 {
 		return r, err
 	}
-	known := c.take(counter)
-	last := known
-	pause := store.Pauses()
-	for attempt, doubtful := 0, 0; attempt < attempts+doubtful; attempt++ {
-		if known == nil || known.shared || attempt > 0 {
-			if known, err = c.read(ctx, counter, mayAdopt); err != nil {
-				return r, err
-			}
-			if known == nil {
-				r.gone = true
-				return r, nil
-			}
-			if last != nil && last.ID == known.ID {
-				r.otherFlushes = known.Flushes - last.Flushes
-			}
-			known.shared = r.otherFlushes > 0
-		}
-		newer, early := known.Recount(values)
-		if early { // of before the ledger was made
+	var newer map[string]ledger.Counted
+	u, err := c.update(ctx, counter, mayAdopt, func(l *ledgerCopy, _ bool) ([]*firestorepb.Write, error) {
+		var early bool
+		if newer, early = l.Recount(values); early { // of before the ledger was made
 			again, fresh, err := c.aggregate(ctx, counter, fields)
 			if r.reads += again.reads; err != nil {
-				return r, err
+				return nil, err
 			}
 			values, r.problems, r.unanswered = fresh, again.problems, again.unanswered
-			newer, _ = known.Recount(values)
+			newer, _ = l.Recount(values)
 		}
 		if len(newer) == 0 {
-			c.put(counter, known)
-			return r, nil
+			return nil, nil
 		}
-		var resp *firestorepb.CommitResponse
-		resp, err = c.db.Commit(ctx, c.setting(counter, known.Ledger, fields, newer))
-		if err == nil {
-			c.clock.saw(resp.GetCommitTime().AsTime())
-			known.Enter(newer)
-			known.Flushes++
-			known.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-			c.put(counter, known)
-			r.values = valuesOf(fields, newer)
-			return r, nil
-		}
-		switch store.KindOf(err) {
-		case store.Conflict:
-		case store.Doubtful: // applied or not: the ledger knows
-			if doubtful++; doubtful == doubts {
-				return r, err
-			}
-			if err := gax.Sleep(ctx, pause.Pause()); err != nil {
-				return r, err
-			}
-		case store.Contention:
-			return r, fmt.Errorf("%w: %w", ErrContention, err)
-		default:
-			return r, err
-		}
+		return c.setting(counter, l.Ledger, fields, newer), nil
+	})
+	r.otherFlushes = u.otherFlushes
+	r.gone = err == nil && u.ledger == nil
+	if err != nil || u.resp == nil {
+		return r, err
 	}
-	return r, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, attempts, err)
+	u.ledger.Enter(newer)
+	c.put(counter, u.ledger)
+	r.values = valuesOf(fields, newer)
+	return r, nil
 }
 
 // setting is the commit that enters values in a ledger and sets their fields. It is made also when they hold the same as
@@ -218,10 +185,8 @@ func (r *Roller) recount(b recount) {
 	r.reportRecount(ctx, b, done, err)
 	o := committed
 	switch {
-	case err != nil && (store.KindOf(err) == store.Permanent || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull)):
-		o = permanent
 	case err != nil:
-		o = failed
+		o = failure(err)
 	case done.unanswered:
 		o, err = unanswered, fmt.Errorf("count %q of counter %q: %w", b.of.id, b.of.counter, context.DeadlineExceeded)
 	case len(done.problems) > 0: // nothing is gained by counting it again soon

@@ -221,10 +221,8 @@ func (r *Roller) flush(b batch) {
 	switch {
 	case err == nil && applied.shards == 0 && !applied.gone:
 		o = unchanged
-	case err != nil && (store.KindOf(err) == store.Permanent || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull)):
-		o = permanent
 	case err != nil:
-		o = failed
+		o = failure(err)
 	}
 	r.mu.Lock()
 	counted, refused := r.pending.done(time.Now(), b, o, applied.otherFlushes, applied.full)
@@ -237,6 +235,14 @@ func (r *Roller) flush(b batch) {
 		event <- cmp.Or(err, ErrLedgerFull)
 	}
 	r.poke()
+}
+
+// failure is what became of a flush, or a recount, that returned an error.
+func failure(err error) outcome {
+	if store.KindOf(err) == store.Permanent || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull) {
+		return permanent
+	}
+	return failed
 }
 
 // report writes the one log line per flush that metrics are made from.

@@ -22,7 +22,7 @@ var mutants = []mutant{
 	},
 	{
 		"a flush that is doubtful is taken for applied", "rollup",
-		"if doubtful++; doubtful == doubts {\n\t\t\t\treturn a, err", "if doubtful++; doubtful > 0 {\n\t\t\t\treturn a, nil", simulation,
+		"if doubtful++; doubtful == doubts {\n\t\t\t\treturn u, err", "if doubtful++; doubtful > 0 {\n\t\t\t\treturn u, nil", simulation,
 	},
 	{
 		"a deleted shard is as old as its last version", "rollup",
