@@ -14,10 +14,12 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -230,6 +232,45 @@ func TestCommandsBeyondAnInt64(t *testing.T) {
 				t.Errorf("%+v, want %d and no drift", r, s.want)
 			}
 		})
+	}
+}
+
+// The more fields are counted, the fewer shards a counter has: its ledger has room for all of them.
+func TestShardsTimesFieldsFitALedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cfg := shards.Config{Fields: "a,b,c,d,e,f"}
+	const most, each = 833, 6
+	client := w.open(t, cfg)
+	c := handle(t, client, "x")
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: most + 1}); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("create with %d shards: %v, want ErrInvalidShards", most+1, err)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: most}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Resize(t.Context(), most+1, shards.ResizeOptions{}); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("resize to %d shards: %v, want ErrInvalidShards", most+1, err)
+	}
+	all := w.fs.BulkWriter(t.Context())
+	for n := range most {
+		if _, err := all.Set(w.fs.Doc(fmt.Sprint("counters/x/shards/", n)), map[string]any{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.End()
+	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: cfg.Fields}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roll.Close()
+	r, err := roll.Reconcile(t.Context(), "x", rollup.ReconcileOptions{})
+	if err != nil || r.After != most || len(r.Others) != each-1 || r.Others["f"].After != most {
+		t.Errorf("%+v, %v; want %d of each", r, err, most)
+	}
+	cfg.Project, cfg.MaxShards = "p", most+1
+	if db, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(w.Conn(t))); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("opened %v, %v, to grow to %d shards; want ErrInvalidShards", db, err, most+1)
 	}
 }
 

@@ -102,11 +102,6 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // one for each package. Errors: [ErrInvalidShards].
 func New(db *store.DB, cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
-	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
-		if err := validShards(n); err != nil {
-			return nil, fmt.Errorf("shards: %w", err)
-		}
-	}
 	c := &Client{
 		cfg:    cfg,
 		db:     db,
@@ -115,6 +110,11 @@ func New(db *store.DB, cfg Config) (*Client, error) {
 		log:    cfg.Logger,
 
 		creations: semaphore.NewWeighted(creationsAtOnce),
+	}
+	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
+		if err := c.validShards(n); err != nil {
+			return nil, fmt.Errorf("shards: %w", err)
+		}
 	}
 	c.queues = newQueues(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
 	return c, nil

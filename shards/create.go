@@ -28,7 +28,7 @@ type CreateOptions struct {
 // [ErrExists], [ErrHosted], [ErrInvalidShards], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
-	err := validShards(opts.Shards)
+	err := c.client.validShards(opts.Shards)
 	if c.client.db.Hosted {
 		err = ErrHosted
 	}

@@ -9,10 +9,14 @@ import (
 // MaxShards is the largest number of shards of a counter.
 const MaxShards = store.MaxShards
 
-// validShards reports whether a counter can have n shards.
-func validShards(n int) error {
-	if n < 1 || n > MaxShards {
-		return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
+// validShards says why a counter can't have n shards.
+func (c *Client) validShards(n int) error {
+	most := c.db.Fields.MaxShards()
+	switch {
+	case n >= 1 && n <= most:
+		return nil
+	case most < MaxShards:
+		return fmt.Errorf("%w: %d; a counter of %d fields has 1 to %d", ErrInvalidShards, n, len(c.db.Fields), most)
 	}
-	return nil
+	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, most)
 }

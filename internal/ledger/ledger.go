@@ -3,11 +3,12 @@ package ledger
 import (
 	"slices"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
-// MaxEntries is how many shards a ledger knows at most, each times the fields that it counts: five times as many as a counter
-// with one field may have. With names of up to [maxKey] bytes that is some 650 KB of the megabyte that a document may take.
-const MaxEntries = 5000
+// MaxEntries is how many states of shards a ledger knows at most, each of a shard and a field.
+const MaxEntries = store.MaxEntries
 
 // Counts are what a shard holds, by the names of the counted fields in the counter's document. A field that is missing is not
 // known: the shard holds something else than an integer there.

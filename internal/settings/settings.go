@@ -167,6 +167,12 @@ func (s Settings) validate() error {
 	if s.MaxShards > 0 && s.NumShards > s.MaxShards {
 		bad("NUM_SHARDS", s.NumShards, fmt.Sprintf("at most MAX_SHARDS=%d", s.MaxShards))
 	}
+	most := s.Fields.MaxShards()
+	for i, n := range []int{s.NumShards, s.MaxShards} {
+		if n > most && n <= store.MaxShards { // or else it is out of range
+			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has %d entries, one per field and shard", most, store.MaxEntries))
+		}
+	}
 	if s.RequestTTL <= s.RequestTimeout {
 		bad("REQUEST_TTL", s.RequestTTL, fmt.Sprintf("more than REQUEST_TIMEOUT=%v: a key has to outlive the request that it came with", s.RequestTimeout))
 	}

@@ -10,6 +10,16 @@ import (
 // billed as one read.
 const MaxShards = 1000
 
+// MaxEntries is how many states of shards a ledger knows at most, each of a shard and a field: five times as many as a counter
+// with one field may have shards. With names of up to 100 bytes that is some 650 KB of the megabyte that a document may take.
+const MaxEntries = 5000
+
+// MaxShards is the largest number of shards of a counter of these fields: its ledger has an entry for each in each of them.
+func (f Fields) MaxShards() int {
+	sums, _ := f.Split()
+	return min(MaxShards, MaxEntries/max(1, len(sums)))
+}
+
 // ShardID is the document id of the n-th shard.
 func ShardID(n int) string { return strconv.Itoa(n) }
 
