@@ -83,6 +83,9 @@ type counter struct {
 	wrong      bool      // shards and members don't agree, which was said
 
 	source imports
+
+	events      map[string]*events // :: shard
+	made, begun int64              // when its document was made, and its ledger made or deleted
 }
 
 // point is a counter as of a commit.
@@ -104,7 +107,7 @@ func (c *checker) counter(id string) *counter {
 		k = &counter{
 			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{}, before: map[string]bool{},
 			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
-			source: newImports(),
+			source: newImports(), events: map[string]*events{},
 		}
 		c.counters[id] = k
 	}
@@ -120,7 +123,15 @@ func (c *checker) entry(what any) {
 	case Commit:
 		c.commit(e)
 	case Dropped:
-		c.counter(e.Counter).dropped = true
+		k := c.counter(e.Counter)
+		k.dropped = true
+		of := k.eventsOf(e.Shard)
+		of.lost = max(of.lost, e.Of)
+		delete(of.waiting, e.Of)
+	case Acknowledged:
+		if e.Doc.Kind == "shard" {
+			c.acknowledged(e)
+		}
 	case Foreign:
 		c.counter(e.Counter).writers++
 	case Stuck:

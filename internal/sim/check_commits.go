@@ -17,7 +17,7 @@ func (c *checker) commit(e Commit) {
 	}
 	found := map[*intent]int{} // :: intent → how many of its adds this commit applied
 	for _, id := range slices.Sorted(maps.Keys(touched)) {
-		c.commitTo(id, touched[id], found)
+		c.commitTo(id, e.At, touched[id], found)
 	}
 	for i, n := range found {
 		if n != len(i.adds) {
@@ -40,7 +40,7 @@ type deed struct {
 	shardsMade []string
 }
 
-func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
+func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[*intent]int) {
 	k := c.counter(id)
 	before, ledgerBefore := k.doc, k.ledger
 	var d deed
@@ -56,6 +56,12 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 		case "ledger":
 			k.ledger = ch.After
 		}
+	}
+	if d.made {
+		k.made = at.UnixMicro()
+	}
+	if (k.ledger == nil) != (ledgerBefore == nil) || k.ledger != nil && ledgerBefore.LedgerID != k.ledger.LedgerID {
+		k.begun = at.UnixMicro()
 	}
 	// An increment revives a counter that was deleted by hand: its shards and its ledger stay, and what was counted of them
 	// is taken off.
@@ -76,6 +82,7 @@ func (c *checker) commitTo(id string, changes []Change, found map[*intent]int) {
 		if ch.Doc.Kind != "shard" {
 			continue
 		}
+		c.expected(k, at.UnixMicro(), ch)
 		was, is := k.shards[ch.Doc.Shard], ch.After
 		if was != nil {
 			d.delta -= was.Count

@@ -145,7 +145,9 @@ func (c *countedChecker) entry(what any) {
 			}
 		}
 	case Acknowledged:
-		c.acknowledged(e)
+		if e.Doc.Kind == "counted" {
+			c.acknowledged(e)
+		}
 	case Reconciled:
 		for name, drift := range e.Others {
 			if f := c.counter(e.Counter).fields[name]; f != nil && drift != 0 && !f.strange {

@@ -66,6 +66,9 @@ func (s *script) begin(call, intent int, by int64) {
 
 func (s *script) end(call int, outcome Outcome) { s.add(End{Call: call, Outcome: outcome}) }
 
+// ack acknowledges the event of a shard.
+func (s *script) ack(shard string, of int64) { s.add(Acknowledged{Doc: shardDoc(shard), Of: of}) }
+
 func (s *script) read(call int, kind Kind, total int64, meanwhile func()) {
 	s.add(Begin{Call: call, Kind: kind, Counter: named})
 	meanwhile()
@@ -339,6 +342,94 @@ func TestCheck(t *testing.T) {
 			s.shard("0", 1)
 			s.add(Dropped{Counter: named})
 			s.add(Settled{})
+		}},
+		{"an event is acknowledged when it is counted", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(1, map[string]State{"0": {1, at}})
+			s.ack("0", at)
+		}},
+		{"an event is acknowledged before it is counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.ack("0", at)
+			s.flush(1, map[string]State{"0": {1, at}})
+		}},
+		{"an event is acknowledged while a newer one of its shard waits", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("0", 3)
+			s.ack("0", first)
+			s.flush(3, map[string]State{"0": {3, second}})
+			s.ack("0", second)
+		}},
+		{"the newer one is acknowledged, too, and neither is counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("0", 3)
+			s.ack("0", first)
+			s.flush(1, map[string]State{"0": {1, first}})
+			s.ack("0", second)
+		}},
+		{"an event is acknowledged while one of another shard waits", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first := s.shard("0", 1)
+			s.shard("1", 2)
+			s.ack("0", first)
+		}},
+		{"an older revision acknowledges an event", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Dropped{Counter: named, Shard: "0", Of: at})
+			s.ack("0", at)
+		}},
+		{"a later event after one that was lost is acknowledged, and not counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			s.ack("0", s.shard("0", 3))
+		}},
+		{"an event is acknowledged that a snapshot has counted", "", func(s *script) {
+			s.make()
+			at := s.shard("0", 0)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Floor: at}})
+			s.ack("0", at)
+		}},
+		{"an event of a counter without a ledger is acknowledged", "has no ledger", func(s *script) {
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
+			s.begin(1, 1, 1)
+			s.ack("0", s.shard("0", 1))
+		}},
+		{"an event of a counter whose ledger is deleted by hand is acknowledged", "", func(s *script) {
+			s.make()
+			at := s.shard("0", 0)
+			s.commit(map[Doc]*Document{ledgerDoc(): nil})
+			s.ack("0", at)
+		}},
+		{"an event of a counter that is gone is acknowledged", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.ack("0", at)
+			s.make()
+			s.ack("0", s.now.UnixMicro()-2_000_000)
+		}},
+		{"a deletion is acknowledged, and the shard stays counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("1", 1)
+			s.flush(1, map[string]State{"1": {1, at}})
+			s.ack("1", at)
+			s.ack("1", s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}}))
 		}},
 		{"something is stuck", "stuck", func(s *script) { s.add(Stuck{What: "stuck"}) }},
 	} {

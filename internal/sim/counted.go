@@ -105,12 +105,12 @@ type Counting struct {
 // AppChanges is the app about to write or to delete a document that is counted.
 type AppChanges struct{ Doc Doc }
 
-// Acknowledged is the event of a document that is counted, acknowledged by an instance. An event is named by its document and
-// by the time of its commit, in microseconds.
+// Acknowledged is the event of a shard or of a document that is counted, acknowledged by an instance. An event is named by its
+// document and by the time of its commit, in microseconds.
 type Acknowledged struct {
 	Doc    Doc
 	Of     int64
-	Fields []string // that the instance counts, as the newest revision does
+	Fields []string // that count such documents, by the instance as by the newest revision
 }
 
 // Missed is the event of a document that is counted, which comes late or never.
@@ -203,23 +203,21 @@ func (w *world) lost(doc Doc, of time.Time) {
 		w.rec.add(Missed{Doc: doc, Of: of.UnixMicro()})
 		return
 	}
-	w.rec.add(Dropped{Counter: doc.Counter})
+	w.rec.add(Dropped{Counter: doc.Counter, Shard: doc.Shard, Of: of.UnixMicro()})
 }
 
 // acknowledged records that an instance has acknowledged an event.
 func (w *world) acknowledged(by *instance, doc Doc, of time.Time) {
-	switch {
-	case doc.Kind == "counted":
-		var fields []string
-		for _, f := range w.plan.Counted {
-			if f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
-				fields = append(fields, f.Name)
-			}
+	var fields []string
+	for _, f := range w.plan.Counted {
+		if doc.Kind == "counted" && f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
+			fields = append(fields, f.Name)
 		}
-		w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
-	case by.fields < len(w.plan.Fields()): // of what this instance doesn't know, nobody else will hear
-		w.rec.add(Dropped{Counter: doc.Counter, Field: "likes"})
 	}
+	if doc.Kind == "shard" && by.fields < len(w.plan.Fields()) { // of what this instance doesn't know, nobody else will hear
+		w.rec.add(Dropped{Counter: doc.Counter, Field: "likes", Shard: doc.Shard, Of: of.UnixMicro()})
+	}
+	w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
 }
 
 // documents does what an app does with the documents that are counted: it makes, edits and deletes some, of counters that are in

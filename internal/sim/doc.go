@@ -6,7 +6,9 @@
 // no sockets. Each instance has a link, a client connection whose interceptors carry every message to the server or
 // don't: it comes late, or twice in the server's view because its answer was lost, or after its caller gave up. What
 // becomes of a message is drawn from (seed, instance, method, its number), so that one message more doesn't shift the fate
-// of all others. (A short run has its messages go over HTTP/2, on connections in memory: that this is no other world.) A crash is a dead link: what was under way still arrives, and no caller hears of it.
+// of all others. (A short run has its messages go over HTTP/2, on connections in memory: that this is no other world.) A crash
+// is a dead link: what was under way still arrives, and no caller hears of it. Events are tried for a day, and in some worlds the
+// roll-up can't be reached for longer.
 //
 // Nothing in a world decides whether it went well. Calls, commits, lost events and drift are recorded as a [History], and
 // [Check], which is pure, says what in it breaks a promise:
@@ -19,6 +21,8 @@
 //   - Every read returns what was true at some moment between its begin and its end; and what Jepsen asks of counters
 //     that only grow: an exact read lies between what was acknowledged before it began and what was attempted before it
 //     ended.
+//   - An event of a shard is acknowledged only once its state is counted, or while a newer one of the shard is not acknowledged: so
+//     where none is lost, states are counted as they arrive, at all times and not only before a reconcile.
 //   - Once faults are over, a total follows within minutes where no event was lost for good, and after a reconcile
 //     everywhere. A reconcile finds drift only where something else wrote totals.
 //

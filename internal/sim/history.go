@@ -190,6 +190,7 @@ type Document struct {
 	CountedOn string // of a membership: the shard that it names
 	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
+	Floor     int64  // of a ledger: the time of a snapshot that it has all of, in microseconds
 	Lacks     bool   // of a ledger: it has no sum of the field
 	Gone      bool   // of a ledger: the app's document was found missing
 	Took      bool   // of a ledger: the field's source was imported
@@ -211,8 +212,13 @@ type State struct {
 	AsOf  int64 // microseconds
 }
 
-// Dropped is an event that will never be delivered, or not to one who knows the field.
-type Dropped struct{ Counter, Field string } // "" is all fields
+// Dropped is the event of a shard that comes late or never, or not to one who knows the field.
+type Dropped struct {
+	Counter string
+	Field   string // "" is all fields
+	Shard   string
+	Of      int64 // the time of its commit, in microseconds
+}
 
 // Foreign is something else than the system writing a total.
 type Foreign struct{ Counter, Field string } // "" is the first field
@@ -361,6 +367,9 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		d.Count = oldAmount(doc, field)
 	}
 	d.Replaced = sum["replaced_total"].GetIntegerValue()
+	if floor := sum["floor"]; floor != nil {
+		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()
+	}
 	for key, value := range f["imported"].GetMapValue().GetFields() {
 		if isKeyOf(key, doc, field) {
 			d.Took, d.Imported = true, value.GetIntegerValue()
