@@ -141,7 +141,7 @@ func TestAnOldNumberIsReplaced(t *testing.T) {
 			w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "shares", Value: 3}}))
 			if events := w.arrived(); how == "event" {
 				w.apply(events...)
-			} else if r := w.reconcile(); r.Others["shares"].Before != 9 || r.Others["shares"].After != 3 || r.Drift != 0 {
+			} else if r := w.reconcile(); r.Fields["shares"].Before != 9 || r.Fields["shares"].After != 3 || r.Drift != 0 {
 				t.Errorf("reconcile = %+v", r)
 			}
 			w.has(map[string]any{"title": "Hello", "likes": int64(2), "shares": int64(3)})
@@ -595,7 +595,7 @@ func TestRevisionsThatKnowDifferentFields(t *testing.T) {
 				t.Errorf("reconcile by the older = %+v", r)
 			}
 			want(5, int64(40))
-			if r := reconcile(newer); r.Others["views"].Late != 10 || r.Late != 0 || r.Drift != 0 || r.Others["views"].Drift != 0 {
+			if r := reconcile(newer); r.Fields["views"].Late != 10 || r.Late != 0 || r.Drift != 0 || r.Fields["views"].Drift != 0 {
 				t.Errorf("reconcile = %+v, want 10 late views", r)
 			}
 			want(5, int64(50))

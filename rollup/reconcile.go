@@ -20,7 +20,7 @@ type Report struct {
 	Counter string `json:"counter"`
 
 	FieldReport                        // of the first field that is counted
-	Others      map[string]FieldReport `json:"others,omitempty"` // of further ones, by their names
+	Fields      map[string]FieldReport `json:"fields,omitempty"` // of further ones, by their names
 
 	Reads int64 `json:"reads,omitempty"` // that counting documents took
 
@@ -61,8 +61,8 @@ func (r Report) fields() iter.Seq[FieldReport] {
 		if !yield(r.FieldReport) {
 			return
 		}
-		for _, name := range slices.Sorted(maps.Keys(r.Others)) {
-			if !yield(r.Others[name]) {
+		for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+			if !yield(r.Fields[name]) {
 				return
 			}
 		}
@@ -83,10 +83,10 @@ func (r *Report) set(name string, first bool, field FieldReport) {
 		r.FieldReport = field
 		return
 	}
-	if r.Others == nil {
-		r.Others = map[string]FieldReport{}
+	if r.Fields == nil {
+		r.Fields = map[string]FieldReport{}
 	}
-	r.Others[name] = field
+	r.Fields[name] = field
 }
 
 // Right reports whether nothing had to be done, and nothing is left to do.
@@ -136,7 +136,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
 	}
 	if drift := r.drift(); drift != 0 && !opts.DryRun {
-		if len(r.Others) == 0 {
+		if len(r.Fields) == 0 {
 			drift = r.Drift // with its sign
 		}
 		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
@@ -214,8 +214,8 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 func (r Report) and(next Report) Report {
 	if r.Repaired() {
 		next.FieldReport = r.FieldReport.and(next.FieldReport)
-		for name, field := range next.Others {
-			next.Others[name] = r.Others[name].and(field)
+		for name, field := range next.Fields {
+			next.Fields[name] = r.Fields[name].and(field)
 		}
 		next.Shards = max(r.Shards, next.Shards)
 	}
@@ -449,9 +449,9 @@ func (c *Client) finishDeletion(ctx context.Context, r Report, opts ReconcileOpt
 		}
 	}
 	r.Deleted, r.After = true, 0
-	for name, field := range r.Others {
+	for name, field := range r.Fields {
 		field.After = 0
-		r.Others[name] = field
+		r.Fields[name] = field
 	}
 	return r, nil
 }
@@ -487,7 +487,7 @@ func (c *Client) reconcileUnadopted(ctx context.Context, r Report, dryRun bool) 
 	}
 	r.Gone = !r.Adopted
 	for i, name := range c.db.FieldNames() {
-		field := r.Others[name]
+		field := r.Fields[name]
 		if i == 0 {
 			field = r.FieldReport
 		}

@@ -86,7 +86,7 @@ func (c *Client) reconcileCounted(ctx context.Context, r Report, opts ReconcileO
 		return r, err
 	}
 	for _, field := range due {
-		report := r.Others[field.Name]
+		report := r.Fields[field.Name]
 		value, ok := done.values[field.Name]
 		if !ok { // a problem, or one is there that is newer still
 			report.Drift = 0

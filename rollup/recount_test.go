@@ -165,7 +165,7 @@ func TestCountedFields(t *testing.T) {
 			c.set(path+"/shards/0", map[string]any{"likes": 3})
 			id := strings.TrimSuffix(strings.TrimPrefix(strings.NewReplacer("counters/", "", "posts/", "", "sites/", "", "pages/", "").Replace(path), "/"), "/")
 			report, err := c.client.Reconcile(c.ctx, id, rollup.ReconcileOptions{})
-			if err != nil || report.After != 3 || report.Others["comments"].After != 2 {
+			if err != nil || report.After != 3 || report.Fields["comments"].After != 2 {
 				t.Errorf("reconcile = %+v, %v", report, err)
 			}
 			want["likes"] = int64(3)
@@ -503,7 +503,7 @@ func TestReconcileCountsAgain(t *testing.T) {
 	}
 	c.holds("posts/p1", map[string]any{"comments": int64(1)})
 	dry, err := c.client.Reconcile(c.ctx, "p1", rollup.ReconcileOptions{DryRun: true})
-	if got := dry.Others["comments"]; err != nil || got.Before != 1 || got.After != 2 || got.Late != 1 {
+	if got := dry.Fields["comments"]; err != nil || got.Before != 1 || got.After != 2 || got.Late != 1 {
 		t.Errorf("dry run = %+v, %v", dry, err)
 	}
 	c.holds("posts/p1", map[string]any{"comments": int64(1)})

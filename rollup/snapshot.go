@@ -34,8 +34,8 @@ func (c *Client) snapshot(ctx context.Context, counter string, at time.Time) (sn
 
 func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields) snapshot {
 	s := snapshot{Snapshot: ledger.Snapshot{At: at}}
-	counted := 0                    // shards that have one of the fields
-	others := map[string]struct{}{} // fields that hold an integer where a shard has none of them
+	counted := 0                      // shards that have one of the fields
+	integers := map[string]struct{}{} // fields that hold an integer where a shard has none of them
 	var problems []string
 	odd := make(map[string][]string) // :: field → ids of shards in which it is not an integer
 	for _, doc := range docs {
@@ -59,7 +59,7 @@ func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields)
 		}
 		for name, v := range doc.GetFields() {
 			if _, ok := store.Integer(v); ok {
-				others[name] = struct{}{}
+				integers[name] = struct{}{}
 			}
 		}
 	}
@@ -69,24 +69,24 @@ func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields)
 		}
 	}
 	if counted == 0 && len(docs) > 0 {
-		problems = append(problems, uncounted(fields, slices.Sorted(maps.Keys(others))))
+		problems = append(problems, uncounted(fields, slices.Sorted(maps.Keys(integers))))
 	}
 	s.problem = strings.Join(problems, "; ")
 	return s
 }
 
 // uncounted says that no shard has any of the fields, and what they have instead.
-func uncounted(fields store.Fields, others []string) string {
+func uncounted(fields store.Fields, integers []string) string {
 	var names []string
 	for _, field := range fields {
 		names = append(names, strconv.Quote(field.Shard))
 	}
 	problem := "shards hold no integer " + strings.Join(names, " or ")
 	switch {
-	case len(others) == 1:
-		problem += fmt.Sprintf(", but %q: set FIELDS=%s=%s", others[0], fields[0].Name, others[0])
-	case len(others) > 1:
-		problem += ", but others, which FIELDS may name: " + strings.Join(others, ", ")
+	case len(integers) == 1:
+		problem += fmt.Sprintf(", but %q: set FIELDS=%s=%s", integers[0], fields[0].Name, integers[0])
+	case len(integers) > 1:
+		problem += ", but in other fields, which FIELDS may name: " + strings.Join(integers, ", ")
 	}
 	return problem
 }

@@ -265,7 +265,7 @@ func TestShardsTimesFieldsFitALedger(t *testing.T) {
 	}
 	defer roll.Close()
 	r, err := roll.Reconcile(t.Context(), "x", rollup.ReconcileOptions{})
-	if err != nil || r.After != most || len(r.Others) != each-1 || r.Others["f"].After != most {
+	if err != nil || r.After != most || len(r.Fields) != each-1 || r.Fields["f"].After != most {
 		t.Errorf("%+v, %v; want %d of each", r, err, most)
 	}
 	cfg.Project, cfg.MaxShards = "p", most+1

@@ -124,8 +124,8 @@ func (c *Client) pick(ctx context.Context, f *inFlight, last picks) (picks, map[
 			_, is := r.touches(func(counter string) bool { return unknown[counter] })
 			return !is
 		}
-		if others := f.takeOut(known); others != nil {
-			c.queues.goOn([]*inFlight{others})
+		if ready := f.takeOut(known); ready != nil {
+			c.queues.goOn([]*inFlight{ready})
 		}
 	}
 	ids := make([]string, 0, len(unknown))

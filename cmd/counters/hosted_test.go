@@ -47,7 +47,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "inc p1 --by visits=6", out: "p1 visits +6\n"},
 		{args: "reconcile p1 --dry-run", out: "p1  likes 3, visits 4 → 10  +6 that no event had brought, drift +0  (dry run)\n"},
 		{args: "reconcile p1", out: "p1  likes 3, visits 4 → 10  +6 that no event had brought, drift +0\n"},
-		{args: "reconcile p1 --json", out: `"others":{"visits":{"before":10,"after":10,"late":0,"drift":0}}`},
+		{args: "reconcile p1 --json", out: `"fields":{"visits":{"before":10,"after":10,"late":0,"drift":0}}`},
 		{args: "get p1", out: "likes 3, visits 10\n"},
 		{args: "get p1 --json", out: `"total":3,"totals":{"likes":3,"visits":10}`},
 		{args: "list", out: "p1\tlikes 3, visits 10\t10 shards\n"},

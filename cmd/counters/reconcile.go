@@ -154,7 +154,7 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 	for i, name := range fields {
 		field := r.FieldReport
 		if i > 0 {
-			field, line = r.Others[name], line+", "
+			field, line = r.Fields[name], line+", "
 		}
 		if len(fields) > 1 {
 			line += name + " "

@@ -375,7 +375,7 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			Counters []struct {
 				Counter string
 				Drift   int64
-				Others  map[string]struct{ Drift int64 }
+				Fields  map[string]struct{ Drift int64 }
 			}
 		}
 		body := map[string]any{}
@@ -390,9 +390,9 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			w.rec.add(Reconciled{Drift: answer.Drift})
 		}
 		for _, c := range answer.Counters {
-			others := map[string]int64{"likes": c.Others["likes"].Drift}
+			others := map[string]int64{"likes": c.Fields["likes"].Drift}
 			for _, f := range w.plan.Counted {
-				others[f.Name] = c.Others[f.Name].Drift
+				others[f.Name] = c.Fields[f.Name].Drift
 			}
 			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: others})
 		}
