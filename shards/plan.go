@@ -58,7 +58,7 @@ func (c *Client) carryOut(ctx context.Context, next plan) error {
 			if doubt != nil {
 				return c.lookOnce(ctx, next, doubt)
 			}
-			return fmt.Errorf("%w: gave up after %d tries: %w", ErrBusy, failed, err)
+			return fmt.Errorf("%w: gave up with try %d: %w", ErrBusy, failed, err)
 		}
 	}
 }

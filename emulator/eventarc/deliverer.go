@@ -210,7 +210,7 @@ func (d *Deliverer) Wait(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for %d events to be delivered: %w", d.Stats().Pending, ctx.Err())
+		return fmt.Errorf("wait until all events are delivered, with %d to go: %w", d.Stats().Pending, ctx.Err())
 	}
 }
 
