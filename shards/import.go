@@ -97,13 +97,13 @@ func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import,
 }
 
 // Validate says why nothing can have that path or field, as [ErrInvalidSource].
-func (source ExtensionCounter) Validate() error {
-	ids := strings.Split(source.Path, "/")
+func (s ExtensionCounter) Validate() error {
+	ids := strings.Split(s.Path, "/")
 	switch {
 	case len(ids)%2 != 0 || slices.Contains(ids, ""):
-		return fmt.Errorf("%w: %q is not the path of a document", ErrInvalidSource, source.Path)
-	case source.Field == "" || strings.Contains("."+source.Field+".", ".."):
-		return fmt.Errorf("%w: %q is not a field", ErrInvalidSource, source.Field)
+		return fmt.Errorf("%w: %q is not the path of a document", ErrInvalidSource, s.Path)
+	case s.Field == "" || strings.Contains("."+s.Field+".", ".."):
+		return fmt.Errorf("%w: %q is not a field", ErrInvalidSource, s.Field)
 	}
 	return nil
 }
