@@ -23,5 +23,5 @@ func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Sett
 
 // ReconcileHandler is the function Reconcile over a client. Deletions that were cut short are only reported.
 func ReconcileHandler(client *rollup.Client, s settings.Settings, log *slog.Logger) http.Handler {
-	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, RecountAge: s.RecountAge, RecountReads: recountReads(s)}, log)
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, reconcileOptions(s), log)
 }

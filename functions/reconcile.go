@@ -28,17 +28,19 @@ func buildReconcile(_ context.Context, s settings.Settings, db *store.DB, log *s
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := rollup.ReconcileOptions{Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, FinishDeletion: finishDeletion(counters),
-		RecountAge: s.RecountAge, RecountReads: recountReads(s)}
+	opts := reconcileOptions(s)
+	opts.FinishDeletion = finishDeletion(counters)
 	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log), nil, nil
 }
 
-// recountReads is the setting as the package has it, where 0 is the default.
-func recountReads(s settings.Settings) int64 {
+// reconcileOptions are what the settings say of it.
+func reconcileOptions(s settings.Settings) rollup.ReconcileOptions {
 	if s.RecountReads == 0 {
-		return -1
+		s.RecountReads = -1 // none, where 0 would be the package's default
 	}
-	return s.RecountReads
+	return rollup.ReconcileOptions{
+		Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, RecountAge: s.RecountAge, RecountReads: s.RecountReads,
+	}
 }
 
 // finishDeletion deletes what is left of a counter whose deletion took several commits and was cut short.

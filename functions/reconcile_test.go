@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -63,5 +65,21 @@ func TestReconcileAnswersThatItFailed(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusInternalServerError || answer.Failed != 1 || answer.Seen != 2 || !answer.Done {
 			t.Errorf("%s: answered %d %+v, %v, want 500, and that one of two failed", body, resp.StatusCode, answer, err)
 		}
+	}
+}
+
+// The settings of Reconcile arrive. RECOUNT_READS=0 means none, where 0 would be the package's default.
+func TestReconcileSettings(t *testing.T) {
+	t.Parallel()
+	s, err := settings.Parse([]string{"RECONCILE_PARALLEL=3", "CLEANUP_AFTER=5m", "RECOUNT_AGE=3h", "RECOUNT_READS=0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := reconcileOptions(s)
+	if o.Parallel != 3 || o.CleanupAfter != 5*time.Minute || o.RecountAge != 3*time.Hour || o.RecountReads != -1 || !o.Resume {
+		t.Errorf("%+v", o)
+	}
+	if s.RecountReads = 7; reconcileOptions(s).RecountReads != 7 {
+		t.Errorf("%+v", reconcileOptions(s))
 	}
 }

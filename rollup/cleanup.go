@@ -48,9 +48,8 @@ func (c *Client) noteGone(ctx context.Context, counter string, doc *firestorepb.
 	if !c.db.Hosted || !goneAt(doc).IsZero() {
 		return true, nil
 	}
-	missing := store.Delete(c.db.Counter(counter)) // which it is, so that this only holds the condition
-	missing.CurrentDocument = store.Exists(false)
-	_, err = c.db.Commit(ctx, []*firestorepb.Write{missing,
+	_, err = c.db.Commit(ctx, []*firestorepb.Write{
+		store.DeleteIf(c.db.Counter(counter), store.Exists(false)), // still missing
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()),
 			map[string]*firestorepb.Value{ledger.FieldGone: store.Time(now)}, []string{ledger.FieldGone})})
 	switch {

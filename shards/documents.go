@@ -51,14 +51,10 @@ func (c Counter) shardsAt(ctx context.Context, at time.Time) ([]shard, error) {
 
 // deleteIf is the write that deletes a document that is still the version of that update time.
 func deleteIf(name string, updated time.Time) *firestorepb.Write {
-	w := store.Delete(name)
-	w.CurrentDocument = store.UpdatedAtTime(updated)
-	return w
+	return store.DeleteIf(name, store.UpdatedAtTime(updated))
 }
 
 // none is the write that changes nothing, and is there for its condition: that there is no such document.
 func none(name string) *firestorepb.Write {
-	w := store.Delete(name)
-	w.CurrentDocument = store.Exists(false)
-	return w
+	return store.DeleteIf(name, store.Exists(false))
 }

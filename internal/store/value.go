@@ -122,6 +122,14 @@ func Delete(name string) *firestorepb.Write {
 	return &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: name}}
 }
 
+// DeleteIf is the write that deletes a document that meets a condition, and fails otherwise. Of a document that is not to exist
+// it changes nothing, and is there for that condition.
+func DeleteIf(name string, condition *firestorepb.Precondition) *firestorepb.Write {
+	w := Delete(name)
+	w.CurrentDocument = condition
+	return w
+}
+
 // FieldPath joins field names to a path in the form that masks and transforms take: a name that is not a plain
 // identifier is quoted with backticks.
 func FieldPath(names ...string) string {
