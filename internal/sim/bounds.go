@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -12,6 +13,7 @@ func Bounds(h History, lag time.Duration, perMinute int) []Violation {
 	var violations []Violation
 	waiting := map[Doc][]int64{}        // :: shard → update times of its states that are not counted yet, oldest first
 	written := map[string][]time.Time{} // :: counter → when its total was written in the last minute
+	there := map[string]bool{}          // :: counter
 	fail := func(i int, format string, args ...any) {
 		violations = append(violations, Violation{Entry: i, Message: fmt.Sprintf(format, args...)})
 	}
@@ -27,8 +29,16 @@ func Bounds(h History, lag time.Duration, perMinute int) []Violation {
 			continue
 		}
 		for _, ch := range c.Changes {
+			if ch.Doc.Kind != "counter" {
+				continue
+			}
+			if there[ch.Doc.Counter] = ch.After != nil && !ch.After.Deleting; !there[ch.Doc.Counter] { // nothing of it is counted any more
+				maps.DeleteFunc(waiting, func(shard Doc, _ []int64) bool { return shard.Counter == ch.Doc.Counter })
+			}
+		}
+		for _, ch := range c.Changes {
 			switch id := ch.Doc.Counter; {
-			case ch.Doc.Kind == "shard" && ch.Before != nil && ch.After != nil:
+			case ch.Doc.Kind == "shard" && ch.Before != nil && ch.After != nil && there[id]:
 				waiting[ch.Doc] = append(waiting[ch.Doc], ch.After.Updated)
 			case ch.Doc.Kind == "shard" && ch.After == nil:
 				delete(waiting, ch.Doc)

@@ -64,8 +64,8 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 		k.begun = at.UnixMicro()
 	}
 	// An increment revives a counter that was deleted by hand: its shards and its ledger stay, and what was counted of them
-	// is taken off.
-	revived := d.made && ledgerBefore != nil && c.own(k) != nil
+	// is taken off. What is below a document of the app's goes on with the next one, counted yet or not.
+	revived := d.made && ledgerBefore != nil && (c.own(k) != nil || c.hosted != nil && k.ledger != nil)
 	if d.made && !revived {
 		k.live()
 	}

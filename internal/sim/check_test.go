@@ -472,4 +472,14 @@ func TestBounds(t *testing.T) {
 	if v := Bounds(s.history, 10*time.Second, 2); len(v) != 1 || !strings.Contains(v[0].Message, `"named-1"/1 is not counted`) {
 		t.Errorf("a state that is counted late: %v", v)
 	}
+	gone := newScript()
+	gone.make()
+	gone.shard("0", 1)
+	gone.commit(map[Doc]*Document{counterDoc(): nil})
+	gone.shard("0", 2)
+	gone.now = gone.now.Add(time.Minute)
+	gone.add(Calm{})
+	if v := Bounds(gone.history, 3*time.Second, 1); len(v) > 0 {
+		t.Errorf("a counter that is gone: %v", v)
+	}
 }

@@ -79,6 +79,18 @@ func TestCheckHosted(t *testing.T) {
 			s.add(Calm{})
 			s.add(Settled{})
 		}},
+		{"made again before it was counted, it is adopted as it was before", "", func(s *script) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			s.add(AppWrites{Counter: named, Title: 1})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}})
+			made := s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Lacks: true}, shardDoc("0"): {}})
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			remove(s)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			flush(s, 2, 0, map[string]State{"0": {0, made}})
+		}},
 		{"what is below it is removed in time", "", func(s *script) {
 			s.host()
 			remove(s)

@@ -155,15 +155,15 @@ func TestOverTheWire(t *testing.T) {
 // many of its instances share a counter.
 func TestFaultless(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
-		p := PlanOf(seed).Faultless().Shortened(*operations)
+	for i := range 3 {
+		p := PlanOf(*firstSeed + uint64(i)).Faultless().Shortened(*operations)
 		p.Replacements = 0
 		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s", "ROLLUP_LEDGERS=1000")
-		p.Rollups = 1 + int(seed)
+		p.Rollups = 1 + i
 		h, _ := simulate(t, p)
 		check(t, p, h)
 		for _, v := range Bounds(h.Of(""), 6*time.Second, 80) { // events take up to a second to arrive, a flush waits for up to 1.25 s per instance
-			t.Errorf("seed %d: %s", seed, v)
+			t.Errorf("seed %d: %s", p.Seed, v)
 		}
 	}
 }
