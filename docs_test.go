@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -125,6 +126,22 @@ func main() {
 `))
 	if out, err := exec.CommandContext(t.Context(), "go", "vet", program).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The first run downloads as many modules as the README says.
+func TestModulesOfTheFirstRun(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/counters").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := map[string]bool{}
+	for path := range strings.FieldsSeq(string(out)) {
+		modules[path] = true
+	}
+	if said := fmt.Sprintf("downloads %d modules", len(modules)); !strings.Contains(pages(t)["README.md"], said) {
+		t.Errorf("README.md doesn't say that the first run %s", said)
 	}
 }
 
