@@ -128,9 +128,9 @@ func problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError}
 }
 
-// walkStatus is that of a call of Reconcile, which answers with a summary whatever became of it: what the walk has done is done,
+// reconcileStatus is that of a call of Reconcile, which answers with a summary whatever became of it: what the walk has done is done,
 // and whoever calls on a schedule is to see that something failed.
-func walkStatus(s rollup.Summary, err error) int {
+func reconcileStatus(s rollup.Summary, err error) int {
 	if err != nil || s.Failed > 0 {
 		return http.StatusInternalServerError
 	}

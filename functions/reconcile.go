@@ -108,7 +108,7 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 			log.InfoContext(ctx, "reconcile", attrs...)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(walkStatus(s, err))
+		w.WriteHeader(reconcileStatus(s, err))
 		_ = json.NewEncoder(w).Encode(answer)
 	}), http.MethodPost)
 }
