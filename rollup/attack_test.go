@@ -425,6 +425,21 @@ func TestReconcileAllGetsFurther(t *testing.T) {
 	})
 }
 
+// A walk whose place Firestore has forgotten, because its token is of another time, begins anew.
+func TestReconcileAllWithACursorThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counters(3)
+	w.must(w.fs.Doc("counter_rollup/reconcile").Set(w.ctx, map[string]any{
+		"walks": map[string]any{"counters/{counter}": map[string]any{"page": "of another time", "done": "c001"}},
+	}))
+	for range 2 {
+		if sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true}); err != nil || !sum.Done || sum.Seen != 3 {
+			t.Errorf("%+v, %v; want 3 seen, and done", sum, err)
+		}
+	}
+}
+
 // A dry run begins at the beginning, and leaves the cursor where it is.
 func TestDryRunOfAll(t *testing.T) {
 	t.Parallel()

@@ -183,6 +183,36 @@ func TestCountedFields(t *testing.T) {
 	}
 }
 
+// Fields of one collection are counted as of one time: they agree with each other, whatever happens between their queries.
+func TestCountedFieldsAreOfOneTime(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		c := w.counting(rollup.Config{Project: "p", Fields: "likes,comments=count(comments),public=count(comments where public==true)"})
+		n := 0
+		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if strings.HasSuffix(method, "/RunAggregationQuery") {
+				n++
+				c.set(fmt.Sprint("counters/c/comments/", n), map[string]any{"public": true})
+			}
+			return streamer(ctx, desc, cc, method, opts...)
+		}))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = conn.Close() })
+		client, err := rollup.Open(w.ctx, c.cfg, option.WithGRPCConn(conn))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c.set("counters/c", map[string]any{})
+		c.set("counters/c/comments/0", map[string]any{"public": true})
+		c.deliver(c.rollerOf(client, rollup.RollerOptions{}), c.happened()...)
+		if data := c.get("counters/c"); data["comments"] == int64(0) || data["public"] != data["comments"] {
+			w.t.Errorf("%v, want all comments to be public", data)
+		}
+	})
+}
+
 // Two instances count the same post and commit in the other order: the newer value stays.
 func TestRecountsInTheWrongOrder(t *testing.T) {
 	t.Parallel()

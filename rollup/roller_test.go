@@ -195,7 +195,9 @@ func TestRollerCloseFlushes(t *testing.T) {
 				}
 			}
 		}
-		add()
+		add() // adopts
+		w.inc(0, 2)
+		add() // and this is a flush, which the next one keeps its distance to
 		w.inc(0, 5)
 		var all sync.WaitGroup
 		started := time.Now()
@@ -208,8 +210,8 @@ func TestRollerCloseFlushes(t *testing.T) {
 		if waited := time.Since(started); waited > 3*time.Second {
 			w.t.Errorf("waited %v, as if it had not been closed", waited)
 		}
-		w.total(5)
-		if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 6}, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
+		w.total(7)
+		if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 8}, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
 			w.t.Errorf("after Close: %v, want ErrClosed", err)
 		}
 	})
@@ -276,5 +278,32 @@ func TestRollerOneGivesUp(t *testing.T) {
 		})
 		all.Wait()
 		w.total(3)
+	})
+}
+
+// A flush that gets no answer is given up after a while and goes again, and its events are answered before whoever delivers them
+// gives up.
+func TestFlushEnds(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.inc(0, 1)
+		state := w.arrived()[0]
+		r := w.roller(rollup.RollerOptions{})
+		w.server.SetInterceptor(func(ctx context.Context, _ *firestorepb.CommitRequest) emulator.Verdict {
+			<-ctx.Done()
+			return emulator.Verdict{Before: status.FromContextError(ctx.Err()).Err()}
+		})
+		began := time.Now()
+		err := r.Add(w.ctx, change(state))
+		if waited := time.Since(began); err == nil || waited > 40*time.Second {
+			w.t.Errorf("answered %v after %v, want an error within 40 s", err, waited)
+		}
+		w.server.SetInterceptor(nil)
+		if err := r.Add(w.ctx, change(state)); err != nil {
+			w.t.Error(err)
+		}
+		w.total(1)
 	})
 }

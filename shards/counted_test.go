@@ -1,12 +1,16 @@
 package shards_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -57,5 +61,42 @@ func TestCountedFieldsAreNotIncremented(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `"comments" counts documents (comments=count(comments)), and nothing else is added to it; want one of likes`) {
 			t.Errorf("%v, want the reason", err)
 		}
+	}
+}
+
+// An exact read is of one time, whatever is counted while it goes on.
+func TestSumIsOfOneTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const fields = "likes,comments=count(comments),stars=sum(ratings.stars)"
+	w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 1)
+	doc := w.fs.Doc("counters/a")
+	more := func() {
+		for ref, data := range map[*firestore.DocumentRef]map[string]any{
+			doc.Collection("shards").Doc("0"): {"likes": firestore.Increment(1)}, doc.Collection("comments").NewDoc(): {}, doc.Collection("ratings").NewDoc(): {"stars": 1},
+		} {
+			if _, err := ref.Set(t.Context(), data, firestore.MergeAll); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	more()
+	conn, err := w.Server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if strings.HasSuffix(method, "/RunAggregationQuery") {
+			more()
+		}
+		return streamer(ctx, desc, cc, method, opts...)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", Fields: fields}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := handle(t, client, "a").Sum(t.Context())
+	if diff := cmp.Diff(map[string]int64{"likes": 1, "comments": 1, "stars": 1}, s.Totals); err != nil || diff != "" {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 }

@@ -184,3 +184,25 @@ func TestKeysOfTwoCollections(t *testing.T) {
 		}
 	}
 }
+
+// The marker of a batch expires after an hour, and that of a key after KeyTTL, which may not be shorter.
+func TestMarkersExpire(t *testing.T) {
+	t.Parallel()
+	for ttl, want := range map[time.Duration]time.Duration{24 * time.Hour: 24 * time.Hour, time.Minute: time.Hour} {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{KeyTTL: ttl}), "a", 1)
+		for _, marker := range []struct {
+			key  shards.Key
+			want time.Duration
+		}{{shards.Key{}, time.Hour}, {shards.Key{Value: "k"}, want}} {
+			began := time.Now()
+			if _, err := c.AddOnce(t.Context(), 1, marker.key); err != nil {
+				t.Fatal(err)
+			}
+			docs, err := w.fs.Collection("counter_requests").Where("expire_at", ">=", began.Add(marker.want)).Where("expire_at", "<=", time.Now().Add(marker.want)).Documents(t.Context()).GetAll()
+			if err != nil || len(docs) == 0 {
+				t.Errorf("KeyTTL %v, key %q: no marker expires in %v, of %d (%v)", ttl, marker.key.Value, marker.want, w.markers(t), err)
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -199,5 +200,27 @@ func TestResizeBesideAResize(t *testing.T) {
 				t.Errorf("the counter has %d shards, and number %d is missing: %v", s.NumShards, n, counts)
 			}
 		}
+	}
+}
+
+// A client that has read how many shards there are asks again after CacheTTL: a counter that another one has given more is written
+// to all of them.
+func TestCacheExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{CacheTTL: time.Nanosecond}), "a", 1)
+	if err := c.Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{}), "a").Resize(t.Context(), 100, shards.ResizeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counts := w.counts(t, "a"); counts["0"] == 6 { // by chance once in 10¹⁰
+		t.Error("all increments went to the shard that there was at first")
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"text/tabwriter"
 	"time"
 )
 
@@ -47,6 +48,9 @@ type killer struct {
 // simulation is seeds until one is wrong.
 var simulation = killer{what: "simulation", pkg: "internal/sim", run: "^TestSimulation$", args: []string{"-sim.operations=200", "-sim.seeds=100000"}}
 
+// model is a long walk over the roll-up's rules.
+var model = killer{what: "model", pkg: "rollup", run: "^TestModel$", args: []string{"-rapid.checks=1000000"}}
+
 // statistic is for rules that protect no count, but only how often a caller is told what became of a call.
 var statistic = killer{what: "statistic", pkg: "internal/sim", run: "^TestCertainty$"}
 
@@ -57,7 +61,7 @@ var tests = killer{what: "tests"}
 func test(name string) killer { return testIn("", name) }
 
 // testIn is a test of another package, which misses the rule when its own tests can't.
-func testIn(pkg, name string) killer { return killer{what: name, pkg: pkg, run: "^" + name + "$"} }
+func testIn(pkg, name string) killer { return killer{what: name, pkg: pkg, run: "^(" + name + ")$"} }
 
 func main() {
 	run := flag.String("run", "", "only mutants whose names match this regular expression")
@@ -89,31 +93,30 @@ func killAll(ctx context.Context, wanted *regexp.Regexp, parallel int, limit tim
 		return 2
 	}
 	var (
-		mu      sync.Mutex
-		done    int
-		lived   []string
-		slowest time.Duration
+		mu       sync.Mutex
+		done     int
+		verdicts = make([]verdict, len(todo))
 	)
-	queue := make(chan mutant, len(todo))
-	for _, m := range todo {
-		queue <- m
+	queue := make(chan int, len(todo))
+	for n := range todo {
+		queue <- n
 	}
 	close(queue)
 	var all sync.WaitGroup
 	for range parallel {
 		all.Go(func() {
-			for m := range queue {
-				how, took, err := m.kill(ctx, limit, seed, max(1, runtime.GOMAXPROCS(0)/parallel))
+			for n := range queue {
+				how, took, err := todo[n].kill(ctx, limit, seed, max(1, runtime.GOMAXPROCS(0)/parallel))
 				if ctx.Err() != nil {
 					return
 				}
 				mu.Lock()
-				slowest = max(slowest, took)
-				if done++; err != nil {
-					lived = append(lived, m.name)
+				done++
+				verdicts[n] = verdict{todo[n], took, err}
+				if err != nil {
 					how = "LIVES: " + err.Error()
 				}
-				fmt.Printf("%3d of %d  %-64s %5.1fs  %s\n", done, len(todo), m.name, took.Seconds(), how)
+				fmt.Printf("%3d of %d  %-70s %5.1fs  %s\n", done, len(todo), todo[n].name, took.Seconds(), how)
 				mu.Unlock()
 			}
 		})
@@ -123,14 +126,42 @@ func killAll(ctx context.Context, wanted *regexp.Regexp, parallel int, limit tim
 		fmt.Printf("interrupted after %d of %d\n", done, len(todo))
 		return 130
 	}
-	fmt.Printf("%d of %d die, in %s; the slowest lived for %.1f s\n", done-len(lived), done, time.Since(began).Round(time.Second), slowest.Seconds())
+	lived := printTable(verdicts)
+	fmt.Printf("%d of %d die, in %s\n", done-len(lived), done, time.Since(began).Round(time.Second))
 	if len(lived) == 0 {
 		return 0
 	}
-	for _, name := range lived {
-		fmt.Println("lives:", name)
+	for _, v := range lived {
+		fmt.Println("lives:", v.name)
 	}
 	return 1
+}
+
+// verdict is what became of a mutant.
+type verdict struct {
+	mutant
+	took time.Duration // compiling aside
+	err  error         // why it lives
+}
+
+// printTable prints verdicts in the order of the list, and returns those of mutants that live.
+func printTable(verdicts []verdict) (lived []verdict) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nleft out\tseconds\tmissed by")
+	for _, v := range verdicts {
+		by := v.by.what
+		if v.by.pkg != "" && v.by.run != simulation.run && v.by.run != statistic.run {
+			by += " of " + v.by.pkg
+		}
+		if v.err != nil {
+			by = "LIVES"
+			lived = append(lived, v)
+		}
+		fmt.Fprintf(w, "%s\t%.1f\t%s\n", v.name, v.took.Seconds(), by)
+	}
+	fmt.Fprintln(w)
+	_ = w.Flush()
+	return lived
 }
 
 // kill runs what is to miss the mutant's rule on so many cores, and tells what missed it, and how long it took, compiling aside.
