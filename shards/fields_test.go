@@ -1,6 +1,7 @@
 package shards_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"strings"
@@ -8,10 +9,10 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"context"
+	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -128,6 +129,38 @@ func TestHosted(t *testing.T) {
 	}
 	if err := post.Delete(t.Context()); !errors.Is(err, shards.ErrHosted) {
 		t.Errorf("delete: %v, want ErrHosted", err)
+	}
+}
+
+// The app copies a document that is counted, what we keep in it included. The copy is a counter of its own, which a reconcile finds
+// though no event may ever come.
+func TestHostedCopyOfADocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cfg := shards.Config{Counters: "posts/{post}", Fields: "likes", Hosted: true}
+	client := w.open(t, cfg)
+	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: cfg.Counters, Fields: cfg.Fields, Hosted: true}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roll.Close()
+	data := map[string]any{"title": "one"}
+	for i, id := range []string{"p1", "p2"} {
+		ref := w.fs.Doc("posts/" + id)
+		if _, err := ref.Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+		if err := handle(t, client, id).Add(t.Context(), int64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := roll.ReconcileAll(t.Context(), rollup.ReconcileOptions{}); err != nil || sum.Seen != i+1 {
+			t.Errorf("%s: %+v, %v, want %d counters seen", id, sum, err, i+1)
+		}
+		snap, err := ref.Get(t.Context())
+		if err != nil || snap.Data()["likes"] != int64(i+1) {
+			t.Errorf("%s is %v, %v; want %d likes", id, snap.Data(), err, i+1)
+		}
+		data = snap.Data()
 	}
 }
 

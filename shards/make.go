@@ -51,10 +51,13 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 				n = pickShard(most, id, nil)
 			}
 			picked[id] = n
-			if c.db.Hosted && !c.db.ShardCount(doc).Written {
-				// The first increment of a document of the app's. Its shards are made here, at zero, and so is its ledger, without
-				// sums: by it the next reconcile finds the counter where every event gets lost, and begins with what the shards hold.
+			if c.db.Hosted {
+				// A ledger without sums, where there is none: by it the next reconcile finds the counter where every event gets lost,
+				// and begins with what the shards hold.
 				ledgers = append(ledgers, c.db.LedgerOf(id))
+			}
+			if c.db.Hosted && !c.db.ShardCount(doc).Written {
+				// The first increment of a document of the app's, unless it is a copy of one that was counted. All shards are made here, at zero.
 				for i := range c.cfg.NumShards {
 					names = append(names, c.db.Shard(id, store.ShardID(i)))
 				}
