@@ -141,7 +141,7 @@ func TestUsageBeforeAnythingElse(t *testing.T) {
 		"inc a --by likes=1": "likes", "inc a --by total=": "--by total=: want", "inc a --key é": "ASCII", "rebase a --total likes=1": "likes", "rebase a --total total=x": "--total total=x: want",
 		"reconcile a --parallel 0": "--parallel 0", "reconcile --all --recount-reads -2": "--recount-reads -2", "reconcile --all --recount-age 0s": "--recount-age 0s",
 		"import firestore-counter --path pages --field n": "path of a document", "import firestore-counter --path pages/a --field n --to b/c": "slash",
-		"get a --shards-name a/b": "name of a collection", "list --counter-path x": "x", "doctor --counters -1": "--counters -1",
+		"get a --shards-name a/b": "name of a collection", "list --counter-path x": "x", "list --project a/b": "--project a/b: want an id", "get a --database a/b": "--database a/b: want an id", "doctor --counters -1": "--counters -1",
 	} {
 		out, errOut, code := counters(t, strings.Fields(args)...)
 		if code != exitUsage || out != "" || strings.Count(errOut, "\n") != 1 || !strings.Contains(errOut, want) {

@@ -86,8 +86,13 @@ func (t *target) place() store.Config {
 	return store.Config{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
 }
 
-// check says what is wrong with the layout's flags, and with ids of counters, before anything is sent.
+// check says what is wrong with the flags that say where the counters are, and with ids of counters, before anything is sent.
 func (t *target) check(ids ...string) error {
+	for flag, name := range map[string]string{"project": t.project, "database": t.database} {
+		if strings.Contains(name, "/") {
+			return badUsage("--%s %s: want an id, without slashes", flag, name)
+		}
+	}
 	layout, err := t.place().Layout()
 	if err != nil {
 		return usageError{err}
