@@ -164,6 +164,26 @@ func TestHostedCopyOfADocument(t *testing.T) {
 	}
 }
 
+// A document that was never counted is given a number of shards: it gets all of them, and a ledger by which a reconcile finds it.
+func TestHostedResizeBeforeTheFirstIncrement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes", Hosted: true})
+	post := w.fs.Doc("posts/p1")
+	if _, err := post.Set(t.Context(), map[string]any{"title": "one"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, client, "p1").Resize(t.Context(), 3, shards.ResizeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if docs, err := post.Collection("shards").Documents(t.Context()).GetAll(); err != nil || len(docs) != 3 {
+		t.Errorf("%d shards, %v; want 3", len(docs), err)
+	}
+	if l, err := post.Collection("counter_rollup").Doc("ledger").Get(t.Context()); err != nil || l.Data()["fields"] != nil {
+		t.Errorf("the ledger is %v, %v; want one without sums", l.Data(), err)
+	}
+}
+
 // As many counters as one call may have, whatever the number of fields; and not one more.
 func TestMostIncrementsOfFields(t *testing.T) {
 	t.Parallel()

@@ -116,8 +116,17 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		was = c.client.known.writable(s)
 		n := change(was)
 		var names []string
-		for i := s.NumShards; i < n; i++ {
+		from := s.NumShards
+		if !db.ShardCount(docs[0]).Written {
+			from = 0
+		}
+		for i := from; i < n; i++ {
 			names = append(names, db.Shard(c.id, store.ShardID(i)))
+		}
+		if db.Hosted { // it may never have been counted: see makeShards
+			if err := c.client.createMissingLedgers(ctx, tx, []string{db.LedgerOf(c.id)}); err != nil {
+				return err
+			}
 		}
 		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == s.NumShards && !(chosen && s.inferred) {
 			return err
