@@ -54,3 +54,18 @@ func TestOneWayToFirestore(t *testing.T) {
 		}
 	}
 }
+
+// What godoc shows of a public package fits on a screen.
+func TestGodocFitsOnAScreen(t *testing.T) {
+	t.Parallel()
+	const screen = 48 // lines
+	for _, pkg := range []string{"./shards", "./rollup", "./functions", "./emulator", "./emulator/eventarc"} {
+		out, err := exec.CommandContext(t.Context(), "go", "doc", pkg).Output()
+		if err != nil {
+			t.Fatalf("go doc %s: %v", pkg, err)
+		}
+		if n := strings.Count(string(out), "\n"); n == 0 || n > screen {
+			t.Errorf("go doc %s prints %d lines, want 1 to %d", pkg, n, screen)
+		}
+	}
+}

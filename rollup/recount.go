@@ -161,7 +161,7 @@ func timeIsOver(ctx context.Context) bool {
 }
 
 // refuses reports whether Firestore says with an error that a query will do no better when it is asked again, as where an index
-// is missing. A DEADLINE_EXCEEDED is none: this side's time is over long before the minute after which Firestore ends a query, so
+// is missing. DEADLINE_EXCEEDED does not: this side's time is over long before the minute after which Firestore ends a query, so
 // one that comes before says no more than UNAVAILABLE does.
 func refuses(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument

@@ -89,7 +89,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string
 		writes = append(writes, deleteIf(earlier.GetName(), earlier.GetUpdateTime().AsTime()))
 	}
 	if len(writes) > 0 {
-		// The roll-up, or an increment with AUTO_CREATE, may make a counter of it at this moment: then it is none any more.
+		// The roll-up, or an increment with AUTO_CREATE, may make a counter of it at this moment: then nothing of it may go.
 		return append(writes, none(c.client.db.Counter(c.id))), false, nil
 	}
 	return c.creation(opts, op), true, nil

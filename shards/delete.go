@@ -136,7 +136,7 @@ func (c Counter) everCounted(itsLedger *firestorepb.Document) []string {
 	return names
 }
 
-// someMembers reads memberships of the counter's fields, at most so many, as they were at a time; the zero time is now.
+// someMembers reads memberships of the counter's fields, at most that many, as they were at a time; the zero time is now.
 func (c Counter) someMembers(ctx context.Context, fields []string, most int, at time.Time) (docs []*firestorepb.Document, err error) {
 	for _, field := range fields {
 		if len(docs) == most {

@@ -84,7 +84,7 @@ var ErrDamaged = errors.New("ledger is damaged")
 // Of reports whether a ledger's document is that of a counter's document, and not of an earlier one under the same id:
 // Firestore leaves everything below a document that was deleted by hand, and a snippet that makes the counter again knows
 // of no ledger. Create times alone would not tell: what was restored from a backup has others. It is asked before the ledger
-// is decoded, so that a damaged one of an earlier counter stops nothing. A missing document, nil, has and is none.
+// is decoded, so that a damaged one of an earlier counter stops nothing. A document that is missing, nil, has no other.
 //
 // Where the documents are the app's own, counts belong to the path: whoever sets one without merging loses what we keep in it,
 // and one that is made again goes on with what is below it, until that is removed.

@@ -26,7 +26,7 @@ type Query struct {
 	Collection string    // resource name, as of [Layout]
 	Group      bool      // all collections of that id, however deep below the same parent
 	After      string    // resource name of a document of it; those behind that one
-	Limit      int       // at most so many; 0 is all
+	Limit      int       // at most this many; 0 is all
 	At         time.Time // as they were then, within the last hour; the zero time is now
 }
 
@@ -160,7 +160,7 @@ func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64
 
 // Aggregated is what an aggregation query has said.
 type Aggregated struct {
-	Value     *firestorepb.Value // a double where a sum is none of integers, or beyond an int64
+	Value     *firestorepb.Value // a double where not all summands are integers, or the sum is beyond an int64
 	Documents int64              // that match; of a sum, those that have the field
 	At        time.Time          // the query's read time
 }

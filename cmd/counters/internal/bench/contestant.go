@@ -53,7 +53,7 @@ const (
 // instanceMemory is that of an instance of a function, in bytes, unless a deployment says otherwise.
 const instanceMemory = 512 << 20
 
-// ours has the limit that our functions set for themselves in such an instance: this machine's memory is none.
+// ours has the limit that our functions set for themselves in such an instance: this machine's memory is not such a limit.
 func ours() contestant {
 	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{"MEMBERS=any", fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
 }

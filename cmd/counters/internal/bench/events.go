@@ -65,7 +65,7 @@ func (e *eventSource) one() event {
 		Old: document(count-1, at.Add(-time.Duration(e.shards)*time.Microsecond)), New: document(count, at),
 	})
 	if err != nil {
-		panic(err) // only for a name that is none
+		panic(err) // only for an invalid name
 	}
 	return event{header, body}
 }

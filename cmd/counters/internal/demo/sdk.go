@@ -71,7 +71,7 @@ func (s *sdk) imports() map[string]string {
 	return imports
 }
 
-// there reports whether the SDK is to be had, after at most [fetchTimeout].
+// there reports whether the SDK is available, after at most [fetchTimeout].
 func (s *sdk) there() bool {
 	if s.dir != "" {
 		return true
@@ -120,7 +120,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return data, err
 }
 
-// serveStatus answers whether the SDK is to be had.
+// serveStatus answers whether the SDK is available.
 func (s *sdk) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"available": s.there(), "version": s.version})
 }

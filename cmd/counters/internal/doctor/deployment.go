@@ -203,7 +203,7 @@ type Counter struct {
 type Recount struct {
 	Held
 	Refused string // why they can't be counted: an index is missing
-	Slow    bool   // they are so many that doctor didn't wait
+	Slow    bool   // there are so many that doctor didn't wait
 }
 
 // Held is what a document holds in a counted field.

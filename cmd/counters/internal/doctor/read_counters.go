@@ -166,7 +166,7 @@ func valueOf(value *firestorepb.Value) Held {
 	return h
 }
 
-// nearest is the integer nearest to a value that is none: a fraction, a number beyond 2⁵³, or digits as a text. It is nil
+// nearest is the integer nearest to a value that is not one: a fraction, a number beyond 2⁵³, or digits as a text. It is nil
 // of anything else.
 func nearest(value *firestorepb.Value) *int64 {
 	text := value.GetStringValue()

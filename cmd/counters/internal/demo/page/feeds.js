@@ -3,7 +3,7 @@
 import { documentOf } from "./counter.js";
 
 /**
- * The feed to use: Firestore through the Firebase SDK where that is to be had, else the gateway that serves this page.
+ * The feed to use: Firestore through the Firebase SDK where that is available, else the gateway that serves this page.
  * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}. `changed` is called with
  * what the counter's document has: {exists, title, totals: field → total}.
  */
