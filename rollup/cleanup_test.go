@@ -359,6 +359,15 @@ func TestCleanupOfManyShardsStopsAnywhere(t *testing.T) {
 				if likes != int64(joined)+otherwise {
 					t.Errorf("%d likes of %d members, want %d otherwise", likes, joined, otherwise)
 				}
+				ledger, err := w.ledger().Get(w.ctx)
+				w.must(nil, err)
+				written, err := w.counter().Collection("shards").Documents(w.ctx).GetAll()
+				w.must(nil, err)
+				for _, shard := range written {
+					if shard.UpdateTime.After(ledger.UpdateTime) {
+						t.Errorf("shard %s is newer than the ledger: the next cleanup takes it for one that was counted in, and waits anew", shard.Ref.ID)
+					}
+				}
 				w.post(map[string]any{"title": "Again"})
 				if r := w.reconcile(); r.Problem != "" {
 					t.Errorf("reconcile = %+v", r)

@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -265,40 +266,53 @@ func TestMembersOfOtherRevisionsGoWithTheirCounter(t *testing.T) {
 // A revision that counts fewer fields makes a counter anew over what a deletion by hand has left: the others begin at zero too.
 func TestRevivalByARevisionThatCountsFewerFields(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.counter(t, w.open(t, shards.Config{Fields: "total=count,likes"}), "a", 1)
-	ref := w.fs.Doc("counters/a")
-	shard, err := ref.Collection("shards").Doc("0").Update(t.Context(), []firestore.Update{{Path: "likes", Value: 6}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := ref.Collection("counter_rollup").Doc("ledger")
-	counted := map[string]any{"count": 6, "as_of": shard.UpdateTime}
-	if _, err := own.Update(t.Context(), []firestore.Update{{FieldPath: []string{"fields", "likes", "shards", "0"}, Value: counted}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ref.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	older, err := w.open(t, shards.Config{Fields: "total=count", AutoCreate: true}).Counter("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := older.Add(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	newer, err := w.open(t, shards.Config{Fields: "total=count,likes"}).Counter("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 || s.Total != 1 {
-		t.Errorf("sum %+v, %v; want a total of 1 and no like of the counter before", s, err)
-	}
-	// Whatever deletes the earlier counter takes this shard at last.
-	if _, err := ref.Collection("shards").Doc("0").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 {
-		t.Errorf("sum %+v, %v after the shard is gone; want that it owes the counter nothing", s, err)
+	for _, known := range []bool{true, false} { // by its ledger, what the field is called in shards
+		t.Run(fmt.Sprint("known ", known), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.counter(t, w.open(t, shards.Config{Fields: "total=count,likes"}), "a", 1)
+			ref := w.fs.Doc("counters/a")
+			shard, err := ref.Collection("shards").Doc("0").Update(t.Context(), []firestore.Update{{Path: "likes", Value: 6}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := ref.Collection("counter_rollup").Doc("ledger")
+			counted := map[string]any{"count": 6, "as_of": shard.UpdateTime}
+			if _, err := own.Update(t.Context(), []firestore.Update{{FieldPath: []string{"fields", "likes", "shards", "0"}, Value: counted}}); err != nil {
+				t.Fatal(err)
+			}
+			if !known {
+				if _, err := own.Update(t.Context(), []firestore.Update{{FieldPath: []string{"fields", "likes", "shard_field"}, Value: firestore.Delete}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := ref.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			older, err := w.open(t, shards.Config{Fields: "total=count", AutoCreate: true}).Counter("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := older.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			newer, err := w.open(t, shards.Config{Fields: "total=count,likes"}).Counter("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 || s.Total != 1 {
+				t.Errorf("sum %+v, %v; want a total of 1 and no like of the counter before", s, err)
+			}
+			if !known {
+				return // what the shards hold is made up for, so they are to stay
+			}
+			// Whatever deletes the earlier counter takes this shard at last.
+			if _, err := ref.Collection("shards").Doc("0").Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 {
+				t.Errorf("sum %+v, %v after the shard is gone; want that it owes the counter nothing", s, err)
+			}
+		})
 	}
 }

@@ -204,6 +204,9 @@ func TestImportInPlaceAfterAdoption(t *testing.T) {
 	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 7, 7)
 	p.rollUpAll()
 	p.wantPage(1027, 7)
+	p.set(p.inbox.Doc("b"), map[string]any{"visits": 3}) // by a client that has not moved yet
+	p.wantImport(visits, 1030, 3)
+	p.wantPage(1030, 7)
 }
 
 // What adoption has replaced does not come back with an import once the field was set to something else.

@@ -402,6 +402,67 @@ func TestLateRemovalOfMembersSparesTheirSuccessors(t *testing.T) {
 	w.wantMembers(t, again, "u", "v")
 }
 
+// The same with the part that removes an earlier counter's shards: they are the new one's, and hold what it has acknowledged.
+func TestLateRemovalOfShardsSparesTheirSuccessors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 2)
+	deleteByHand := func() {
+		t.Helper()
+		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleteByHand()
+	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		return strings.Contains(req.GetWrites()[0].GetDelete(), "/shards/")
+	})
+	if err := w.counter(t, client, "a", 2).Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	deleteByHand()
+	if err := release(); err == nil {
+		t.Error("the late commit was applied")
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.rollUp(t, "a"); r.After != 6 {
+		t.Errorf("%+v, want 6: nothing was rolled up before", r)
+	}
+}
+
+// AUTO_CREATE is about to make a counter over shards that somebody is removing, who has yet to remove their members: it looks again,
+// and leaves none of them to the new counter. Whether the ledger can be read makes no difference.
+func TestAutoCreateBesideARemovalOfShards(t *testing.T) {
+	t.Parallel()
+	for _, damaged := range []bool{false, true} {
+		t.Run(fmt.Sprint("damaged ", damaged), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			join(t, w.counter(t, w.open(t, shards.Config{}), "a", 1), "u")
+			doc := w.fs.Doc("counters/a")
+			if damaged {
+				if _, err := doc.Collection("counter_rollup").Doc("ledger").Update(t.Context(), []firestore.Update{{Path: "base", Value: "x"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := doc.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.before(func() {
+				if _, err := doc.Collection("shards").Doc("0").Delete(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			auto := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 1}), "a")
+			join(t, auto, "v")
+			w.wantMembers(t, auto, "v")
+		})
+	}
+}
+
 // The commit that makes a counter beside a snippet's shards arrives late: the counter has been rolled up and deleted by hand since.
 // What it had counted does not come back.
 func TestLateCreationBesideShardsBringsNothingBack(t *testing.T) {
