@@ -74,9 +74,9 @@ func Set(fields map[string]*firestorepb.Value, sum, field string, value *firesto
 	fields[path[len(path)-1]] = value
 }
 
-// MaxOps is how many ids of commands a ledger remembers. A command asks for its own id right after a doubtful answer,
+// maxOps is how many ids of commands a ledger remembers. A command asks for its own id right after a doubtful answer,
 // so a few would do.
-const MaxOps = 32
+const maxOps = 32
 
 // ErrDamaged says that a ledger's document is not what this package writes. Delete it, and the counter is adopted again.
 var ErrDamaged = errors.New("ledger is damaged")
@@ -151,10 +151,10 @@ func entriesValue(entries map[string]Entry) *firestorepb.Value {
 	return store.Map(values)
 }
 
-// OpsWith is the ops field with one more id, and without the oldest ones beyond [MaxOps].
+// OpsWith is the ops field with one more id, and without the oldest ones beyond [maxOps].
 func (l *Ledger) OpsWith(id string) *firestorepb.Value {
 	ops := append(slices.Clip(l.Ops), id)
-	return opsValue(ops[max(0, len(ops)-MaxOps):])
+	return opsValue(ops[max(0, len(ops)-maxOps):])
 }
 
 func opsValue(ids []string) *firestorepb.Value {

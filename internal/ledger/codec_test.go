@@ -145,11 +145,11 @@ func FuzzDecode(f *testing.F) {
 func TestOpsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{}
-	for range 2 * MaxOps {
+	for range 2 * maxOps {
 		l.Ops = append(l.Ops, "old")
 	}
 	ops := l.OpsWith("new").GetArrayValue().GetValues()
-	if len(ops) != MaxOps || ops[MaxOps-1].GetStringValue() != "new" {
+	if len(ops) != maxOps || ops[maxOps-1].GetStringValue() != "new" {
 		t.Errorf("%d ops, the last %v", len(ops), ops[len(ops)-1])
 	}
 }

@@ -109,8 +109,8 @@ func parseAggregation(text string, at int) (*Aggregation, error) {
 	if strings.ContainsAny(a.Collection, "{}*.`") {
 		return nil, fmt.Errorf("%d: a collection's name holds one of {}*.`", begin+1)
 	}
-	if strings.HasPrefix(a.Collection, OwnPrefix) {
-		return nil, fmt.Errorf("%d: collections that begin with %s are kept for what counters writes", begin+1, OwnPrefix)
+	if strings.HasPrefix(a.Collection, ownPrefix) {
+		return nil, fmt.Errorf("%d: collections that begin with %s are kept for what counters writes", begin+1, ownPrefix)
 	}
 	if !s.skip(")") {
 		if !s.skip("where") {

@@ -60,8 +60,8 @@ func (f Fields) Split() (sums, counted Fields) {
 // DefaultFields are those of Google's public "distributed counters" page: total is the sum of the shards' count.
 const DefaultFields = "total=count"
 
-// MaxFields bounds how many fields a deployment counts: each is an entry per shard in a ledger of one megabyte.
-const MaxFields = 20
+// maxFields bounds how many fields a deployment counts: each is an entry per shard in a ledger of one megabyte.
+const maxFields = 20
 
 // ParseFields reads a list such as likes,views or total=count: a name alone is called so in the counter's document and in
 // its shards. What is counted otherwise is an [Aggregation], such as comments=count(comments). Its errors give the position,
@@ -80,8 +80,8 @@ func ParseFields(list string) (Fields, error) {
 		}
 		fields = append(fields, field)
 	}
-	if len(fields) > MaxFields {
-		return nil, fmt.Errorf("%d fields, and at most %d are allowed", len(fields), MaxFields)
+	if len(fields) > maxFields {
+		return nil, fmt.Errorf("%d fields, and at most %d are allowed", len(fields), maxFields)
 	}
 	if sums, _ := fields.Split(); len(sums) == 0 {
 		return nil, fmt.Errorf("%q counts documents only; want a field that shards are summed up in, too, such as likes", list)
@@ -158,7 +158,7 @@ func parseField(list string, at int, item string) (Field, error) {
 const shardRequest = "request"
 
 // reserved are the fields of a counter's document that are not sums.
-var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, LedgerID, Deleting, Rollup}
+var reserved = []string{NumShards, NumShardsLegacy, NumShardsInferred, CreatedAt, UpdatedAt, LedgerID, Deleting, Rollup}
 
 // maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, in a ledger's entry too, where a shard's id
 // of up to 1,400 bytes stands before it.

@@ -85,7 +85,7 @@ func TestParseFields(t *testing.T) {
 		"a,num_shards=count(c)":     "at 3: a counter's document has a field num_shards of its own",
 		"a,a=count(c)":              "at 3: a has one of its names already",
 		"a,=count(c)":               "at 3: a name is missing",
-		many(MaxFields + 1):         "21 fields",
+		many(maxFields + 1):         "21 fields",
 	} {
 		if got, err := ParseFields(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseFields(%q) = %v, %v, want %q", list, got, err, want)

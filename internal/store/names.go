@@ -175,10 +175,10 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
 
 // MembersOf is the resource name of the collection of those whom a field of a counter counts once each.
-func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + MembersID(field) }
+func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + membersID(field) }
 
-// MembersID is the id of the collection of those whom a field counts once each.
-func MembersID(field string) string { return field + "_members" }
+// membersID is the id of the collection of those whom a field counts once each.
+func membersID(field string) string { return field + "_members" }
 
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }
@@ -245,12 +245,12 @@ func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 
 // AllowedShards says what the id of the shards' collection has to be instead, beside these fields; "" where it may be what it is.
 func AllowedShards(id string, fields Fields) string {
-	if ValidateID(id) != nil || strings.HasPrefix(id, OwnPrefix) || strings.ContainsAny(id, "{}*") { // triggers' patterns have them
-		return "the name of a collection, without /{}* and not beginning with " + OwnPrefix
+	if ValidateID(id) != nil || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") { // triggers' patterns have them
+		return "the name of a collection, without /{}* and not beginning with " + ownPrefix
 	}
 	for _, field := range fields {
 		switch {
-		case field.Counted == nil && MembersID(field.Name) == id:
+		case field.Counted == nil && membersID(field.Name) == id:
 			return fmt.Sprintf("another collection than that of the members of %s", field.Name)
 		case field.Counted != nil && field.Counted.Collection == id:
 			return fmt.Sprintf("another collection than that of the documents in %s", field)

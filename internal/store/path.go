@@ -32,8 +32,8 @@ func ParsePath(pattern string) (Path, error) {
 			if strings.ContainsAny(part, "{}*") {
 				return Path{}, fmt.Errorf("part %d of %q is to be a collection, and holds a wildcard", i+1, pattern)
 			}
-			if strings.HasPrefix(part, OwnPrefix) {
-				return Path{}, fmt.Errorf("part %d of %q: collections that begin with %s are kept for what counters writes", i+1, pattern, OwnPrefix)
+			if strings.HasPrefix(part, ownPrefix) {
+				return Path{}, fmt.Errorf("part %d of %q: collections that begin with %s are kept for what counters writes", i+1, pattern, ownPrefix)
 			}
 			p.collections = append(p.collections, part)
 			continue
@@ -53,9 +53,9 @@ func ParsePath(pattern string) (Path, error) {
 	return p, nil
 }
 
-// OwnPrefix begins the names of all collections that are not of the public layout, because TTL policies and index
+// ownPrefix begins the names of all collections that are not of the public layout, because TTL policies and index
 // exemptions hold for a collection group in the whole database.
-const OwnPrefix = "counter_"
+const ownPrefix = "counter_"
 
 // UnmarshalText reads a path as [ParsePath] does.
 func (p *Path) UnmarshalText(text []byte) (err error) {
