@@ -431,6 +431,23 @@ func TestCheck(t *testing.T) {
 			s.ack("1", at)
 			s.ack("1", s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}}))
 		}},
+		{"a reconciled counter holds less than was acknowledged", "0; 5 were acknowledged", func(s *script) {
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
+			s.end(1, OK)
+			s.add(Settled{})
+		}},
+		{"a counter loses a shard of its number", "no command resized it", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 1}})
+		}},
+		{"a resize is in the middle of it", "", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.add(Begin{Call: 1, Kind: Resize, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 1}})
+		}},
 		{"something is stuck", "stuck", func(s *script) { s.add(Stuck{What: "stuck"}) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

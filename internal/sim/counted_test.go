@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -268,6 +269,19 @@ func TestCheckCounted(t *testing.T) {
 			one(s)
 			s.commit(map[Doc]*Document{counterDoc(): nil})
 			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Counted: map[string]State{allComments.key(): {1, s.now.UnixMicro()}, publicComments.key(): {1, s.now.UnixMicro()}}}})
+		}},
+		{"a value of no field", "of no field", func(s counting) {
+			one(s)
+			counted := maps.Clone(s.docs[ledgerDoc()].Counted)
+			counted["other"] = State{1, s.moment()}
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Counted: counted}})
+		}},
+		{"a counter that is made anew, and passed over", "as before its document was made anew", func(s counting) {
+			one(s)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
+			s.add(Settled{})
 		}},
 		{"a counter that the walk passes over", "never counted", func(s counting) {
 			s.begin()

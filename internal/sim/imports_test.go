@@ -342,6 +342,14 @@ func TestCheckImports(t *testing.T) {
 			s.keeps(100)
 			s.commit(map[Doc]*Document{sourceShardDoc("a"): {}})
 		}},
+		{"in place, and a flush takes off what no import has", "and imports nothing", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.old(4, 4, "a", 4)
+			s.moves("x", 103, 3, 0)
+		}},
 		{"in place, while the extension runs", "has last run", func(s *script) {
 			s.uninstalled()
 			s.commit(map[Doc]*Document{{Kind: "extension"}: {}})

@@ -84,6 +84,11 @@ func TestCheckMembers(t *testing.T) {
 			s.answers(2, OK, false)
 			s.answers(3, OK, false)
 		}},
+		{"a membership is changed", "changes the membership", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "1"}})
+		}},
 		{"a membership without its count", "no shard", func(s *script) {
 			s.make()
 			s.asks(1, Join)
@@ -299,6 +304,13 @@ func TestCheckMembers(t *testing.T) {
 			s.make()
 			s.joined(1, 1)
 			s.remove(false)
+		}},
+		{"a deletion takes members together with shards", "also changes memberships", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil, memberDoc("ann"): nil})
 		}},
 		{"a deletion takes members before shards", "no shard", func(s *script) {
 			s.make()
