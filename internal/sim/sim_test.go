@@ -168,6 +168,24 @@ func TestFaultless(t *testing.T) {
 	}
 }
 
+// Eventarc tries for a day: of an outage that is shorter every event comes, and of one that is longer a reconcile makes up for those
+// that don't.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		outage  time.Duration
+		givenUp bool
+	}{{20 * time.Hour, false}, {30 * time.Hour, true}} {
+		p := PlanOf(*firstSeed).Faultless().Shortened(*operations / 4)
+		p.Outage = test.outage
+		h, faults := simulate(t, p)
+		check(t, p, h)
+		if n := faults["event given up"]; n > 0 != test.givenUp {
+			t.Errorf("after %s, %d events were given up", test.outage, n)
+		}
+	}
+}
+
 // longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked on a mutex, say, which
 // a deadlock makes forever.
 const longest = 10 * time.Minute
