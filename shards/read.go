@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -57,7 +58,8 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 		select {
 		case result := <-read:
 			r, _ := result.Val.(cached)
-			if result.Err == nil && asked.Sub(r.read) > c.client.cfg.ReadCache {
+			known := result.Err == nil || errors.Is(result.Err, ErrNotFound)
+			if known && asked.Sub(r.read) > c.client.cfg.ReadCache {
 				continue // a slow read, which others asked for too long ago
 			}
 			return r.Snapshot, time.Since(r.read), result.Err

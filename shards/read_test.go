@@ -141,48 +141,57 @@ func TestOneReadForAllWhoAsk(t *testing.T) {
 	}
 }
 
-// A read whose answer is slow is not what a call gets that comes long after it began, and is not taken for fresh.
+// A read whose answer is slow is not what a call gets that comes long after it began, and is not taken for fresh: neither a total
+// nor that there is no counter.
 func TestCachedIsNoOlderThanItsAge(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	read, answer := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	conn, err := w.Server.Connect(grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		stream, err := streamer(ctx, desc, cc, method, opts...)
-		slow := &slowStream{ClientStream: stream}
-		once.Do(func() { slow.read, slow.answer = read, answer })
-		return slow, err
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const kept = 20 * time.Millisecond
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", ReadCache: kept}, option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	c := handle(t, client, "a")
-	first := make(chan int64, 1)
-	go func() {
-		s, _, _ := c.Cached(t.Context())
-		first <- s.Total
-	}()
-	<-read
-	if _, err := w.fs.Collection("counters").Doc("a").Update(t.Context(), []firestore.Update{{Path: "total", Value: 5}}); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(2 * kept)
-	second := make(chan int64, 1)
-	go func() {
-		s, _, _ := c.Cached(t.Context())
-		second <- s.Total
-	}()
-	time.Sleep(kept) // for it to join the first's read
-	close(answer)
-	if one, other := <-first, <-second; one != 0 || other != 5 {
-		t.Errorf("the first reads %d and the second %d; want 0, which it was when it asked, and 5", one, other)
+	for _, made := range []bool{true, false} { // before the first one asks
+		t.Run(fmt.Sprint(made), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if made {
+				w.counter(t, w.open(t, shards.Config{}), "a", 1)
+			}
+			read, answer := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			conn, err := w.Server.Connect(grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				stream, err := streamer(ctx, desc, cc, method, opts...)
+				slow := &slowStream{ClientStream: stream}
+				once.Do(func() { slow.read, slow.answer = read, answer })
+				return slow, err
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			const kept = 20 * time.Millisecond
+			client, err := shards.Open(t.Context(), shards.Config{Project: "p", ReadCache: kept}, option.WithGRPCConn(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { client.Close() })
+			c := handle(t, client, "a")
+			ask := func() <-chan string {
+				got := make(chan string, 1)
+				go func() {
+					s, _, err := c.Cached(t.Context())
+					got <- fmt.Sprint(s.Total, ", not found: ", errors.Is(err, shards.ErrNotFound))
+				}()
+				return got
+			}
+			first := ask()
+			<-read
+			if _, err := w.fs.Collection("counters").Doc("a").Set(t.Context(), map[string]any{"total": 5}, firestore.MergeAll); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * kept)
+			second := ask()
+			time.Sleep(kept) // for it to join the first's read
+			close(answer)
+			was, is := <-first, <-second
+			if want := fmt.Sprint("0, not found: ", !made); was != want || is != "5, not found: false" {
+				t.Errorf("the first reads %s and the second %s; want %s, which it was when it asked, and 5", was, is, want)
+			}
+		})
 	}
 }
 
