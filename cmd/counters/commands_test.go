@@ -305,6 +305,9 @@ func TestVersion(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "counters ") || !strings.Contains(out, runtime.Version()) {
 		t.Errorf("exit code %d, %q", code, out)
 	}
+	if flag, _, code := counters(t, "--version"); code != 0 || flag != out {
+		t.Errorf("--version: exit code %d, %q, want %q", code, flag, out)
+	}
 }
 
 // One function, as a container runs it: it answers, and SIGTERM ends it well.

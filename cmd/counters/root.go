@@ -17,9 +17,11 @@ into one total by Cloud Functions.
 
 "counters dev" runs all of it on this machine. The other commands work on the database that
 FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
-		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
-		SilenceErrors: true, // run prints them.
+		Version:       readBuild().String(), // for --version
+		SilenceUsage:  true,                 // A page of usage hides the one line that says what is wrong.
+		SilenceErrors: true,                 // run prints them.
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newBenchCommand(), newCostCommand(), newVersionCommand())
 	var t target

@@ -41,6 +41,19 @@ func readBuild() build {
 	return b
 }
 
+// String is the line that people read.
+func (b build) String() string {
+	line := "counters " + b.Version
+	if b.Revision != "" {
+		line += " (" + b.Revision
+		if b.Modified {
+			line += ", modified"
+		}
+		line += ")"
+	}
+	return fmt.Sprintf("%s, %s, %s", line, b.Go, b.Platform)
+}
+
 func newVersionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -53,15 +66,7 @@ func newVersionCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
 			}
-			line := "counters " + b.Version
-			if b.Revision != "" {
-				line += " (" + b.Revision
-				if b.Modified {
-					line += ", modified"
-				}
-				line += ")"
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s, %s, %s\n", line, b.Go, b.Platform)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), b)
 			return err
 		},
 	}
