@@ -29,13 +29,13 @@ import (
 //	go test ./functions -run '^$' -bench Increment -benchtime 1x
 func BenchmarkIncrement(b *testing.B) {
 	const callers, perRound, rounds = 300, 10_000, 3
-	firestore := emulator.Start(b)
+	server := emulator.Start(b)
 	log := slog.New(slog.DiscardHandler)
 	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	client, err := openShards(s, log, option.WithGRPCConn(firestore.Conn(b)))
+	client, err := openShards(s, log, option.WithGRPCConn(server.Conn(b)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -47,12 +47,12 @@ func BenchmarkIncrement(b *testing.B) {
 	if err := counter.Create(b.Context(), shards.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
-	firestore.Server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond})
+	server.Server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond})
 	noop := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}\n") })
 	for range b.N {
 		var ours, plain, ceiling rates
 		for range rounds {
-			plain.add(load(b, plainHandler(firestore.Client(b, "p")), callers, perRound/3))
+			plain.add(load(b, plainHandler(server.Client(b, "p")), callers, perRound/3))
 			ceiling.add(load(b, noop, callers, perRound))
 			ours.add(load(b, newIncrementHandler(client, s, nil, log), callers, perRound))
 		}

@@ -239,8 +239,8 @@ func TestIncrementRequests(t *testing.T) {
 	// What the framework redirects never reaches the function.
 	for _, path := range []string{"/a//b", "/x/../b"} {
 		before := p.dump(t)
-		if status := p.send(t, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"); status/100 != 3 {
-			t.Errorf("%s: answered %d, want a redirection", path, status)
+		if code := p.send(t, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"); code/100 != 3 {
+			t.Errorf("%s: answered %d, want a redirection", path, code)
 		}
 		if p.dump(t) != before {
 			t.Errorf("%s: something was written", path)

@@ -49,10 +49,10 @@ type process struct {
 }
 
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
-func startProcess(t *testing.T, target string, settings ...string) *process {
+func startProcess(t *testing.T, target string, environ ...string) *process {
 	t.Helper()
 	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1}
-	for _, s := range settings {
+	for _, s := range environ {
 		if pattern, is := strings.CutPrefix(s, "COUNTERS="); is {
 			p.partsOfID = strings.Count(pattern, "{")
 		}
@@ -64,7 +64,7 @@ func startProcess(t *testing.T, target string, settings ...string) *process {
 	cmd.Env = append([]string{
 		serveAt + "=" + port, "FUNCTION_TARGET=" + target,
 		"GOOGLE_CLOUD_PROJECT=p", "FIRESTORE_EMULATOR_HOST=" + p.firestore.Addr,
-	}, settings...)
+	}, environ...)
 	cmd.Stdout = os.Stderr
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {

@@ -232,11 +232,11 @@ func (c *chaosClients) reconcile() {
 // sumOf adds up a field of a counter's shards.
 func (c *chaosClients) sumOf(counter, field string) (sum int64) {
 	c.t.Helper()
-	shards, err := c.client.Collection(c.layout.path + counter + "/shards").Documents(c.t.Context()).GetAll()
+	docs, err := c.client.Collection(c.layout.path + counter + "/shards").Documents(c.t.Context()).GetAll()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, s := range shards {
+	for _, s := range docs {
 		n, _ := s.Data()[field].(int64)
 		sum += n
 	}

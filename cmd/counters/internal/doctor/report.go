@@ -41,7 +41,7 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Project %s, database %s, counters at %s", r.Project, r.Database, r.Path)
 	if r.Emulator != "" {
-		fmt.Fprintf(&b, ", on the emulator at %s.\nAn emulator has counters only: no functions, roles, indexes or Scheduler are checked", r.Emulator)
+		fmt.Fprintf(&b, ", on the emulator at %s.\nAn emulator has counters only: no functions, roles, indexes or Scheduler are checked.", r.Emulator)
 	}
 	b.WriteString("\n")
 	for _, severity := range severities {

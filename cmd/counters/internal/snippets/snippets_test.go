@@ -146,7 +146,7 @@ func TestMixed(t *testing.T) {
 // TestWebSDK runs what applications rely on, in each way in which the web SDK talks to a server.
 func TestWebSDK(t *testing.T) {
 	t.Parallel()
-	firestore := emulator.Start(t)
+	server := emulator.Start(t)
 	for name, sdk := range map[string]struct {
 		*toolchain
 		args []string
@@ -158,7 +158,7 @@ func TestWebSDK(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sdk.need(t)
-			out, err := sdk.run(t.Context(), firestore.Addr, "demo-"+name, sdk.args...)
+			out, err := sdk.run(t.Context(), server.Addr, "demo-"+name, sdk.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
