@@ -165,7 +165,7 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, joined map[string]bool
 		}
 		if field.Shard == "" {
 			// It isn't known what it is called in shards: what they hold of it stays, and is made up for.
-			ledger.Set(fields, name, ledger.FieldBase, store.Int(ledger.Sub(sum.Base, sum.Total())))
+			ledger.Set(fields, name, ledger.FieldBase, store.Int(sum.BaseFor(0)))
 			mask = append(mask, ledger.PathOf(name, ledger.FieldBase), ledger.PathOf(name, ledger.FieldReplaced))
 			continue
 		}

@@ -141,6 +141,37 @@ func TestFloorInTheFuture(t *testing.T) {
 	}
 }
 
+// Whatever a ledger claims, a snapshot of this moment makes it right, and says so where states may have been passed over.
+func TestCorrectMakesAnyLedgerRight(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const now = 1000
+		times := rapid.SampledFrom([]int{0, 1, 300, 301, 999, now, now + 1, 5000})
+		l := ofTotal(Sum{Shards: map[string]Entry{}, Base: 7, Floor: at(times.Filter(func(µs int) bool { return µs != now }).Draw(t, "floor"))})
+		shard := rapid.SampledFrom([]string{"0", "1", "2", "3"})
+		for _, id := range rapid.SliceOfDistinct(shard, rapid.ID).Draw(t, "entries") {
+			l.Sums["total"].Shards[id] = Entry{Count: rapid.Int64Range(-5, 5).Draw(t, "count"), AsOf: at(times.Draw(t, "as of"))}
+		}
+		s := Snapshot{At: at(now)}
+		want := int64(7)
+		for _, id := range rapid.SliceOfDistinct(shard, rapid.ID).Draw(t, "shards") {
+			count := rapid.Int64Range(-5, 5).Draw(t, "count")
+			want += count
+			s.States = append(s.States, State{Shard: id, Counts: Counts{"total": count}, AsOf: at(times.Filter(func(µs int) bool { return µs <= now }).Draw(t, "updated"))})
+		}
+		behind := l.Behind(at(now), "total")
+		before := l.Sums["total"].Total()
+		d := l.Correct(at(now), s, "total")
+		l.Apply(d)
+		if got := l.Sums["total"].Total(); got != want || before+d.Sums["total"].Delta != want {
+			t.Fatalf("the sum is %d after a difference of %d from %d, want %d", got, d.Sums["total"].Delta, before, want)
+		}
+		if behind && !d.Impossible || l.Behind(at(now), "total") {
+			t.Fatalf("behind before: %t, and after %+v: %t", behind, d, l.Behind(at(now), "total"))
+		}
+	})
+}
+
 // A shard was made and deleted, the event of its deletion is lost, and a reconcile has corrected the ledger since: a late
 // event of it counts nothing, although the ledger has never known it.
 func TestLateEventOfAShardThatTheLedgerNeverKnew(t *testing.T) {
