@@ -25,7 +25,7 @@ type Config struct {
 
 	// AutoCreate makes a counter of NumShards shards with its first increment, instead of returning [ErrNotFound].
 	AutoCreate bool
-	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to [MaxShards]; default 10.
+	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to [MaxShards]; default [DefaultNumShards].
 	NumShards int
 	// MaxShards lets a counter that meets contention grow: its shards are doubled, at most once in ten seconds, up to
 	// this many. 0 never grows one.
@@ -55,7 +55,7 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	cfg.NumShards = cmp.Or(cfg.NumShards, 10)
+	cfg.NumShards = cmp.Or(cfg.NumShards, DefaultNumShards)
 	cfg.CacheTTL = cmp.Or(cfg.CacheTTL, time.Minute)
 	cfg.ReadCache = cmp.Or(cfg.ReadCache, time.Second)
 	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, 24*time.Hour)
@@ -81,8 +81,8 @@ type Client struct {
 	creations *semaphore.Weighted
 }
 
-// Open connects to a database; opts are the official client's. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
-// yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
+// Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a connection that the
+// program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	db, err := store.Open(ctx, store.Config{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,

@@ -6,8 +6,12 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// MaxShards is the largest number of shards of a counter.
-const MaxShards = store.MaxShards
+const (
+	// MaxShards is the largest number of shards of a counter.
+	MaxShards = store.MaxShards
+	// DefaultNumShards is how many shards a counter gets where nothing says otherwise.
+	DefaultNumShards = store.DefaultNumShards
+)
 
 // validShards says why a counter can't have n shards.
 func (c *Client) validShards(n int) error {

@@ -32,7 +32,7 @@ How many shards? "counters cost --rate R" says.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&opts.Shards, "shards", 10, "number of shards, 1 to 1000")
+	cmd.Flags().IntVar(&opts.Shards, "shards", shards.DefaultNumShards, "number of shards, 1 to 1000")
 	cmd.Flags().Int64Var(&opts.Total, "total", 0, "what to start from")
 	return cmd
 }

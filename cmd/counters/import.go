@@ -87,7 +87,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 	cmd.Flags().StringVar(&source.Path, "path", "", "path of the extension's document, such as pages/hello")
 	cmd.Flags().StringVar(&source.Field, "field", "", "field that counts; dots lead into maps")
 	cmd.Flags().StringVar(&id, "to", "", "counter to bring it into, which is made where there is none (default the document's own id)")
-	cmd.Flags().IntVar(&opts.Shards, "shards", 10, "shards of a counter that is made")
+	cmd.Flags().IntVar(&opts.Shards, "shards", shards.DefaultNumShards, "shards of a counter that is made")
 	_ = cmd.MarkFlagRequired("path")
 	_ = cmd.MarkFlagRequired("field")
 	return cmd

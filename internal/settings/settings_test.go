@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // What Firestore or the issuer of tokens would refuse with every request is refused at the start.
@@ -23,6 +24,15 @@ func TestBadSettings(t *testing.T) {
 	}
 	if s, err := settings.Parse([]string{"COUNTERS=_likes/{like}", "FIELDS=größe", "AUTH=appcheck", "PROJECT_NUMBER=123"}); err != nil {
 		t.Errorf("%+v: %v", s, err)
+	}
+}
+
+// A counter that an increment makes has as many shards as one that is made by hand.
+func TestDefaultNumShards(t *testing.T) {
+	t.Parallel()
+	s, err := settings.Parse(nil)
+	if err != nil || s.NumShards != store.DefaultNumShards {
+		t.Errorf("NUM_SHARDS is %d unless set, %v; want %d", s.NumShards, err, store.DefaultNumShards)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 // billed as one read.
 const MaxShards = 1000
 
+// DefaultNumShards is how many shards a counter has unless somebody says otherwise: ten writes a second before shards meet contention.
+const DefaultNumShards = 10
+
 // MaxEntries is how many states of shards a ledger knows at most, each of a shard and a field: five times as many as a counter
 // with one field may have shards. With names of up to 100 bytes that is some 650 KB of the megabyte that a document may take.
 const MaxEntries = 5000
