@@ -82,7 +82,8 @@ type Client struct {
 }
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a connection that the
-// program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
+// program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent yet. Errors: [ErrInvalidShards], or the client
+// library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	db, err := store.Open(ctx, store.Config{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
