@@ -77,10 +77,14 @@ type counter struct {
 	members    map[string]*Document // memberships that are there
 	hadMembers bool
 	gcd        int64     // of all increments of it
+	reset      bool      // somebody asked for it, ever
 	emptied    time.Time // when a reset began last that takes members off
 	torn       bool      // shards were deleted by hand that had counted members, or a deletion was left half done
 	owed       int64     // what the shards hold that is nobody's: see surplus
 	wrong      bool      // shards and members don't agree, which was said
+
+	gone     time.Time // when its document was deleted last
+	outlived time.Time // when a commit arrived last that is to make it, and was sent before that
 
 	source imports
 
@@ -128,6 +132,10 @@ func (c *checker) entry(what any) {
 		of := k.eventsOf(e.Shard)
 		of.lost = max(of.lost, e.Of)
 		delete(of.waiting, e.Of)
+	case Arrives:
+		if k := c.counter(e.Makes); e.Sent.Before(k.gone) {
+			k.outlived = c.now
+		}
 	case Acknowledged:
 		if e.Doc.Kind == "shard" {
 			c.acknowledged(e)

@@ -56,7 +56,7 @@ func (c *checker) begin(b Begin) {
 		k.from, k.acked = len(n.series)-1, n.acked
 	case Import:
 		n := c.counter(b.Counter)
-		n.source.asks(k, c.own(n), c.extension)
+		n.source.asks(k, n.ledger, c.extension) // which stays when the counter's document is gone, and may be its own again
 	case Old:
 		for _, a := range b.Adds {
 			c.counter(a.Counter).attempted += a.By
@@ -65,6 +65,7 @@ func (c *checker) begin(b Begin) {
 		n := c.counter(b.Counter)
 		n.shrinks = true
 		n.source.bases++
+		n.reset = n.reset || b.Kind == Reset || b.Kind == ResetMembers
 		if b.Kind == ResetMembers {
 			n.emptied = c.now
 		}

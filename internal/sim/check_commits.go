@@ -60,6 +60,9 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if d.made {
 		k.made = at.UnixMicro()
 	}
+	if d.gone {
+		k.gone = at
+	}
 	if (k.ledger == nil) != (ledgerBefore == nil) || k.ledger != nil && ledgerBefore.LedgerID != k.ledger.LedgerID {
 		k.begun = at.UnixMicro()
 	}

@@ -273,7 +273,7 @@ func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLe
 		k.torn = len(k.members) > 0
 	case d.made && len(d.shardsMade) == len(k.shards) && c.hosted == nil: // and not made over shards that are there, which it goes on with
 		k.torn, k.owed = false, 0
-		if k.ledger != nil && k.ledger.Lacks { // by a revision that doesn't know the field, and looks for no member of it
+		if k.ledger != nil && k.ledger.Lacks || c.now.Sub(k.outlived) < time.Second { // by a revision that doesn't know the field, or looked before there were any
 			k.torn = len(k.members) > 0
 		} else if len(k.members) > 0 {
 			c.fail("%q is made with members of an earlier counter: %v", id, slices.Sorted(maps.Keys(k.members)))
@@ -289,6 +289,9 @@ func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLe
 	rest := k.sum() - int64(len(k.members))
 	if d.made && overLedger && c.hosted == nil {
 		k.owed = k.surplus(rest, k.membershipChanges())
+		if rest < k.owed && k.reset { // nor was a reset rolled up, which has taken off what the new counter took off again
+			k.owed = rest
+		}
 	}
 	if rest -= k.owed; rest < 0 || k.step() == 0 && rest != 0 || k.step() != 0 && rest%k.step() != 0 {
 		k.wrong = true // said once

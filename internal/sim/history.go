@@ -74,7 +74,7 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm],
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Arrives], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm],
 // [Settled], [Counting], [AppChanges], [Acknowledged], [Missed] or [GaveUp].
 type Entry struct {
 	At   time.Time
@@ -218,6 +218,12 @@ type Dropped struct {
 	Field   string // "" is all fields
 	Shard   string
 	Of      int64 // the time of its commit, in microseconds
+}
+
+// Arrives is a commit that is to make a counter, arriving, and when it was sent.
+type Arrives struct {
+	Makes string
+	Sent  time.Time
 }
 
 // Foreign is something else than the system writing a total.

@@ -153,6 +153,20 @@ func TestCheckImports(t *testing.T) {
 			s.imported(2, 1, 1)
 			s.imported(3, 1, 1)
 		}},
+		{"nothing is new in a document that is made again meanwhile", "", func(s *script) {
+			s.host()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.commit(map[Doc]*Document{
+				counterDoc(): {Title: 1, Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1, Ops: []string{"x"}},
+			})
+			s.imported(2, 1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.asksImport(3)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			s.imported(3, 1, 0)
+		}},
 		{"nothing is new, it says, and there is", "found all of 1 there", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)

@@ -107,6 +107,7 @@ type link struct {
 	name string
 	log  slog.Handler // of the process
 	told func(fault string)
+	hear func(c *firestorepb.CommitRequest, sent time.Time) // of commits that arrive
 
 	mu      sync.Mutex
 	faults  MessageFaults
@@ -120,7 +121,7 @@ type link struct {
 // newLink is a link without faults: see setFaults.
 func newLink(seed uint64, name string) *link {
 	return &link{
-		seed: seed, name: name, log: slog.DiscardHandler, told: func(string) {},
+		seed: seed, name: name, log: slog.DiscardHandler, told: func(string) {}, hear: func(*firestorepb.CommitRequest, time.Time) {},
 		numbers: map[string]uint64{}, torn: make(chan struct{}), dead: make(chan struct{}),
 	}
 }
@@ -242,8 +243,12 @@ func (l *link) unary(ctx context.Context, method string, req, reply any, conn *g
 	if list, ok := req.(*firestorepb.ListDocumentsRequest); ok {
 		req = proto.Clone(list) // which its iterator changes from page to page, and it may arrive later
 	}
+	sent := time.Now()
 	// Whoever has given up looks at the reply no more: the generated client makes another for each call.
 	return l.call(ctx, path.Base(method), func(ctx context.Context, _ fate) error {
+		if commit, ok := req.(*firestorepb.CommitRequest); ok {
+			l.hear(commit, sent)
+		}
 		return invoke(ctx, method, req, reply, conn, opts...)
 	})
 }

@@ -46,6 +46,26 @@ func (s *script) remove(members bool) {
 	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
 }
 
+// revivedBelowZero is a counter that is made anew by an increment, after one that was deleted by hand: what was rolled up of it
+// is taken off shards that a reset may have set to zero since.
+func (s *script) revivedBelowZero(reset bool) {
+	s.make()
+	s.joined(1, 1)
+	s.begin(2, 2, 1024)
+	s.flush(1025, map[string]State{"0": {1025, s.shard("0", 1025)}})
+	if reset {
+		s.add(Begin{Call: 3, Kind: Reset, Counter: named})
+		s.commit(map[Doc]*Document{
+			shardDoc("0"): {Count: 1}, ledgerDoc(): {LedgerID: "L", Ops: []string{"x"}, Shards: s.docs[ledgerDoc()].Shards},
+		})
+	}
+	s.asks(4, Leave)
+	s.leaves("1", -1)
+	s.answers(4, OK, false)
+	s.commit(map[Doc]*Document{counterDoc(): nil})
+	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {Count: 1 - 1025}})
+}
+
 // TestCheckMembers tells right histories of members from wrong ones, as TestCheck does.
 func TestCheckMembers(t *testing.T) {
 	t.Parallel()
@@ -343,6 +363,33 @@ func TestCheckMembers(t *testing.T) {
 			s.add(End{Call: 2, Outcome: OK})
 			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", NumShards: 1}, ledgerDoc(): {LedgerID: "M", Lacks: true}, shardDoc("0"): {}})
 		}},
+		{"a successor is made by a commit that was sent before its members came", "", func(s *script) {
+			sent := s.now
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.add(Arrives{Makes: named, Sent: sent})
+			s.now = s.now.Add(-time.Second) // it is carried out at once
+			s.make()
+		}},
+		{"a successor has an earlier counter's members, and its commit was sent in time", "of an earlier counter", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.add(Arrives{Makes: named, Sent: s.now})
+			s.now = s.now.Add(-time.Second)
+			s.make()
+		}},
+		{"made anew, a counter takes off what a reset took off that was not rolled up", "", func(s *script) { s.revivedBelowZero(true) }},
+		{"made anew, a counter takes off twice, and there was no reset", "increments of", func(s *script) { s.revivedBelowZero(false) }},
 		{"what was deleted by hand is cleaned before the next one is made", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/settings"
 )
@@ -281,7 +283,7 @@ func (w *world) numberOf(what string) uint64 {
 
 func (w *world) newLink(function string) *link {
 	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.numberOf(function), 10))
-	l.log, l.told = givenUp{&w.rec}, w.rec.fault
+	l.log, l.told, l.hear = givenUp{&w.rec}, w.rec.fault, w.arrives
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
@@ -289,6 +291,16 @@ func (w *world) newLink(function string) *link {
 	}
 	w.links = append(w.links, l)
 	return l
+}
+
+// arrives records that a commit arrives that is to make counters.
+func (w *world) arrives(c *firestorepb.CommitRequest, sent time.Time) {
+	for _, write := range c.GetWrites() {
+		doc, _ := docOf(write.GetUpdate().GetName())
+		if absent, ok := write.GetCurrentDocument().GetConditionType().(*firestorepb.Precondition_Exists); ok && !absent.Exists && doc.Kind == "counter" {
+			w.rec.add(Arrives{Makes: doc.Counter, Sent: sent})
+		}
+	}
 }
 
 func (w *world) forget(l *link) {
