@@ -85,6 +85,7 @@ func TestRequestsAfterSIGTERM(t *testing.T) {
 	late := p.dial(t)
 	fmt.Fprint(late, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
 	refused(late)
+	time.Sleep(500 * time.Millisecond) // it has no reason to stay but the request under way
 	close(release)
 	if status := <-underWay; status != 200 {
 		t.Errorf("the request under way: %d, want 200", status)

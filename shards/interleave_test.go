@@ -402,26 +402,27 @@ func TestLateRemovalOfMembersSparesTheirSuccessors(t *testing.T) {
 	w.wantMembers(t, again, "u", "v")
 }
 
-// The same with the part that removes an earlier counter's shards: they are the new one's, and hold what it has acknowledged.
+// The same with the part that removes shards that were there without a counter or ledger: they are the new one's, and hold what it
+// has acknowledged.
 func TestLateRemovalOfShardsSparesTheirSuccessors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	client := w.open(t, shards.Config{})
-	w.counter(t, client, "a", 2)
-	deleteByHand := func() {
-		t.Helper()
-		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	doc := w.fs.Doc("counters/a")
+	if _, err := doc.Collection("shards").Doc("0").Set(t.Context(), map[string]any{"count": 7}); err != nil {
+		t.Fatal(err)
 	}
-	deleteByHand()
 	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
 		return strings.Contains(req.GetWrites()[0].GetDelete(), "/shards/")
 	})
-	if err := w.counter(t, client, "a", 2).Add(t.Context(), 5); err != nil {
+	if err := w.counter(t, client, "a", 1).Add(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
-	deleteByHand()
+	for _, ref := range []*firestore.DocumentRef{doc, doc.Collection("counter_rollup").Doc("ledger")} {
+		if _, err := ref.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := release(); err == nil {
 		t.Error("the late commit was applied")
 	}

@@ -126,6 +126,17 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// A snapshot that is not younger than the floor may be of an earlier counter, whose shards were others.
+func TestSnapshotFromBeforeTheFloor(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []int{400, 500} {
+		l := ofTotal(Sum{Shards: map[string]Entry{"0": {5, at(300)}}, Floor: at(500)})
+		if d := l.Correct(at(1000), Snapshot{At: at(taken)}, "total"); !d.Empty() {
+			t.Errorf("%+v, want that it says nothing", d)
+		}
+	}
+}
+
 // With a floor that has not come, which no snapshot is younger than, every event is passed over: the next snapshot corrects it.
 func TestFloorInTheFuture(t *testing.T) {
 	t.Parallel()

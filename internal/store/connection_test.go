@@ -6,10 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -150,4 +154,28 @@ func TestNoFirestore(t *testing.T) {
 	if _, _, err := db.Get(ctx, db.Counter("a")); err == nil {
 		t.Error("read something from nothing")
 	}
+}
+
+// A call without a deadline ends all the same where no answer comes.
+func TestACallEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silence := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
+			<-ctx.Done()
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainUnaryInterceptor(silence))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := store.Open(t.Context(), store.Config{Project: "p"}, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		began := time.Now()
+		if _, err := db.Commit(t.Context(), nil); err == nil || time.Since(began) > 40*time.Second {
+			t.Errorf("it ended with %v after %v, want an error within 40 s", err, time.Since(began))
+		}
+	})
 }

@@ -123,10 +123,6 @@ var ofCommands = []mutant{
 		"if !again && sum.Replaced != nil {", "if sum.Replaced != nil {", test("TestImportInPlaceAfterAdoption"),
 	},
 	{
-		"a resize takes shards that the counter has again", "shards",
-		"if number, ok := store.ShardNumber(from); ok && number < s.NumShards {", "if number, ok := store.ShardNumber(from); ok && number < s.NumShards && false {", test("TestResizeBesideAResize"),
-	},
-	{
 		"a resize doesn't make up for shards of another", "shards",
 		"return c.keepShards(ctx, n)", "return nil", test("TestResizeBesideAResize"),
 	},

@@ -32,7 +32,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a snapshot from before the floor counts", "internal/ledger",
-		"if s.At.After(sum.Floor) ", "if true ", tests,
+		"if s.At.After(sum.Floor) ", "if true ", test("TestSnapshotFromBeforeTheFloor"),
 	},
 	{
 		"a shard that a snapshot shows has to be younger than the floor", "internal/ledger",

@@ -16,12 +16,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,9 +50,6 @@ type killer struct {
 // simulation is seeds until one is wrong.
 var simulation = killer{what: "simulation", pkg: "internal/sim", run: "^TestSimulation$", args: []string{"-sim.operations=200", "-sim.seeds=100000"}}
 
-// model is a long walk over the roll-up's rules.
-var model = killer{what: "model", pkg: "rollup", run: "^TestModel$", args: []string{"-rapid.checks=1000000"}}
-
 // statistic is for rules that protect no count, but only how often a caller is told what became of a call.
 var statistic = killer{what: "statistic", pkg: "internal/sim", run: "^TestCertainty$"}
 
@@ -59,6 +58,13 @@ var tests = killer{what: "tests"}
 
 // test is one of the package's tests.
 func test(name string) killer { return testIn("", name) }
+
+// walk is a test that walks at random, for as long as it takes.
+func walk(name string) killer {
+	k := test(name)
+	k.args = []string{"-rapid.checks=1000000"}
+	return k
+}
 
 // testIn is a test of another package, which misses the rule when its own tests can't.
 func testIn(pkg, name string) killer { return killer{what: name, pkg: pkg, run: "^(" + name + ")$"} }
@@ -91,6 +97,13 @@ func killAll(ctx context.Context, wanted *regexp.Regexp, parallel int, limit tim
 	if len(todo) == 0 {
 		fmt.Fprintf(os.Stderr, "mutants: no name matches %q\n", wanted)
 		return 2
+	}
+	if err := control(ctx, todo); err != nil {
+		if ctx.Err() != nil {
+			return 130
+		}
+		fmt.Println("without any mutant:", err)
+		return 1
 	}
 	var (
 		mu       sync.Mutex
@@ -162,6 +175,28 @@ func printTable(verdicts []verdict) (lived []verdict) {
 	fmt.Fprintln(w)
 	_ = w.Flush()
 	return lived
+}
+
+// control runs what is to miss the mutants on the sources as they are. A test that fails there would miss anything.
+func control(ctx context.Context, todo []mutant) error {
+	names := map[string][]string{} // :: package → regular expressions of its tests
+	for _, m := range todo {
+		pkg := cmp.Or(m.by.pkg, m.dir)
+		if run := cmp.Or(m.by.run, "."); !slices.Contains(names[pkg], run) {
+			names[pkg] = append(names[pkg], run)
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(names)) {
+		began := time.Now()
+		cmd := exec.CommandContext(ctx, "go", "test", "-ldflags=-s -w", "-run", strings.Join(names[pkg], "|"), "./"+pkg)
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay = 10 * time.Second
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("tests of ./%s fail: %w\n%s", pkg, err, out)
+		}
+		fmt.Printf("without any mutant, tests of ./%s pass, in %s\n", pkg, time.Since(began).Round(time.Second))
+	}
+	return nil
 }
 
 // kill runs what is to miss the mutant's rule on so many cores, and tells what missed it, and how long it took, compiling aside.
