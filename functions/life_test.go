@@ -56,7 +56,10 @@ func TestRequestsAfterSIGTERM(t *testing.T) {
 		return emulator.Verdict{}
 	})
 	underWay := make(chan int, 1)
-	go func() { underWay <- p.send(t, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n") }()
+	go func() {
+		defer close(underWay) // also where there is no answer
+		underWay <- p.send(t, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	}()
 	<-held
 	slow := p.dial(t)
 	fmt.Fprint(slow, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n{")

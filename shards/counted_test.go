@@ -1,7 +1,6 @@
 package shards_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,8 +8,6 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -81,20 +78,7 @@ func TestSumIsOfOneTime(t *testing.T) {
 		}
 	}
 	more()
-	conn, err := w.Server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if strings.HasSuffix(method, "/RunAggregationQuery") {
-			more()
-		}
-		return streamer(ctx, desc, cc, method, opts...)
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", Fields: fields}, option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := w.asking(t, shards.Config{Fields: fields}, "RunAggregationQuery", more)
 	s, err := handle(t, client, "a").Sum(t.Context())
 	if diff := cmp.Diff(map[string]int64{"likes": 1, "comments": 1, "stars": 1}, s.Totals); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)

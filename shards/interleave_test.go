@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
@@ -38,6 +39,28 @@ func (w *world) afterLost(t *testing.T, do func()) {
 		do()
 		return emulator.Verdict{Before: unavailable}
 	})
+}
+
+// asking opens a client, and does something before each of its queries of one kind.
+func (w *world) asking(t *testing.T, cfg shards.Config, method string, do func()) *shards.Client {
+	t.Helper()
+	conn, err := w.Server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, called string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if strings.HasSuffix(called, "/"+method) {
+			do()
+		}
+		return streamer(ctx, desc, cc, called, opts...)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	cfg.Project = "p"
+	client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // inc adds to a shard as a public client does.
@@ -495,6 +518,65 @@ func TestLateCreationBesideShardsBringsNothingBack(t *testing.T) {
 	w.wantSum(t, "a", 1)
 }
 
+// The same over the ledger of a counter that was deleted by hand: what the commit takes off the shards is taken off once.
+func TestLateCreationOverALedgerTakesNothingOffAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.counter(t, w.open(t, shards.Config{}), "a", 1).Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	deleteByHand := func() {
+		t.Helper()
+		w.rollUp(t, "a")
+		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	autoCreate := func() {
+		t.Helper()
+		if err := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 1}), "a").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleteByHand()
+	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		return strings.HasSuffix(req.GetWrites()[0].GetUpdate().GetName(), "/counters/a")
+	})
+	autoCreate()
+	deleteByHand()
+	if err := release(); err == nil {
+		t.Error("the late commit was applied")
+	}
+	autoCreate()
+	w.rollUp(t, "a")
+	w.wantSum(t, "a", 1)
+}
+
+// AUTO_CREATE looks for members and reads shards as of one time. Here a member has left, which was not rolled up, and another joins
+// between the two reads, by an instance that has not noticed that the counter was deleted by hand.
+func TestAutoCreateReadsShardsAndMembersAtOneTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	w.inc(t, "0", 1)
+	w.rollUp(t, "a")
+	w.inc(t, "1", -1) // the same member
+	doc := w.fs.Doc("counters/a")
+	if _, err := doc.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client := w.asking(t, shards.Config{AutoCreate: true, NumShards: 2}, "RunQuery", sync.OnceFunc(func() {
+		w.inc(t, "1", 1)
+		if _, err := doc.Collection("total_members").Doc("v").Create(t.Context(), map[string]any{"member": "v", "shard": "1"}); err != nil {
+			t.Error(err)
+		}
+	}))
+	auto := handle(t, client, "a")
+	join(t, auto, "w")
+	w.rollUp(t, "a")
+	w.wantMembers(t, auto, "v", "w")
+}
+
 // What a counter of many shards has left behind is removed in several commits. One that AUTO_CREATE makes between two of them has
 // nothing of it.
 func TestAutoCreateBetweenRemovals(t *testing.T) {
@@ -610,4 +692,30 @@ func TestRefusedInDoubtIsUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "a", 7)
+}
+
+// An import reads the document and the shards of the extension as of one time, though its workers move counts from these to that.
+func TestImportReadsItsSourceAtOneTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	page := w.fs.Doc("pages/hello")
+	shard := page.Collection("_counter_shards_").Doc("one")
+	for ref, n := range map[*firestore.DocumentRef]int{page: 100, shard: 10} {
+		if _, err := ref.Set(t.Context(), map[string]any{"visits": n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := w.asking(t, shards.Config{}, "RunQuery", sync.OnceFunc(func() {
+		move := func(_ context.Context, tx *firestore.Transaction) error {
+			return errors.Join(tx.Set(page, map[string]any{"visits": 110}), tx.Delete(shard))
+		}
+		if err := w.fs.RunTransaction(t.Context(), move); err != nil {
+			t.Error(err)
+		}
+	}))
+	want := shards.Import{Value: 110, Added: 110}
+	if got, err := handle(t, client, "a").ImportExtension(t.Context(), visits); err != nil || got != want {
+		t.Errorf("import: %+v, %v; want %+v", got, err, want)
+	}
 }

@@ -28,7 +28,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a creation reads shards at another time than the ledger", "shards",
-		"leftovers, err := c.shardsAt(ctx, at)", "leftovers, err := c.shardsAt(ctx, time.Time{})", simulation,
+		"leftovers, err := c.shardsAt(ctx, at)", "leftovers, err := c.shardsAt(ctx, time.Time{})", test("TestAutoCreateReadsShardsAndMembersAtOneTime"),
 	},
 	{
 		"a damaged ledger of an earlier counter is in the way", "shards",
@@ -52,7 +52,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"AUTO_CREATE over a ledger without its condition", "shards",
-		"store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),\n\t}\n\tfor id", "store.Update(db.LedgerOf(c.id), nil, fields, mask),\n\t}\n\tfor id", simulation,
+		"store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),\n\t}\n\tfor id", "store.Update(db.LedgerOf(c.id), nil, fields, mask),\n\t}\n\tfor id", test("TestLateCreationOverALedgerTakesNothingOffAgain"),
 	},
 	{
 		"a field with members begins at zero with its counter", "shards",
@@ -100,7 +100,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"an import reads its source at two times", "shards",
-		"extensionShards, At: at})", "extensionShards})", simulation,
+		"extensionShards, At: at})", "extensionShards})\n\t_ = at", test("TestImportReadsItsSourceAtOneTime"),
 	},
 	{
 		"an import forgets others", "shards",

@@ -121,7 +121,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"an exact read at another time than its base", "shards",
-		"c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, time.Time{})", simulation,
+		"c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
 		"the markers of batches expire at once", "shards",

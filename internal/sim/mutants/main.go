@@ -268,7 +268,7 @@ func (w *watch) Write(b []byte) (int, error) {
 		case strings.HasPrefix(text, "--- FAIL"), strings.HasPrefix(text, "panic:"), strings.HasPrefix(text, "fatal error:"):
 			w.line = text
 			if len(w.said) > 0 {
-				w.line = w.said[len(w.said)-1]
+				w.line = w.said[0]
 			}
 			w.line = w.line[:min(len(w.line), 150)]
 			w.stop()
