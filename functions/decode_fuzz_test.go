@@ -64,7 +64,8 @@ func sameAmount(t *testing.T, body []byte, got amount, raw json.RawMessage, most
 func FuzzDecodeIncrements(f *testing.F) {
 	for _, body := range []string{``, `{}`, `{"increments":[]}`, `{"increments":[{"counter":"a","by":1}]}`, `{"increments":[{"counter":"a"},{"counter":"b","by":-5}]}`,
 		`{"increments":[{"by":1}]}`, `{"increments":[{"counter":null}]}`, `{"increments":{}}`, `{"increments":[[]]}`, `{"increments":null}`,
-		`{"increments":[{"counter":"\ud800"}]}`, `{"increments":[{"counter":"a","counter":"b"}]}`} {
+		`{"increments":[{"counter":"\ud800"}]}`, `{"increments":[{"counter":"a","counter":"b"}]}`,
+		`{"increments":[{"counter":"red/a","by":{"likes":1,"views":-2}},{"counter":"red/a","by":{"likes":3}},{"counter":"red/a"}]}`, `{"increments":[{"counter":"a","by":{}}]}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
