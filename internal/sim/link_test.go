@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,21 +55,21 @@ func TestCallsOfADeadLink(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := newLink(1, "increment-1")
-				arrived := 0
-				serve := func(context.Context, fate) error { arrived++; return nil }
+				var arrived atomic.Int64
+				serve := func(context.Context, fate) error { arrived.Add(1); return nil }
 				told := make(chan error, 1)
 				go func() { told <- l.call(t.Context(), "Commit", serve) }()
 				synctest.Wait()
 				test.end(l)
-				if err := <-told; status.Code(err) != codes.Unavailable || arrived > 0 {
-					t.Errorf("the caller is told %v, and %d have arrived", err, arrived)
+				if err := <-told; status.Code(err) != codes.Unavailable || arrived.Load() > 0 {
+					t.Errorf("the caller is told %v, and %d have arrived", err, arrived.Load())
 				}
 				time.Sleep(time.Second)
-				if arrived != 1 {
-					t.Errorf("%d have arrived, want 1", arrived)
+				if n := arrived.Load(); n != 1 {
+					t.Errorf("%d have arrived, want 1", n)
 				}
-				if err := l.call(t.Context(), "Commit", serve); (err == nil) != test.alive || (arrived == 2) != test.alive {
-					t.Errorf("the next call is told %v, and %d have arrived", err, arrived)
+				if err := l.call(t.Context(), "Commit", serve); (err == nil) != test.alive || (arrived.Load() == 2) != test.alive {
+					t.Errorf("the next call is told %v, and %d have arrived", err, arrived.Load())
 				}
 				time.Sleep(time.Second) // until nothing is under way
 			})
