@@ -4,8 +4,9 @@
 //	go run ./internal/sim/mutants              # all of them
 //	go run ./internal/sim/mutants -run marker  # those whose name has it
 //
-// As many run side by side as there are cores, each on one: compiling and linking take most of the time, and use one core
-// most of the time. It exits 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
+// First, what is to miss them runs without any, because a test that fails there would miss anything. Then as many mutants run side
+// by side as there are cores, each on one: compiling and linking take most of the time, and use one core most of the time. It ends
+// with a table, and exits 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
 package main
 
 import (
@@ -125,10 +126,10 @@ func killAll(ctx context.Context, wanted *regexp.Regexp, parallel int, limit tim
 				}
 				mu.Lock()
 				done++
-				verdicts[n] = verdict{todo[n], took, err}
 				if err != nil {
 					how = "LIVES: " + err.Error()
 				}
+				verdicts[n] = verdict{todo[n], how, took, err}
 				fmt.Printf("%3d of %d  %-70s %5.1fs  %s\n", done, len(todo), todo[n].name, took.Seconds(), how)
 				mu.Unlock()
 			}
@@ -153,6 +154,7 @@ func killAll(ctx context.Context, wanted *regexp.Regexp, parallel int, limit tim
 // verdict is what became of a mutant.
 type verdict struct {
 	mutant
+	how  string        // what failed, the test first
 	took time.Duration // compiling aside
 	err  error         // why it lives
 }
@@ -162,12 +164,8 @@ func printTable(verdicts []verdict) (lived []verdict) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nleft out\tseconds\tmissed by")
 	for _, v := range verdicts {
-		by := v.by.what
-		if v.by.pkg != "" && v.by.run != simulation.run && v.by.run != statistic.run {
-			by += " of " + v.by.pkg
-		}
+		by, _, _ := strings.Cut(v.how, ":")
 		if v.err != nil {
-			by = "LIVES"
 			lived = append(lived, v)
 		}
 		fmt.Fprintf(w, "%s\t%.1f\t%s\n", v.name, v.took.Seconds(), by)
@@ -235,13 +233,13 @@ func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) 
 	took = time.Since(began)
 	switch {
 	case found.line != "":
-		return fmt.Sprintf("by %s: %s", m.by.what, found.line), took, nil
+		return found.line, took, nil
 	case running.Err() != nil:
 		return "", took, fmt.Errorf("%s found nothing in %s", m.by.what, limit)
 	case err == nil:
 		return "", took, fmt.Errorf("%s of %s pass", m.by.what, pkg)
 	}
-	return fmt.Sprintf("by %s: %v", m.by.what, err), took, nil
+	return fmt.Sprintf("%s: %v", m.by.what, err), took, nil
 }
 
 // failure is a line of a test's output that says what failed.
@@ -266,11 +264,11 @@ func (w *watch) Write(b []byte) (int, error) {
 		text := strings.TrimSpace(string(line))
 		switch {
 		case strings.HasPrefix(text, "--- FAIL"), strings.HasPrefix(text, "panic:"), strings.HasPrefix(text, "fatal error:"):
-			w.line = text
+			w.line, _, _ = strings.Cut(strings.TrimPrefix(text, "--- FAIL: "), " (")
 			if len(w.said) > 0 {
-				w.line = w.said[0]
+				w.line += ": " + w.said[0]
 			}
-			w.line = w.line[:min(len(w.line), 150)]
+			w.line = w.line[:min(len(w.line), 200)]
 			w.stop()
 		case failure.MatchString(text) && !strings.Contains(text, "virtual hours"):
 			w.said = append(w.said, text)
