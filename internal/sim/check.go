@@ -84,7 +84,7 @@ type counter struct {
 	wrong      bool      // shards and members don't agree, which was said
 
 	gone     time.Time // when its document was deleted last
-	outlived time.Time // when a commit arrived last that is to make it, and was sent before that
+	outlived time.Time // when a commit arrived last that is to make it, and was planned before that
 
 	source imports
 
@@ -133,7 +133,7 @@ func (c *checker) entry(what any) {
 		of.lost = max(of.lost, e.Of)
 		delete(of.waiting, e.Of)
 	case Arrives:
-		if k := c.counter(e.Makes); e.Sent.Before(k.gone) {
+		if k := c.counter(e.Makes); e.Planned.Before(k.gone) {
 			k.outlived = c.now
 		}
 	case Acknowledged:

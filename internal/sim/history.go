@@ -220,10 +220,10 @@ type Dropped struct {
 	Of      int64 // the time of its commit, in microseconds
 }
 
-// Arrives is a commit that is to make a counter, arriving, and when it was sent.
+// Arrives is a commit that is to make a counter, arriving. Planned is as of when its sender looked for members.
 type Arrives struct {
-	Makes string
-	Sent  time.Time
+	Makes   string
+	Planned time.Time
 }
 
 // Foreign is something else than the system writing a total.

@@ -363,8 +363,8 @@ func TestCheckMembers(t *testing.T) {
 			s.add(End{Call: 2, Outcome: OK})
 			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", NumShards: 1}, ledgerDoc(): {LedgerID: "M", Lacks: true}, shardDoc("0"): {}})
 		}},
-		{"a successor is made by a commit that was sent before its members came", "", func(s *script) {
-			sent := s.now
+		{"a successor is made by a commit that was planned before its members came", "", func(s *script) {
+			planned := s.now
 			s.make()
 			s.joined(1, 1)
 			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
@@ -372,11 +372,11 @@ func TestCheckMembers(t *testing.T) {
 				s.commit(map[Doc]*Document{doc: nil})
 			}
 			s.add(End{Call: 2, Outcome: OK})
-			s.add(Arrives{Makes: named, Sent: sent})
+			s.add(Arrives{Makes: named, Planned: planned})
 			s.now = s.now.Add(-time.Second) // it is carried out at once
 			s.make()
 		}},
-		{"a successor has an earlier counter's members, and its commit was sent in time", "of an earlier counter", func(s *script) {
+		{"a successor has an earlier counter's members, and its commit was planned in time", "of an earlier counter", func(s *script) {
 			s.make()
 			s.joined(1, 1)
 			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
@@ -384,7 +384,7 @@ func TestCheckMembers(t *testing.T) {
 				s.commit(map[Doc]*Document{doc: nil})
 			}
 			s.add(End{Call: 2, Outcome: OK})
-			s.add(Arrives{Makes: named, Sent: s.now})
+			s.add(Arrives{Makes: named, Planned: s.now})
 			s.now = s.now.Add(-time.Second)
 			s.make()
 		}},

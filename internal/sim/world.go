@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -283,7 +284,7 @@ func (w *world) numberOf(what string) uint64 {
 
 func (w *world) newLink(function string) *link {
 	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.numberOf(function), 10))
-	l.log, l.told, l.hear = givenUp{&w.rec}, w.rec.fault, w.arrives
+	l.log, l.told, l.send = givenUp{&w.rec}, w.rec.fault, w.planning()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
@@ -293,12 +294,43 @@ func (w *world) newLink(function string) *link {
 	return l
 }
 
-// arrives records that a commit arrives that is to make counters.
-func (w *world) arrives(c *firestorepb.CommitRequest, sent time.Time) {
-	for _, write := range c.GetWrites() {
-		doc, _ := docOf(write.GetUpdate().GetName())
-		if absent, ok := write.GetCurrentDocument().GetConditionType().(*firestorepb.Precondition_Exists); ok && !absent.Exists && doc.Kind == "counter" {
-			w.rec.add(Arrives{Makes: doc.Counter, Sent: sent})
+// planning records commits of a process that are to make counters, when they arrive.
+func (w *world) planning() func(req any) (arrives func()) {
+	var mu sync.Mutex
+	looked := map[string]time.Time{} // :: counter → the oldest time as of which the process has looked for members, since it made one
+	return func(req any) (arrives func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		var made []Arrives
+		switch req := req.(type) {
+		case *firestorepb.RunQueryRequest:
+			doc, _ := docOf(req.GetParent())
+			from := req.GetStructuredQuery().GetFrom()
+			if doc.Kind != "counter" || req.GetReadTime() == nil || len(from) == 0 || !strings.HasSuffix(from[0].GetCollectionId(), "_members") {
+				break
+			}
+			if at := req.GetReadTime().AsTime(); looked[doc.Counter].IsZero() || at.Before(looked[doc.Counter]) {
+				looked[doc.Counter] = at
+			}
+		case *firestorepb.CommitRequest:
+			for _, write := range req.GetWrites() {
+				doc, _ := docOf(write.GetUpdate().GetName())
+				absent, ok := write.GetCurrentDocument().GetConditionType().(*firestorepb.Precondition_Exists)
+				if !ok || absent.Exists || doc.Kind != "counter" {
+					continue
+				}
+				planned, ok := looked[doc.Counter]
+				if !ok {
+					planned = time.Now()
+				}
+				delete(looked, doc.Counter)
+				made = append(made, Arrives{Makes: doc.Counter, Planned: planned})
+			}
+		}
+		return func() {
+			for _, m := range made {
+				w.rec.add(m)
+			}
 		}
 	}
 }
