@@ -408,6 +408,24 @@ func TestCheck(t *testing.T) {
 			s.begin(1, 1, 1)
 			s.ack("0", s.shard("0", 1))
 		}},
+		{"an event is counted by an earlier counter's ledger, which agrees with the total", "", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: 1}, ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
+			s.ack("0", at)
+		}},
+		{"an event is counted by an earlier counter's ledger, and not in the total", "has no ledger", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
+			s.ack("0", at)
+		}},
 		{"an event of a counter whose ledger is deleted by hand is acknowledged", "", func(s *script) {
 			s.make()
 			at := s.shard("0", 0)
