@@ -426,6 +426,13 @@ func TestCheck(t *testing.T) {
 			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
 			s.ack("0", at)
 		}},
+		{"a deletion at once is acknowledged, which adopts nothing", "", func(s *script) {
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
+			s.docs[shardDoc("0")].Updated += 999_999
+			s.add(Begin{Call: 1, Kind: DeleteByHand, Counter: named})
+			s.now = s.now.Add(-time.Second)
+			s.ack("0", s.commit(map[Doc]*Document{shardDoc("0"): nil}))
+		}},
 		{"an event of a counter whose ledger is deleted by hand is acknowledged", "", func(s *script) {
 			s.make()
 			at := s.shard("0", 0)
