@@ -133,6 +133,9 @@ func TestFinishDeletion(t *testing.T) {
 		t.Fatalf("cut short: %v", err)
 	}
 	w.Server.SetInterceptor(nil)
+	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
+		t.Errorf("made while it is being deleted: %v, want ErrExists", err)
+	}
 	if err := c.FinishDeletion(t.Context()); err != nil {
 		t.Fatal(err)
 	}

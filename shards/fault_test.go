@@ -254,6 +254,41 @@ func TestCallersGoAway(t *testing.T) {
 	w.wantSum(t, "a", 501)
 }
 
+// Whoever goes away while waiting leaves room for others.
+func TestRoomOfThoseWhoWentAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{MaxQueue: 10})
+	c := w.counter(t, client, "a", 1)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		w.Server.SetInterceptor(nil)
+		close(arrived)
+		<-release
+		return emulator.Verdict{}
+	})
+	var first sync.WaitGroup
+	first.Go(func() {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	})
+	<-arrived
+	for range 20 {
+		ctx, leave := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := c.Add(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want that it waited until its time was over", err)
+		}
+		leave()
+	}
+	if n := shards.Waiting(client); n > 0 {
+		t.Errorf("%d wait, and nobody is there", n)
+	}
+	close(release)
+	first.Wait()
+	w.wantSum(t, "a", 1)
+}
+
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

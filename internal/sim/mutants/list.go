@@ -51,11 +51,11 @@ var seldomMissed = []mutant{
 	},
 	{
 		"an event is done once an older one of its shard is held", "rollup",
-		"superseded = newest.events", "superseded = append(newest.events, event)", simulation,
+		"superseded = newest.events", "superseded = append(newest.events, event)", test("TestCoalescerSupersedes"),
 	},
 	{
 		"the reconcile cursor is never stored", "rollup",
-		"resume := opts.Resume && !opts.DryRun", "resume := false && opts.Resume", tests,
+		"resume := opts.Resume && !opts.DryRun", "resume := false && opts.Resume", test("TestReconcileAllGetsFurther"),
 	},
 	// The write side.
 	{
@@ -64,7 +64,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"the own marker is ignored", "shards",
-		"\t\tdefault:\n\t\t\treturn f.applied()\n", "", simulation,
+		"\t\tdefault:\n\t\t\treturn f.applied()\n", "", test("TestOneIncrementUnderFaults"),
 	},
 	{
 		"a doubtful answer is taken for a refusal", "internal/store",
@@ -85,11 +85,11 @@ var seldomMissed = []mutant{
 	},
 	{
 		"what is in doubt is not settled before it leaves", "shards",
-		"case !f.doubt:\n\t\treturn f.decide(v)", "case true:\n\t\treturn f.decide(v)", simulation,
+		"case !f.doubt:\n\t\treturn f.decide(v)", "case true:\n\t\treturn f.decide(v)", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
 		"a move without a condition", "shards",
-		"remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())", "remove := store.Delete(c.shardName(from))", simulation,
+		"remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())", "remove := store.Delete(c.shardName(from))", test("TestIncrementBesideAMove"),
 	},
 	{
 		"a command without the ledger's condition", "shards",
@@ -105,7 +105,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"withdrawn increments still count as waiting", "shards",
-		"of.requests = slices.Delete(of.requests, at, at+1)\n\tq.waiting--\n", "of.requests = slices.Delete(of.requests, at, at+1)\n", tests,
+		"of.requests = slices.Delete(of.requests, at, at+1)\n\tq.waiting--\n", "of.requests = slices.Delete(of.requests, at, at+1)\n", test("TestRoomOfThoseWhoWentAway"),
 	},
 	{
 		"growth ignores others", "shards",
@@ -113,7 +113,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a rebase ignores the shards", "shards",
-		"ch.bases[name] = sum.BaseFor(total)", "ch.bases[name] = total", simulation,
+		"ch.bases[name] = sum.BaseFor(total)", "ch.bases[name] = total", test("TestCommandsBeyondAnInt64"),
 	},
 	{
 		"an exact read with an earlier counter's base", "shards",
@@ -125,15 +125,15 @@ var seldomMissed = []mutant{
 	},
 	{
 		"the markers of batches expire at once", "shards",
-		"const batchMarkerTTL = time.Hour", "const batchMarkerTTL = time.Nanosecond", simulation,
+		"const batchMarkerTTL = time.Hour", "const batchMarkerTTL = time.Nanosecond", test("TestMarkersExpire"),
 	},
 	{
 		"the markers of keys expire with those of batches", "shards",
-		"ttl := c.cfg.KeyTTL\n", "ttl := batchMarkerTTL\n", simulation,
+		"ttl := c.cfg.KeyTTL\n", "ttl := batchMarkerTTL\n", test("TestMarkersExpire"),
 	},
 	{
 		"a creation over a counter that is being deleted", "shards",
-		"case c.client.isDeleting(counter):\n\t\treturn nil, false, fmt.Errorf(\"%w: it is being deleted; delete it again to finish that\", ErrExists)\n", "case c.client.isDeleting(counter):\n", tests,
+		"case c.client.isDeleting(counter):\n\t\treturn nil, false, fmt.Errorf(\"%w: it is being deleted; delete it again to finish that\", ErrExists)\n", "case c.client.isDeleting(counter):\n", test("TestFinishDeletion"),
 	},
 	{
 		"a creation leaves what an earlier counter left", "shards",
@@ -145,7 +145,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a deletion takes the next counter after a lost answer", "shards",
-		"case counter == nil || !created.Equal(made):", "case counter == nil:", simulation,
+		"case counter == nil || !created.Equal(made):", "case counter == nil:", test("TestLatePartOfADeletionSparesTheSuccessor|TestTwoDeletionsSpareTheSuccessor|TestACommandFindsASuccessor|TestCommandsUnderFaults"),
 	},
 	// Certainty: these protect no count.
 	{

@@ -270,7 +270,7 @@ func (w *watch) Write(b []byte) (int, error) {
 			}
 			w.line = w.line[:min(len(w.line), 200)]
 			w.stop()
-		case failure.MatchString(text) && !strings.Contains(text, "virtual hours"):
+		case failure.MatchString(text) && !strings.Contains(text, "virtual hours") && !strings.Contains(text, "[rapid] OK"):
 			w.said = append(w.said, text)
 		}
 	}
