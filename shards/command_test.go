@@ -3,10 +3,13 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -149,6 +152,47 @@ func TestCommandsOnMissingCounters(t *testing.T) {
 		if !errors.Is(err, shards.ErrNotFound) {
 			t.Errorf("watch: %v, %v, want ErrNotFound", watched, err)
 		}
+	}
+}
+
+// A counter that is deleted before its creator has an answer, and is made again by the next try, is another one: a command that
+// is late knows the first by its id.
+func TestCreateAgainIsAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := handle(t, w.open(t, shards.Config{}), "a")
+	id := func() string {
+		doc, err := w.fs.Doc("counters/a").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc.Data()["ledger_id"].(string)
+	}
+	var first string
+	conn, err := w.Server.Connect(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if first == "" && err == nil && strings.HasSuffix(method, "/Commit") {
+			first = id()
+			if err := other.Delete(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return status.Error(codes.Unavailable, "the answer is lost")
+		}
+		return err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p"}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if err := handle(t, client, "a").Create(t.Context(), shards.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if second := id(); first == "" || second == first {
+		t.Errorf("both counters have the id %q", first)
 	}
 }
 

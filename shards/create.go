@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -33,9 +34,12 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 		err = ErrHosted
 	}
 	if err == nil {
-		op := newID() // tells this call's counter from another's, made at the same moment
+		// They tell this call's counter from another's, made at the same moment. Each attempt has one of its own: the counter of an
+		// earlier one may be deleted by now, and late commands know it by its id.
+		var tried []string
 		err = c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-			return c.planCreation(ctx, opts, op)
+			tried = append(tried, newID())
+			return c.planCreation(ctx, opts, tried)
 		})
 	}
 	if err != nil {
@@ -45,17 +49,18 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	return nil
 }
 
-func (c Counter) planCreation(ctx context.Context, opts CreateOptions, op string) (writes []*firestorepb.Write, final bool, err error) {
+func (c Counter) planCreation(ctx context.Context, opts CreateOptions, tried []string) (writes []*firestorepb.Write, final bool, err error) {
 	docs, at, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
 	if err != nil {
 		return nil, false, fmt.Errorf("read counter and ledger: %w", err)
 	}
 	counter, earlier := docs[0], docs[1]
+	op := tried[len(tried)-1]
 	switch {
 	case counter == nil:
 	case c.client.isDeleting(counter):
 		return nil, false, fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
-	case counter.GetFields()[store.LedgerID].GetStringValue() == op:
+	case slices.Contains(tried, counter.GetFields()[store.LedgerID].GetStringValue()):
 		return nil, true, nil // made by a commit whose answer was lost
 	default:
 		return nil, false, ErrExists
