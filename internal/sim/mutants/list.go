@@ -203,11 +203,11 @@ var seldomMissed = []mutant{
 	},
 	{
 		"several operations of a member in one commit", "shards",
-		"if own := r.document(); own != \"\" && g.keys[own] {", "if false {", tests,
+		"if own := r.document(); own != \"\" && g.keys[own] {", "if false {", test("TestReplayedMembersShareACommit|TestMembersCountOnce|TestGathering"),
 	},
 	{
 		"a counter is made for those who leave", "shards",
-		"return r.member == nil || r.member.join })", "return true })", tests,
+		"return r.member == nil || r.member.join })", "return true })", test("TestMembersMakeWhatIsMissing"),
 	},
 	{
 		"a deletion leaves members", "shards",
@@ -251,12 +251,12 @@ var seldomMissed = []mutant{
 	},
 	{
 		"those whose shard is gone are not taken off", "rollup",
-		"by[first] += n\n", "_ = n\n", tests,
+		"by[first] += n\n", "_ = n\n", test("TestCleanupOfADocumentThatWasBackUnseen"),
 	},
 	// The functions.
 	{
 		"reconcile answers 200 on failures", "functions",
-		"if err != nil || s.Failed > 0 {\n\t\treturn http.StatusInternalServerError", "if err != nil {\n\t\treturn http.StatusInternalServerError", tests,
+		"if err != nil || s.Failed > 0 {\n\t\treturn http.StatusInternalServerError", "if err != nil {\n\t\treturn http.StatusInternalServerError", test("TestReconcileAnswersThatItFailed"),
 	},
 	{
 		"a busy roll-up acknowledges", "functions",
@@ -266,15 +266,15 @@ var seldomMissed = []mutant{
 	{
 		"all fields of a shard share one time", "internal/ledger",
 		"known, ok = sum.Shards[key]\n\t\t\t}\n",
-		"known, ok = sum.Shards[key]\n\t\t\t}\n\t\t\tfor _, other := range l.Sums {\n\t\t\t\tif e := other.Shards[key]; ok && e.AsOf.After(known.AsOf) {\n\t\t\t\t\tknown.AsOf = e.AsOf\n\t\t\t\t}\n\t\t\t}\n", tests,
+		"known, ok = sum.Shards[key]\n\t\t\t}\n\t\t\tfor _, other := range l.Sums {\n\t\t\t\tif e := other.Shards[key]; ok && e.AsOf.After(known.AsOf) {\n\t\t\t\t\tknown.AsOf = e.AsOf\n\t\t\t\t}\n\t\t\t}\n", test("TestMergeOfSeveralFields|TestFieldsOfTwoRevisions"),
 	},
 	{
 		"a field that is no integer keeps the others from being counted", "rollup",
-		"if len(c.After.Counts) == 0 && len(fields) > 0 {", "if len(c.After.Counts) < len(fields) {", tests,
+		"if len(c.After.Counts) == 0 && len(fields) > 0 {", "if len(c.After.Counts) < len(fields) {", test("TestDecodeSeveralFields"),
 	},
 	{
 		"a field that is added forgets the number it replaces", "rollup",
-		"ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was))\n", "_ = was\n", tests,
+		"ledger.Set(fields, name, ledger.FieldReplaced, store.Int(was))\n", "_ = was\n", test("TestAnOldNumberIsReplaced"),
 	},
 	{
 		"a flush adds to the totals of an app's document", "rollup",
@@ -282,20 +282,20 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a document of the app's that is made again is another counter", "internal/ledger",
-		"return layout.Hosted || counter", "return counter", tests,
+		"return layout.Hosted || counter", "return counter", test("TestOf"),
 	},
 	{
 		"nothing says that events were passed over", "rollup",
-		"if !c.db.Hosted || !goneAt(doc).IsZero() {", "if true {", tests,
+		"if !c.db.Hosted || !goneAt(doc).IsZero() {", "if true {", test("TestEventsOfADocumentThatIsNotThere"),
 	},
 	{
 		"counting goes on after events were passed over", "internal/ledger",
-		"return !l.Gone.IsZero() || slices", "return slices", tests,
+		"return !l.Gone.IsZero() || slices", "return slices", test("TestBehindAfterItsDocumentWasGone"),
 	},
 	{
 		"a busy document starves its repair", "rollup",
 		"store.Update(c.db.Counter(counter), store.Exists(true), totals, totalsMask, transforms...),\n\t}\n}",
-		"store.Update(c.db.Counter(counter), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), totals, totalsMask, transforms...),\n\t}\n}", tests,
+		"store.Update(c.db.Counter(counter), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), totals, totalsMask, transforms...),\n\t}\n}", test("TestReconcileOfABusyDocument"),
 	},
 	{
 		"a cleanup doesn't wait", "rollup",
@@ -303,7 +303,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a cleanup takes what a new document has", "rollup",
-		"case docs[1] != nil || !goneAt(docs[0]).Equal(since):", "case docs[0] == nil:", tests,
+		"case docs[1] != nil || !goneAt(docs[0]).Equal(since):", "case docs[0] == nil:", test("TestCleanupOfADocumentThatIsBack"),
 	},
 	{
 		"a cleanup takes members without their -1", "rollup",
@@ -315,6 +315,6 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a hosted counter has no ledger before its first event", "shards",
-		"ledgers = append(ledgers, c.db.LedgerOf(id))", "_ = ledgers", tests,
+		"ledgers = append(ledgers, c.db.LedgerOf(id))", "_ = ledgers", test("TestHosted"),
 	},
 }
