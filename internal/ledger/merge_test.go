@@ -158,7 +158,7 @@ func TestCorrectMakesAnyLedgerRight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const now = 1000
 		times := rapid.SampledFrom([]int{0, 1, 300, 301, 999, now, now + 1, 5000})
-		l := ofTotal(Sum{Shards: map[string]Entry{}, Base: 7, Floor: at(times.Filter(func(µs int) bool { return µs != now }).Draw(t, "floor"))})
+		l := ofTotal(Sum{Shards: map[string]Entry{}, Base: 7, Floor: at(times.Filter(func(micros int) bool { return micros != now }).Draw(t, "floor"))})
 		shard := rapid.SampledFrom([]string{"0", "1", "2", "3"})
 		for _, id := range rapid.SliceOfDistinct(shard, rapid.ID).Draw(t, "entries") {
 			l.Sums["total"].Shards[id] = Entry{Count: rapid.Int64Range(-5, 5).Draw(t, "count"), AsOf: at(times.Draw(t, "as of"))}
@@ -168,7 +168,7 @@ func TestCorrectMakesAnyLedgerRight(t *testing.T) {
 		for _, id := range rapid.SliceOfDistinct(shard, rapid.ID).Draw(t, "shards") {
 			count := rapid.Int64Range(-5, 5).Draw(t, "count")
 			want += count
-			s.States = append(s.States, State{Shard: id, Counts: Counts{"total": count}, AsOf: at(times.Filter(func(µs int) bool { return µs <= now }).Draw(t, "updated"))})
+			s.States = append(s.States, State{Shard: id, Counts: Counts{"total": count}, AsOf: at(times.Filter(func(micros int) bool { return micros <= now }).Draw(t, "updated"))})
 		}
 		behind := l.Behind(at(now), "total")
 		before := l.Sums["total"].Total()

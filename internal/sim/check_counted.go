@@ -40,7 +40,7 @@ type countedCounter struct {
 	doc, ledger *Document
 	made        int64     // when its document was made
 	begun       int64     // when its ledger was made; that of a counter that is revived stays
-	told        time.Time // when the event of a document that was written was first acknowledged, by an instance that counts it
+	told        time.Time // when the event of a document that was written was last acknowledged for itself, by an instance that counts it
 	collections map[string]*counted
 	fields      map[string]*countedValue // :: name
 }
@@ -52,6 +52,7 @@ type counted struct {
 	changed int64               // when a document changed last
 	written bool                // then one of them was written, and not only some deleted
 	waiting map[event]bool      // events that nobody has acknowledged yet :: whether a document was written, and not deleted
+	missed  int64               // the newest event that comes late or never
 	changes map[string]int      // :: id of a document → writes of the app's that were not seen yet
 }
 
@@ -132,7 +133,9 @@ func (c *countedChecker) entry(what any) {
 		c.commit(e)
 	case Missed:
 		k := c.counter(e.Doc.Counter)
-		delete(k.collection(e.Doc.collection()).waiting, event{e.Doc, e.Of})
+		of := k.collection(e.Doc.collection())
+		delete(of.waiting, event{e.Doc, e.Of})
+		of.missed = max(of.missed, e.Of)
 		for name, f := range k.fields {
 			if c.newest[name].Collection == e.Doc.collection() {
 				f.lost = max(f.lost, e.Of)
@@ -343,7 +346,7 @@ func (c *countedChecker) acknowledged(e Acknowledged) {
 	of := k.collection(collection)
 	written, waited := of.waiting[event{e.Doc, e.Of}]
 	delete(of.waiting, event{e.Doc, e.Of})
-	if written && len(e.Fields) > 0 {
+	if written && len(e.Fields) > 0 && e.Of > of.missed && !of.waitsAfter(e.Of) { // not for a newer one, which may get lost
 		k.told = c.now
 	}
 	for name, f := range k.fields {
@@ -352,6 +355,16 @@ func (c *countedChecker) acknowledged(e Acknowledged) {
 		}
 	}
 	c.covered(e.Doc.Counter, k, collection)
+}
+
+// waitsAfter reports whether an event waits that is newer than a time.
+func (of *counted) waitsAfter(at int64) bool {
+	for e := range of.waiting {
+		if e.of > at {
+			return true
+		}
+	}
+	return false
 }
 
 // covered checks that what a collection's fields hold is not older than its last change, if all of its events have been

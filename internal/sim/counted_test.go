@@ -283,6 +283,22 @@ func TestCheckCounted(t *testing.T) {
 			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
 			s.add(Settled{})
 		}},
+		{"the walk doesn't find a document of which an event came before it was there", "its documents come to 1", func(s counting) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			s.add(Counting{Fields: []CountedField{allComments}, RecountAge: time.Hour, RecountReads: 10_000})
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: s.comment("a", true), Fields: []string{"comments"}})
+			s.commit(map[Doc]*Document{counterDoc(): {}})
+			s.add(Settled{Counted: true})
+		}},
+		{"that event was acknowledged for a newer one, which got lost", "", func(s counting) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			s.add(Counting{Fields: []CountedField{allComments}, RecountAge: time.Hour, RecountReads: 10_000})
+			first, newer := s.comment("a", true), s.comment("b", true)
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: first, Fields: []string{"comments"}})
+			s.commit(map[Doc]*Document{counterDoc(): {}})
+			s.add(Missed{Doc: commentDoc("b"), Of: newer})
+			s.add(Settled{Counted: true})
+		}},
 		{"a counter that the walk passes over", "never counted", func(s counting) {
 			s.begin()
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})

@@ -54,9 +54,6 @@ var simulation = killer{what: "simulation", pkg: "internal/sim", run: "^TestSimu
 // statistic is for rules that protect no count, but only how often a caller is told what became of a call.
 var statistic = killer{what: "statistic", pkg: "internal/sim", run: "^TestCertainty$"}
 
-// tests are those of the package.
-var tests = killer{what: "tests"}
-
 // test is one of the package's tests.
 func test(name string) killer { return testIn("", name) }
 
