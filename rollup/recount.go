@@ -55,9 +55,10 @@ const noteAt = "at"
 // setCounted counts fields and sets them, in one commit, on condition that the ledger is the version that was read.
 func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fields, mayAdopt bool) (recounted, error) {
 	r, values, err := c.aggregate(ctx, counter, fields)
-	if err != nil || len(values) == 0 {
+	if err != nil {
 		return r, err
 	}
+	// Without a value, too: by a ledger, or by a note, the next reconcile finds the counter, and says what is wrong.
 	var newer map[string]ledger.Counted
 	u, err := c.update(ctx, counter, mayAdopt, func(l *ledgerCopy, _ bool) ([]*firestorepb.Write, error) {
 		var early bool

@@ -307,6 +307,30 @@ func TestSumThatIsNoInteger(t *testing.T) {
 	c.holds("posts/p", map[string]any{"stars": int64(7)})
 }
 
+// A document of which the only event brought no value has a ledger all the same, by which a reconcile finds it, or a note if it is
+// not there yet. The reconcile says what is wrong, and counts what the event was not of.
+func TestFirstEventBringsNoValue(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]bool{"the document first": true, "the rating first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, hostedPosts)
+			if first {
+				c.set("posts/p", map[string]any{})
+			}
+			c.set("posts/p/ratings/1", map[string]any{"stars": 0.5})
+			c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+			if !first {
+				c.set("posts/p", map[string]any{})
+			}
+			if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil || s.Seen != 1 || s.Problems != 1 {
+				t.Errorf("reconcile = %+v, %v, want a counter with a problem", s, err)
+			}
+			c.holds("posts/p", map[string]any{"comments": int64(0)})
+		})
+	}
+}
+
 // A query for which an index is missing is logged, and its event is not delivered for a day. Fields of other queries are
 // counted all the same. One that Firestore is too busy for is asked again.
 func TestAggregationThatCannotSucceed(t *testing.T) {
