@@ -195,8 +195,9 @@ func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []C
 		m.changes = append(m.changes, change)
 	}
 	k.hadMembers = k.hadMembers || made > 0
+	alone := k.byHand > 0 || d.command && k.torn // a reset of shards that hold nothing, because those that counted members were deleted by hand
 	switch {
-	case bare && made > 0, bare && len(k.shards) > 0 && k.byHand == 0, bare && k.doc != nil && !k.doc.Deleting && k.byHand == 0:
+	case bare && made > 0, bare && len(k.shards) > 0 && !alone, bare && k.doc != nil && !k.doc.Deleting && !alone:
 		c.fail("a commit changes memberships of %q (%d made, %d deleted), and no shard", id, made, gone)
 	case bare, k.makers > 0:
 		return 0

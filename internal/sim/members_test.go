@@ -313,6 +313,15 @@ func TestCheckMembers(t *testing.T) {
 			s.joined(2, 1)
 			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil})
 		}},
+		{"a reset takes members whose shard was deleted by hand", "", func(s *script) {
+			s.make()
+			s.joined(2, 1)
+			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.add(End{Call: 3, Outcome: OK})
+			s.add(Begin{Call: 4, Kind: ResetMembers, Counter: named})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil})
+		}},
 		{"a deletion with members, and a successor", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
