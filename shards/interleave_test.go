@@ -255,10 +255,38 @@ func TestACommandFindsASuccessor(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if err := do(t.Context(), c); !errors.Is(err, shards.ErrNotFound) {
-				t.Errorf("%v, want ErrNotFound", err)
+			if err := do(t.Context(), c); !errors.Is(err, shards.ErrNotFound) || !errors.Is(err, shards.ErrUnknown) {
+				t.Errorf("%v, want ErrNotFound, and ErrUnknown: it was applied", err)
 			}
 			w.wantSum(t, "a", 7)
+		})
+	}
+}
+
+// The answer of a command is lost, and then its counter is deleted: nobody knows any more whether it was applied. While the
+// counter is only being deleted, its ledger still tells.
+func TestACommandWhoseCounterIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]error{"gone": shards.ErrUnknown, "being deleted": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			c := w.counter(t, client, "a", 1)
+			w.afterLost(t, func() {
+				var err error
+				if want == nil {
+					_, err = w.fs.Doc("counters/a").Update(t.Context(), []firestore.Update{{Path: "deleting", Value: true}})
+				} else {
+					err = handle(t, client, "a").Delete(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			if err := c.Rebase(t.Context(), 500); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
 		})
 	}
 }

@@ -49,10 +49,11 @@ func (c *Client) carryOut(ctx context.Context, next plan) error {
 			if store.KindOf(err) == store.Permanent && doubt == nil {
 				return err
 			}
-		case doubt == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists):
-			return err // what is looked for is gone, and with it what the commit depends on
+		case doubt == nil:
+			return err
 		case !fromFirestore(err):
-			return fmt.Errorf("%w: %w", ErrUnknown, err) // the commit may yet come
+			// The commit may yet come. Where the counter is gone, it may have come before that.
+			return fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 		if failed++; failed == maxTries || ctx.Err() != nil || gax.Sleep(ctx, pause.Pause()) != nil {
 			if doubt != nil {

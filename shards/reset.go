@@ -38,21 +38,22 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 	defer c.client.known.forget(c.id)
 	err := c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
 		counter, l, err := c.documents(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, false, err
+		}
+		for n, ch := range tried { // also where the counter is being deleted by now
+			if l != nil && slices.Contains(l.Ops, attemptID(op, n)) {
+				last = ch
+				return nil, true, nil
+			}
+		}
+		switch {
 		case counter == nil || c.client.isDeleting(counter):
 			return nil, false, ErrNotFound
 		case l == nil:
 			return nil, false, ErrNoLedger
 		case of != "" && l.ID != of:
 			return nil, false, ErrNotFound // deleted, and another was made, which a late command leaves alone
-		}
-		for n, ch := range tried {
-			if slices.Contains(l.Ops, attemptID(op, n)) {
-				last = ch
-				return nil, true, nil
-			}
 		}
 		of = l.ID
 		if last, err = decide(ctx, l); err != nil || last == nil {

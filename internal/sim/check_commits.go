@@ -142,7 +142,9 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 func (c *checker) app(id string, k *counter, before, ledgerBefore *Document) {
 	switch {
 	case k.doc == nil && before != nil:
-		k.goneSince = c.now
+		if ledgerBefore == nil || !ledgerBefore.Gone { // or else it was back for a while in which nothing looked at it
+			k.goneSince = c.now
+		}
 	case k.doc != nil && before == nil: // with whatever totals the app has made it
 		k.drift, k.foreign, c.foreign = true, true, true
 	}

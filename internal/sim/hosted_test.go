@@ -97,6 +97,27 @@ func TestCheckHosted(t *testing.T) {
 			s.now = s.now.Add(2 * time.Hour)
 			clean(s)
 		}},
+		{"it was back for a moment that nobody noticed", "", func(s *script) {
+			s.host()
+			remove(s)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Gone: true}})
+			s.now = s.now.Add(time.Hour)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			remove(s)
+			clean(s)
+		}},
+		{"it was back, and its events were counted", "was gone for", func(s *script) {
+			s.host()
+			remove(s)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Gone: true}})
+			s.now = s.now.Add(time.Hour)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			flush(s, 2, 0, nil)
+			remove(s)
+			clean(s)
+		}},
 		{"what is below it is removed too early", "was gone for", func(s *script) {
 			s.host()
 			remove(s)

@@ -84,7 +84,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command that is refused in doubt is refused", "shards",
-		"case !fromFirestore(err):\n\t\t\treturn fmt.Errorf(\"%w: %w\", ErrUnknown, err)", "case !fromFirestore(err):\n\t\t\treturn err", test("TestRefusedInDoubtIsUnknown"),
+		"it may have come before that.\n\t\t\treturn fmt.Errorf(\"%w: %w\", ErrUnknown, err)", "\n\t\t\treturn err", test("TestRefusedInDoubtIsUnknown"),
 	},
 	{
 		"a command in doubt doesn't look once more", "shards",

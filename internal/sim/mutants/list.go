@@ -97,7 +97,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a command doesn't look for its own id", "shards",
-		"if slices.Contains(l.Ops, attemptID(op, n)) {", "if slices.Contains(l.Ops, attemptID(op+op, n)) {", simulation,
+		"slices.Contains(l.Ops, attemptID(op, n)) {", "slices.Contains(l.Ops, attemptID(op+op, n)) {", simulation,
 	},
 	{
 		"a shard is made whether its counter is there or not", "shards",
