@@ -267,7 +267,7 @@ func (k *counter) sum() (sum int64) {
 func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLedger bool) {
 	switch {
 	case len(k.members) == 0 && len(k.shards) == 0:
-		k.torn = false
+		k.torn, k.owed = false, 0
 	case d.deletes && d.delta != 0 && k.byHand > 0: // those who have left, too: one shard has their 1, and another their -1
 		k.torn = k.hadMembers
 	case d.gone && before.Deleting && k.ledger != nil:

@@ -398,6 +398,12 @@ func TestCheckMembers(t *testing.T) {
 			s.make()
 		}},
 		{"made anew, a counter takes off what a reset took off that was not rolled up", "", func(s *script) { s.revivedBelowZero(true) }},
+		{"what a counter has taken off goes with its shards", "", func(s *script) {
+			s.revivedBelowZero(true)
+			s.add(Begin{Call: 5, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.commit(map[Doc]*Document{shardDoc("1"): nil})
+		}},
 		{"made anew, a counter takes off twice, and there was no reset", "increments of", func(s *script) { s.revivedBelowZero(false) }},
 		{"what was deleted by hand is cleaned before the next one is made", "", func(s *script) {
 			s.make()
