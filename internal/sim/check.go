@@ -85,6 +85,8 @@ type counter struct {
 
 	gone     time.Time // when its document was deleted last
 	outlived time.Time // when a commit arrived last that is to make it, and was planned before that
+	arrived  time.Time // when a commit arrived last that is to make it
+	planned  time.Time // as of when that one's sender looked
 
 	source imports
 
@@ -133,7 +135,9 @@ func (c *checker) entry(what any) {
 		of.lost = max(of.lost, e.Of)
 		delete(of.waiting, e.Of)
 	case Arrives:
-		if k := c.counter(e.Makes); e.Planned.Before(k.gone) {
+		k := c.counter(e.Makes)
+		k.arrived, k.planned = c.now, e.Planned
+		if e.Planned.Before(k.gone) {
 			k.outlived = c.now
 		}
 	case Acknowledged:

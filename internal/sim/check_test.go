@@ -403,6 +403,24 @@ func TestCheck(t *testing.T) {
 			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Floor: at}})
 			s.ack("0", at)
 		}},
+		{"a late creation over shards that others have made since", "", func(s *script) {
+			planned := s.now
+			s.add(Begin{Call: 1, Kind: MakeShards, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("1"): {}})
+			s.begin(2, 1, 1)
+			s.shard("1", 1)
+			s.add(Arrives{Makes: named, Planned: planned})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L"}, ledgerDoc(): {LedgerID: "L"}, shardDoc("0"): {}})
+		}},
+		{"a creation that leaves what was there when it looked", "of an earlier counter", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("1", 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil})
+			s.add(Arrives{Makes: named, Planned: s.now})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
+		}},
 		{"an event of a counter without a ledger is acknowledged", "has no ledger", func(s *script) {
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
 			s.begin(1, 1, 1)
