@@ -3,9 +3,6 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -14,83 +11,6 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// Report is what a reconcile found of one counter, and did about it.
-type Report struct {
-	Counter string `json:"counter"`
-
-	FieldReport                        // of the first field that is counted
-	Fields      map[string]FieldReport `json:"fields,omitempty"` // of further ones, by their names
-
-	Reads int64 `json:"reads,omitempty"` // that counting documents took
-
-	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
-
-	Adopted bool `json:"adopted,omitempty"` // it had no ledger
-	// Deleted says that what was left of it is removed now, or would be: its deletion was half-finished, or its document is the
-	// app's own and has been gone for long enough.
-	Deleted bool `json:"deleted,omitempty"`
-	Gone    bool `json:"gone,omitempty"` // there is no such counter
-
-	// Problem is what keeps the total from being right, and what to do about it; empty when nothing does.
-	Problem string `json:"problem,omitempty"`
-}
-
-// FieldReport is what a reconcile found of one counted field.
-type FieldReport struct {
-	Before int64 `json:"before"` // its total before
-	After  int64 `json:"after"`  // its total now, or what it would be
-
-	Late  int64 `json:"late"`  // of the difference, states that no event had brought yet: lost ones, and ones on their way
-	Drift int64 `json:"drift"` // what the total had beyond its ledger, written by something else; it was taken off
-}
-
-// Repaired reports whether anything had to be done.
-func (r Report) Repaired() bool {
-	for field := range r.fields() {
-		if field.Late != 0 || field.Drift != 0 {
-			return true
-		}
-	}
-	return r.Adopted || r.Deleted || r.Shards != 0
-}
-
-// fields yields what was found of each field, the first one first.
-func (r Report) fields() iter.Seq[FieldReport] {
-	return func(yield func(FieldReport) bool) {
-		if !yield(r.FieldReport) {
-			return
-		}
-		for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
-			if !yield(r.Fields[name]) {
-				return
-			}
-		}
-	}
-}
-
-// drift is what all totals had beyond their ledger, summed up without signs.
-func (r Report) drift() (sum int64) {
-	for field := range r.fields() {
-		sum = ledger.Add(sum, max(field.Drift, ledger.Sub(0, field.Drift)))
-	}
-	return sum
-}
-
-// set sets what was found of a field.
-func (r *Report) set(name string, first bool, field FieldReport) {
-	if first {
-		r.FieldReport = field
-		return
-	}
-	if r.Fields == nil {
-		r.Fields = map[string]FieldReport{}
-	}
-	r.Fields[name] = field
-}
-
-// Right reports whether nothing had to be done, and nothing is left to do.
-func (r Report) Right() bool { return !r.Repaired() && r.Problem == "" }
 
 // ReconcileOptions are the choices in reconciling counters. The zero value is fine.
 type ReconcileOptions struct {
@@ -208,24 +128,6 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 		}
 	}
 	return applied, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, attempts+doubts, last)
-}
-
-// and is a report of what two commits did, one after the other.
-func (r Report) and(next Report) Report {
-	if r.Repaired() {
-		next.FieldReport = r.FieldReport.and(next.FieldReport)
-		for name, field := range next.Fields {
-			next.Fields[name] = r.Fields[name].and(field)
-		}
-		next.Shards = max(r.Shards, next.Shards)
-	}
-	return next
-}
-
-func (f FieldReport) and(next FieldReport) FieldReport {
-	next.Before = f.Before
-	next.Late, next.Drift = ledger.Add(f.Late, next.Late), ledger.Add(f.Drift, next.Drift)
-	return next
 }
 
 // comparison is what was found of a counter, and what is to be done.
