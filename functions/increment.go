@@ -17,7 +17,7 @@ import (
 )
 
 func buildIncrement(ctx context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := shards.New(db, shardsConfig(s, log))
+	client, err := shards.New(db, ShardsConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -25,7 +25,8 @@ func buildIncrement(ctx context.Context, s settings.Settings, db *store.DB, log 
 	return handler, nil, nil
 }
 
-func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
+// ShardsConfig is what the settings say of the clients of Increment, but for where the counters are.
+func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,

@@ -146,5 +146,5 @@ func openShards(s settings.Settings, log *slog.Logger, opts ...option.ClientOpti
 	if err != nil {
 		return nil, err
 	}
-	return shards.New(db, shardsConfig(s, log))
+	return shards.New(db, ShardsConfig(s, log))
 }

@@ -30,8 +30,13 @@ func buildRollup(_ context.Context, s settings.Settings, db *store.DB, log *slog
 	if err != nil {
 		return nil, nil, err
 	}
-	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax})
+	roller := rollup.NewRoller(client, RollerOptions(s))
 	return newRollupHandler(client, roller, s, log), roller.Close, nil
+}
+
+// RollerOptions are what the settings say of rollers.
+func RollerOptions(s settings.Settings) rollup.RollerOptions {
+	return rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax}
 }
 
 const (

@@ -83,7 +83,9 @@ func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) 
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	client, err := shards.Open(context.Background(), shardsConfig(s, log), option.WithGRPCConn(conn))
+	cfg := functions.ShardsConfig(s, log)
+	cfg.Project, cfg.Fields, cfg.Hosted = project, s.Fields.String(), s.Hosted
+	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +93,6 @@ func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) 
 		link: l, client: client, handler: functions.IncrementHandler(client, s, log),
 		closing: func() { _ = client.Close() },
 	}, nil
-}
-
-func shardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
-	return shards.Config{
-		Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL,
-		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, Timeout: s.RequestTimeout, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
-		Logger: log,
-	}
 }
 
 func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
@@ -111,7 +105,7 @@ func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	roller := rollup.NewRoller(client, rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax})
+	roller := rollup.NewRoller(client, functions.RollerOptions(s))
 	sums, counted := s.Fields.Split()
 	var definitions []string
 	for _, f := range counted {
