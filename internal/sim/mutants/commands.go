@@ -87,6 +87,14 @@ var ofCommands = []mutant{
 		"it may have come before that.\n\t\t\treturn fmt.Errorf(\"%w: %w\", ErrUnknown, err)", "\n\t\t\treturn err", test("TestRefusedInDoubtIsUnknown"),
 	},
 	{
+		"a command in doubt whose counter is gone is refused", "shards",
+		"case doubt == nil:\n\t\t\treturn err", "case doubt == nil || errors.Is(err, ErrNotFound):\n\t\t\treturn err", test("TestACommandWhoseCounterIsDeleted"),
+	},
+	{
+		"a command doesn't look into the ledger of a counter that is being deleted", "shards",
+		"if l != nil && slices.Contains", "if l != nil && !c.client.isDeleting(counter) && slices.Contains", test("TestACommandWhoseCounterIsDeleted"),
+	},
+	{
 		"a command in doubt doesn't look once more", "shards",
 		"return c.lookOnce(ctx, next, doubt)", "return fmt.Errorf(\"%w: %w\", ErrUnknown, doubt)", test("TestCommandsInDoubtFindOut"),
 	},

@@ -98,4 +98,8 @@ var ofCounted = []mutant{
 		"a query that can't succeed comes again for a day", "rollup",
 		"case err != nil && refuses(err):", "case false:", test("TestAggregationThatCannotSucceed"),
 	},
+	{
+		"a recount without a value leaves nothing by which a reconcile finds the counter", "rollup",
+		"r, values, err := c.aggregate(ctx, counter, fields)\n\tif err != nil {", "r, values, err := c.aggregate(ctx, counter, fields)\n\tif err != nil || len(values) == 0 {", test("TestFirstEventBringsNoValue"),
+	},
 }
