@@ -19,8 +19,9 @@ func TestImports(t *testing.T) {
 		"./rollup":               {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/internal/settings"},
 		"./internal/ledger":      {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
 		"./internal/groupcommit": {module + "/internal/store", module + "/shards", "google.golang.org/grpc"},
-		"./internal/settings":    {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
-		"./emulator/...":         {module + "/cmd", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/store"},
+		"./internal/layout":      {module + "/internal/store", "cloud.google.com/go/firestore", "google.golang.org/grpc", "google.golang.org/protobuf"},
+		"./internal/settings":    {module + "/internal/store", "google.golang.org/grpc", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
+		"./emulator/...":         {module + "/cmd", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/layout", module + "/internal/store"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", room).Output()
 		if err != nil {
@@ -41,7 +42,7 @@ func TestImports(t *testing.T) {
 func TestOneWayToFirestore(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,
-		".", "./functions", "./shards", "./rollup", "./internal/ledger", "./internal/groupcommit", "./internal/settings").Output()
+		".", "./functions", "./shards", "./rollup", "./internal/layout", "./internal/ledger", "./internal/groupcommit", "./internal/settings").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -14,7 +14,7 @@ import (
 func TestConfigsSayAlikeWhereTheCountersAre(t *testing.T) {
 	t.Parallel()
 	for _, of := range []reflect.Type{reflect.TypeFor[shards.Config](), reflect.TypeFor[rollup.Config]()} {
-		for want := range reflect.TypeFor[store.Config]().Fields() {
+		for want := range reflect.TypeFor[layout.Place]().Fields() {
 			if f, ok := of.FieldByName(want.Name); !ok || f.Type != want.Type {
 				t.Errorf("%s has no %s of type %s", of, want.Name, want.Type)
 			}

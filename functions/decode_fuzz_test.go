@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -118,7 +118,7 @@ func FuzzCounterOf(f *testing.F) {
 			}
 			return
 		}
-		if store.ValidateID(id) != nil || strings.Contains(target, "?") {
+		if layout.ValidateID(id) != nil || strings.Contains(target, "?") {
 			return
 		}
 		again, err := url.ParseRequestURI("/" + url.PathEscape(id))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
@@ -73,7 +74,7 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 }
 
 // firstOf is the name of the field that an increment is of which names none.
-func firstOf(fields store.Fields) string {
+func firstOf(fields layout.Fields) string {
 	sums, _ := fields.Split()
 	return sums[0].Name
 }

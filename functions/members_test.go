@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 func TestMemberRequests(t *testing.T) {
@@ -276,7 +276,7 @@ func FuzzMemberPath(f *testing.F) {
 		if second, is, err := memberPathOf(again, parts); err != nil || !is || second != got {
 			t.Errorf("%q: %+v, and from %s: %+v, %v, %v", path, got, again, second, is, err)
 		}
-		if counter, err := counterOf(u); parts == 1 && err == nil && store.ValidateID(counter) == nil {
+		if counter, err := counterOf(u); parts == 1 && err == nil && layout.ValidateID(counter) == nil {
 			t.Errorf("%q is the counter %q too", path, counter)
 		}
 	})

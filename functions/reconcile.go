@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
@@ -72,7 +73,7 @@ type reconcileAnswer struct {
 // newReconcileHandler answers calls that reconcile counters: those named, or all of them, going on where the last call
 // ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
 // on a schedule sees it.
-func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
+func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := decodeReconcile(w, r, path)
 		if err != nil {
@@ -114,7 +115,7 @@ func newReconcileHandler(client *rollup.Client, path store.Path, deadline time.D
 }
 
 // decodeReconcile reads the body of a call.
-func decodeReconcile(w http.ResponseWriter, r *http.Request, path store.Path) (reconcileRequest, error) {
+func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (reconcileRequest, error) {
 	const want = `want {"counters": ["id", …], "dry_run": false}, or nothing`
 	var req reconcileRequest
 	body, err := readBody(w, r, maxReconcileBody)

@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -29,7 +30,7 @@ func risen(inferred int, states []ledger.State) int {
 	}
 	for _, s := range states {
 		if !s.Gone {
-			inferred = max(inferred, store.Numbered(s.Shard))
+			inferred = max(inferred, layout.Numbered(s.Shard))
 		}
 	}
 	return inferred
@@ -71,7 +72,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 			tx.Write(store.Delete(c.db.LedgerOf(counter)))
 			return nil
 		}
-		if own[store.Deleting].GetBooleanValue() || c.db.Hosted && docs[1] == nil {
+		if own[layout.Deleting].GetBooleanValue() || c.db.Hosted && docs[1] == nil {
 			return nil
 		}
 		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
@@ -91,14 +92,14 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		var mask []string
 		for name, sum := range l.Sums {
 			fields[name] = store.Int(sum.Total())
-			mask = append(mask, store.FieldPath(name))
+			mask = append(mask, layout.FieldPath(name))
 			if total, ok := store.Integer(was[name]); ok && was[name] != nil && c.replaces(total, sum.Total()) {
 				sum.Replaced = &total
 			}
 		}
-		set := map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID)}
+		set := map[string]*firestorepb.Value{layout.LedgerID: store.String(l.ID)}
 		if !c.db.ShardCount(docs[1]).Written && snap.numbered > 0 {
-			set[store.NumShards], set[store.NumShardsInferred] = store.Int(int64(snap.numbered)), store.Bool(true)
+			set[layout.NumShards], set[layout.NumShardsInferred] = store.Int(int64(snap.numbered)), store.Bool(true)
 		}
 		var condition *firestorepb.Precondition
 		if c.db.Hosted {
@@ -106,7 +107,7 @@ func (c *Client) tryAdopt(ctx context.Context, counter string) (adopted, stale b
 		}
 		mask = c.db.SetOwn(fields, mask, set)
 		tx.Write(store.Create(c.db.LedgerOf(counter), l.Fields()),
-			store.Update(c.db.Counter(counter), condition, fields, mask, store.ServerTime(c.db.OwnPath(store.UpdatedAt))))
+			store.Update(c.db.Counter(counter), condition, fields, mask, store.ServerTime(c.db.OwnPath(layout.UpdatedAt))))
 		adopted = true
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -94,16 +95,16 @@ func (c *Client) writes(counter string, l *ledgerCopy, states []ledger.State, di
 		// The app may write back stale totals, or set the document without merging, which loses the map too. The ledger's
 		// condition makes setting them as safe as incrementing them, and the next flush mends it.
 		totals, totalsMask = c.totals(l.Ledger, diff)
-		totalsMask = c.db.SetOwn(totals, totalsMask, map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID)})
+		totalsMask = c.db.SetOwn(totals, totalsMask, map[string]*firestorepb.Value{layout.LedgerID: store.String(l.ID)})
 	} else {
 		for name, delta := range diff.Deltas() {
 			incremented = append(incremented, name)
-			transforms = append(transforms, store.Increment(store.FieldPath(name), delta))
+			transforms = append(transforms, store.Increment(layout.FieldPath(name), delta))
 		}
 	}
-	transforms = append(transforms, store.ServerTime(c.db.OwnPath(store.UpdatedAt)))
+	transforms = append(transforms, store.ServerTime(c.db.OwnPath(layout.UpdatedAt)))
 	if inferred = risen(l.inferred, states); inferred > l.inferred {
-		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), int64(inferred)))
+		transforms = append(transforms, store.Maximum(c.db.OwnPath(layout.NumShards), int64(inferred)))
 	}
 	return []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
@@ -116,7 +117,7 @@ func (c *Client) totals(l *ledger.Ledger, diff ledger.Diff) (fields map[string]*
 	fields = make(map[string]*firestorepb.Value, len(c.db.Fields))
 	for _, name := range c.db.FieldNames() {
 		fields[name] = store.Int(l.Sums[name].TotalAfter(diff.Sums[name]))
-		mask = append(mask, store.FieldPath(name))
+		mask = append(mask, layout.FieldPath(name))
 	}
 	return fields, mask
 }
@@ -169,7 +170,7 @@ func (c *Client) read(ctx context.Context, counter string, mayAdopt bool) (*ledg
 			}
 			l.Forget(now)
 			if l.Behind(now, c.db.FieldNames()...) {
-				if c.db.Own(docs[1])[store.Deleting].GetBooleanValue() {
+				if c.db.Own(docs[1])[layout.Deleting].GetBooleanValue() {
 					return nil, nil // a reconcile brings no such ledger up to date, and there is nothing left to count for
 				}
 				if _, err := c.reconcile(ctx, counter, ReconcileOptions{CleanupAfter: never}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -167,7 +168,7 @@ func (c *Client) removeMembers(ctx context.Context, tx *store.Tx, counter string
 	if l, err := ledger.Decode(doc); err == nil {
 		for name, sum := range l.Sums {
 			if _, counted := c.db.Field(name); !counted {
-				fields = append(fields, store.Field{Name: name, Shard: sum.Field}) // no longer
+				fields = append(fields, layout.Field{Name: name, Shard: sum.Field}) // no longer
 			}
 		}
 	}
@@ -194,12 +195,12 @@ func (c *Client) removeMembers(ctx context.Context, tx *store.Tx, counter string
 }
 
 // takeOff takes members off the shards that they were counted in, or off shard 0 where theirs is no longer there.
-func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, field store.Field, members []*firestorepb.Document) error {
+func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, field layout.Field, members []*firestorepb.Document) error {
 	first := c.db.Shard(counter, "0")
 	names, by := []string{first}, map[string]int64{first: 0} // :: resource name of a shard → its members
 	for _, member := range members {
 		name := first
-		if id := member.GetFields()["shard"].GetStringValue(); store.ValidateID(id) == nil {
+		if id := member.GetFields()["shard"].GetStringValue(); layout.ValidateID(id) == nil {
 			name = c.db.Shard(counter, id)
 		}
 		if _, known := by[name]; !known {
@@ -217,12 +218,12 @@ func (c *Client) takeOff(ctx context.Context, tx *store.Tx, counter string, fiel
 			if name != first {
 				by[first] += n
 			} else if n > 0 { // made for it, so that what others hold for its members is taken off
-				tx.Write(store.Update(first, nil, nil, []string{}, store.Increment(store.FieldPath(field.Shard), -n)))
+				tx.Write(store.Update(first, nil, nil, []string{}, store.Increment(layout.FieldPath(field.Shard), -n)))
 			}
 			continue
 		}
 		if _, counted := store.Integer(shard.GetFields()[field.Shard]); counted && n > 0 {
-			tx.Write(store.Update(name, store.Exists(true), nil, nil, store.Increment(store.FieldPath(field.Shard), -n)))
+			tx.Write(store.Update(name, store.Exists(true), nil, nil, store.Increment(layout.FieldPath(field.Shard), -n)))
 		}
 	}
 	return nil
@@ -266,7 +267,7 @@ func (c *Client) gather(tx *store.Tx, shards []*firestorepb.Document) {
 	}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	for name, n := range held {
-		transforms = append(transforms, store.Increment(store.FieldPath(name), n))
+		transforms = append(transforms, store.Increment(layout.FieldPath(name), n))
 	}
 	tx.Write(store.Update(shards[last].GetName(), store.Exists(true), nil, nil, transforms...))
 }

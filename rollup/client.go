@@ -9,6 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -35,7 +36,7 @@ type Client struct {
 
 // Open connects to a database; opts are the official client's. Nothing is sent yet.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	db, err := store.Open(ctx, store.Config{
+	db, err := store.Open(ctx, layout.Place{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
 	}, opts...)
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
 // JSON by its content type. Names are taken from the documents in the event, never from its headers. Every error is an
 // [ErrPoison].
-func decode(layout store.Layout, contentType string, data []byte) (Change, error) {
+func decode(names layout.Layout, contentType string, data []byte) (Change, error) {
 	var event firestoredata.DocumentEventData
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -48,13 +49,13 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 	if before != nil && after != nil && before.GetName() != name {
 		return Change{}, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), name)
 	}
-	fields := layout.Fields
+	fields := names.Fields
 	var c Change
 	var ok bool
-	if c.Counter, c.Shard, ok = layout.ParseShard(name); !ok {
+	if c.Counter, c.Shard, ok = names.ParseShard(name); !ok {
 		// Of a document that is counted, only the time matters.
-		if c.Counter, c.Collection, c.Document, ok = layout.ParseCounted(name); !ok {
-			return Change{}, fmt.Errorf("%w: document %q is none of %s in %s", ErrPoison, name, strings.Join(layout.Patterns(), ", "), layout.Database)
+		if c.Counter, c.Collection, c.Document, ok = names.ParseCounted(name); !ok {
+			return Change{}, fmt.Errorf("%w: document %q is none of %s in %s", ErrPoison, name, strings.Join(names.Patterns(), ", "), names.Database)
 		}
 		fields, c.Shard = nil, ""
 	}
@@ -71,7 +72,7 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 		}
 		// One field that is not an integer keeps no other from being counted: a reconcile says what is wrong with it.
 		if len(c.After.Counts) == 0 && len(fields) > 0 {
-			return Change{}, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, name, layout.Fields)
+			return Change{}, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, name, names.Fields)
 		}
 	}
 	if c.Before != nil {
@@ -83,7 +84,7 @@ func decode(layout store.Layout, contentType string, data []byte) (Change, error
 }
 
 // version is a document's, with the fields that are integers. Its error says that there is no update time.
-func version(doc *firestoredata.Document, fields store.Fields) (*Version, error) {
+func version(doc *firestoredata.Document, fields layout.Fields) (*Version, error) {
 	if err := doc.GetUpdateTime().CheckValid(); err != nil {
 		return nil, fmt.Errorf("update time of %q: %w", doc.GetName(), err)
 	}

@@ -13,9 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 const shardName = "projects/p/databases/(default)/documents/counters/post-123/shards/7"
@@ -29,12 +28,12 @@ func shardDoc(name string, updated time.Time, count *firestoredata.Value) *fires
 }
 
 // testLayout is the default one.
-var testLayout = func() store.Layout {
-	path, err := store.ParsePath(store.DefaultPath)
+var testLayout = func() layout.Layout {
+	path, err := layout.ParsePath(layout.DefaultPath)
 	if err != nil {
 		panic(err)
 	}
-	return store.Layout{Database: "projects/p/databases/(default)", Path: path, Fields: store.Fields{{Name: "total", Shard: "count"}}, Shards: store.DefaultShards}
+	return layout.Layout{Database: "projects/p/databases/(default)", Path: path, Fields: layout.Fields{{Name: "total", Shard: "count"}}, Shards: layout.DefaultShards}
 }()
 
 func integer(n int64) *firestoredata.Value {
@@ -153,8 +152,8 @@ func TestDecodePoison(t *testing.T) {
 // counted. A deleted shard held nothing in all of them.
 func TestDecodeSeveralFields(t *testing.T) {
 	t.Parallel()
-	layout := testLayout
-	layout.Fields = store.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "v"}}
+	names := testLayout
+	names.Fields = layout.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "v"}}
 	doc := func(fields map[string]*firestoredata.Value) *firestoredata.Document {
 		d := shardDoc(shardName, at(10), nil)
 		d.Fields = fields
@@ -180,7 +179,7 @@ func TestDecodeSeveralFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := decode(layout, "application/protobuf", data)
+			got, err := decode(names, "application/protobuf", data)
 			if tt.want == nil {
 				if !errors.Is(err, ErrPoison) {
 					t.Errorf("Decode = %+v, %v, want ErrPoison", got, err)
@@ -199,15 +198,15 @@ func TestDecodeSeveralFields(t *testing.T) {
 
 // Whatever comes in, decoding neither panics nor lets anything through that could not be counted.
 func FuzzDecode(f *testing.F) {
-	path, err := store.ParsePath("teams/{team}/posts/{post}")
+	path, err := layout.ParsePath("teams/{team}/posts/{post}")
 	if err != nil {
 		f.Fatal(err)
 	}
-	fields, err := store.ParseFields("likes,views=v,comments=count(comments)")
+	fields, err := layout.ParseFields("likes,views=v,comments=count(comments)")
 	if err != nil {
 		f.Fatal(err)
 	}
-	nested := store.Layout{Database: testLayout.Database, Path: path, Shards: store.DefaultShards, Hosted: true}
+	nested := layout.Layout{Database: testLayout.Database, Path: path, Shards: layout.DefaultShards, Hosted: true}
 	nested.Fields, nested.Counted = fields.Split()
 	post := testLayout.Database + "/documents/teams/red/posts/post-1/"
 	several := shardDoc(post+"shards/7", at(10), nil)
@@ -221,15 +220,15 @@ func FuzzDecode(f *testing.F) {
 		f.Add("application/json", json)
 	}
 	f.Fuzz(func(t *testing.T, contentType string, data []byte) {
-		for _, layout := range []store.Layout{testLayout, nested} {
-			c, err := decode(layout, contentType, data)
+		for _, names := range []layout.Layout{testLayout, nested} {
+			c, err := decode(names, contentType, data)
 			if err != nil {
 				if !errors.Is(err, ErrPoison) {
 					t.Errorf("%v is not ErrPoison", err)
 				}
 				continue
 			}
-			if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || layout.Path.Validate(c.Counter) != nil || c.updated().IsZero() {
+			if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || c.updated().IsZero() {
 				t.Errorf("decoded %+v", c)
 			}
 			if c.Shard == "" {
@@ -240,7 +239,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("decoded %+v", c)
 			}
 			for name := range s.Counts {
-				if _, counted := layout.Field(name); !counted {
+				if _, counted := names.Field(name); !counted {
 					t.Errorf("decoded %+v, and %s is not counted", c, name)
 				}
 			}

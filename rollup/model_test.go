@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // model is one counter in a Firestore whose clock only moves on commits and reads, with the real merge, coalescer and
@@ -226,7 +226,7 @@ func cloneOf(l *ledger.Ledger) *ledger.Ledger {
 // numbered is the highest number of a shard, plus one.
 func (m *model) numbered() (n int) {
 	for id := range m.shards {
-		n = max(n, store.Numbered(id))
+		n = max(n, layout.Numbered(id))
 	}
 	return n
 }

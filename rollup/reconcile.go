@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -167,7 +168,7 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	case doc == nil && docs[0] != nil:
 		found.Gone = true // deleted by hand: what is left below it counts for nothing
 		return found, nil
-	case c.db.Own(doc)[store.Deleting].GetBooleanValue():
+	case c.db.Own(doc)[layout.Deleting].GetBooleanValue():
 		found.deleting = true
 		return found, nil
 	case !ledger.Of(c.db.Layout, docs[0], doc):
@@ -201,11 +202,11 @@ func (c *Client) compare(ctx context.Context, counter string, snap *snapshot, ea
 	found.sums = l.Sums
 
 	kept := map[string]*firestorepb.Value{} // what the app has lost of what we keep in its document
-	if c.db.Hosted && c.db.Own(doc)[store.LedgerID].GetStringValue() != l.ID {
-		kept[store.LedgerID] = store.String(l.ID)
+	if c.db.Hosted && c.db.Own(doc)[layout.LedgerID].GetStringValue() != l.ID {
+		kept[layout.LedgerID] = store.String(l.ID)
 	}
 	if c.db.Hosted && !c.db.ShardCount(doc).Written && found.snap.numbered > 0 {
-		kept[store.NumShards], kept[store.NumShardsInferred] = store.Int(int64(found.snap.numbered)), store.Bool(true)
+		kept[layout.NumShards], kept[layout.NumShardsInferred] = store.Int(int64(found.snap.numbered)), store.Bool(true)
 	}
 	rises := 0 // what an inferred number of shards rises to
 	if inferred := c.inferredShards(doc); inferred > 0 && found.snap.numbered > inferred {
@@ -274,9 +275,9 @@ func (c *Client) correction(counter string, doc *firestorepb.Document, l *ledger
 	}
 	totals, totalsMask := c.totals(l, ledger.Diff{})
 	totalsMask = c.db.SetOwn(totals, totalsMask, kept)
-	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(c.db.OwnPath(store.UpdatedAt))}
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(c.db.OwnPath(layout.UpdatedAt))}
 	if rises > 0 {
-		transforms = append(transforms, store.Maximum(c.db.OwnPath(store.NumShards), int64(rises)))
+		transforms = append(transforms, store.Maximum(c.db.OwnPath(layout.NumShards), int64(rises)))
 	}
 	return begun, []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask),
@@ -302,7 +303,7 @@ const spare = 100
 // It takes one query per field: one of several sums would leave out shards in which a field is missing.
 func (c *Client) right(ctx context.Context, counter string, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
 	count := c.db.ShardCount(doc)
-	if l.Behind(now, c.db.FieldNames()...) || c.db.Own(doc)[store.LedgerID].GetStringValue() != l.ID || c.db.Hosted && !count.Written {
+	if l.Behind(now, c.db.FieldNames()...) || c.db.Own(doc)[layout.LedgerID].GetStringValue() != l.ID || c.db.Hosted && !count.Written {
 		return false, nil
 	}
 	all := int64(-1)

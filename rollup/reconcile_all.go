@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -190,6 +191,6 @@ func (c *Client) setCursor(ctx context.Context, at cursor) error {
 	value := store.Map(map[string]*firestorepb.Value{cursorPage: store.String(at.page), cursorDone: store.String(at.done)})
 	_, err := c.db.Commit(ctx, []*firestorepb.Write{store.Update(c.db.Cursor(), nil,
 		map[string]*firestorepb.Value{cursorWalks: store.Map(map[string]*firestorepb.Value{path: value})},
-		[]string{store.FieldPath(cursorWalks, path)}, store.ServerTime(cursorAt))})
+		[]string{layout.FieldPath(cursorWalks, path)}, store.ServerTime(cursorAt))})
 	return err
 }

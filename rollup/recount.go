@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -53,7 +54,7 @@ func (c *Client) recount(ctx context.Context, of collection, mayAdopt bool) (rec
 const noteAt = "at"
 
 // setCounted counts fields and sets them, in one commit, on condition that the ledger is the version that was read.
-func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fields, mayAdopt bool) (recounted, error) {
+func (c *Client) setCounted(ctx context.Context, counter string, fields layout.Fields, mayAdopt bool) (recounted, error) {
 	r, values, err := c.aggregate(ctx, counter, fields)
 	if err != nil {
 		return r, err
@@ -88,7 +89,7 @@ func (c *Client) setCounted(ctx context.Context, counter string, fields store.Fi
 
 // setting is the commit that enters values in a ledger and sets their fields. It is made also when they hold the same as
 // before: the ledger's read time has to move on, or a value of before could come after it.
-func (c *Client) setting(counter string, l *ledger.Ledger, fields store.Fields, newer map[string]ledger.Counted) []*firestorepb.Write {
+func (c *Client) setting(counter string, l *ledger.Ledger, fields layout.Fields, newer map[string]ledger.Counted) []*firestorepb.Write {
 	entries, mask := ledger.CountedFields(newer)
 	entries[ledger.FieldFlushes] = store.Int(l.Flushes + 1)
 	mask = append(mask, ledger.FieldFlushes)
@@ -100,15 +101,15 @@ func (c *Client) setting(counter string, l *ledger.Ledger, fields store.Fields, 
 			before, known := l.Counted[field.Key()]
 			changed = changed || !known || before.Value != value.Value
 			set[field.Name] = store.Int(value.Value)
-			setMask = append(setMask, store.FieldPath(field.Name))
+			setMask = append(setMask, layout.FieldPath(field.Name))
 		}
 	}
 	if c.db.Hosted {
-		setMask = c.db.SetOwn(set, setMask, map[string]*firestorepb.Value{store.LedgerID: store.String(l.ID)})
+		setMask = c.db.SetOwn(set, setMask, map[string]*firestorepb.Value{layout.LedgerID: store.String(l.ID)})
 	}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	if changed { // or else whoever listens hears nothing
-		transforms = append(transforms, store.ServerTime(c.db.OwnPath(store.UpdatedAt)))
+		transforms = append(transforms, store.ServerTime(c.db.OwnPath(layout.UpdatedAt)))
 	}
 	return []*firestorepb.Write{
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), entries, mask),
@@ -116,15 +117,15 @@ func (c *Client) setting(counter string, l *ledger.Ledger, fields store.Fields, 
 	}
 }
 
-// aggregate asks for fields' values, all as of one time, by [store.Field.Key]. A field whose value is not an integer, or whose
+// aggregate asks for fields' values, all as of one time, by [layout.Field.Key]. A field whose value is not an integer, or whose
 // query can't succeed, is left out and logged: it stays as it is.
-func (c *Client) aggregate(ctx context.Context, counter string, fields store.Fields) (recounted, map[string]ledger.Counted, error) {
+func (c *Client) aggregate(ctx context.Context, counter string, fields layout.Fields) (recounted, map[string]ledger.Counted, error) {
 	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
 	defer cancel()
 	var r recounted
 	values := make(map[string]ledger.Counted, len(fields))
 	var at time.Time
-	problem := func(field store.Field, what string) {
+	problem := func(field layout.Field, what string) {
 		r.problems = append(r.problems, what)
 		c.log.ErrorContext(ctx, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
 	}
@@ -168,7 +169,7 @@ func refuses(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
 }
 
-func valuesOf(fields store.Fields, newer map[string]ledger.Counted) map[string]int64 {
+func valuesOf(fields layout.Fields, newer map[string]ledger.Counted) map[string]int64 {
 	values := make(map[string]int64, len(newer))
 	for _, field := range fields {
 		if value, ok := newer[field.Key()]; ok {

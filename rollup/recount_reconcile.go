@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -48,7 +49,7 @@ func (c *Client) reconcileCounted(ctx context.Context, r Report, opts ReconcileO
 		return r, nil // it was made anew meanwhile
 	}
 	l.Forget(now)
-	var due store.Fields
+	var due layout.Fields
 	for _, field := range c.db.Counted {
 		before, _ := store.Integer(docs[1].GetFields()[field.Name])
 		report := FieldReport{Before: before, After: before}

@@ -11,7 +11,7 @@ import (
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // recounting drives recounts by a clock of seconds.
@@ -217,12 +217,12 @@ func TestTooManyEventsForRecounts(t *testing.T) {
 // Of a document that is counted, only its names and times are read, whatever it holds. What is of no field is poison.
 func TestDecodeOfCountedDocuments(t *testing.T) {
 	t.Parallel()
-	layout := testLayout
-	fields, err := store.ParseFields("total=count,comments=count(comments)")
+	names := testLayout
+	fields, err := layout.ParseFields("total=count,comments=count(comments)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout.Fields, layout.Counted = fields.Split()
+	names.Fields, names.Counted = fields.Split()
 	const name = "projects/p/databases/(default)/documents/counters/post-123/comments/c1"
 	encode := func(value, old *firestoredata.Document) []byte {
 		data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: value, OldValue: old})
@@ -232,17 +232,17 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 		return data
 	}
 	want := Change{Counter: "post-123", Collection: "comments", Document: "c1", Before: &Version{Counts: map[string]int64{}, Updated: at(2)}}
-	got, err := decode(layout, "application/protobuf", encode(nil, shardDoc(name, at(2), text("count is a text"))))
+	got, err := decode(names, "application/protobuf", encode(nil, shardDoc(name, at(2), text("count is a text"))))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	want.Before, want.After = nil, &Version{Counts: map[string]int64{}, Updated: at(3)}
-	got, err = decode(layout, "application/protobuf", encode(shardDoc(name, at(3), double(0.5)), nil))
+	got, err = decode(names, "application/protobuf", encode(shardDoc(name, at(3), double(0.5)), nil))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	for _, name := range []string{name + "/replies/r1", strings.Replace(name, "comments", "replies", 1), strings.Replace(name, "counters", "posts", 1)} {
-		if _, err := decode(layout, "application/protobuf", encode(shardDoc(name, at(3), integer(1)), nil)); !errors.Is(err, ErrPoison) {
+		if _, err := decode(names, "application/protobuf", encode(shardDoc(name, at(3), integer(1)), nil)); !errors.Is(err, ErrPoison) {
 			t.Errorf("%s: %v, want poison", name, err)
 		}
 	}

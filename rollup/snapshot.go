@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -32,7 +33,7 @@ func (c *Client) snapshot(ctx context.Context, counter string, at time.Time) (sn
 	return snapshotOf(at, docs, c.db.Fields), nil
 }
 
-func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields) snapshot {
+func snapshotOf(at time.Time, docs []*firestorepb.Document, fields layout.Fields) snapshot {
 	s := snapshot{Snapshot: ledger.Snapshot{At: at}}
 	counted := 0                      // shards that have one of the fields
 	integers := map[string]struct{}{} // fields that hold an integer where a shard has none of them
@@ -40,7 +41,7 @@ func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields)
 	odd := make(map[string][]string) // :: field → ids of shards in which it is not an integer
 	for _, doc := range docs {
 		id := path.Base(doc.GetName())
-		s.numbered = max(s.numbered, store.Numbered(id))
+		s.numbered = max(s.numbered, layout.Numbered(id))
 		state := ledger.State{Shard: id, Counts: make(ledger.Counts, len(fields)), AsOf: doc.GetUpdateTime().AsTime()}
 		has := false
 		for _, field := range fields {
@@ -76,7 +77,7 @@ func snapshotOf(at time.Time, docs []*firestorepb.Document, fields store.Fields)
 }
 
 // uncounted says that no shard has any of the fields, and what they have instead.
-func uncounted(fields store.Fields, integers []string) string {
+func uncounted(fields layout.Fields, integers []string) string {
 	var names []string
 	for _, field := range fields {
 		names = append(names, strconv.Quote(field.Shard))
@@ -92,7 +93,7 @@ func uncounted(fields store.Fields, integers []string) string {
 }
 
 // ledger is a new ledger of what the snapshot holds.
-func (s snapshot) ledger(fields store.Fields) *ledger.Ledger {
+func (s snapshot) ledger(fields layout.Fields) *ledger.Ledger {
 	l := &ledger.Ledger{Sums: make(map[string]*ledger.Sum, len(fields))}
 	for _, field := range fields {
 		name := field.Name

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // Increment is what is to be added to one field of a counter.
@@ -60,8 +60,8 @@ type outcome struct {
 
 // newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope,
 // which names the collection too: several deployments may share the markers of one database.
-func newRequest(layout store.Layout, increments []Increment, key Key, scope string) (*request, error) {
-	if most := MaxIncrements * len(layout.Fields); len(increments) == 0 || len(increments) > most {
+func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
+	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
 	}
 	if err := key.Validate(); err != nil {
@@ -69,7 +69,7 @@ func newRequest(layout store.Layout, increments []Increment, key Key, scope stri
 	}
 	own := false
 	for n, i := range increments {
-		if err := layout.Path.Validate(i.Counter); err != nil {
+		if err := names.Path.Validate(i.Counter); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
 		}
 		if i.By == 0 {
@@ -77,13 +77,13 @@ func newRequest(layout store.Layout, increments []Increment, key Key, scope stri
 		}
 		switch i.Field {
 		case "":
-		case layout.Fields[0].Name:
+		case names.Fields[0].Name:
 			if !own {
 				increments, own = slices.Clone(increments), true
 			}
 			increments[n].Field = "" // one name for it
 		default:
-			if err := layout.CheckField(i.Field); err != nil {
+			if err := names.CheckField(i.Field); err != nil {
 				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidIncrement, i.Counter, err)
 			}
 		}

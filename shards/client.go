@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -85,7 +86,7 @@ type Client struct {
 // program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent yet. Errors: [ErrInvalidShards], or the client
 // library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	db, err := store.Open(ctx, store.Config{
+	db, err := store.Open(ctx, layout.Place{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
 	}, opts...)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -175,11 +176,11 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	}
 	for _, r := range f.requests {
 		if r.member != nil {
-			writes = append(writes, r.member.write(f.id, store.ShardID(picked[r.counter()])))
+			writes = append(writes, r.member.write(f.id, layout.ShardID(picked[r.counter()])))
 		}
 	}
 	for _, sum := range sums {
-		name := c.db.Shard(sum.counter, store.ShardID(picked[sum.counter]))
+		name := c.db.Shard(sum.counter, layout.ShardID(picked[sum.counter]))
 		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.fields))
 		for i, by := range sum.fields {
 			transforms[i] = store.Increment(c.shardPath(by.Field), by.By)
@@ -210,7 +211,7 @@ func (c *Client) shardPath(name string) string {
 	if !ok {
 		field = c.db.Fields[0]
 	}
-	return store.FieldPath(field.Shard)
+	return layout.FieldPath(field.Shard)
 }
 
 // marks is the write that makes a marker.

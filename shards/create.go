@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -60,7 +61,7 @@ func (c Counter) planCreation(ctx context.Context, opts CreateOptions, tried []s
 	case counter == nil:
 	case c.client.isDeleting(counter):
 		return nil, false, fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
-	case slices.Contains(tried, counter.GetFields()[store.LedgerID].GetStringValue()):
+	case slices.Contains(tried, counter.GetFields()[layout.LedgerID].GetStringValue()):
 		return nil, true, nil // made by a commit whose answer was lost
 	default:
 		return nil, false, ErrExists
@@ -138,10 +139,10 @@ func (c Counter) beside(there []shard, ledgerAsRead *firestorepb.Write, n int, o
 		return nil
 	}
 	return []*firestorepb.Write{store.Create(c.client.db.Counter(c.id), map[string]*firestorepb.Value{
-		store.NumShards:         store.Int(int64(numbered(there, n))),
-		store.NumShardsInferred: store.Bool(true),
-		store.LedgerID:          store.String(op), // of none: it tells this call's counter from another's
-	}, store.ServerTime(store.CreatedAt)), ledgerAsRead, c.stillThere(there[0])}
+		layout.NumShards:         store.Int(int64(numbered(there, n))),
+		layout.NumShardsInferred: store.Bool(true),
+		layout.LedgerID:          store.String(op), // of none: it tells this call's counter from another's
+	}, store.ServerTime(layout.CreatedAt)), ledgerAsRead, c.stillThere(there[0])}
 }
 
 // stillThere is the write that changes nothing, and is there for its condition: whoever takes the shards away, this one with
@@ -179,7 +180,7 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, joined map[string]bool
 			continue
 		}
 		for id, count := range rolledUp(sum, there, field.Shard) {
-			off[id] = append(off[id], store.Increment(store.FieldPath(field.Shard), ledger.Sub(0, count)))
+			off[id] = append(off[id], store.Increment(layout.FieldPath(field.Shard), ledger.Sub(0, count)))
 		}
 	}
 	writes := []*firestorepb.Write{
@@ -197,12 +198,12 @@ func (c Counter) revival(l *ledger.Ledger, there []shard, joined map[string]bool
 		missing[i] = true
 	}
 	for _, s := range there {
-		if number, ok := store.ShardNumber(s.id); ok {
+		if number, ok := layout.ShardNumber(s.id); ok {
 			delete(missing, number)
 		}
 	}
 	for i := range missing {
-		writes = append(writes, store.Create(c.shardName(store.ShardID(i)), db.NoCounts()))
+		writes = append(writes, store.Create(c.shardName(layout.ShardID(i)), db.NoCounts()))
 	}
 	return writes
 }
@@ -235,18 +236,18 @@ func rolledUp(sum *ledger.Sum, there []shard, field string) map[string]int64 {
 // numbered is how many shards a counter has that is to have n, and has these already.
 func numbered(there []shard, n int) int {
 	for _, s := range there {
-		n = max(n, store.Numbered(s.id))
+		n = max(n, layout.Numbered(s.id))
 	}
 	return n
 }
 
 // newCounter is the write that makes a counter's document, with the totals given and 0 for those that are not.
 func (c Counter) newCounter(n int, totals ledger.Counts, op string) *firestorepb.Write {
-	fields := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n)), store.LedgerID: store.String(op)}
+	fields := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n)), layout.LedgerID: store.String(op)}
 	for _, name := range c.client.db.FieldNames() {
 		fields[name] = store.Int(totals[name])
 	}
-	return store.Create(c.client.db.Counter(c.id), fields, store.ServerTime(store.CreatedAt), store.ServerTime(store.UpdatedAt))
+	return store.Create(c.client.db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt))
 }
 
 // creation is the commit that makes a counter.
@@ -259,7 +260,7 @@ func (c Counter) creation(opts CreateOptions, op string) []*firestorepb.Write {
 	}
 	writes := []*firestorepb.Write{c.newCounter(opts.Shards, from, op), store.Create(db.LedgerOf(c.id), l.Fields())}
 	for n := range opts.Shards {
-		writes = append(writes, store.Create(c.shardName(store.ShardID(n)), db.NoCounts()))
+		writes = append(writes, store.Create(c.shardName(layout.ShardID(n)), db.NoCounts()))
 	}
 	return writes
 }

@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -83,7 +84,7 @@ func (c Counter) planDeletion(ctx context.Context, counter, itsLedger *firestore
 			return append(writes, last...), true, nil
 		}
 		return []*firestorepb.Write{store.Update(db.Counter(c.id), unchanged,
-			map[string]*firestorepb.Value{store.Deleting: store.Bool(true)}, []string{store.Deleting})}, false, nil
+			map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, []string{layout.Deleting})}, false, nil
 	}
 	// Shards go first. Without one, and none is made any more, no member joins: the members that are left then are all.
 	for _, s := range listed[:min(len(listed), maxWrites)] {
@@ -110,7 +111,7 @@ func (c Counter) deleteUnchanged(counter *firestorepb.Document, listed []shard) 
 		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
 	}
 	for n := range c.client.db.ShardCount(counter).N {
-		if id := store.ShardID(n); !there[id] {
+		if id := layout.ShardID(n); !there[id] {
 			writes = append(writes, none(c.shardName(id)))
 		}
 	}
@@ -153,5 +154,5 @@ func (c Counter) someMembers(ctx context.Context, fields []string, most int, at 
 
 // isDeleting reports whether a counter's deletion is under way, or was cut short.
 func (c *Client) isDeleting(counter *firestorepb.Document) bool {
-	return c.db.Own(counter)[store.Deleting].GetBooleanValue()
+	return c.db.Own(counter)[layout.Deleting].GetBooleanValue()
 }

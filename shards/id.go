@@ -3,14 +3,14 @@ package shards
 import (
 	"fmt"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 const (
 	// MaxShards is the largest number of shards of a counter.
-	MaxShards = store.MaxShards
+	MaxShards = layout.MaxShards
 	// DefaultNumShards is how many shards a counter gets where nothing says otherwise.
-	DefaultNumShards = store.DefaultNumShards
+	DefaultNumShards = layout.DefaultNumShards
 )
 
 // validShards says why a counter can't have n shards.

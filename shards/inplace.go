@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -113,11 +114,11 @@ func (c Counter) keepTotals(ctx context.Context) error {
 			}
 			l.Sums[name] = &ledger.Sum{Base: kept.total, Field: field.Shard}
 			totals[name] = store.Int(kept.total)
-			mask = append(mask, store.FieldPath(name))
+			mask = append(mask, layout.FieldPath(name))
 		}
-		mask = db.SetOwn(totals, mask, map[string]*firestorepb.Value{store.LedgerID: store.String(id)})
+		mask = db.SetOwn(totals, mask, map[string]*firestorepb.Value{layout.LedgerID: store.String(id)})
 		tx.Write(store.Create(db.LedgerOf(c.id), l.Fields()),
-			store.Update(db.Counter(c.id), store.Exists(true), totals, mask, store.ServerTime(db.OwnPath(store.UpdatedAt))))
+			store.Update(db.Counter(c.id), store.Exists(true), totals, mask, store.ServerTime(db.OwnPath(layout.UpdatedAt))))
 		return nil
 	})
 }
@@ -191,7 +192,7 @@ func isPartial(shard *firestorepb.Document) bool {
 // takeOff is the write that takes n off one field of one of the extension's shards, and leaves all else of it alone. A client
 // may be adding to it at this moment: what it adds stays there.
 func takeOff(shard *firestorepb.Document, field string, n int64) *firestorepb.Write {
-	less := store.Increment(store.FieldPath(field), ledger.Sub(0, n))
+	less := store.Increment(layout.FieldPath(field), ledger.Sub(0, n))
 	if isPartial(shard) {
 		less = &firestorepb.DocumentTransform_FieldTransform{FieldPath: extensionUpdates, TransformType: &firestorepb.DocumentTransform_FieldTransform_AppendMissingElements{
 			AppendMissingElements: store.Array(store.Map(map[string]*firestorepb.Value{

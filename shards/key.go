@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -67,8 +68,8 @@ type marker struct {
 
 func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 	fields := map[string]*firestorepb.Value{
-		store.ExpireAt: store.Time(expire),
-		markerBatch:    store.String(m.batch),
+		layout.ExpireAt: store.Time(expire),
+		markerBatch:     store.String(m.batch),
 	}
 	if m.asked != "" {
 		fields[markerAsked] = store.String(m.asked)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -59,14 +60,14 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			if c.db.Hosted && !c.db.ShardCount(doc).Written {
 				// The first increment of a document of the app's, unless it is a copy of one that was counted. All shards are made here, at zero.
 				for i := range c.cfg.NumShards {
-					names = append(names, c.db.Shard(id, store.ShardID(i)))
+					names = append(names, c.db.Shard(id, layout.ShardID(i)))
 				}
 				fields := map[string]*firestorepb.Value{}
-				mask := c.db.SetOwn(fields, nil, map[string]*firestorepb.Value{store.NumShards: store.Int(int64(c.cfg.NumShards))})
+				mask := c.db.SetOwn(fields, nil, map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(c.cfg.NumShards))})
 				tx.Write(store.Update(c.db.Counter(id), store.Exists(true), fields, mask))
 				continue
 			}
-			names = append(names, c.db.Shard(id, store.ShardID(n)))
+			names = append(names, c.db.Shard(id, layout.ShardID(n)))
 		}
 		if err := c.createMissingLedgers(ctx, tx, ledgers); err != nil {
 			return err

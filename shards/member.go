@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -120,7 +121,7 @@ func (c Counter) membershipName(field, member string) (string, error) {
 	if err := c.countsMembers(field); err != nil {
 		return "", err
 	}
-	if err := store.ValidateID(member); err != nil {
+	if err := layout.ValidateID(member); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalidMember, err)
 	}
 	return c.client.db.MembersOf(c.id, field) + "/" + member, nil

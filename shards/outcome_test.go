@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -476,12 +477,12 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 }
 
 // flat is the default layout.
-var flat = func() store.Layout {
-	path, err := store.ParsePath(store.DefaultPath)
+var flat = func() layout.Layout {
+	path, err := layout.ParsePath(layout.DefaultPath)
 	if err != nil {
 		panic(err)
 	}
-	return store.Layout{Path: path, Fields: store.Fields{{Name: "total", Shard: "count"}, {Name: "views", Shard: "views"}}, Shards: store.DefaultShards}
+	return layout.Layout{Path: path, Fields: layout.Fields{{Name: "total", Shard: "count"}, {Name: "views", Shard: "views"}}, Shards: layout.DefaultShards}
 }()
 
 // Without a marker for each commit, a batch that has a key in it can still find out what became of it.

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -22,7 +23,7 @@ type Snapshot struct {
 	NumShards int              `json:"num_shards"`
 	UpdatedAt time.Time        `json:"updated_at"` // when the total was last written
 
-	inferred bool // the number of shards is: see [store.NumShardsInferred]
+	inferred bool // the number of shards is: see [layout.NumShardsInferred]
 }
 
 // Get reads the counter's document. Errors: [ErrNotFound], or the client library's.
@@ -105,13 +106,13 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	s.Total, _ = store.Integer(doc.GetFields()[c.db.Fields[0].Name])
 	if len(c.db.Fields)+len(c.db.Counted) > 1 {
 		s.Totals = make(map[string]int64, len(c.db.Fields)+len(c.db.Counted))
-		for _, fields := range []store.Fields{c.db.Fields, c.db.Counted} {
+		for _, fields := range []layout.Fields{c.db.Fields, c.db.Counted} {
 			for _, field := range fields {
 				s.Totals[field.Name], _ = store.Integer(doc.GetFields()[field.Name])
 			}
 		}
 	}
-	if at := c.db.Own(doc)[store.UpdatedAt].GetTimestampValue(); at != nil {
+	if at := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue(); at != nil {
 		s.UpdatedAt = at.AsTime()
 	}
 	return s, true

@@ -13,6 +13,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -92,12 +93,12 @@ func (c Counter) writes(ch *change, l *ledger.Ledger, op string) []*firestorepb.
 			mask = append(mask, ledger.PathOf(name, ledger.FieldReplaced))
 		}
 		totals[name] = store.Int(l.Sums[name].Over(base).Total())
-		totalsMask = append(totalsMask, store.FieldPath(name))
+		totalsMask = append(totalsMask, layout.FieldPath(name))
 	}
 	writes := []*firestorepb.Write{
 		store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),
 		// Set, on the ledger's condition: increments would leave a total wrong that has come to the end of an int64.
-		store.Update(db.Counter(c.id), store.Exists(true), totals, totalsMask, store.ServerTime(db.OwnPath(store.UpdatedAt))),
+		store.Update(db.Counter(c.id), store.Exists(true), totals, totalsMask, store.ServerTime(db.OwnPath(layout.UpdatedAt))),
 	}
 	return append(writes, ch.writes...)
 }
@@ -182,7 +183,7 @@ func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 			// It takes setting it, and nothing may come in between.
 			return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.db.NoCounts(), c.shardPaths())
 		default:
-			transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), -count))
+			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -count))
 		}
 	}
 	if len(transforms) == 0 {
@@ -194,7 +195,7 @@ func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 // shardPaths are the paths of the counted fields in a shard.
 func (c Counter) shardPaths() (paths []string) {
 	for _, field := range c.client.db.Fields {
-		paths = append(paths, store.FieldPath(field.Shard))
+		paths = append(paths, layout.FieldPath(field.Shard))
 	}
 	return paths
 }
@@ -233,10 +234,10 @@ func (c Counter) removeMembers(ctx context.Context) error {
 		var transforms []*firestorepb.DocumentTransform_FieldTransform
 		for _, field := range db.Fields {
 			if n := of[db.MembersOf(c.id, field.Name)]; n > 0 {
-				transforms = append(transforms, store.Increment(store.FieldPath(field.Shard), -n))
+				transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
 			}
 		}
-		return append(writes, store.Update(c.shardName(store.ShardID(shard)), store.Exists(true), nil, nil, transforms...)), false, nil
+		return append(writes, store.Update(c.shardName(layout.ShardID(shard)), store.Exists(true), nil, nil, transforms...)), false, nil
 	})
 }
 

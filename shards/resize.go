@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -52,7 +53,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	}
 	var beyond []string
 	for _, s := range shards {
-		if number, ok := store.ShardNumber(s.id); ok && number >= n {
+		if number, ok := layout.ShardNumber(s.id); ok && number >= n {
 			beyond = append(beyond, s.id)
 		}
 	}
@@ -92,7 +93,7 @@ func (c Counter) keepShards(ctx context.Context, n int) error {
 		var names []string
 		if s, ok := c.client.snapshotOf(c.id, docs[0]); ok {
 			for i := n; i < s.NumShards; i++ {
-				names = append(names, c.client.db.Shard(c.id, store.ShardID(i)))
+				names = append(names, c.client.db.Shard(c.id, layout.ShardID(i)))
 			}
 		}
 		return c.client.createMissingShards(ctx, tx, names)
@@ -121,7 +122,7 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 			from = 0
 		}
 		for i := from; i < n; i++ {
-			names = append(names, db.Shard(c.id, store.ShardID(i)))
+			names = append(names, db.Shard(c.id, layout.ShardID(i)))
 		}
 		if db.Hosted { // it may never have been counted: see makeShards
 			if err := c.client.createMissingLedgers(ctx, tx, []string{db.LedgerOf(c.id)}); err != nil {
@@ -131,14 +132,14 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == s.NumShards && !(chosen && s.inferred) {
 			return err
 		}
-		own := map[string]*firestorepb.Value{store.NumShards: store.Int(int64(n))}
-		if db.Own(docs[0])[store.NumShardsLegacy] != nil { // its clients read that one
-			own[store.NumShardsLegacy] = store.Int(int64(n))
+		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
+		if db.Own(docs[0])[layout.NumShardsLegacy] != nil { // its clients read that one
+			own[layout.NumShardsLegacy] = store.Int(int64(n))
 		}
 		fields := map[string]*firestorepb.Value{}
 		mask := db.SetOwn(fields, nil, own)
 		if chosen {
-			mask = append(mask, db.OwnPath(store.NumShardsInferred))
+			mask = append(mask, db.OwnPath(layout.NumShardsInferred))
 		}
 		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
 		return nil
@@ -152,13 +153,13 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 func (c Counter) move(ctx context.Context, from string, to int, keep bool) error {
 	db := c.client.db
 	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		target := c.shardName(store.ShardID(to))
+		target := c.shardName(layout.ShardID(to))
 		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target, db.Counter(c.id))
 		if err != nil || docs[0] == nil {
 			return nil, true, err
 		}
 		if s, there := c.client.snapshotOf(c.id, docs[2]); there {
-			if number, ok := store.ShardNumber(from); ok && number < s.NumShards {
+			if number, ok := layout.ShardNumber(from); ok && number < s.NumShards {
 				return nil, true, nil
 			}
 		}
@@ -177,8 +178,8 @@ func (c Counter) move(ctx context.Context, from string, to int, keep bool) error
 				return nil, false, fmt.Errorf("%w: %s is %v", ErrNotInteger, name, value)
 			}
 			if ok && count != 0 {
-				transforms = append(transforms, store.Increment(store.FieldPath(name), count))
-				back = append(back, store.Increment(store.FieldPath(name), ledger.Sub(0, count)))
+				transforms = append(transforms, store.Increment(layout.FieldPath(name), count))
+				back = append(back, store.Increment(layout.FieldPath(name), ledger.Sub(0, count)))
 			}
 		}
 		if keep {

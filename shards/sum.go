@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -73,7 +74,7 @@ type parts struct {
 }
 
 // sumField takes one query per field: one of several sums would leave out shards in which a field is missing.
-func (c Counter) sumField(ctx context.Context, field store.Field, itsLedger *firestorepb.Document, at time.Time) (parts, error) {
+func (c Counter) sumField(ctx context.Context, field layout.Field, itsLedger *firestorepb.Document, at time.Time) (parts, error) {
 	value, err := c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)
 	if err != nil {
 		return parts{}, err
@@ -105,7 +106,7 @@ func saturated(sum *big.Int) int64 {
 // sumShards adds up the shards as they were at a time. It is for a sum that the server gives as a double: because a shard
 // is one, which a client's increment(1.0) makes of it, or because the sum is beyond an int64. A double is exact only up to
 // 2⁵³.
-func (c Counter) sumShards(ctx context.Context, field store.Field, at time.Time) (*big.Int, error) {
+func (c Counter) sumShards(ctx context.Context, field layout.Field, at time.Time) (*big.Int, error) {
 	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id), At: at})
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/demo"
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 func newDevCommand() *cobra.Command {
@@ -133,9 +133,9 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
 	}
 	for _, v := range []struct{ name, value, standard string }{
-		{"COUNTERS", set.Counters.String(), store.DefaultPath},
-		{"SHARDS", set.Shards, store.DefaultShards},
-		{"FIELDS", set.Fields.String(), store.DefaultFields},
+		{"COUNTERS", set.Counters.String(), layout.DefaultPath},
+		{"SHARDS", set.Shards, layout.DefaultShards},
+		{"FIELDS", set.Fields.String(), layout.DefaultFields},
 		{"HOSTED", strconv.FormatBool(set.Hosted), "false"},
 	} {
 		if v.value != v.standard { // so that the other commands work on the same counters
@@ -143,7 +143,7 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		}
 	}
 	if set.Hosted {
-		fmt.Fprintf(w, "\nThe documents %s are your app's to make; counted in them: %s.\n", set.Counters, strings.Join(store.Layout{Fields: set.Fields}.FieldNames(), ", "))
+		fmt.Fprintf(w, "\nThe documents %s are your app's to make; counted in them: %s.\n", set.Counters, strings.Join(layout.Layout{Fields: set.Fields}.FieldNames(), ", "))
 	}
 	fmt.Fprintf(w, "\nOpen %s\n\nready\n", s.Gateway)
 }

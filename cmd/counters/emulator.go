@@ -15,7 +15,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // emulatorConfig is what the flags of counters emulator say.
@@ -51,7 +51,7 @@ There are no security rules: whoever reaches the port may do anything.`,
 	flags.IntVar(&c.port, "port", 8080, "port; 0 takes any free one")
 	flags.StringVar(&c.host, "host", "127.0.0.1", "address to listen on; beyond the loopback interface anybody may do anything")
 	flags.StringSliceVar(&c.hosts, "allow-host", nil, "further names by which HTTP requests may call it, such as a container's")
-	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{store.Requests: store.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
+	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{layout.Requests: layout.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
 	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL to post the changes of documents to; may be repeated")
 
 	addCommitFaults(flags, &c.faults)

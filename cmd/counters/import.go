@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -95,7 +95,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 
 // idOf is the id of the counter whose document is at a path; of a document elsewhere, its own id.
 func (t *target) idOf(document string) string {
-	if p, err := store.ParsePath(t.counters); err == nil {
+	if p, err := layout.ParsePath(t.counters); err == nil {
 		if id, ok := p.ID(document); ok {
 			return id
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -40,7 +40,7 @@ func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter,
 		if err := t.checkField(args[1]); err != nil {
 			return err
 		}
-		if err := store.ValidateID(args[2]); err != nil {
+		if err := layout.ValidateID(args[2]); err != nil {
 			return fmt.Errorf("%w: %w", shards.ErrInvalidMember, err)
 		}
 		return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -82,8 +83,8 @@ func (t *target) connect(ctx context.Context) (*store.DB, error) {
 }
 
 // place is where the counters are.
-func (t *target) place() store.Config {
-	return store.Config{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
+func (t *target) place() layout.Place {
+	return layout.Place{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
 }
 
 // check says what is wrong with the flags that say where the counters are, and with ids of counters, before anything is sent.
@@ -93,12 +94,12 @@ func (t *target) check(ids ...string) error {
 			return badUsage("--%s %s: want an id, without slashes", flag, name)
 		}
 	}
-	layout, err := t.place().Layout()
+	names, err := t.place().Layout()
 	if err != nil {
 		return usageError{err}
 	}
 	for _, id := range ids {
-		if err := layout.Path.Validate(id); err != nil {
+		if err := names.Path.Validate(id); err != nil {
 			return fmt.Errorf("%w: %w", shards.ErrInvalidID, err)
 		}
 	}
@@ -107,11 +108,11 @@ func (t *target) check(ids ...string) error {
 
 // checkField says why a field's name can't be one that shards are summed up in.
 func (t *target) checkField(name string) error {
-	layout, err := t.place().Layout()
+	names, err := t.place().Layout()
 	if err != nil {
 		return usageError{err}
 	}
-	if err := layout.CheckField(name); err != nil {
+	if err := names.CheckField(name); err != nil {
 		return fmt.Errorf("%w: %w", shards.ErrInvalidField, err)
 	}
 	return nil
@@ -153,7 +154,7 @@ func (t *target) reachEmulator(ctx context.Context) error {
 	_ = conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	db, err := store.Open(ctx, store.Config{Project: t.projectID(), Database: t.database})
+	db, err := store.Open(ctx, layout.Place{Project: t.projectID(), Database: t.database})
 	if err != nil {
 		return err
 	}
@@ -224,16 +225,16 @@ func (t *target) unlessFound(id string, err error) error {
 
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
-	fields, _ := store.ParseFields(t.fields) // a wrong list is noticed where the counters are opened
+	fields, _ := layout.ParseFields(t.fields) // a wrong list is noticed where the counters are opened
 	sums, _ := fields.Split()
-	return store.Layout{Fields: sums}.FieldNames()
+	return layout.Layout{Fields: sums}.FieldNames()
 }
 
 // countedNames are the names of the fields that count documents.
 func (t *target) countedNames() []string {
-	fields, _ := store.ParseFields(t.fields)
+	fields, _ := layout.ParseFields(t.fields)
 	_, counted := fields.Split()
-	return store.Layout{Fields: counted}.FieldNames()
+	return layout.Layout{Fields: counted}.FieldNames()
 }
 
 // totals is a counter's total, or where several fields are counted all of them, such as "likes 3, views 9".

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -28,7 +29,7 @@ const (
 	FieldFloor    = "floor"       // where it is not the document's create time
 	FieldField    = "shard_field" // what the field is called in shards
 	FieldFields   = "fields"
-	FieldCounted  = "counted" // :: store.Field.Key → the newest value of a field that counts documents
+	FieldCounted  = "counted" // :: layout.Field.Key → the newest value of a field that counts documents
 
 	entryCount = "count"
 	entryValue = "value"
@@ -36,18 +37,18 @@ const (
 )
 
 // PathOf is the path of a field such as [FieldBase] of one sum in the ledger, as an update mask has it.
-func PathOf(sum, field string) string { return store.FieldPath(names(sum, field)...) }
+func PathOf(sum, field string) string { return layout.FieldPath(names(sum, field)...) }
 
 // PathsOf are the paths of all that the ledger has of one sum: a write with them in its mask, and no values, takes it away.
 func PathsOf(sum string) []string {
-	if sum == store.Total {
+	if sum == layout.Total {
 		return []string{FieldShards, FieldBase, FieldReplaced, FieldFloor, FieldField}
 	}
-	return []string{store.FieldPath(FieldFields, sum)}
+	return []string{layout.FieldPath(FieldFields, sum)}
 }
 
 func names(sum string, field string) []string {
-	if sum == store.Total {
+	if sum == layout.Total {
 		return []string{field}
 	}
 	return []string{FieldFields, sum, field}
@@ -88,11 +89,11 @@ var ErrDamaged = errors.New("ledger is damaged")
 //
 // Where the documents are the app's own, counts belong to the path: whoever sets one without merging loses what we keep in it,
 // and one that is made again goes on with what is below it, until that is removed.
-func Of(layout store.Layout, ledger, counter *firestorepb.Document) bool {
+func Of(names layout.Layout, ledger, counter *firestorepb.Document) bool {
 	if ledger == nil || counter == nil {
 		return false
 	}
-	return layout.Hosted || counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
+	return names.Hosted || counter.GetFields()[layout.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()
 }
 
 // Fields are all fields of a new ledger, for creating it.
@@ -126,10 +127,10 @@ func (d Diff) Fields() (fields map[string]*firestorepb.Value, mask []string) {
 		}
 		shards := PathOf(name, FieldShards) + "."
 		for key := range sum.Entries {
-			mask = append(mask, shards+store.FieldPath(key))
+			mask = append(mask, shards+layout.FieldPath(key))
 		}
 		for _, key := range sum.Removed {
-			mask = append(mask, shards+store.FieldPath(key))
+			mask = append(mask, shards+layout.FieldPath(key))
 		}
 		if !sum.Floor.IsZero() {
 			Set(fields, name, FieldFloor, store.Time(sum.Floor))
@@ -201,7 +202,7 @@ func Decode(doc *firestorepb.Document) (*Ledger, error) {
 		l.Imported[source] = v.GetIntegerValue()
 	}
 	if fields[FieldShards] != nil || fields[FieldBase] != nil {
-		l.Sums[store.Total] = decodeSum(doc, fields, want)
+		l.Sums[layout.Total] = decodeSum(doc, fields, want)
 	}
 	for name, v := range fields[FieldFields].GetMapValue().GetFields() {
 		want(FieldFields, is[mapping](v) && v.GetMapValue().GetFields()[FieldBase] != nil)

@@ -6,6 +6,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -17,7 +18,7 @@ type Counted struct {
 	AsOf  time.Time // read time of the query
 }
 
-// Recount is which values, by [store.Field.Key], are newer than the ledger's. A value that the ledger doesn't know, of a
+// Recount is which values, by [layout.Field.Key], are newer than the ledger's. A value that the ledger doesn't know, of a
 // query from before the ledger was made, is early: a newer one may have been in the ledger that was there before. It is to be
 // taken anew. One of the very time at which the ledger was made is not: a query that is asked right after a commit may be as of
 // that commit.
@@ -60,7 +61,7 @@ func CountedFields(newer map[string]Counted) (fields map[string]*firestorepb.Val
 	entries := make(map[string]*firestorepb.Value, len(newer))
 	for key, counted := range newer {
 		entries[key] = store.Map(map[string]*firestorepb.Value{entryValue: store.Int(counted.Value), entryAsOf: store.Time(counted.AsOf)})
-		mask = append(mask, store.FieldPath(FieldCounted, key))
+		mask = append(mask, layout.FieldPath(FieldCounted, key))
 	}
 	return map[string]*firestorepb.Value{FieldCounted: store.Map(entries)}, mask
 }

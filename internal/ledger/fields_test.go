@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -147,7 +148,7 @@ func TestOf(t *testing.T) {
 		return &firestorepb.Document{Fields: fields}
 	}
 	own := doc(map[string]*firestorepb.Value{FieldID: store.String("mine")})
-	named := doc(map[string]*firestorepb.Value{store.LedgerID: store.String("mine")})
+	named := doc(map[string]*firestorepb.Value{layout.LedgerID: store.String("mine")})
 	for _, tt := range []struct {
 		name            string
 		hosted          bool
@@ -155,18 +156,18 @@ func TestOf(t *testing.T) {
 		want            bool
 	}{
 		{"named", false, own, named, true},
-		{"an earlier counter's", false, own, doc(map[string]*firestorepb.Value{store.LedgerID: store.String("another")}), false},
+		{"an earlier counter's", false, own, doc(map[string]*firestorepb.Value{layout.LedgerID: store.String("another")}), false},
 		{"not named", false, own, doc(nil), false},
 		{"no ledger", false, nil, named, false},
 		{"no counter", false, own, nil, false},
-		{"hosted, and named", true, own, doc(map[string]*firestorepb.Value{store.Rollup: store.Map(named.Fields)}), true},
+		{"hosted, and named", true, own, doc(map[string]*firestorepb.Value{layout.Rollup: store.Map(named.Fields)}), true},
 		{"hosted, and set without merging or made again", true, own, doc(nil), true},
 		{"hosted, and no ledger", true, nil, named, false},
 		{"hosted, and missing", true, own, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := Of(store.Layout{Hosted: tt.hosted}, tt.ledger, tt.counter); got != tt.want {
+			if got := Of(layout.Layout{Hosted: tt.hosted}, tt.ledger, tt.counter); got != tt.want {
 				t.Errorf("Of = %t, want %t", got, tt.want)
 			}
 		})

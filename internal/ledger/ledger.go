@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // MaxEntries is how many states of shards a ledger knows at most, each of a shard and a field.
-const MaxEntries = store.MaxEntries
+const MaxEntries = layout.MaxEntries
 
 // Counts are what a shard holds, by the names of the counted fields in the counter's document. A field that is missing is not
 // known: the shard holds something else than an integer there.
@@ -108,7 +108,7 @@ type Ledger struct {
 	Flushes  int64            // how often it was rolled up, by which an instance sees how many flushes others made
 	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
 
-	// Counted is what fields that count documents hold, by [store.Field.Key], since Created, the ledger's own create time.
+	// Counted is what fields that count documents hold, by [layout.Field.Key], since Created, the ledger's own create time.
 	Counted map[string]Counted
 	Created time.Time
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 var update = flag.Bool("update", false, "write the files that are made from Settings, as `go generate ./internal/settings` does")
@@ -93,9 +93,9 @@ func (s setting) words() (doc, tf string) {
 		return "list", "list(string)"
 	case reflect.TypeFor[slog.Level]():
 		return "level", "string"
-	case reflect.TypeFor[store.Path]():
+	case reflect.TypeFor[layout.Path]():
 		return "path", "string"
-	case reflect.TypeFor[store.Fields]():
+	case reflect.TypeFor[layout.Fields]():
 		return "fields", "string"
 	}
 	return "string", "string"

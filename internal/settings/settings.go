@@ -13,7 +13,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 //go:generate go test . -run TestGeneratedFiles -update
@@ -25,9 +25,9 @@ type Settings struct {
 	// Where the counters are.
 	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
-	Counters     store.Path    `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
+	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	Fields       store.Fields  `env:"FIELDS" envDefault:"total=count" desc:"What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. Documents below a counter's are counted by comments=count(comments), summed up by stars=sum(ratings.stars), and both with a condition such as count(comments where public==true). At most 20, one of them from shards."`
+	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. Documents below a counter's are counted by comments=count(comments), summed up by stars=sum(ratings.stars), and both with a condition such as count(comments where public==true). At most 20, one of them from shards."`
 	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs besides the counted fields is in one map of theirs, counter_rollup."`
 	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."`
 
@@ -73,8 +73,8 @@ type Settings struct {
 }
 
 // Store says where the counters are.
-func (s Settings) Store() store.Config {
-	return store.Config{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted}
+func (s Settings) Store() layout.Place {
+	return layout.Place{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted}
 }
 
 // Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names every
@@ -122,7 +122,7 @@ func unparsed(err error, values map[string]string) error {
 			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
 			switch err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type {
-			case reflect.TypeFor[store.Path](), reflect.TypeFor[store.Fields]():
+			case reflect.TypeFor[layout.Path](), reflect.TypeFor[layout.Fields]():
 				err = fmt.Errorf("%w: %w", err, one.Err)
 			}
 		}
@@ -133,9 +133,9 @@ func unparsed(err error, values map[string]string) error {
 
 func allowed(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[store.Path]():
+	case reflect.TypeFor[layout.Path]():
 		return "collections and wildcards in turn, such as posts/{post}"
-	case reflect.TypeFor[store.Fields]():
+	case reflect.TypeFor[layout.Fields]():
 		return "names with commas between them, such as likes,views or total=count, and counts of documents, such as comments=count(comments)"
 	case reflect.TypeFor[bool]():
 		return "true or false"
@@ -158,7 +158,7 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if allowed := store.AllowedShards(s.Shards, s.Fields); allowed != "" {
+	if allowed := layout.AllowedShards(s.Shards, s.Fields); allowed != "" {
 		bad("SHARDS", s.Shards, allowed)
 	}
 	if s.Hosted && s.AutoCreate {
@@ -169,8 +169,8 @@ func (s Settings) validate() error {
 	}
 	most := s.Fields.MaxShards()
 	for i, n := range []int{s.NumShards, s.MaxShards} {
-		if n > most && n <= store.MaxShards { // or else it is out of range
-			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has %d entries, one per field and shard", most, store.MaxEntries))
+		if n > most && n <= layout.MaxShards { // or else it is out of range
+			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has %d entries, one per field and shard", most, layout.MaxEntries))
 		}
 	}
 	if s.RequestTTL <= s.RequestTimeout {

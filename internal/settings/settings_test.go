@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // What Firestore or the issuer of tokens would refuse with every request is refused at the start.
@@ -31,8 +31,8 @@ func TestBadSettings(t *testing.T) {
 func TestDefaultNumShards(t *testing.T) {
 	t.Parallel()
 	s, err := settings.Parse(nil)
-	if err != nil || s.NumShards != store.DefaultNumShards {
-		t.Errorf("NUM_SHARDS is %d unless set, %v; want %d", s.NumShards, err, store.DefaultNumShards)
+	if err != nil || s.NumShards != layout.DefaultNumShards {
+		t.Errorf("NUM_SHARDS is %d unless set, %v; want %d", s.NumShards, err, layout.DefaultNumShards)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/official"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -20,15 +21,15 @@ import (
 func TestParseCounted(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"posts/{post}", "teams/{team}/posts/{post}"} {
-		path, err := store.ParsePath(pattern)
+		path, err := layout.ParsePath(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fields, err := store.ParseFields("likes,comments=count(comments),stars=sum(ratings.stars),public=count(comments where public==true)")
+		fields, err := layout.ParseFields("likes,comments=count(comments),stars=sum(ratings.stars),public=count(comments where public==true)")
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := store.Layout{Database: "projects/p/databases/(default)", Path: path, Shards: "shards"}
+		l := layout.Layout{Database: "projects/p/databases/(default)", Path: path, Shards: "shards"}
 		l.Fields, l.Counted = fields.Split()
 		id := "p1"
 		if path.Nested() {
@@ -86,7 +87,7 @@ func aggregate(t *testing.T, conn *grpc.ClientConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := store.Open(t.Context(), store.Config{Project: "aggregate"}, option.WithGRPCConn(conn))
+	db, err := store.Open(t.Context(), layout.Place{Project: "aggregate"}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func aggregate(t *testing.T, conn *grpc.ClientConn) {
 		"count(docs where lang=='nowhere')":    {int64(0), 0},
 		"count(docs where lang == \"d'e,()\")": {int64(0), 0},
 	} {
-		fields, err := store.ParseFields("likes,x=" + list)
+		fields, err := layout.ParseFields("likes,x=" + list)
 		if err != nil {
 			t.Fatal(err)
 		}

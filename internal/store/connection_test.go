@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -102,7 +103,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	instance := emulator.Start(t)
 	p := startProxy(t, instance.Addr)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", p.Addr().String())
-	db, err := store.Open(t.Context(), store.Config{Project: "p"})
+	db, err := store.Open(t.Context(), layout.Place{Project: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestNoFirestore(t *testing.T) {
 	}
 	defer l.Close() // what is connected to it waits for ever, as it is never accepted
 	t.Setenv("FIRESTORE_EMULATOR_HOST", l.Addr().String())
-	db, err := store.Open(t.Context(), store.Config{Project: "p"})
+	db, err := store.Open(t.Context(), layout.Place{Project: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestACallEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db, err := store.Open(t.Context(), store.Config{Project: "p"}, option.WithGRPCConn(conn))
+		db, err := store.Open(t.Context(), layout.Place{Project: "p"}, option.WithGRPCConn(conn))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"cloud.google.com/go/firestore"
 	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -125,7 +126,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 // one more per 1,000 documents. Documents where the field is missing, or is not a number, count nothing. A double among the
 // summands, and a sum beyond an int64, make the sum a double.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
-	sum, _, err := db.aggregate(ctx, from(collection), collection, at, sumOf(FieldPath(field)))
+	sum, _, err := db.aggregate(ctx, from(collection), collection, at, sumOf(layout.FieldPath(field)))
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +138,12 @@ func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.
 	query := from(collection)
 	query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
 		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{ // a range holds values of one type only
-			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: FieldPath(field)},
+			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.FieldPath(field)},
 			Op:    firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
 			Value: Double(math.Inf(-1)),
 		},
 	}}
-	values, _, err := db.aggregate(ctx, query, collection, at, sumOf(FieldPath(field)), count())
+	values, _, err := db.aggregate(ctx, query, collection, at, sumOf(layout.FieldPath(field)), count())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -170,20 +171,20 @@ func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
 // Aggregate asks what the documents of one collection come to, as of a time; the zero time is now. Several sums take one query
 // each: together they would only see the documents that have all the fields. It is asked once: its errors come at once.
-func (db *DB) Aggregate(ctx context.Context, collection string, a *Aggregation, at time.Time) (Aggregated, error) {
+func (db *DB) Aggregate(ctx context.Context, collection string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
 	query := from(collection)
 	if a.Where != nil {
 		query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
 			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
-				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: dotted(a.Where.Field)},
+				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(a.Where.Field)},
 				Op:    firestorepb.StructuredQuery_FieldFilter_EQUAL,
-				Value: a.Where.value(),
+				Value: filterValue(a.Where),
 			},
 		}}
 	}
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
 	if a.Sum != "" {
-		aggregations = append(aggregations, sumOf(dotted(a.Sum))) // the count is then of the index entries that it reads
+		aggregations = append(aggregations, sumOf(layout.Dotted(a.Sum))) // the count is then of the index entries that it reads
 	}
 	// The generated client would ask again until ctx ends, and what takes too long could not be told from what is refused.
 	values, at, err := db.aggregateWith(ctx, query, collection, at, aggregations, once)
@@ -283,14 +284,14 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 
 // listLedgers is List by ledgers. Its token is the name of the last one.
 func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	docs, err := db.Documents(ctx, Query{Collection: db.root() + Rollup, Group: true, Limit: size, After: token})
+	docs, err := db.Documents(ctx, Query{Collection: db.Document("") + layout.Rollup, Group: true, Limit: size, After: token})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, doc := range docs {
-		document, kind, _ := strings.Cut(strings.TrimPrefix(doc.GetName(), db.root()), "/"+Rollup+"/")
+		document, kind, _ := strings.Cut(strings.TrimPrefix(doc.GetName(), db.Document("")), "/"+layout.Rollup+"/")
 		id, ok := db.Path.ID(document)
-		if ok && (kind == Ledger || kind == NoteID) && !slices.Contains(ids, id) {
+		if ok && (kind == layout.Ledger || kind == layout.NoteID) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}

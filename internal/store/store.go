@@ -22,6 +22,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	apiv1 "cloud.google.com/go/firestore/apiv1"
+	"github.com/firestore-counters/counters/internal/layout"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -30,19 +31,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Config says where the counters of a deployment are. The zero values are the defaults.
-type Config struct {
-	Project  string // found from the credentials or the metadata server when empty
-	Database string // default "(default)"
-	Counters string // path of the counters' documents; default [DefaultPath]
-	Fields   string // what is counted, as [ParseFields] has it; default [DefaultFields]
-	Shards   string // id of the collection of a counter's shards; default "shards"
-	Hosted   bool   // the counters' documents are the app's own
-}
-
 // DB is the database that holds a deployment's counters. It is safe for concurrent use.
 type DB struct {
-	Layout // names of its documents
+	layout.Layout // names of its documents
 
 	api *connection
 
@@ -51,33 +42,15 @@ type DB struct {
 	watcher    *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
 }
 
-// Layout is the layout of the documents, but for the database that they are in.
-func (cfg Config) Layout() (Layout, error) {
-	path, err := ParsePath(cmp.Or(cfg.Counters, DefaultPath))
-	if err != nil {
-		return Layout{}, fmt.Errorf("path of the counters: %w", err)
-	}
-	fields, err := ParseFields(cmp.Or(cfg.Fields, DefaultFields))
-	if err != nil {
-		return Layout{}, fmt.Errorf("fields that are counted: %w", err)
-	}
-	l := Layout{Path: path, Shards: cmp.Or(cfg.Shards, DefaultShards), Hosted: cfg.Hosted}
-	if allowed := AllowedShards(l.Shards, fields); allowed != "" {
-		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
-	}
-	l.Fields, l.Counted = fields.Split()
-	return l, nil
-}
-
 // Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
 // goes, unless opts bring a connection of their own: then everything goes there. Nothing is sent yet.
-func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*DB, error) {
-	layout, err := cfg.Layout()
+func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*DB, error) {
+	names, err := cfg.Layout()
 	if err != nil {
 		return nil, err
 	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
-	db := &DB{Layout: layout}
+	db := &DB{Layout: names}
 	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	db.newWatcher = func() (*firestore.Client, error) {
 		options, err := clientOptions(emulator, opts)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -58,7 +59,7 @@ func TestKindOf(t *testing.T) {
 func TestCommitIsSentOnce(t *testing.T) {
 	t.Parallel()
 	instance := emulator.Start(t)
-	db, err := store.Open(t.Context(), store.Config{Project: "p"}, option.WithGRPCConn(instance.Conn(t)))
+	db, err := store.Open(t.Context(), layout.Place{Project: "p"}, option.WithGRPCConn(instance.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 func TestOpenFindsTheEmulator(t *testing.T) {
 	instance := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", instance.Addr)
-	db, err := store.Open(t.Context(), store.Config{Project: "p", Database: "d"})
+	db, err := store.Open(t.Context(), layout.Place{Project: "p", Database: "d"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 		"a connection of its own": {[]option.ClientOption{option.WithGRPCConn(there.Conn(t))}, there, here},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, err := store.Open(t.Context(), store.Config{Project: "p"}, tt.opts...)
+			db, err := store.Open(t.Context(), layout.Place{Project: "p"}, tt.opts...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +164,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 // Memberships beside the shards would be shards themselves.
 func TestShardsAreNoMembers(t *testing.T) {
 	t.Parallel()
-	if db, err := store.Open(t.Context(), store.Config{Project: "p", Fields: "likes,views", Shards: "views_members"}); err == nil {
+	if db, err := store.Open(t.Context(), layout.Place{Project: "p", Fields: "likes,views", Shards: "views_members"}); err == nil {
 		_ = db.Close()
 		t.Error("shards where the members of a field are: no error")
 	}

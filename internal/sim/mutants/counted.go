@@ -55,7 +55,7 @@ var ofCounted = []mutant{
 		"if len(newer) == 0 {\n\t\t\treturn nil, nil", "same := true\n\t\tfor key, value := range newer {\n\t\t\tbefore, there := l.Counted[key]\n\t\t\tsame = same && there && before.Value == value.Value\n\t\t}\n\t\tif same {\n\t\t\treturn nil, nil", test("TestRecountsInTheWrongOrder"),
 	},
 	{
-		"two definitions of a field share a value", "internal/store",
+		"two definitions of a field share a value", "internal/layout",
 		"sha256.Sum256([]byte(f.String()))", "sha256.Sum256([]byte(f.Name))", simulation,
 	},
 	{

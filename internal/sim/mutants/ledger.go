@@ -60,14 +60,14 @@ var ofLedger = []mutant{
 	},
 	{
 		"an earlier counter's ledger is taken for this one's", "internal/ledger",
-		"return layout.Hosted || counter.GetFields()[store.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()", "return true", test("TestOf"),
+		"return names.Hosted || counter.GetFields()[layout.LedgerID].GetStringValue() == ledger.GetFields()[FieldID].GetStringValue()", "return true", test("TestOf"),
 	},
 	{
 		"a field that is counted since is not read first", "internal/ledger",
 		"return sum == nil || sum.impossible(now)", "return sum != nil && sum.impossible(now)", test("TestAFieldIsAdded"),
 	},
 	{
-		"ids that no document can have are counted", "internal/store",
+		"ids that no document can have are counted", "internal/layout",
 		"if !ok || ValidateID(path[at+1:]) != nil {", "if !ok {", test("TestParseShard"),
 	},
 	{

@@ -282,7 +282,7 @@ var seldomMissed = []mutant{
 	},
 	{
 		"a document of the app's that is made again is another counter", "internal/ledger",
-		"return layout.Hosted || counter", "return counter", test("TestOf"),
+		"return names.Hosted || counter", "return counter", test("TestOf"),
 	},
 	{
 		"nothing says that events were passed over", "rollup",

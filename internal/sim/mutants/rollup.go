@@ -64,7 +64,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a counter that is being deleted is adopted", "rollup",
-		"if own[store.Deleting].GetBooleanValue() || c.db.Hosted && docs[1] == nil {", "if own[store.Deleting].GetBooleanValue() && false || c.db.Hosted && docs[1] == nil {", test("TestBeingDeleted"),
+		"if own[layout.Deleting].GetBooleanValue() || c.db.Hosted && docs[1] == nil {", "if own[layout.Deleting].GetBooleanValue() && false || c.db.Hosted && docs[1] == nil {", test("TestBeingDeleted"),
 	},
 	{
 		"an inferred number of shards stays", "rollup",

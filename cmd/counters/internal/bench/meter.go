@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // meter watches every change of a contestant's Firestore.
@@ -37,11 +37,11 @@ type mark struct {
 func (m *meter) see(c emulator.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c.Old == nil && strings.Contains(c.Name, "/documents/"+store.Requests+"/") {
+	if c.Old == nil && strings.Contains(c.Name, "/documents/"+layout.Requests+"/") {
 		m.markers++
 		return
 	}
-	if c.Old == nil && strings.Contains(c.Name, "/"+store.DefaultShards+"/") {
+	if c.Old == nil && strings.Contains(c.Name, "/"+layout.DefaultShards+"/") {
 		m.made++
 	}
 	l := m.lag
@@ -50,11 +50,11 @@ func (m *meter) see(c emulator.Change) {
 	}
 	switch rest := c.Name[len(l.counter):]; {
 	case rest == "":
-		total := field(c.New, store.Total)
+		total := field(c.New, layout.Total)
 		if len(l.totals) == 0 || l.totals[len(l.totals)-1].value != total {
 			l.totals = append(l.totals, mark{c.CommitTime, total})
 		}
-	case strings.HasPrefix(rest, "/"+store.DefaultShards+"/"):
+	case strings.HasPrefix(rest, "/"+layout.DefaultShards+"/"):
 		delta := field(c.New, "count") - field(c.Old, "count")
 		var before int64
 		if n := len(l.shards); n > 0 {

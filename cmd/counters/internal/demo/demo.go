@@ -31,7 +31,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/web"
 )
 
@@ -43,12 +43,12 @@ var index = template.Must(template.ParseFS(page, "page/index.html"))
 // Config says what the page shows, and where it finds it.
 type Config struct {
 	Project  string
-	Database string       // "(default)" when empty.
-	Counters store.Path   // Of the counters' documents.
-	Fields   store.Fields // That are counted; the page's plots and bars are of the first.
-	Shards   string       // Collection below each.
-	Hosted   bool         // The documents are the app's own.
-	Members  bool         // Whoever calls Increment may name members: the page has a like button.
+	Database string        // "(default)" when empty.
+	Counters layout.Path   // Of the counters' documents.
+	Fields   layout.Fields // That are counted; the page's plots and bars are of the first.
+	Shards   string        // Collection below each.
+	Hosted   bool          // The documents are the app's own.
+	Members  bool          // Whoever calls Increment may name members: the page has a like button.
 
 	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it at the address of the
 	// page itself, which passes its web protocols on.
@@ -67,7 +67,7 @@ type Page struct {
 	config Config
 	conn   *grpc.ClientConn
 	client *firestore.Client
-	layout store.Layout
+	layout layout.Layout
 	mux    *http.ServeMux
 	sdk    *sdk
 }
@@ -87,11 +87,11 @@ func New(c Config) (*Page, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
 	}
-	layout := store.Layout{
+	documents := layout.Layout{
 		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Shards: c.Shards, Hosted: c.Hosted,
 	}
-	layout.Fields, layout.Counted = c.Fields.Split()
-	p := &Page{config: c, conn: conn, client: client, layout: layout, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN)}
+	documents.Fields, documents.Counted = c.Fields.Split()
+	p := &Page{config: c, conn: conn, client: client, layout: documents, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN)}
 	html := p.html()
 	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -132,7 +132,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-func names(fields store.Fields) []string {
+func names(fields layout.Fields) []string {
 	list := make([]string, len(fields))
 	for i, field := range fields {
 		list[i] = field.Name

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -140,7 +141,7 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 
 // watched is what a Listen has sent so far.
 type watched struct {
-	layout                  store.Layout
+	layout                  layout.Layout
 	counter, shards, ledger string
 	documents               map[string]*firestorepb.Document // By name.
 	current                 map[int32]bool                   // By target: whether all of it has come.
@@ -208,7 +209,7 @@ func (w *watched) view() view {
 		v.Exists = true
 		v.Total = integer(counter.GetFields()[first.Name])
 		v.Title = counter.GetFields()["title"].GetStringValue()
-		if at := w.layout.Own(counter)[store.UpdatedAt].GetTimestampValue(); at != nil {
+		if at := (&store.DB{Layout: w.layout}).Own(counter)[layout.UpdatedAt].GetTimestampValue(); at != nil {
 			v.UpdatedAt = at.AsTime().UnixMilli()
 		}
 		if all := slices.Concat(w.layout.Fields, w.layout.Counted); len(all) > 1 {

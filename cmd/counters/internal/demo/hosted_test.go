@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // aPost is a system that counts likes and views in posts of an app's own.
@@ -147,11 +147,11 @@ func TestEventsOfAPost(t *testing.T) {
 	t.Parallel()
 	server := emulator.Start(t)
 	client := server.Client(t, "p")
-	path, err := store.ParsePath("posts/{post}")
+	path, err := layout.ParsePath("posts/{post}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, err := store.ParseFields("likes,views=seen")
+	fields, err := layout.ParseFields("likes,views=seen")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // DefaultProject is the project where GOOGLE_CLOUD_PROJECT names none. Google's emulators and libraries know by
@@ -218,10 +218,10 @@ func (s *System) startEvents(f eventarc.Faults) error {
 // patterns are those of the triggers that Rollup has.
 func (s *System) patterns() []string { return s.layout().Patterns() }
 
-func (s *System) layout() store.Layout {
-	layout := store.Layout{Path: s.settings.Counters, Shards: s.settings.Shards}
-	layout.Fields, layout.Counted = s.settings.Fields.Split()
-	return layout
+func (s *System) layout() layout.Layout {
+	names := layout.Layout{Path: s.settings.Counters, Shards: s.settings.Shards}
+	names.Fields, names.Counted = s.settings.Fields.Split()
+	return names
 }
 
 // startFirestore starts the embedded Firestore, whose changes become events.
@@ -229,7 +229,7 @@ func (s *System) startFirestore(l net.Listener, f emulator.Faults) {
 	s.Firestore = l.Addr().String()
 	s.server = emulator.New(emulator.Options{
 		Faults: f, Logger: s.logger,
-		TTL: map[string]string{store.Requests: store.ExpireAt}, // the policy that a deployment has
+		TTL: map[string]string{layout.Requests: layout.ExpireAt}, // the policy that a deployment has
 	})
 	s.server.OnChange(s.events.Deliver)
 	var serving sync.WaitGroup

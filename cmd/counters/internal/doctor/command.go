@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // plain are the arguments that a shell leaves as they are.
@@ -158,9 +158,9 @@ func (d *Deployment) counters(verb, id string, flags ...string) string {
 	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
 	for _, flag := range []struct{ name, value, byDefault string }{
 		{"database", d.Target.Database, defaultDatabase},
-		{"counter-path", d.Target.Path, store.DefaultPath},
-		{"shards-name", d.Target.Shards, store.DefaultShards},
-		{"fields", d.Target.Fields, store.DefaultFields},
+		{"counter-path", d.Target.Path, layout.DefaultPath},
+		{"shards-name", d.Target.Shards, layout.DefaultShards},
+		{"fields", d.Target.Fields, layout.DefaultFields},
 	} {
 		if flag.value != flag.byDefault {
 			args = append(args, "--"+flag.name+"="+flag.value)

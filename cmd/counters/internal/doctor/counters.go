@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // late is how old a shard's state is before doctor says that it should have been counted. An event takes about a second
@@ -69,7 +69,7 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 }
 
 // composite makes the index that a sum with a condition needs; a count does with single-field indexes.
-func (d *Deployment) composite(a *store.Aggregation) string {
+func (d *Deployment) composite(a *layout.Aggregation) string {
 	args := []string{"gcloud", "firestore", "indexes", "composite", "create", "--project=" + d.Target.Project, "--database=" + d.Target.Database,
 		"--collection-group=" + a.Collection, "--query-scope=collection"}
 	if a.Where != nil {
@@ -137,7 +137,7 @@ func (c *Counter) total(field string) string {
 }
 
 // unadopted says of each field what the document and the shards hold.
-func (c *Counter) unadopted(fields store.Fields) string {
+func (c *Counter) unadopted(fields layout.Fields) string {
 	seen := make([]string, len(fields))
 	for i, field := range fields {
 		var sum int64
@@ -153,7 +153,7 @@ func (c *Counter) unadopted(fields store.Fields) string {
 // that any difference between the two is another program's. A shard that is ahead of the ledger may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
 	if c.Lost {
-		f.add("own-map-missing", c.ID, "its document has no "+store.Rollup+" of this counter", d.counters("reconcile", c.ID))
+		f.add("own-map-missing", c.ID, "its document has no "+layout.Rollup+" of this counter", d.counters("reconcile", c.ID))
 	}
 	for _, field := range d.Target.sums() {
 		sum, held := c.Ledger.Sums[field.Name], c.Held[field.Name]
@@ -212,7 +212,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	var above []string
 	var most int
 	for _, s := range c.Shards {
-		if n, ok := store.ShardNumber(s.ID); ok && c.NumShards > 0 && n >= c.NumShards {
+		if n, ok := layout.ShardNumber(s.ID); ok && c.NumShards > 0 && n >= c.NumShards {
 			above = append(above, s.ID)
 			most = max(most, n+1)
 		}
@@ -227,7 +227,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	}
 	if len(above) > 0 {
 		slices.Sort(above)
-		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", store.NumShards, c.NumShards, strings.Join(above, ", ")),
+		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", layout.NumShards, c.NumShards, strings.Join(above, ", ")),
 			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", most)))
 	}
 }
@@ -253,7 +253,7 @@ func (c *Counter) otherField() string {
 // countedIn is FIELDS with another field of the shards for the first.
 func (d *Deployment) countedIn(field string) string {
 	fields := slices.Clone(d.Target.fields())
-	first := slices.IndexFunc(fields, func(field store.Field) bool { return field.Counted == nil })
+	first := slices.IndexFunc(fields, func(field layout.Field) bool { return field.Counted == nil })
 	fields[first].Shard = field
 	return fields.String()
 }
@@ -293,11 +293,11 @@ func (d *Deployment) address(name string) string {
 	return server + "/v1/" + strings.Join(parts, "/")
 }
 
-func (d *Deployment) layout() store.Layout {
-	path, _ := store.ParsePath(d.Target.Path) // whose counters have been read
-	layout := store.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted}
-	layout.Fields, layout.Counted = d.Target.fields().Split()
-	return layout
+func (d *Deployment) layout() layout.Layout {
+	path, _ := layout.ParsePath(d.Target.Path) // whose counters have been read
+	names := layout.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted}
+	names.Fields, names.Counted = d.Target.fields().Split()
+	return names
 }
 
 // curl begins a command that acts as the account that gcloud is logged in with, or as an emulator's owner.
@@ -310,7 +310,7 @@ func (d *Deployment) curl() string {
 
 // setCount writes a shard's count: the integer nearest to what it holds, or else what is counted of it, as far as that is
 // known. The document's other fields stay, and so does all of it where it has been written since.
-func (d *Deployment) setCount(c Counter, s Shard, field store.Field) string {
+func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	held := s.Held[field.Name]
 	count := held.Count
 	switch {
@@ -320,7 +320,7 @@ func (d *Deployment) setCount(c Counter, s Shard, field store.Field) string {
 		count = c.Ledger.Sums[field.Name].Shards[ledger.Key(s.ID)].Count
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
-	query := url.Values{"updateMask.fieldPaths": {store.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
+	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
 	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
 }
 

@@ -3,8 +3,8 @@ package doctor
 import (
 	"strings"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // wanted is a field whose index matters.
@@ -15,28 +15,28 @@ type wanted struct {
 }
 
 // markers are deleted by their TTL policy.
-var markers = FieldName{store.Requests, store.ExpireAt}
+var markers = FieldName{layout.Requests, layout.ExpireAt}
 
 // wantedOf are the fields whose indexes matter, with those of each counted field.
 func wantedOf(t Target) []wanted {
 	list := []wanted{
 		{markers, false, "index-not-exempt"},
-		{FieldName{store.Rollup, ledger.FieldShards}, false, "index-not-exempt"},
-		{FieldName{store.Rollup, ledger.FieldFields}, false, "index-not-exempt"},
-		{FieldName{store.Rollup, ledger.FieldCounted}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, ledger.FieldShards}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, ledger.FieldFields}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, ledger.FieldCounted}, false, "index-not-exempt"},
 	}
 	if t.Hosted { // updated_at is in it
-		list = append(list, wanted{FieldName{t.collection(), store.Rollup}, false, "timestamp-indexed"})
+		list = append(list, wanted{FieldName{t.collection(), layout.Rollup}, false, "timestamp-indexed"})
 	} else {
-		list = append(list, wanted{FieldName{t.collection(), store.UpdatedAt}, false, "timestamp-indexed"},
-			wanted{FieldName{t.collection(), store.CreatedAt}, false, "timestamp-indexed"})
+		list = append(list, wanted{FieldName{t.collection(), layout.UpdatedAt}, false, "timestamp-indexed"},
+			wanted{FieldName{t.collection(), layout.CreatedAt}, false, "timestamp-indexed"})
 	}
 	for _, field := range t.sums() {
-		list = append(list, wanted{FieldName{t.Shards, store.FieldPath(field.Shard)}, true, "count-not-indexed"})
+		list = append(list, wanted{FieldName{t.Shards, layout.FieldPath(field.Shard)}, true, "count-not-indexed"})
 	}
 	for _, field := range t.counted() {
 		if a := field.Counted; a.Sum != "" {
-			list = append(list, wanted{FieldName{a.Collection, store.FieldPath(strings.Split(a.Sum, ".")...)}, true, "sum-not-indexed"})
+			list = append(list, wanted{FieldName{a.Collection, layout.FieldPath(strings.Split(a.Sum, ".")...)}, true, "sum-not-indexed"})
 		}
 	}
 	return list

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -33,7 +34,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	denied := func(err error) error {
 		return &unread{part: "counters", service: firestoreAPI, permission: "datastore.entities.list", role: "roles/datastore.viewer", err: err}
 	}
-	db, err := store.Open(ctx, store.Config{
+	db, err := store.Open(ctx, layout.Place{
 		Project: d.Target.Project, Database: d.Target.Database, Counters: d.Target.Path, Fields: d.Target.Fields, Shards: d.Target.Shards, Hosted: d.Target.Hosted,
 	}, r.Firestore...)
 	if err != nil {
@@ -98,11 +99,11 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		}
 	}
 	own := db.Own(docs[0])
-	c.Deleting = own[store.Deleting].GetBooleanValue()
+	c.Deleting = own[layout.Deleting].GetBooleanValue()
 	if count := db.ShardCount(docs[0]); count.Written {
 		c.NumShards = count.N
 	}
-	c.Lost = db.Hosted && c.Exists && c.Ledger != nil && own[store.LedgerID].GetStringValue() != c.Ledger.ID
+	c.Lost = db.Hosted && c.Exists && c.Ledger != nil && own[layout.LedgerID].GetStringValue() != c.Ledger.ID
 	for _, field := range db.Fields {
 		c.Held[field.Name] = held(docs[0], field.Name)
 	}
@@ -131,7 +132,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 // counter from being read. Rollup waits longer.
 const recountPatience = patience / 3
 
-func readRecount(ctx context.Context, db *store.DB, id string, field store.Field, at time.Time) (Recount, error) {
+func readRecount(ctx context.Context, db *store.DB, id string, field layout.Field, at time.Time) (Recount, error) {
 	patient, cancel := context.WithTimeout(ctx, recountPatience)
 	defer cancel()
 	recount, err := db.Aggregate(patient, db.CollectionOf(id, field.Counted.Collection), field.Counted, at)
@@ -184,7 +185,7 @@ func nearest(value *firestorepb.Value) *int64 {
 	return &n
 }
 
-func decodeShard(doc *firestorepb.Document, fields store.Fields) Shard {
+func decodeShard(doc *firestorepb.Document, fields layout.Fields) Shard {
 	s := Shard{ID: path.Base(doc.GetName()), Held: map[string]Held{}, Updated: doc.GetUpdateTime().AsTime()}
 	counted := map[string]bool{}
 	for _, field := range fields {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -85,7 +86,7 @@ func (r *Reader) read(ctx context.Context, d *Deployment, what string, read func
 
 // detect finds the project that the credentials are of.
 func (r *Reader) detect(ctx context.Context) (string, error) {
-	db, err := store.Open(ctx, store.Config{}, r.Firestore...)
+	db, err := store.Open(ctx, layout.Place{}, r.Firestore...)
 	if err != nil {
 		return "", err
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // What the settings that say where the counters are hold unless they are set.
@@ -69,44 +69,44 @@ func (t Target) resolve(f *Functions) Target {
 				continue
 			}
 			t.Database = cmp.Or(t.Database, function.Env["DATABASE"], defaultDatabase)
-			t.Path = cmp.Or(t.Path, function.Env["COUNTERS"], store.DefaultPath)
-			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], store.DefaultShards)
-			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], store.DefaultFields)
+			t.Path = cmp.Or(t.Path, function.Env["COUNTERS"], layout.DefaultPath)
+			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], layout.DefaultShards)
+			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], layout.DefaultFields)
 			hosted, _ := strconv.ParseBool(function.Env["HOSTED"])
 			t.Hosted = t.Hosted || hosted
 		}
 	}
 	t.Database = cmp.Or(t.Database, defaultDatabase)
-	t.Path = cmp.Or(t.Path, store.DefaultPath)
-	t.Shards = cmp.Or(t.Shards, store.DefaultShards)
-	t.Fields = cmp.Or(t.Fields, store.DefaultFields)
+	t.Path = cmp.Or(t.Path, layout.DefaultPath)
+	t.Shards = cmp.Or(t.Shards, layout.DefaultShards)
+	t.Fields = cmp.Or(t.Fields, layout.DefaultFields)
 	return t
 }
 
 // fields are what is counted.
-func (t Target) fields() store.Fields {
-	fields, err := store.ParseFields(t.Fields)
+func (t Target) fields() layout.Fields {
+	fields, err := layout.ParseFields(t.Fields)
 	if err != nil { // with which the functions don't start either
-		fields, _ = store.ParseFields(store.DefaultFields)
+		fields, _ = layout.ParseFields(layout.DefaultFields)
 	}
 	return fields
 }
 
 // sums are the fields that are sums of the shards'; at least one.
-func (t Target) sums() store.Fields {
+func (t Target) sums() layout.Fields {
 	sums, _ := t.fields().Split()
 	return sums
 }
 
 // counted are the fields that count documents.
-func (t Target) counted() store.Fields {
+func (t Target) counted() layout.Fields {
 	_, counted := t.fields().Split()
 	return counted
 }
 
 // collection is the collection group that the counters' documents are in.
 func (t Target) collection() string {
-	path, err := store.ParsePath(t.Path)
+	path, err := layout.ParsePath(t.Path)
 	if err != nil {
 		return t.Path // which the functions don't start with either
 	}

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"crypto/sha256"
@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
 // Aggregation is what a counted field says of the documents of a collection below a counter's document: how many there are,
@@ -54,19 +52,6 @@ func (a *Aggregation) String() string {
 	return b.String()
 }
 
-// value is what the filter compares with, as a Firestore value.
-func (f *Filter) value() *firestorepb.Value {
-	switch value := f.Value.(type) {
-	case bool:
-		return Bool(value)
-	case int64:
-		return Int(value)
-	case string:
-		return String(value)
-	}
-	panic(fmt.Sprintf("a filter's value is a %T", f.Value))
-}
-
 // Key names the value of a counted field in a counter's ledger, where the values of other definitions of the same field, by
 // other revisions, may be too: a hash of the field's definition.
 func (f Field) Key() string {
@@ -74,8 +59,8 @@ func (f Field) Key() string {
 	return hex.EncodeToString(hash[:8])
 }
 
-// dotted is a path such as ratings.stars as an update mask or a query has it.
-func dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }
+// Dotted is a path such as ratings.stars as an update mask or a query has it.
+func Dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }
 
 // maxFilterBytes bounds the string that a filter compares with: Firestore indexes 1,500 bytes of one.
 const maxFilterBytes = 256

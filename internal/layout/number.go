@@ -1,10 +1,6 @@
-package store
+package layout
 
-import (
-	"strconv"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-)
+import "strconv"
 
 // MaxShards is the largest number of shards of a counter. All of them fit into one commit, and one sum() over them is
 // billed as one read.
@@ -38,22 +34,4 @@ func Numbered(id string) int {
 		return n + 1
 	}
 	return 0
-}
-
-// ShardCount is a counter's number of shards, as its document has it.
-type ShardCount struct {
-	N        int  // 1 to [MaxShards], whatever the document says
-	Written  bool // it says a number
-	Inferred bool // it says that the number was inferred: see [NumShardsInferred]
-}
-
-// ShardCount reads the number of shards of a counter's document.
-func (l Layout) ShardCount(counter *firestorepb.Document) ShardCount {
-	own := l.Own(counter)
-	n, written := own[NumShards]
-	if !written {
-		n, written = own[NumShardsLegacy]
-	}
-	number := max(n.GetIntegerValue(), int64(min(n.GetDoubleValue(), MaxShards)))
-	return ShardCount{N: int(min(max(number, 1), MaxShards)), Written: written, Inferred: own[NumShardsInferred].GetBooleanValue()}
 }

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
 // Names of collections and documents below and beside a counter. Those that are not of the public layout begin with
@@ -61,37 +59,6 @@ type Layout struct {
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted, and see Own
 }
 
-// Own are the fields of a counter's document that say how it is counted, such as [NumShards]. In a document of the app's own
-// they are in one map, so that nothing else of it is touched.
-func (l Layout) Own(counter *firestorepb.Document) map[string]*firestorepb.Value {
-	if !l.Hosted {
-		return counter.GetFields()
-	}
-	return counter.GetFields()[Rollup].GetMapValue().GetFields()
-}
-
-// OwnPath is the path of such a field, as update masks and transforms have it.
-func (l Layout) OwnPath(field string) string {
-	if !l.Hosted {
-		return field
-	}
-	return Rollup + "." + field
-}
-
-// SetOwn adds such fields to those that a write sets, and their paths to its mask.
-func (l Layout) SetOwn(fields map[string]*firestorepb.Value, mask []string, own map[string]*firestorepb.Value) []string {
-	if l.Hosted && len(own) > 0 {
-		fields[Rollup] = Map(own)
-	}
-	for name, value := range own {
-		if !l.Hosted {
-			fields[name] = value
-		}
-		mask = append(mask, l.OwnPath(name))
-	}
-	return mask
-}
-
 // FieldNames are the names of the counted fields in a counter's document, in the order of FIELDS.
 func (l Layout) FieldNames() []string {
 	names := make([]string, len(l.Fields))
@@ -99,15 +66,6 @@ func (l Layout) FieldNames() []string {
 		names[i] = field.Name
 	}
 	return names
-}
-
-// NoCounts are the fields of a shard that holds nothing.
-func (l Layout) NoCounts() map[string]*firestorepb.Value {
-	fields := make(map[string]*firestorepb.Value, len(l.Fields))
-	for _, field := range l.Fields {
-		fields[field.Shard] = Int(0)
-	}
-	return fields
 }
 
 // Field is the counted field of that name.

@@ -1,0 +1,34 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Place says where the counters of a deployment are. The zero values are the defaults.
+type Place struct {
+	Project  string // found from the credentials or the metadata server when empty
+	Database string // default "(default)"
+	Counters string // path of the counters' documents; default [DefaultPath]
+	Fields   string // what is counted, as [ParseFields] has it; default [DefaultFields]
+	Shards   string // id of the collection of a counter's shards; default "shards"
+	Hosted   bool   // the counters' documents are the app's own
+}
+
+// Layout is the layout of the documents, but for the database that they are in.
+func (p Place) Layout() (Layout, error) {
+	path, err := ParsePath(cmp.Or(p.Counters, DefaultPath))
+	if err != nil {
+		return Layout{}, fmt.Errorf("path of the counters: %w", err)
+	}
+	fields, err := ParseFields(cmp.Or(p.Fields, DefaultFields))
+	if err != nil {
+		return Layout{}, fmt.Errorf("fields that are counted: %w", err)
+	}
+	l := Layout{Path: path, Shards: cmp.Or(p.Shards, DefaultShards), Hosted: p.Hosted}
+	if allowed := AllowedShards(l.Shards, fields); allowed != "" {
+		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
+	}
+	l.Fields, l.Counted = fields.Split()
+	return l, nil
+}
