@@ -24,11 +24,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s) each.
 	done
 
 simulate: ## Simulate HOURS (1000) of faults in virtual time, from SEED on (the time of day), at RATE operations a second (0.1 to 5).
-	@set -o pipefail; go test ./internal/sim -run '^TestSimulation$$' -count=1 -v -failfast -timeout 0 -sim.operations=1500 -sim.rate=$(or $(RATE),0) \
+	@set -o pipefail; go test ./simulation -run '^TestSimulation$$' -count=1 -v -failfast -timeout 0 -sim.operations=1500 -sim.rate=$(or $(RATE),0) \
 	  -sim.hours=$(or $(HOURS),1000) -sim.seed=$(or $(SEED),$(shell date +%s000)) | grep -v '^ *=== \|--- PASS'
 
 mutants: ## Leave out the rules one at a time, and see that each is missed; with RUN=name some of them.
-	go run ./internal/sim/mutants -run '$(RUN)'
+	go run ./simulation/mutants -run '$(RUN)'
 
 lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }

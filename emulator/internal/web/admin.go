@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/loopback"
+	"github.com/firestore-counters/counters/emulator/internal/loopback"
 )
 
 // serveAdmin answers what tools ask of an emulator:

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator/internal/loopback"
 	"github.com/firestore-counters/counters/emulator/internal/web/webchannel"
-	"github.com/firestore-counters/counters/internal/loopback"
 )
 
 // Config is what a Handler needs; all but Hosts is required.

@@ -1,0 +1,409 @@
+package simulation
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// member is what is known of one who may be a member of a counter: from when to when it was one, and who asked for what.
+type member struct {
+	changes []*membershipChange
+	calls   []*memberCall
+}
+
+// membershipChange is a commit that made a membership, or deleted it.
+type membershipChange struct {
+	entry  int
+	made   bool
+	since  int64 // what the membership that was made says
+	who    author
+	doneBy *memberCall
+}
+
+// author is who changes a membership.
+type author int
+
+const (
+	anyCall   author = iota // one of the calls that ask for it
+	ownRight                // no call: the counter goes, or is reset
+	maybeCall               // a call, or the cleanup of a counter that is gone
+)
+
+// memberCall is a call that wants a membership made or deleted.
+type memberCall struct {
+	call       int
+	begin, end int // entries of the history; a call that may be carried out after its end has none
+	join       bool
+	outcome    Outcome
+	there      bool // it was as asked already
+	did        *membershipChange
+}
+
+// mayDo reports whether a call may have made the change.
+func (k *memberCall) mayDo(ch *membershipChange) bool {
+	return ch.who != ownRight && k.join == ch.made && k.begin < ch.entry && ch.entry < k.end && !k.there && k.outcome != Refused
+}
+
+// must reports whether the call was told that it has made a change.
+func (k *memberCall) must() bool { return k.outcome == OK && !k.there }
+
+// forever is the end of a call that nobody knows the outcome of.
+const forever = math.MaxInt
+
+func (k *counter) member(name string) *member {
+	m := k.ofMembers[name]
+	if m == nil {
+		m = &member{}
+		if k.ofMembers == nil {
+			k.ofMembers = map[string]*member{}
+		}
+		k.ofMembers[name] = m
+	}
+	return m
+}
+
+// beginMember is the begin of a call about a member.
+func (c *checker) beginMember(k *call) {
+	n := c.counter(k.Counter)
+	k.from, k.entry = len(n.series)-1, c.at
+	switch k.Kind {
+	case Join:
+		n.attempted++
+	case Leave:
+		n.shrinks = true
+	default:
+		return
+	}
+	k.member = &memberCall{call: k.Call, begin: c.at, end: forever, join: k.Kind == Join, outcome: Unknown}
+	m := n.member(k.Member)
+	m.calls = append(m.calls, k.member)
+}
+
+// endMember is the end of one.
+func (c *checker) endMember(k *call, e End) {
+	n := c.counter(k.Counter)
+	m := n.member(k.Member)
+	if k.Kind == Look {
+		switch {
+		case e.Outcome != OK:
+		case e.Missing && !slices.ContainsFunc(n.series[k.from:], func(p point) bool { return !p.there }):
+			c.fail("a look at %q/%s found no counter, and there was one all the time", k.Counter, k.Member)
+		case !e.Missing && !m.was(k.entry, func(there *membershipChange) bool {
+			return (there != nil) == e.There && (there == nil || there.since == e.Since)
+		}):
+			c.fail("a look at %q/%s found it there: %v, since %s, which it was at no moment", k.Counter, k.Member, e.There, time.UnixMicro(e.Since).UTC().Format(time.TimeOnly))
+		}
+		return
+	}
+	k.member.outcome, k.member.there = e.Outcome, e.There
+	if e.Outcome != OK {
+		return
+	}
+	k.member.end = c.at
+	switch {
+	case e.There && !m.was(k.entry, func(there *membershipChange) bool { return (there != nil) == k.member.join }):
+		c.fail("%s %d of %q/%s was answered that it was so already, which it was at no moment", k.Kind, k.Call, k.Counter, k.Member)
+	case !e.There && k.Kind == Join:
+		n.acked++
+	}
+}
+
+// was reports whether something held of a member at some moment since an entry. nil is that it is none.
+func (m *member) was(since int, holds func(there *membershipChange) bool) bool {
+	var there *membershipChange
+	for _, ch := range m.changes {
+		if ch.entry > since && holds(there) {
+			return true
+		}
+		if there = nil; ch.made {
+			there = ch
+		}
+	}
+	return holds(there)
+}
+
+// endAudit is the end of an audit, all of which is of one time.
+func (c *checker) endAudit(k *call, e End) {
+	if e.Outcome != OK || !e.Missing && e.Audit == nil {
+		return
+	}
+	n := c.counter(k.Counter)
+	window := n.series[k.from:]
+	if !slices.ContainsFunc(window, func(p point) bool {
+		if e.Missing {
+			return !p.there
+		}
+		return p.there && *e.Audit == Audited{Shards: p.shards, Members: p.members, Base: p.exact - p.shards, Total: p.total}
+	}) {
+		c.fail("an audit of %q says %+v (missing: %v), which it was at no moment: %+v", k.Counter, e.Audit, e.Missing, window[max(0, len(window)-8):])
+	}
+}
+
+// moved checks what a commit did to memberships, beside the shards, and returns by how many of them the shards were to change:
+// the rest is for increments.
+//
+// Memberships change in commits that change a shard by one for each. There are these exceptions:
+//   - A deletion takes the shards first, and then the members: without a shard nobody joins. So does a creation with what an
+//     earlier counter left, if that was deleted by hand.
+//   - A reset takes off what shards held at one time, and the members of that time.
+//   - A counter that is made anew over shards that were deleted by hand begins with what was not rolled up of them.
+func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []Change) int64 {
+	var made, gone int64
+	var shards []string // that changed
+	for _, ch := range changes {
+		switch {
+		case ch.Doc.Kind == "shard":
+			shards = append(shards, ch.Doc.Shard)
+		case ch.Doc.Kind != "member":
+		case ch.After == nil:
+			gone++
+		case ch.Before == nil:
+			made++
+		}
+	}
+	bare := made != gone && len(shards) == 0 // as many as leave may join, and a shard that gets 0 is not changed
+	for _, ch := range changes {
+		if ch.Doc.Kind != "member" {
+			continue
+		}
+		change := &membershipChange{entry: c.at, made: ch.After != nil}
+		switch {
+		case ch.After == nil:
+			delete(k.members, ch.Doc.Member)
+			change.who = c.authorOf(k, d, bare)
+		case ch.Before != nil:
+			c.fail("a commit changes the membership of %q/%s", id, ch.Doc.Member)
+			continue
+		default:
+			if k.members == nil {
+				k.members = map[string]*Document{}
+			}
+			k.members[ch.Doc.Member] = ch.After
+			change.since = ch.After.Since
+			if late := ch.After.Updated - ch.After.Since; late < 0 || late >= 1000 { // Firestore has it in milliseconds
+				c.fail("the membership of %q/%s says that it was made at another time", id, ch.Doc.Member)
+			}
+			if len(shards) > 0 && !slices.Contains(shards, ch.After.CountedOn) {
+				c.fail("the membership of %q/%s names shard %q, and its commit changes %v", id, ch.Doc.Member, ch.After.CountedOn, shards)
+			}
+		}
+		m := k.member(ch.Doc.Member)
+		m.changes = append(m.changes, change)
+	}
+	k.hadMembers = k.hadMembers || made > 0
+	alone := k.byHand > 0 || d.command && k.torn // a reset of shards that hold nothing, because those that counted members were deleted by hand
+	switch {
+	case bare && made > 0, bare && len(k.shards) > 0 && !alone, bare && k.doc != nil && !k.doc.Deleting && !alone:
+		c.fail("a commit changes memberships of %q (%d made, %d deleted), and no shard", id, made, gone)
+	case bare, k.makers > 0:
+		return 0
+	case (d.made || d.gone || d.deletes) && made+gone > 0 && k.byHand == 0:
+		c.fail("a commit that makes or deletes %q or shards of it also changes memberships (%d made, %d deleted)", id, made, gone)
+	case d.made, d.gone, d.deletes, revived:
+	case d.command:
+		c.commanded(id, k, d.delta-made+gone, gone)
+	case k.step() == 0 && d.delta != made-gone, k.step() != 0 && (d.delta-made+gone)%k.step() != 0:
+		c.fail("a commit makes %d memberships of %q, deletes %d, and changes its shards by %d", made, id, gone, d.delta)
+	}
+	return made - gone
+}
+
+// authorOf is who deletes a membership.
+func (c *checker) authorOf(k *counter, d deed, bare bool) author {
+	switch {
+	case bare, d.command, d.deletes:
+		return ownRight
+	case c.hosted != nil && k.doc == nil, c.now.Sub(k.emptied) < longestCommand:
+		return maybeCall
+	}
+	return anyCall
+}
+
+// longestCommand is how long after its begin a command's commits may come.
+const longestCommand = 15 * time.Minute
+
+// commanded checks what a command's commit changes besides memberships and their part of the shards.
+func (c *checker) commanded(id string, k *counter, rest, gone int64) {
+	if gone > 0 && c.now.Sub(k.emptied) > longestCommand {
+		c.fail("a command takes %d members of %q off, and none was to", gone, id)
+	}
+	if rest == 0 {
+		return
+	}
+	k.owed = 0 // taken off too
+	from := len(k.series) - 1
+	for from > 0 && c.now.Sub(k.series[from].at) < longestCommand {
+		from--
+	}
+	if !slices.ContainsFunc(k.series[from:], func(p point) bool { return p.shards-p.members == -rest }) {
+		c.fail("a command takes %d off the shards of %q besides its members, which they held at no time", -rest, id)
+	}
+}
+
+// step divides all that was ever asked to be added to a counter: 0 is nothing.
+func (k *counter) step() int64 { return k.gcd }
+
+// asked is told of an increment that is asked for.
+func (k *counter) asked(by int64) {
+	for by != 0 {
+		k.gcd, by = by, k.gcd%by
+	}
+}
+
+// sum is what the shards hold.
+func (k *counter) sum() (sum int64) {
+	for _, s := range k.shards {
+		sum += s.Count
+	}
+	return sum
+}
+
+// agreed checks, after each commit, that what the shards hold is the number of members and what was incremented. A counter that is
+// made over an earlier one's ledger goes on with what it has.
+func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLedger bool) {
+	switch {
+	case len(k.members) == 0 && len(k.shards) == 0:
+		k.torn, k.owed = false, 0
+	case d.deletes && d.delta != 0 && k.byHand > 0: // those who have left, too: one shard has their 1, and another their -1
+		k.torn = k.hadMembers
+	case d.gone && before.Deleting && k.ledger != nil:
+		k.torn = len(k.members) > 0
+	case d.made && len(d.shardsMade) == len(k.shards) && c.hosted == nil: // and not made over shards that are there, which it goes on with
+		k.torn, k.owed = false, 0
+		if k.ledger != nil && k.ledger.Lacks || c.now.Sub(k.outlived) < time.Second { // by a revision that doesn't know the field, or looked before there were any
+			k.torn = len(k.members) > 0
+		} else if len(k.members) > 0 {
+			c.fail("%q is made with members of an earlier counter: %v", id, slices.Sorted(maps.Keys(k.members)))
+		}
+	}
+	over := d.gone && (before.Deleting || k.ledger == nil) || c.hosted != nil && k.doc == nil && d.deletes && k.ledger == nil
+	if over && len(k.members) > 0 && len(k.shards) == 0 && k.byHand == 0 {
+		c.fail("%q is deleted, and members of it stay: %v", id, slices.Sorted(maps.Keys(k.members)))
+	}
+	if !k.hadMembers || k.torn || k.doc == nil || k.doc.Deleting || k.wrong {
+		return
+	}
+	rest := k.sum() - int64(len(k.members))
+	if d.made && overLedger && c.hosted == nil {
+		k.owed = k.surplus(rest, k.membershipChanges())
+		if rest < k.owed && k.reset { // nor was a reset rolled up, which has taken off what the new counter took off again
+			k.owed = rest
+		}
+	}
+	if rest -= k.owed; rest < 0 || k.step() == 0 && rest != 0 || k.step() != 0 && rest%k.step() != 0 {
+		k.wrong = true // said once
+		c.fail("after a commit the shards of %q hold %d, with %d members, and increments of %d or multiples of it", id, k.sum(), len(k.members), k.step())
+	}
+}
+
+// surplus is what shards of a counter that is made anew hold that is neither a member's nor an increment's, at most so much
+// either way: of members who came or went after it was deleted by hand, and were not rolled up, nobody knows whose it is.
+func (k *counter) surplus(rest, most int64) int64 {
+	if step := k.step(); step != 0 {
+		if rest %= step; rest > step/2 {
+			rest -= step
+		}
+	}
+	if rest > most || -rest > most {
+		return 0
+	}
+	return rest
+}
+
+func (k *counter) membershipChanges() (n int64) {
+	for _, m := range k.ofMembers {
+		n += int64(len(m.changes))
+	}
+	return n
+}
+
+// matched checks that each call that was told that it has counted made a membership, or deleted one, and that all that was
+// made or deleted was asked for: each by a call of its own.
+func (c *checker) matched() {
+	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
+		k := c.counters[id]
+		for _, name := range slices.Sorted(maps.Keys(k.ofMembers)) {
+			m := k.ofMembers[name]
+			for _, ch := range m.changes {
+				if ch.who == anyCall && !m.find(ch, map[*memberCall]bool{}) {
+					c.at = ch.entry
+					c.fail("a commit changes the membership of %q/%s (made: %v), for which there is no call%s", id, name, ch.made, m.describe(ch.entry))
+				}
+			}
+			for _, call := range m.calls {
+				if call.must() && call.did == nil && !m.take(call, map[*memberCall]bool{}) {
+					c.at = call.end
+					c.fail("call %d for %q/%s (join: %v) was answered that it was counted, for which there is no commit%s", call.call, id, name, call.join, m.describe(call.end))
+				}
+			}
+			if len(c.violations) >= 10 {
+				return
+			}
+		}
+	}
+}
+
+// find finds a call for a change, where one that has another already may find a further one for that.
+func (m *member) find(ch *membershipChange, seen map[*memberCall]bool) bool {
+	for _, call := range m.calls {
+		if seen[call] || !call.mayDo(ch) {
+			continue
+		}
+		seen[call] = true
+		if call.did == nil || m.find(call.did, seen) {
+			call.did, ch.doneBy = ch, call
+			return true
+		}
+	}
+	return false
+}
+
+// take finds a change for a call that must have made one: one that no call has yet, or has that need not, or that finds
+// another.
+func (m *member) take(call *memberCall, seen map[*memberCall]bool) bool {
+	seen[call] = true
+	for _, ch := range m.changes {
+		if !call.mayDo(ch) || ch.doneBy != nil && seen[ch.doneBy] {
+			continue
+		}
+		if other := ch.doneBy; other != nil && other.must() && !m.take(other, seen) {
+			continue
+		} else if other != nil && other.did == ch {
+			other.did = nil
+		}
+		call.did, ch.doneBy = ch, call
+		return true
+	}
+	return false
+}
+
+// describe tells what there was of calls and changes around an entry.
+func (m *member) describe(entry int) string {
+	type event struct {
+		at   int
+		text string
+	}
+	var events []event
+	for _, ch := range m.changes {
+		events = append(events, event{ch.entry, map[bool]string{true: "made", false: "deleted"}[ch.made]})
+	}
+	for _, k := range m.calls {
+		text := map[bool]string{true: "join", false: "leave"}[k.join]
+		events = append(events, event{k.begin, text + " begins"})
+		if k.end != forever {
+			events = append(events, event{k.end, text + map[bool]string{true: ": so already", false: ": counted"}[k.there]})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var b strings.Builder
+	for _, e := range events {
+		if e.at > entry-400 && e.at < entry+400 {
+			b.WriteString("; " + e.text)
+		}
+	}
+	return b.String()
+}

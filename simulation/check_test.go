@@ -1,0 +1,545 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// script writes a history by hand. Its documents are of the counter named-1, unless a method says otherwise.
+type script struct {
+	history History
+	now     time.Time
+	docs    map[Doc]*Document
+}
+
+func newScript() *script {
+	return &script{now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), docs: map[Doc]*Document{}}
+}
+
+func (s *script) add(what any) {
+	s.now = s.now.Add(time.Second)
+	s.history = append(s.history, Entry{At: s.now, What: what})
+}
+
+// commit replaces documents; nil deletes one. It returns the commit's time in microseconds.
+func (s *script) commit(docs map[Doc]*Document) int64 {
+	s.now = s.now.Add(time.Second)
+	c := Commit{At: s.now}
+	for name, doc := range docs {
+		if doc != nil {
+			doc.Updated = s.now.UnixMicro()
+		}
+		c.Changes = append(c.Changes, Change{Doc: name, Before: s.docs[name], After: doc})
+		s.docs[name] = doc
+	}
+	s.history = append(s.history, Entry{At: s.now, What: c})
+	return s.now.UnixMicro()
+}
+
+const named = "named-1"
+
+func counterDoc() Doc        { return Doc{Kind: "counter", Counter: named} }
+func ledgerDoc() Doc         { return Doc{Kind: "ledger", Counter: named} }
+func shardDoc(id string) Doc { return Doc{Kind: "shard", Counter: named, Shard: id} }
+
+// make is the creation of the counter, with two shards.
+func (s *script) make() {
+	s.commit(map[Doc]*Document{
+		counterDoc(): {LedgerID: "L"}, ledgerDoc(): {LedgerID: "L"}, shardDoc("0"): {}, shardDoc("1"): {},
+	})
+}
+
+// shard sets a shard's count.
+func (s *script) shard(id string, count int64) int64 {
+	return s.commit(map[Doc]*Document{shardDoc(id): {Count: count}})
+}
+
+// flush sets the total, and the ledger's entries.
+func (s *script) flush(total int64, shards map[string]State) {
+	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: total}, ledgerDoc(): {LedgerID: "L", Shards: shards}})
+}
+
+func (s *script) begin(call, intent int, by int64) {
+	s.add(Begin{Call: call, Kind: Increment, Intent: intent, Adds: []Add{{Counter: named, By: by}}})
+}
+
+func (s *script) end(call int, outcome Outcome) { s.add(End{Call: call, Outcome: outcome}) }
+
+// ack acknowledges the event of a shard.
+func (s *script) ack(shard string, of int64) { s.add(Acknowledged{Doc: shardDoc(shard), Of: of}) }
+
+func (s *script) read(call int, kind Kind, total int64, meanwhile func()) {
+	s.add(Begin{Call: call, Kind: kind, Counter: named})
+	meanwhile()
+	s.add(End{Call: call, Outcome: OK, Total: total})
+}
+
+func nothing() {}
+
+// TestCheck tells right histories from wrong ones. A wrong one names a part of what is said about it.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		wrong string // "" is right
+		write func(*script)
+	}{
+		{"an increment, its roll-up, reads", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.end(1, OK)
+			s.flush(1, map[string]State{"0": {1, at}})
+			s.read(2, ExactRead, 1, nothing)
+			s.read(3, Read, 1, nothing)
+			s.add(Calm{})
+			s.add(Reconciled{})
+			s.add(Settled{})
+		}},
+		{"two increments share a commit", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 4)
+			s.shard("0", 5)
+			s.end(1, OK)
+			s.end(2, OK)
+		}},
+		{"an unknown increment comes late", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.end(1, Unknown)
+			s.shard("0", 1)
+		}},
+		{"an unknown increment never comes", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.end(1, Unknown)
+			s.add(Calm{})
+		}},
+		{"acknowledged, and in no commit", "in no commit", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.end(1, OK)
+		}},
+		{"replayed, and in no commit", "in no commit", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.end(1, Replayed)
+		}},
+		{"applied twice", "applied twice", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.shard("1", 1)
+		}},
+		{"a batch with one increment twice", "no call ever asked", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 2)
+		}},
+		{"a key applied twice by two calls", "applied twice", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.end(1, Unknown)
+			s.begin(2, 1, 1)
+			s.shard("0", 1)
+			s.end(2, OK)
+			s.shard("0", 2)
+		}},
+		{"refused, and applied later", "was refused, and is applied", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.end(1, Refused)
+			s.shard("0", 1)
+		}},
+		{"refused after it was applied", "was refused", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.end(1, Refused)
+		}},
+		{"refused, and another call of the key applied", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 1, 1)
+			s.end(1, Refused)
+			s.shard("0", 1)
+			s.end(2, OK)
+		}},
+		{"half of a batch", "of the increments", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{named, 1, ""}, {"named-2", 1, ""}}})
+			s.shard("0", 1)
+		}},
+		{"an exact read misses what was acknowledged", "at no moment", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.end(1, OK)
+			s.read(2, ExactRead, 0, nothing)
+		}},
+		{"an exact read beside an increment may have it or not", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.read(2, ExactRead, 0, func() { s.shard("0", 1) })
+			s.read(3, ExactRead, 1, nothing)
+		}},
+		{"an exact read has half of a commit", "at no moment", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.read(3, ExactRead, 1, func() { s.shard("0", 3) })
+		}},
+		{"Jepsen's lower bound, of a counter whose increments have no names", "acknowledged before", func(s *script) {
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
+			s.add(End{Call: 1, Outcome: OK})
+			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
+			s.add(End{Call: 2, Outcome: OK, Total: 0})
+		}},
+		{"Jepsen's upper bound", "attempted before", func(s *script) {
+			shard := Doc{Kind: "shard", Counter: "plain-1", Shard: "0"}
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, shard: {}})
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
+			s.commit(map[Doc]*Document{shard: {Count: 10}})
+			s.add(Begin{Call: 2, Kind: ExactRead, Counter: "plain-1"})
+			s.add(End{Call: 2, Outcome: OK, Total: 10})
+		}},
+		{"a read finds no counter where there is one", "at no moment", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: ExactRead, Counter: named})
+			s.add(End{Call: 1, Outcome: OK, Missing: true})
+		}},
+		{"a total without its ledger", "not its ledger", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 3}})
+		}},
+		{"somebody else's total", "", func(s *script) {
+			s.make()
+			s.add(Foreign{Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 3}})
+			s.add(Reconciled{Counter: named, Drift: 3})
+		}},
+		{"drift out of nowhere", "found a drift", func(s *script) {
+			s.make()
+			s.add(Reconciled{Counter: named, Drift: 3})
+		}},
+		{"drift of all out of nowhere", "found a drift", func(s *script) {
+			s.make()
+			s.add(Reconciled{Drift: 3})
+		}},
+		{"a state counted twice", "its ledger has", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(2, map[string]State{"0": {1, at}})
+		}},
+		{"a ledger goes back", "goes back", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first := s.shard("0", 1)
+			second := s.shard("0", 3)
+			s.flush(3, map[string]State{"0": {3, second}})
+			s.flush(1, map[string]State{"0": {1, first}})
+		}},
+		{"a ledger has what a shard never held", "never held", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(1, map[string]State{"0": {1, at + 1}})
+		}},
+		{"a ledger has another count", "it held", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(2, map[string]State{"0": {2, at}})
+		}},
+		{"a ledger takes a shard for deleted that never was", "never was", func(s *script) {
+			s.make()
+			s.flush(0, map[string]State{"0": {0, s.now.UnixMicro() + 1}})
+		}},
+		{"a successor's ledger has the earlier counter's state", "in this life", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.make()
+			s.flush(1, map[string]State{"0": {1, at}})
+		}},
+		{"a successor is made over an earlier counter's shards", "of an earlier counter", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}})
+		}},
+		{"a total brings a deleted counter back", "makes no counter", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {Total: 1}})
+		}},
+		{"a shard of a deleted counter", "which isn't there", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.shard("0", 0)
+		}},
+		{"a resize moves a shard", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("1", 1)
+			s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}})
+			s.end(1, OK)
+		}},
+		{"a resize loses a shard", "deletes shards", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("1", 1)
+			s.commit(map[Doc]*Document{shardDoc("1"): nil})
+		}},
+		{"an earlier counter's deletion takes a shard", "that \"named-1\" has", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.commit(map[Doc]*Document{shardDoc("1"): nil})
+		}},
+		{"a snippet makes shards, and no counter", "", func(s *script) {
+			s.add(Begin{Call: 1, Kind: MakeShards, Counter: named})
+			s.shard("0", 0)
+			s.add(End{Call: 1, Outcome: OK})
+		}},
+		{"a command applied twice", "is applied twice", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L"}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
+		}},
+		{"two attempts of a command are applied", "is applied twice", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a", "a-2"}}})
+		}},
+		{"a creation out of nowhere", "no commit made it", func(s *script) {
+			s.add(Begin{Call: 1, Kind: Create, Counter: named})
+			s.end(1, OK)
+		}},
+		{"a total that never follows", "long after", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.add(Calm{})
+		}},
+		{"a total that never follows because the event was lost", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.add(Dropped{Counter: named})
+			s.add(Calm{})
+		}},
+		{"a total that a reconcile leaves wrong", "long after", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.add(Dropped{Counter: named})
+			s.add(Settled{})
+		}},
+		{"an event is acknowledged when it is counted", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(1, map[string]State{"0": {1, at}})
+			s.ack("0", at)
+		}},
+		{"an event is acknowledged before it is counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.ack("0", at)
+			s.flush(1, map[string]State{"0": {1, at}})
+		}},
+		{"an event is acknowledged while a newer one of its shard waits", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("0", 3)
+			s.ack("0", first)
+			s.flush(3, map[string]State{"0": {3, second}})
+			s.ack("0", second)
+		}},
+		{"the newer one is acknowledged, too, and neither is counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("0", 3)
+			s.ack("0", first)
+			s.flush(1, map[string]State{"0": {1, first}})
+			s.ack("0", second)
+		}},
+		{"an event is acknowledged while one of another shard waits", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first := s.shard("0", 1)
+			s.shard("1", 2)
+			s.ack("0", first)
+		}},
+		{"an older revision acknowledges an event", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Dropped{Counter: named, Shard: "0", Of: at})
+			s.ack("0", at)
+		}},
+		{"a later event after one that was lost is acknowledged, and not counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			s.ack("0", s.shard("0", 3))
+		}},
+		{"an event is acknowledged that a snapshot has counted", "", func(s *script) {
+			s.make()
+			at := s.shard("0", 0)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Floor: at}})
+			s.ack("0", at)
+		}},
+		{"a late creation over shards that others have made since", "", func(s *script) {
+			planned := s.now
+			s.add(Begin{Call: 1, Kind: MakeShards, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("1"): {}})
+			s.begin(2, 1, 1)
+			s.shard("1", 1)
+			s.add(Arrives{Makes: named, Planned: planned})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L"}, ledgerDoc(): {LedgerID: "L"}, shardDoc("0"): {}})
+		}},
+		{"a creation that leaves what was there when it looked", "of an earlier counter", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("1", 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil})
+			s.add(Arrives{Makes: named, Planned: s.now})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
+		}},
+		{"an event of a counter without a ledger is acknowledged", "has no ledger", func(s *script) {
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
+			s.begin(1, 1, 1)
+			s.ack("0", s.shard("0", 1))
+		}},
+		{"an event is counted by an earlier counter's ledger, which agrees with the total", "", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: 1}, ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
+			s.ack("0", at)
+		}},
+		{"an event is counted by an earlier counter's ledger, and not in the total", "has no ledger", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
+			s.ack("0", at)
+		}},
+		{"a deletion at once is acknowledged, which adopts nothing", "", func(s *script) {
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
+			s.docs[shardDoc("0")].Updated += 999_999
+			s.add(Begin{Call: 1, Kind: DeleteByHand, Counter: named})
+			s.now = s.now.Add(-time.Second)
+			s.ack("0", s.commit(map[Doc]*Document{shardDoc("0"): nil}))
+		}},
+		{"an event of a counter whose ledger is deleted by hand is acknowledged", "", func(s *script) {
+			s.make()
+			at := s.shard("0", 0)
+			s.commit(map[Doc]*Document{ledgerDoc(): nil})
+			s.ack("0", at)
+		}},
+		{"an event of a counter that is gone is acknowledged", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.ack("0", at)
+			s.make()
+			s.ack("0", s.now.UnixMicro()-2_000_000)
+		}},
+		{"a deletion is acknowledged, and the shard stays counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("1", 1)
+			s.flush(1, map[string]State{"1": {1, at}})
+			s.ack("1", at)
+			s.ack("1", s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}}))
+		}},
+		{"a reconciled counter holds less than was acknowledged", "0; 5 were acknowledged", func(s *script) {
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
+			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
+			s.end(1, OK)
+			s.add(Settled{})
+		}},
+		{"a counter loses a shard of its number", "no command resized it", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 1}})
+		}},
+		{"a resize is in the middle of it", "", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.add(Begin{Call: 1, Kind: Resize, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 1}})
+		}},
+		{"something is stuck", "stuck", func(s *script) { s.add(Stuck{What: "stuck"}) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript()
+			test.write(s)
+			violations := Check(s.history)
+			switch {
+			case test.wrong == "":
+				for _, v := range violations {
+					t.Errorf("a right history: %s", v)
+				}
+			case len(violations) == 0:
+				t.Error("nothing was found")
+			case !strings.Contains(violations[0].Message, test.wrong):
+				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
+			}
+		})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	s := newScript()
+	s.make()
+	at := s.shard("0", 1)
+	s.flush(1, map[string]State{"0": {1, at}})
+	if v := Bounds(s.history, 3*time.Second, 1); len(v) > 0 {
+		t.Errorf("a quick history: %v", v)
+	}
+	at = s.shard("0", 3)
+	s.shard("1", 1)
+	s.flush(3, map[string]State{"0": {3, at}})
+	if v := Bounds(s.history, 3*time.Second, 1); len(v) != 1 || !strings.Contains(v[0].Message, "2 times") {
+		t.Errorf("two writes in a minute: %v", v)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.add(Calm{})
+	if v := Bounds(s.history, 10*time.Second, 2); len(v) != 1 || !strings.Contains(v[0].Message, `"named-1"/1 is not counted`) {
+		t.Errorf("a state that is counted late: %v", v)
+	}
+	gone := newScript()
+	gone.make()
+	gone.shard("0", 1)
+	gone.commit(map[Doc]*Document{counterDoc(): nil})
+	gone.shard("0", 2)
+	gone.now = gone.now.Add(time.Minute)
+	gone.add(Calm{})
+	if v := Bounds(gone.history, 3*time.Second, 1); len(v) > 0 {
+		t.Errorf("a counter that is gone: %v", v)
+	}
+}

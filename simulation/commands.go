@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// command runs a command of the command line, in a process of its own that may crash.
+func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Context, shards.Counter) error) {
+	w.commandOf(r, Begin{Kind: kind, Counter: id}, func(ctx context.Context, c shards.Counter, _ *End) error { return do(ctx, c) })
+}
+
+// commandOf is command with all that is to be recorded of it. What do puts into its end counts when do succeeds.
+func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, shards.Counter, *End) error) {
+	l := w.newLink("command")
+	i, err := newIncrement(w.dial, l, w.settings)
+	if err != nil {
+		w.rec.add(Stuck{What: err.Error()})
+		return
+	}
+	end := End{Call: w.begin(begin), Outcome: Unknown}
+	counter, err := i.client.Counter(begin.Counter)
+	if err != nil {
+		w.rec.add(Stuck{What: err.Error()})
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	crash := w.crash(r)
+	done := make(chan error, 1)
+	go func() { done <- do(ctx, counter, &end) }() // which draws from r, too
+	select {
+	case err = <-done:
+		if err != nil {
+			end.Detail = err.Error()
+		}
+		switch {
+		case err == nil:
+			end.Outcome = OK
+		case errors.Is(err, shards.ErrUnknown):
+		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrNoLedger), errors.Is(err, shards.ErrHasMembers),
+			errors.Is(err, shards.ErrInvalidSource), errors.Is(err, shards.ErrExtensionRuns):
+			end.Outcome = Refused
+		}
+	case <-time.After(crash):
+		w.rec.fault("crash of a command")
+		l.kill()
+		<-done
+	}
+	w.rec.add(end)
+	i.end()
+	w.forget(l)
+}
+
+func (w *world) remove(r *rand.Rand, id string) {
+	if w.plan.Hosted {
+		w.removeByHand(r, id)
+		return
+	}
+	w.command(r, Delete, id, func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) })
+}
+
+// create makes a counter, by the command line or as a public snippet does; sometimes two do it at a time.
+func (w *world) create(r *rand.Rand, id string) {
+	if w.plan.Hosted {
+		w.write(r, id, w.inherited(r), store.Exists(false), nil)
+		return
+	}
+	if w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members
+		w.createBySnippet(r, id)
+		return
+	}
+	again := 1
+	if w.plan.Mix.Rival > 0 {
+		again = 2
+	}
+	var both sync.WaitGroup
+	for range again {
+		r := rand.New(rand.NewPCG(r.Uint64(), 0))
+		both.Go(func() {
+			w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
+				return c.Create(ctx, shards.CreateOptions{Shards: 1 + r.IntN(5)})
+			})
+		})
+	}
+	both.Wait()
+}
+
+// large is the life of a counter of so many shards that its deletion takes several commits, which two people begin, while
+// a third makes it again.
+func (w *world) large(all *sync.WaitGroup, number uint64) {
+	r := dice(w.plan.Seed, "large", number)
+	id := "named-large-" + strconv.FormatUint(number, 36)
+	create := func(r *rand.Rand) {
+		w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
+			return c.Create(ctx, shards.CreateOptions{Shards: 501 + r.IntN(100)})
+		})
+	}
+	create(r)
+	for n := range 12 {
+		w.load.mu.Lock()
+		w.load.intents++
+		intent := w.load.intents
+		w.load.mu.Unlock()
+		w.increment(r, []Add{{Counter: id, By: 1 << n}}, intent, "")
+		if n != 6 {
+			continue
+		}
+		for rival := range uint64(2) {
+			all.Go(func() { w.remove(dice(w.plan.Seed, "large rival", number+rival), id) })
+		}
+		w.sleep(between(r, time.Millisecond, 10*time.Second))
+		create(r)
+	}
+	w.remove(r, id)
+}

@@ -1,0 +1,372 @@
+package simulation
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// counting is a script of a history in which the comments of a counter are counted.
+type counting struct{ *script }
+
+func commentDoc(id string) Doc { return countedDoc(named, "comments", id) }
+
+// begin says what is counted, and makes the counter.
+func (s counting) begin(older ...CountedField) {
+	s.add(Counting{Fields: []CountedField{allComments, publicComments}, Older: older, RecountAge: time.Hour, RecountReads: 10_000})
+	s.make()
+}
+
+// app writes documents, or deletes them where they are nil, in one commit.
+func (s counting) app(docs map[string]map[string]any) int64 {
+	for id := range docs {
+		s.add(AppChanges{Doc: commentDoc(id)})
+	}
+	s.now = s.now.Add(time.Second)
+	c := Commit{At: s.now}
+	for id, data := range docs {
+		ch := Change{Doc: commentDoc(id), Before: s.docs[commentDoc(id)]}
+		if data != nil {
+			ch.After = &Document{Updated: s.now.UnixMicro(), Data: data}
+		}
+		s.docs[commentDoc(id)] = ch.After
+		c.Counted = append(c.Counted, ch)
+	}
+	s.history = append(s.history, Entry{At: s.now, What: c})
+	return s.now.UnixMicro()
+}
+
+// comment makes a comment, which is public or not.
+func (s counting) comment(id string, public bool) int64 {
+	return s.app(map[string]map[string]any{id: {"public": public}})
+}
+
+func (s counting) ack(id string, of int64) {
+	s.add(Acknowledged{Doc: commentDoc(id), Of: of, Fields: []string{"comments", "public"}})
+}
+
+// recount enters values, all as of one time, and sets the fields.
+func (s counting) recount(at, comments, public int64) {
+	s.enter(at, comments, public, map[string]any{"comments": comments, "public": public})
+}
+
+// enter enters values, and sets the fields to others.
+func (s counting) enter(at, comments, public int64, fields map[string]any) {
+	s.commit(map[Doc]*Document{
+		counterDoc(): {LedgerID: "L", Data: fields},
+		ledgerDoc():  {LedgerID: "L", Counted: map[string]State{allComments.key(): {comments, at}, publicComments.key(): {public, at}}},
+	})
+}
+
+// moment is a time at which nothing happens.
+func (s counting) moment() int64 {
+	s.now = s.now.Add(time.Second)
+	return s.now.UnixMicro()
+}
+
+// TestCheckCounted tells right histories of fields that count documents from wrong ones, as TestCheck does.
+func TestCheckCounted(t *testing.T) {
+	t.Parallel()
+	one := func(s counting) { // is counted
+		s.begin()
+		at := s.comment("a", true)
+		s.recount(s.moment(), 1, 1)
+		s.ack("a", at)
+	}
+	for _, test := range []struct {
+		name  string
+		wrong string // "" is right
+		write func(counting)
+	}{
+		{"comments are made, edited and deleted", "", func(s counting) {
+			one(s)
+			at := s.comment("a", false)
+			s.recount(s.moment(), 1, 0)
+			s.ack("a", at)
+			at = s.app(map[string]map[string]any{"a": nil, "b": {}, "c": {}})
+			s.recount(s.moment(), 2, 0)
+			for _, id := range []string{"a", "b", "c"} {
+				s.ack(id, at)
+			}
+			s.add(Calm{})
+			s.add(Settled{})
+			s.add(Settled{Counted: true})
+		}},
+		{"a value of the past", "", func(s counting) {
+			s.begin()
+			first := s.comment("a", true)
+			at := s.moment()
+			second := s.comment("b", false)
+			s.recount(at, 1, 1)
+			s.ack("a", first)
+			s.recount(s.moment(), 2, 1)
+			s.ack("b", second)
+		}},
+		{"a value that never was", "it was 1", func(s counting) {
+			s.begin()
+			s.comment("a", true)
+			s.recount(s.moment(), 2, 1)
+		}},
+		{"a value of the past with a time of the present", "it was 2", func(s counting) {
+			s.begin()
+			s.comment("a", true)
+			s.comment("b", true)
+			s.recount(s.moment(), 1, 2)
+		}},
+		{"a sum that is no integer", "an integer: false", func(s counting) {
+			s.add(Counting{Fields: []CountedField{{Name: "stars", Collection: "comments", Sum: "stars"}}})
+			s.make()
+			s.app(map[string]map[string]any{"a": {"stars": 0.5}})
+			at := s.moment()
+			s.commit(map[Doc]*Document{
+				counterDoc(): {LedgerID: "L", Data: map[string]any{"stars": int64(0)}},
+				ledgerDoc():  {LedgerID: "L", Counted: map[string]State{CountedField{Name: "stars", Collection: "comments", Sum: "stars"}.key(): {0, at}}},
+			})
+		}},
+		{"a value from the future", "later than its commit", func(s counting) {
+			s.begin()
+			s.recount(s.moment()+int64(time.Hour/time.Microsecond), 0, 0)
+		}},
+		{"an older value after a newer one", "goes back", func(s counting) {
+			s.begin()
+			s.comment("a", true)
+			old := s.moment()
+			s.comment("b", true)
+			s.recount(s.moment(), 2, 2)
+			s.recount(old, 1, 1)
+		}},
+		{"a field that is not what the ledger has", "leaves the field at 2", func(s counting) {
+			s.begin()
+			s.comment("a", true)
+			s.enter(s.moment(), 1, 1, map[string]any{"comments": int64(2), "public": int64(1)})
+		}},
+		{"a field without its ledger", "and not its ledger", func(s counting) {
+			one(s)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+		}},
+		{"another program's field, mended by a reconcile", "", func(s counting) {
+			one(s)
+			s.add(Foreign{Counter: named, Field: "comments"})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.add(Calm{})
+			s.add(Reconciled{Counter: named, Others: map[string]int64{"comments": 6}})
+			s.recount(s.moment(), 1, 1)
+			s.add(Settled{})
+		}},
+		{"another program's field that a reconcile leaves", "its documents come to 1", func(s counting) {
+			one(s)
+			s.add(Foreign{Counter: named, Field: "comments"})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.add(Settled{Counted: true})
+		}},
+		{"another program's field that the walk leaves", "its ledger has 1", func(s counting) {
+			one(s)
+			s.add(Foreign{Counter: named, Field: "comments"})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.add(Settled{})
+		}},
+		{"drift out of nowhere", "found a drift of 2", func(s counting) {
+			one(s)
+			s.add(Reconciled{Counter: named, Others: map[string]int64{"comments": 2}})
+		}},
+		{"an event acknowledged without being counted", "was counted as of", func(s counting) {
+			one(s)
+			at := s.comment("b", true)
+			s.ack("b", at)
+		}},
+		{"an event acknowledged for a value of before its change", "was counted as of", func(s counting) {
+			one(s)
+			at := s.moment()
+			of := s.comment("b", true)
+			s.recount(at, 1, 1)
+			s.ack("b", of)
+		}},
+		{"a deletion acknowledged without being counted", "was counted as of", func(s counting) {
+			one(s)
+			at := s.app(map[string]map[string]any{"a": nil})
+			s.ack("a", at)
+		}},
+		{"the first event acknowledged, and nothing counted", "was counted as of 0", func(s counting) {
+			s.begin()
+			s.ack("a", s.comment("a", true))
+		}},
+		{"a deletion before a counter has a ledger", "", func(s counting) {
+			s.add(Counting{Fields: []CountedField{allComments, publicComments}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
+			s.comment("a", true) // of which nothing is heard yet
+			s.ack("a", s.app(map[string]map[string]any{"a": nil}))
+		}},
+		{"an earlier event acknowledged while a later one waits", "", func(s counting) {
+			one(s)
+			first := s.comment("b", true)
+			second := s.comment("c", true)
+			s.ack("b", first)
+			s.recount(s.moment(), 3, 3)
+			s.ack("c", second)
+		}},
+		{"an event that is lost", "", func(s counting) {
+			one(s)
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"an event that is lost, and never made up for", "its documents come to 2", func(s counting) {
+			one(s)
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.add(Settled{Counted: true})
+		}},
+		{"an event that is lost, and long after", "counted at", func(s counting) {
+			one(s)
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.now = s.now.Add(3 * time.Hour)
+			s.add(Settled{})
+		}},
+		{"a later event makes up for one that is lost", "was counted as of", func(s counting) {
+			one(s)
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.ack("c", s.comment("c", true))
+		}},
+		{"an event that was given up", "", func(s counting) {
+			one(s)
+			at := s.comment("b", true)
+			s.add(GaveUp{Counter: named, Collection: "comments"})
+			s.ack("b", at)
+		}},
+		{"an event that is never acknowledged", "is not acknowledged", func(s counting) {
+			one(s)
+			s.comment("b", true)
+			s.add(Calm{})
+		}},
+		{"a comment that the app didn't delete", "which the app didn't", func(s counting) {
+			one(s)
+			at := s.now.Add(time.Second)
+			s.history = append(s.history, Entry{At: at, What: Commit{At: at, Counted: []Change{{Doc: commentDoc("a"), Before: s.docs[commentDoc("a")]}}}})
+		}},
+		{"a ledger that loses a value", "out of the ledger", func(s counting) {
+			one(s)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L"}})
+		}},
+		{"a successor is counted anew", "", func(s counting) {
+			one(s)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+			s.ack("b", s.comment("b", true)) // it is gone
+			s.make()
+			at := s.comment("c", true)
+			s.recount(s.moment(), 3, 3)
+			s.ack("c", at)
+		}},
+		{"a successor has an earlier counter's value", "of before it was made", func(s counting) {
+			one(s)
+			at := s.moment()
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+			s.make()
+			s.recount(at, 1, 1)
+		}},
+		{"a value for a counter that is gone", "which isn't there", func(s counting) {
+			one(s)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Counted: map[string]State{allComments.key(): {1, s.now.UnixMicro()}, publicComments.key(): {1, s.now.UnixMicro()}}}})
+		}},
+		{"a value of no field", "of no field", func(s counting) {
+			one(s)
+			counted := maps.Clone(s.docs[ledgerDoc()].Counted)
+			counted["other"] = State{1, s.moment()}
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Counted: counted}})
+		}},
+		{"a counter that is made anew, and passed over", "as before its document was made anew", func(s counting) {
+			one(s)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
+			s.add(Settled{})
+		}},
+		{"the walk doesn't find a document of which an event came before it was there", "its documents come to 1", func(s counting) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			s.add(Counting{Fields: []CountedField{allComments}, RecountAge: time.Hour, RecountReads: 10_000})
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: s.comment("a", true), Fields: []string{"comments"}})
+			s.commit(map[Doc]*Document{counterDoc(): {}})
+			s.add(Settled{Counted: true})
+		}},
+		{"that event was acknowledged for a newer one, which got lost", "", func(s counting) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			s.add(Counting{Fields: []CountedField{allComments}, RecountAge: time.Hour, RecountReads: 10_000})
+			first, newer := s.comment("a", true), s.comment("b", true)
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: first, Fields: []string{"comments"}})
+			s.commit(map[Doc]*Document{counterDoc(): {}})
+			s.add(Missed{Doc: commentDoc("b"), Of: newer})
+			s.add(Settled{Counted: true})
+		}},
+		{"a counter that the walk passes over", "never counted", func(s counting) {
+			s.begin()
+			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
+			s.add(Settled{})
+		}},
+		{"an older revision sets the field to something else", "", func(s counting) {
+			other := CountedField{Name: "comments", Collection: "comments", Where: "public"}
+			s.begin(other)
+			at := s.comment("a", false)
+			seen := s.moment()
+			s.commit(map[Doc]*Document{
+				counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(0)}},
+				ledgerDoc():  {LedgerID: "L", Counted: map[string]State{other.key(): {0, seen}}},
+			})
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: at})
+			s.add(Calm{})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := counting{newScript()}
+			test.write(s)
+			violations := CheckCounted(s.history)
+			switch {
+			case test.wrong == "":
+				for _, v := range violations {
+					t.Errorf("a right history: %s", v)
+				}
+			case len(violations) == 0:
+				t.Error("nothing was found")
+			case !strings.Contains(violations[0].Message, test.wrong):
+				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
+			}
+		})
+	}
+}
+
+// A field is written in FIELDS, and named in ledgers, as the system does.
+func TestCountedFieldNames(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		p := PlanOf(seed)
+		s, err := settings.Parse(p.newest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, counted := s.Fields.Split()
+		if len(counted) != len(p.Counted) {
+			t.Fatalf("seed %d: %v of %v", seed, counted, p.Counted)
+		}
+		for i, f := range p.Counted {
+			if counted[i].Key() != f.key() || counted[i].String() != f.String() {
+				t.Errorf("%s has the key %s, want %s of %s", f, f.key(), counted[i].Key(), counted[i])
+			}
+		}
+	}
+}
+
+// About a third of all plans count documents.
+func TestCountedPlans(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for seed := range uint64(600) {
+		if p := PlanOf(seed); len(p.Counted) > 0 {
+			n++
+		}
+	}
+	if n < 150 || n > 250 {
+		t.Errorf("%d of 600 plans count documents, want about a third", n)
+	}
+}

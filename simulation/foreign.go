@@ -1,0 +1,122 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// commit sends a commit as another program does, once.
+func (w *world) commit(l *link, writes ...*firestorepb.Write) error {
+	conn, err := l.connect(w.dial)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err = firestorepb.NewFirestoreClient(conn).Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: writes})
+	return err
+}
+
+// database is what names of documents begin with, and below is the public layout, as other clients have it in their code.
+const database = "projects/" + project + "/databases/(default)"
+
+func counterName(id string) string { return database + "/documents/counters/" + id }
+
+func shardName(id string, n int) string { return counterName(id) + "/shards/" + strconv.Itoa(n) }
+
+// snippet increments a shard as Google's snippets do: the first that comes to mind.
+func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value) {
+	l := w.newLink("snippet")
+	defer w.forget(l)
+	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: []Add{add}})
+	err := w.commit(l, store.Update(shardName(add.Counter, r.IntN(3)), store.Exists(true), nil, nil,
+		&firestorepb.DocumentTransform_FieldTransform{
+			FieldPath:     cmp.Or(add.Field, "count"),
+			TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: by},
+		}))
+	end := End{Call: call, Outcome: Unknown}
+	switch status.Code(err) {
+	case codes.OK:
+		end.Outcome = OK
+	case codes.NotFound, codes.Aborted:
+		end.Outcome, end.Detail = Refused, err.Error()
+	}
+	w.rec.add(end)
+}
+
+// createBySnippet makes a counter as Google's Web and Node.js snippets do, whether there was one or not.
+func (w *world) createBySnippet(r *rand.Rand, id string) {
+	l := w.newLink("snippet")
+	defer w.forget(l)
+	call := w.begin(Begin{Kind: Reset, Counter: id}) // it sets to zero what is there
+	n := 3 + r.IntN(3)
+	if r.IntN(3) == 0 { // as the Python, Go, C# and Ruby snippets do: shards one by one, and no counter
+		made := w.begin(Begin{Kind: MakeShards, Counter: id})
+		for i := range n {
+			_ = w.commit(l, &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{
+				Name: shardName(id, i), Fields: map[string]*firestorepb.Value{"count": store.Int(0)},
+			}}})
+		}
+		w.sleep(longestLate + time.Minute) // until what is late has come
+		w.rec.add(End{Call: made, Outcome: OK})
+		w.rec.add(End{Call: call, Outcome: Unknown})
+		return
+	}
+	writes := []*firestorepb.Write{store.Create(counterName(id), map[string]*firestorepb.Value{"num_shards": store.Int(int64(n))})}
+	for i := range n {
+		writes = append(writes, &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{
+			Name: shardName(id, i), Fields: map[string]*firestorepb.Value{"count": store.Int(0)},
+		}}})
+	}
+	_ = w.commit(l, writes...)
+	w.rec.add(End{Call: call, Outcome: Unknown})
+}
+
+// removeByHand deletes a counter's document in the console, and leaves everything below it; or all of it one by one, the
+// document first, as Google's tools do.
+func (w *world) removeByHand(r *rand.Rand, id string) {
+	l := newLink(w.plan.Seed, "hand")
+	call := w.begin(Begin{Kind: DeleteByHand, Counter: id})
+	_ = w.commit(l, store.Delete(counterName(id)))
+	if w.plan.Hosted { // and most often comes back before what is below it is removed
+		w.rec.add(End{Call: call, Outcome: OK})
+		w.sleep(between(r, time.Millisecond, 6*time.Hour))
+		return
+	}
+	if r.IntN(2) == 0 {
+		for n := range 8 {
+			w.sleep(between(r, time.Millisecond, time.Second))
+			_ = w.commit(l, store.Delete(shardName(id, n)))
+		}
+		_ = w.commit(l, store.Delete(counterName(id)+"/counter_rollup/ledger"))
+	}
+	w.rec.add(End{Call: call, Outcome: OK})
+	w.sleep(between(r, time.Millisecond, time.Minute))
+}
+
+// writeTotal writes some total, as a blind trigger would that runs beside.
+func (w *world) writeTotal(r *rand.Rand) {
+	id := w.any(r)
+	if id == "" {
+		return
+	}
+	fields := w.plan.Fields()
+	for _, f := range w.plan.Counted {
+		fields = append(fields, f.Name)
+	}
+	field := fields[r.IntN(len(fields))]
+	w.rec.add(Foreign{Counter: id, Field: field})
+	field = cmp.Or(field, "total")
+	_ = w.commit(newLink(w.plan.Seed, "foreign"),
+		store.Update(counterName(id), store.Exists(true), map[string]*firestorepb.Value{field: store.Int(r.Int64N(100))}, []string{field}))
+}

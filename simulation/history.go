@@ -1,0 +1,430 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// History is what happened, in the order in which it did.
+type History []Entry
+
+// Of is the history of one counted field: of increments what they add to it, of documents what they hold of it. The field of
+// an entry that doesn't say is "", the first one.
+func (h History) Of(field string) History {
+	var of History
+	others := map[int]bool{} // :: number of a call that is not about the field
+	for _, e := range h {
+		switch what := e.What.(type) {
+		case Begin:
+			if what.Kind == Import && what.Field != field {
+				others[what.Call] = true
+				continue
+			}
+			if what.Kind == Increment || what.Kind == Old {
+				what.Adds = slices.DeleteFunc(slices.Clone(what.Adds), func(a Add) bool { return a.Field != field })
+				if len(what.Adds) == 0 {
+					others[what.Call] = true
+					continue
+				}
+			}
+			if what.Member != "" && what.Field != field {
+				others[what.Call] = true
+				continue
+			}
+			e.What = what
+		case End:
+			if others[what.Call] {
+				continue
+			}
+			if field != "" {
+				what.Total, what.Audit = what.Totals[field], what.Audits[field]
+			}
+			e.What = what
+		case Commit:
+			if field != "" {
+				what.Changes = what.Others[field]
+			}
+			e.What = what
+		case Dropped:
+			if what.Field != "" && what.Field != field {
+				continue
+			}
+		case Foreign:
+			if what.Field != field {
+				continue
+			}
+		case Reconciled:
+			if field != "" {
+				if what.Drift = what.Others[field]; what.Counter == "" {
+					continue
+				}
+			}
+			e.What = what
+		}
+		of = append(of, e)
+	}
+	return of
+}
+
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Arrives], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm],
+// [Settled], [Counting], [AppChanges], [Acknowledged], [Missed] or [GaveUp].
+type Entry struct {
+	At   time.Time
+	What any
+}
+
+// Kind is a kind of call.
+type Kind string
+
+// Kinds of calls.
+const (
+	Increment Kind = "increment" // of one counter or several, by a function or a snippet
+	ExactRead Kind = "exact read"
+	Read      Kind = "read"
+	Create    Kind = "create"
+	Delete    Kind = "delete"
+	Reset     Kind = "reset"
+	Rebase    Kind = "rebase"
+	Resize    Kind = "resize"
+	Import    Kind = "import" // of one field, from a counter of another kind
+	Old       Kind = "old"    // an increment of such a counter
+
+	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
+	Leave        Kind = "leave"              // of a member
+	Look         Kind = "look"               // whether a member is there
+	Audit        Kind = "audit"              // what the fields are made of
+	ResetMembers Kind = "reset with members" // which takes them off
+
+	MakeShards   Kind = "make shards"    // without a counter, as some snippets do
+	DeleteByHand Kind = "delete by hand" // in a console, or by a tool that knows nothing of counters
+)
+
+// Begin is the begin of a call.
+type Begin struct {
+	Call    int
+	Kind    Kind
+	Counter string // of all but increments
+	Intent  int    // of increments: calls that repeat one another under a key have the same
+	Adds    []Add
+
+	Field, Member string // of what a member does, and of imports; the field "" is the first
+}
+
+// Add is the part of an increment that is one field's of one counter.
+type Add struct {
+	Counter string
+	By      int64
+	Field   string // "" is the first
+}
+
+// Outcome is what a caller was told.
+type Outcome string
+
+// Outcomes.
+const (
+	OK       Outcome = "ok"
+	Replayed Outcome = "replayed" // counted by an earlier call of the same intent
+	Refused  Outcome = "refused"  // certainly nothing was done
+	Unknown  Outcome = "unknown"  // or no answer at all
+)
+
+// End is the end of a call.
+type End struct {
+	Call    int
+	Outcome Outcome
+	Total   int64            // of reads
+	Totals  map[string]int64 // of further fields
+	Value   int64            // of imports, what the source holds; in place, the total
+	Added   int64            // of imports
+	Missing bool             // of reads: there is no such counter
+	Detail  string
+
+	There  bool                // of a member who joins or leaves: it was as asked before; of a look: it is a member
+	Since  int64               // of a look: when it joined, in microseconds
+	Audit  *Audited            // of an audit
+	Audits map[string]*Audited // of further fields
+}
+
+// Audited is what a field is made of.
+type Audited struct{ Shards, Members, Base, Total int64 }
+
+// Commit is a commit that changed something.
+type Commit struct {
+	At      time.Time // the commit's own time, which its documents have too
+	Changes []Change
+	Others  map[string][]Change // :: a further field → the same changes, of it
+	Counted []Change            // of documents that fields count
+}
+
+// Change is one document's change.
+type Change struct {
+	Doc           Doc
+	Before, After *Document // nil: it isn't there
+}
+
+// Doc names a document of a counter's.
+type Doc struct {
+	Kind    string // "counter", "ledger", "shard", "member" or "counted"; "source" or "source shard" of what is imported; "extension"
+	Counter string
+	Shard   string // or collection and id of one that is counted
+	Member  string
+	Field   string // of a member; "" is the first
+}
+
+// Document is what a document held, of what matters here.
+type Document struct {
+	Updated   int64  // update time, in microseconds
+	Total     int64  // of a counter
+	LedgerID  string // of a counter, and of a ledger its own
+	Deleting  bool   // of a counter
+	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
+	Count     int64  // of a shard, and of what belongs to a source
+	CountedOn string // of a membership: the shard that it names
+	Since     int64  // of a membership: when it says that it was made, in microseconds
+	Base      int64  // of a ledger
+	Floor     int64  // of a ledger: the time of a snapshot that it has all of, in microseconds
+	Lacks     bool   // of a ledger: it has no sum of the field
+	Gone      bool   // of a ledger: the app's document was found missing
+	Took      bool   // of a ledger: the field's source was imported
+	Imported  int64  // and what base holds of it
+	Replaced  int64  // of a ledger: the total that adoption replaced
+	Ops       []string
+	Shards    map[string]State
+
+	Counted map[string]State // of a ledger :: key of a field that counts documents → what they come to
+	Data    map[string]any   // of a counter, its fields that count documents; of a document that is counted, its fields
+
+	Title  int64    // of an app's document, what the app wrote last
+	Others []string // of an app's document, fields that are neither its nor counted
+}
+
+// State is a ledger's entry.
+type State struct {
+	Count int64
+	AsOf  int64 // microseconds
+}
+
+// Dropped is the event of a shard that comes late or never, or not to one who knows the field.
+type Dropped struct {
+	Counter string
+	Field   string // "" is all fields
+	Shard   string
+	Of      int64 // the time of its commit, in microseconds
+}
+
+// Arrives is a commit that is to make a counter, arriving. Planned is as of when its sender looked for members.
+type Arrives struct {
+	Makes   string
+	Planned time.Time
+}
+
+// Foreign is something else than the system writing a total.
+type Foreign struct{ Counter, Field string } // "" is the first field
+
+// Reconciled is the answer of a reconcile.
+type Reconciled struct {
+	Counter string // "" is all of them
+	Drift   int64
+	Others  map[string]int64 // the drift of further fields
+}
+
+// Hosted says that the counters' documents are the app's own, and how long one has to be gone before what is below it is removed.
+type Hosted struct {
+	CleanupAfter time.Duration
+	InPlace      bool // imports are of that same document
+}
+
+// AppWrites is the app about to write its document, with that title. It may write totals too.
+type AppWrites struct {
+	Counter string
+	Title   int64
+}
+
+// Calm says that since a while nothing has been asked for and nothing went wrong: every event that was not lost for good
+// has been delivered.
+type Calm struct{}
+
+// Settled says that after a calm a reconcile of all counters has ended well. Where it says so, what events of counted documents
+// were lost was made up for too: the counters were named, or RECOUNT_AGE is over.
+type Settled struct{ Counted bool }
+
+// Faults are how often what went wrong.
+type Faults map[string]int
+
+// recorder writes a history.
+type recorder struct {
+	fields  []string // that are counted beside the first
+	mu      sync.Mutex
+	history History
+	faults  Faults
+}
+
+func (r *recorder) fault(kind string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults[kind]++
+}
+
+func (r *recorder) add(what any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = append(r.history, Entry{At: time.Now(), What: what})
+}
+
+// commit records what the server tells of a commit.
+func (r *recorder) commit(changes []emulator.Change) {
+	c := Commit{At: changes[0].CommitTime}
+	for _, change := range changes {
+		doc, ok := docOf(change.Name)
+		switch {
+		case doc.Kind == "member":
+			c.member(doc, Change{Doc: doc, Before: membershipOf(change.Old), After: membershipOf(change.New)})
+		case doc.Kind == "counted":
+			c.Counted = append(c.Counted, countedChange(change, doc))
+		case ok:
+			c.Changes = append(c.Changes, Change{Doc: doc, Before: documentOf(change.Old, ""), After: documentOf(change.New, "")})
+			for _, field := range r.fields {
+				if c.Others == nil {
+					c.Others = map[string][]Change{}
+				}
+				c.Others[field] = append(c.Others[field], Change{Doc: doc, Before: documentOf(change.Old, field), After: documentOf(change.New, field)})
+			}
+		}
+	}
+	if len(c.Changes)+len(c.Others)+len(c.Counted) > 0 {
+		r.add(c)
+	}
+}
+
+// docOf reads the name of a document in the public layout. That is done here again, and not by the system's own code, so
+// that a mistake there is no mistake here.
+func docOf(name string) (Doc, bool) {
+	_, name, _ = strings.Cut(name, "/documents/")
+	p := strings.Split(name, "/")
+	switch {
+	case len(p) == 4 && (p[0] == "pages" || p[0] == "counters") && p[2] == "_counter_shards_":
+		return Doc{Kind: "source shard", Counter: p[1], Shard: p[3]}, true
+	case len(p) == 2 && p[0] == "pages":
+		return Doc{Kind: "source", Counter: p[1]}, true
+	case p[0] == "_firebase_ext_":
+		return Doc{Kind: "extension"}, true
+	case p[0] != "counters":
+		return Doc{}, false
+	case len(p) == 2:
+		return Doc{Kind: "counter", Counter: p[1]}, true
+	case len(p) == 4 && p[2] == "shards":
+		return Doc{Kind: "shard", Counter: p[1], Shard: p[3]}, true
+	case len(p) == 4 && slices.Contains(countedCollections, p[2]):
+		return countedDoc(p[1], p[2], p[3]), true
+	case len(p) == 4 && p[2] == "counter_rollup" && p[3] == "ledger":
+		return Doc{Kind: "ledger", Counter: p[1]}, true
+	case len(p) == 4 && strings.HasSuffix(p[2], "_members"):
+		return Doc{Kind: "member", Counter: p[1], Field: fieldOf(strings.TrimSuffix(p[2], "_members")), Member: p[3]}, true
+	}
+	return Doc{}, false
+}
+
+// documentOf is what a document holds of a field; "" is the first, which is total in the counter's document and count in shards.
+func documentOf(doc *firestorepb.Document, field string) *Document {
+	if doc == nil {
+		return nil
+	}
+	f := doc.GetFields()
+	total, count, sum := f["total"], f["count"], f
+	if field != "" {
+		total, count, sum = f[field], f[field], f["fields"].GetMapValue().GetFields()[field].GetMapValue().GetFields()
+	}
+	own := f
+	if hosted := f["counter_rollup"].GetMapValue(); hosted != nil {
+		own = hosted.GetFields()
+	}
+	d := &Document{
+		Updated:   doc.GetUpdateTime().AsTime().UnixMicro(),
+		Total:     integer(total),
+		LedgerID:  own["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
+		Deleting:  own["deleting"].GetBooleanValue(),
+		NumShards: integer(own["num_shards"]),
+		Count:     integer(count),
+		Base:      sum["base"].GetIntegerValue(),
+		Lacks:     sum["base"] == nil,
+		Gone:      f["gone_at"] != nil,
+		Title:     f["title"].GetIntegerValue(),
+	}
+	for name := range f {
+		if !slices.Contains([]string{"total", "likes", "title", "counter_rollup"}, name) && !slices.Contains(countedNames, name) {
+			d.Others = append(d.Others, name)
+		}
+	}
+	if field == "" {
+		d.withCounted(f)
+	}
+	for _, op := range f["ops"].GetArrayValue().GetValues() {
+		d.Ops = append(d.Ops, op.GetStringValue())
+	}
+	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
+		d.Count = oldAmount(doc, field)
+	}
+	d.Replaced = sum["replaced_total"].GetIntegerValue()
+	if floor := sum["floor"]; floor != nil {
+		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()
+	}
+	for key, value := range f["imported"].GetMapValue().GetFields() {
+		if isKeyOf(key, doc, field) {
+			d.Took, d.Imported = true, value.GetIntegerValue()
+		}
+	}
+	if shards := sum["shards"].GetMapValue().GetFields(); len(shards) > 0 {
+		d.Shards = make(map[string]State, len(shards))
+		for id, v := range shards {
+			e := v.GetMapValue().GetFields()
+			d.Shards[id] = State{Count: e["count"].GetIntegerValue(), AsOf: e["as_of"].GetTimestampValue().AsTime().UnixMicro()}
+		}
+	}
+	return d
+}
+
+// integer is the integer that a field stands for: one client's increment(1.0) makes it a double for good.
+func integer(v *firestorepb.Value) int64 {
+	if f := v.GetDoubleValue(); f != 0 {
+		return int64(f)
+	}
+	return v.GetIntegerValue()
+}
+
+// String is the entry as a line or two.
+func (e Entry) String() string {
+	at := e.At.Format("15:04:05.000000 ")
+	c, ok := e.What.(Commit)
+	if !ok {
+		return at + fmt.Sprintf("%T %+v", e.What, e.What)
+	}
+	var b strings.Builder
+	b.WriteString(at + "commit")
+	for _, ch := range slices.Concat(c.Changes, c.Counted) {
+		fmt.Fprintf(&b, "\n    %s: %s → %s", ch.Doc, ch.Before, ch.After)
+	}
+	return b.String()
+}
+
+func (d *Document) String() string {
+	if d == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", *d)
+}
+
+func (d Doc) String() string {
+	s := d.Kind + " " + strconv.Quote(d.Counter)
+	if own := d.Shard + d.Member; own != "" { // it is one of them
+		s += "/" + own
+	}
+	return s
+}

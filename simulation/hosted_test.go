@@ -1,0 +1,187 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// host is the app making its document, with a ledger and two shards below it.
+func (s *script) host() {
+	s.add(Hosted{CleanupAfter: time.Hour})
+	s.add(AppWrites{Counter: named, Title: 1})
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1}})
+	s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L"}, shardDoc("0"): {}, shardDoc("1"): {}})
+}
+
+// TestCheckHosted tells right histories of documents of the app's own from wrong ones, as TestCheck does.
+func TestCheckHosted(t *testing.T) {
+	t.Parallel()
+	flush := func(s *script, title, total int64, shards map[string]State) {
+		s.commit(map[Doc]*Document{counterDoc(): {Title: title, Total: total}, ledgerDoc(): {LedgerID: "L", Shards: shards}})
+	}
+	remove := func(s *script) { s.commit(map[Doc]*Document{counterDoc(): nil}) }
+	clean := func(s *script) {
+		s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+	}
+	stale := func(s *script) int64 { // the app writes a total back
+		s.host()
+		s.begin(1, 1, 1)
+		at := s.shard("0", 1)
+		flush(s, 1, 1, map[string]State{"0": {1, at}})
+		s.add(AppWrites{Counter: named, Title: 2})
+		s.add(Foreign{Counter: named})
+		s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+		return at
+	}
+	for _, test := range []struct {
+		name  string
+		wrong string // "" is right
+		write func(*script)
+	}{
+		{"the app's document is counted", "", func(s *script) {
+			s.host()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.end(1, OK)
+			flush(s, 1, 1, map[string]State{"0": {1, at}})
+			s.add(Calm{})
+		}},
+		{"a flush puts a stale total right", "", func(s *script) {
+			at := stale(s)
+			s.begin(2, 2, 2)
+			flush(s, 2, 3, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+		}},
+		{"a flush adds to a stale total", "which the app wrote", func(s *script) {
+			at := stale(s)
+			s.begin(2, 2, 2)
+			flush(s, 2, 2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+		}},
+		{"a flush writes the app's title", "never wrote", func(s *script) {
+			s.host()
+			s.begin(1, 1, 1)
+			flush(s, 7, 1, map[string]State{"0": {1, s.shard("0", 1)}})
+		}},
+		{"a flush leaves a field of its own on the app's document", "nobody's", func(s *script) {
+			s.host()
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Others: []string{"updated_at"}}, ledgerDoc(): {LedgerID: "L"}})
+		}},
+		{"made again, it goes on with what is below it", "", func(s *script) {
+			s.host()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			flush(s, 1, 1, map[string]State{"0": {1, at}})
+			remove(s)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			s.begin(2, 2, 2)
+			flush(s, 2, 3, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"made again before it was counted, it is adopted as it was before", "", func(s *script) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			s.add(AppWrites{Counter: named, Title: 1})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}})
+			made := s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Lacks: true}, shardDoc("0"): {}})
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			remove(s)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			flush(s, 2, 0, map[string]State{"0": {0, made}})
+		}},
+		{"what is below it is removed in time", "", func(s *script) {
+			s.host()
+			remove(s)
+			s.now = s.now.Add(2 * time.Hour)
+			clean(s)
+		}},
+		{"it was back for a moment that nobody noticed", "", func(s *script) {
+			s.host()
+			remove(s)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Gone: true}})
+			s.now = s.now.Add(time.Hour)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			remove(s)
+			clean(s)
+		}},
+		{"it was back, and its events were counted", "was gone for", func(s *script) {
+			s.host()
+			remove(s)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Gone: true}})
+			s.now = s.now.Add(time.Hour)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			flush(s, 2, 0, nil)
+			remove(s)
+			clean(s)
+		}},
+		{"what is below it is removed too early", "was gone for", func(s *script) {
+			s.host()
+			remove(s)
+			s.now = s.now.Add(time.Minute)
+			clean(s)
+		}},
+		{"what is below it is removed although it is there", "is removed", func(s *script) {
+			s.host()
+			s.now = s.now.Add(2 * time.Hour)
+			s.commit(map[Doc]*Document{ledgerDoc(): nil})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript()
+			test.write(s)
+			violations := Check(s.history)
+			switch {
+			case test.wrong == "":
+				for _, v := range violations {
+					t.Errorf("a right history: %s", v)
+				}
+			case len(violations) == 0:
+				t.Error("nothing was found")
+			case !strings.Contains(violations[0].Message, test.wrong):
+				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
+			}
+		})
+	}
+}
+
+// The history of a field has what is about the field, as if there were no other.
+func TestHistoryOfAField(t *testing.T) {
+	t.Parallel()
+	of := func(count int64) []Change { return []Change{{Doc: shardDoc("0"), After: &Document{Count: count}}} }
+	all := History{
+		{What: Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{Counter: named, By: 1}, {Counter: named, By: 2, Field: "likes"}}}},
+		{What: Begin{Call: 2, Kind: Increment, Intent: 2, Adds: []Add{{Counter: named, By: 4}}}},
+		{What: Commit{Changes: of(5), Others: map[string][]Change{"likes": of(2)}}},
+		{What: End{Call: 1, Outcome: OK}},
+		{What: End{Call: 2, Outcome: OK}},
+		{What: Begin{Call: 3, Kind: ExactRead, Counter: named}},
+		{What: End{Call: 3, Outcome: OK, Total: 5, Totals: map[string]int64{"likes": 2}}},
+		{What: Dropped{Counter: named, Field: "likes"}},
+		{What: Foreign{Counter: named}},
+		{What: Reconciled{Counter: named, Drift: 7, Others: map[string]int64{"likes": 0}}},
+	}
+	first, likes := all.Of(""), all.Of("likes")
+	if n := len(first); n != 9 { // without the event that only likes have lost
+		t.Errorf("%d entries of the first field: %v", n, first)
+	}
+	if n := len(likes); n != 7 { // without the call that is not about them, its end, and the foreign write
+		t.Errorf("%d entries of likes: %v", n, likes)
+	}
+	if adds := likes[0].What.(Begin).Adds; len(adds) != 1 || adds[0].By != 2 {
+		t.Errorf("likes have %v", adds)
+	}
+	if c := likes[1].What.(Commit).Changes[0].After.Count; c != 2 {
+		t.Errorf("a shard holds %d likes, want 2", c)
+	}
+	if total := likes[4].What.(End).Total; total != 2 {
+		t.Errorf("a read returned %d likes, want 2", total)
+	}
+	if drift := likes[6].What.(Reconciled).Drift; drift != 0 {
+		t.Errorf("a drift of %d likes", drift)
+	}
+}

@@ -1,0 +1,402 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func sourceDoc() Doc               { return Doc{Kind: "source", Counter: named} }
+func sourceShardDoc(id string) Doc { return Doc{Kind: "source shard", Counter: named, Shard: id} }
+
+// old is a client of the extension's that adds to a shard, which holds count from then on.
+func (s *script) old(call int, by int64, id string, count int64) {
+	s.add(Begin{Call: call, Kind: Old, Intent: call, Adds: []Add{{Counter: named, By: by}}})
+	s.commit(map[Doc]*Document{sourceShardDoc(id): {Count: count}})
+	s.end(call, OK)
+}
+
+// asksImport is the begin of an import, and imported its end.
+func (s *script) asksImport(call int) { s.add(Begin{Call: call, Kind: Import, Counter: named}) }
+
+func (s *script) imported(call int, value, added int64) {
+	s.add(End{Call: call, Outcome: OK, Value: value, Added: added})
+}
+
+// imports is the commit of an import: base is the whole base from then on, and value what is noted of the source.
+func (s *script) imports(op string, base, value int64) {
+	s.commit(map[Doc]*Document{
+		counterDoc(): {LedgerID: "L", Total: base}, ledgerDoc(): {LedgerID: "L", Base: base, Took: true, Imported: value, Ops: []string{op}},
+	})
+}
+
+// uninstalled is the app's document, on which the extension has counted 100, and one of its shards, which holds 3.
+func (s *script) uninstalled() {
+	s.add(Hosted{CleanupAfter: time.Hour, InPlace: true})
+	s.add(AppWrites{Counter: named, Title: 1})
+	s.add(Foreign{Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: 100}})
+	s.old(1, 1, "a", 1)
+	s.old(2, 2, "a", 3)
+}
+
+// keeps is the ledger that has the document's number for its base.
+func (s *script) keeps(base int64) {
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: base}, ledgerDoc(): {LedgerID: "L", Base: base}})
+}
+
+// moves is the commit of an import in place: base and what is noted from then on, and what is left in the shard.
+func (s *script) moves(op string, base, noted, left int64) {
+	s.commit(map[Doc]*Document{
+		counterDoc(): {Title: 1, Total: base}, ledgerDoc(): {LedgerID: "L", Base: base, Took: true, Imported: noted, Ops: []string{op}},
+		sourceShardDoc("a"): {Count: left},
+	})
+}
+
+// TestCheckImports tells right histories of imports from wrong ones, as TestCheck does.
+func TestCheckImports(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		wrong string // "" is right
+		write func(*script)
+	}{
+		{"an import, and what has come since", "", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+			s.old(3, 4, "a", 5)
+			s.asksImport(4)
+			s.imports("y", 5, 5)
+			s.imported(4, 5, 4)
+			s.asksImport(5)
+			s.imported(5, 5, 0)
+			s.read(6, ExactRead, 5, nothing)
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"workers move what is imported", "", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.commit(map[Doc]*Document{sourceShardDoc("a"): nil, sourceDoc(): {Count: 1}})
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+		}},
+		{"a source counts twice", "adds 2 to its base, and notes 1", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 2, 1)
+		}},
+		{"a source counts again", "adds 5 to its base, and notes 4", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.old(3, 4, "a", 5)
+			s.asksImport(4)
+			s.imports("y", 6, 5)
+		}},
+		{"a worker's move is read half", "of a source that held", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.commit(map[Doc]*Document{sourceShardDoc("a"): nil, sourceDoc(): {Count: 1}})
+			s.imports("x", 2, 2)
+		}},
+		{"an import has what the source held before the last one", "of a source that held", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.old(2, 2, "a", 3)
+			s.asksImport(3)
+			s.imports("x", 3, 3)
+			s.asksImport(4)
+			s.imports("y", 1, 1)
+		}},
+		{"an import without an id", "has no id", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1}})
+		}},
+		{"an import changes shards", "changes its shards", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.commit(map[Doc]*Document{
+				counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1, Ops: []string{"x"}}, shardDoc("0"): {Count: 1},
+			})
+		}},
+		{"acknowledged, and in no commit", "no commit has that", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imported(2, 1, 1)
+		}},
+		{"acknowledged with another number", "no commit has that", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.old(2, 2, "a", 3)
+			s.asksImport(3)
+			s.imports("x", 1, 1)
+			s.imported(3, 3, 3)
+		}},
+		{"two are told of the same commit", "no commit has that", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.asksImport(3)
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+			s.imported(3, 1, 1)
+		}},
+		{"nothing is new in a document that is made again meanwhile", "", func(s *script) {
+			s.host()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.commit(map[Doc]*Document{
+				counterDoc(): {Title: 1, Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1, Ops: []string{"x"}},
+			})
+			s.imported(2, 1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.asksImport(3)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			s.imported(3, 1, 0)
+		}},
+		{"nothing is new, it says, and there is", "found all of 1 there", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imported(2, 1, 0)
+		}},
+		{"refused, and applied", "was refused", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.end(2, Refused)
+		}},
+		{"refused, and applied later", "of these refused", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.end(2, Refused)
+			s.imports("x", 1, 1)
+		}},
+		{"refused, and the other one applied", "", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.asksImport(3)
+			s.imports("x", 1, 1)
+			s.end(2, Refused)
+			s.imported(3, 1, 1)
+		}},
+		{"nobody asked for it", "1 imports into", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.imports("x", 1, 1)
+		}},
+		{"a reset keeps in mind what was imported", "", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+			s.add(Begin{Call: 3, Kind: Reset, Counter: named})
+			s.imports("y", 0, 1)
+			s.end(3, OK)
+			s.asksImport(4)
+			s.imported(4, 1, 0)
+		}},
+		{"a flush forgets what was imported", "forgets that", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Base: 1}})
+		}},
+		{"a base out of nowhere", "no command was to do that", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Ops: []string{"x"}}})
+		}},
+		{"a rebase", "", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Ops: []string{"x"}}})
+			s.end(1, OK)
+		}},
+		{"a field that is counted from now on has a base", "is counted from now on", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Lacks: true}})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1}})
+		}},
+		{"a successor's ledger has what was imported into the earlier counter", "is new, and 1 was imported", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M", Took: true, Imported: 1}, shardDoc("0"): {}})
+		}},
+		{"a successor's ledger has the earlier counter's base", "is new, and has a base of 1", func(s *script) {
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1}, shardDoc("0"): {}})
+		}},
+		{"a successor imports all of it again", "", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+			s.add(Begin{Call: 3, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.end(3, OK)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
+			s.asksImport(4)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", Total: 1}, ledgerDoc(): {LedgerID: "M", Base: 1, Took: true, Imported: 1, Ops: []string{"y"}}})
+			s.imported(4, 1, 1)
+		}},
+		{"an exact read misses an import that was acknowledged", "at no moment", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+			s.read(3, ExactRead, 0, nothing)
+		}},
+
+		{"in place, and what has come since", "", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.imported(3, 103, 3)
+			s.old(4, 4, "a", 4)
+			s.asksImport(5)
+			s.moves("y", 107, 7, 0)
+			s.imported(5, 107, 4)
+			s.asksImport(6)
+			s.imported(6, 107, 0)
+			s.add(Calm{})
+		}},
+		{"in place, and the document waits for the import", "", func(s *script) {
+			s.uninstalled()
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"in place, and the total doesn't follow", "long after", func(s *script) {
+			s.uninstalled()
+			s.begin(3, 3, 4)
+			s.commit(map[Doc]*Document{shardDoc("0"): {}})
+			s.shard("0", 4)
+			s.add(Settled{})
+		}},
+		{"in place, while a client adds", "", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(100)
+			s.old(4, 4, "a", 7)
+			s.moves("x", 103, 3, 4)
+			s.imported(3, 103, 3)
+		}},
+		{"in place after adoption, which has replaced the number", "", func(s *script) {
+			s.uninstalled()
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {LedgerID: "L", Replaced: 100}})
+			s.asksImport(3)
+			s.moves("x", 103, 103, 0)
+			s.imported(3, 103, 103)
+		}},
+		{"in place after adoption, without the number that it replaced", "takes 103 off", func(s *script) {
+			s.uninstalled()
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {LedgerID: "L", Replaced: 100}})
+			s.asksImport(3)
+			s.moves("x", 3, 3, 0)
+		}},
+		{"in place, and the document's number is lost", "has a base of 1", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(1)
+		}},
+		{"in place, and a shard keeps what was moved", "takes 0 off", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(100)
+			s.moves("x", 103, 3, 3)
+		}},
+		{"in place, and a shard loses what a client has added meanwhile", "takes 7 off", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(100)
+			s.old(4, 4, "a", 7)
+			s.moves("x", 103, 3, 0)
+		}},
+		{"in place, and two move the same", "that holds 0", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.asksImport(4)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.moves("y", 106, 6, -3)
+		}},
+		{"in place, and one moves what the other has while a client adds", "that holds 4", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.asksImport(4)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.old(5, 4, "a", 4)
+			s.moves("y", 106, 6, 1)
+		}},
+		{"in place, and what is taken goes nowhere", "and imports nothing", func(s *script) {
+			s.uninstalled()
+			s.keeps(100)
+			s.commit(map[Doc]*Document{sourceShardDoc("a"): {}})
+		}},
+		{"in place, and a flush takes off what no import has", "and imports nothing", func(s *script) {
+			s.uninstalled()
+			s.asksImport(3)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.old(4, 4, "a", 4)
+			s.moves("x", 103, 3, 0)
+		}},
+		{"in place, while the extension runs", "has last run", func(s *script) {
+			s.uninstalled()
+			s.commit(map[Doc]*Document{{Kind: "extension"}: {}})
+			s.asksImport(3)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.imported(3, 103, 3)
+		}},
+		{"in place, five minutes after the extension", "", func(s *script) {
+			s.uninstalled()
+			s.commit(map[Doc]*Document{{Kind: "extension"}: {}})
+			s.now = s.now.Add(oldUninstall)
+			s.asksImport(3)
+			s.keeps(100)
+			s.moves("x", 103, 3, 0)
+			s.imported(3, 103, 3)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript()
+			test.write(s)
+			violations := Check(s.history)
+			switch {
+			case test.wrong == "":
+				for _, v := range violations {
+					t.Errorf("a right history: %s", v)
+				}
+			case len(violations) == 0:
+				t.Error("nothing was found")
+			case !strings.Contains(violations[0].Message, test.wrong):
+				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+const project = "simulated"
+
+// instance is a process of a function, as Cloud Run runs it, or of the command line. It is reached as a RoundTripper.
+type instance struct {
+	link    *link
+	handler http.Handler   // nil of a command line
+	client  *shards.Client // of a command line
+	closing func()         // ends its clients, once
+	fields  int            // of Rollup, how many its revision sums up
+	counted []string       // of Rollup, the fields that count documents
+
+	mu    sync.Mutex
+	ended bool           // it takes no request any more
+	busy  sync.WaitGroup // requests
+}
+
+var (
+	errCrashed = errors.New("simulated: the instance crashed")
+	errEnded   = errors.New("simulated: the instance has ended")
+)
+
+// RoundTrip serves a request on a goroutine of its own, as a server does: it goes on when its caller has gone.
+func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
+	answered := make(chan *http.Response, 1)
+	i.mu.Lock()
+	if i.ended { // between being picked and being asked
+		i.mu.Unlock()
+		return nil, errEnded
+	}
+	i.busy.Go(func() {
+		w := httptest.NewRecorder()
+		i.handler.ServeHTTP(w, r)
+		answered <- w.Result()
+	})
+	i.mu.Unlock()
+	select {
+	case resp := <-answered:
+		return resp, nil
+	case <-i.link.dead:
+		return nil, errCrashed
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// crash ends the process at once. Its clients are closed in the background, which no real process does: nothing that they
+// try reaches the server any more.
+func (i *instance) crash() {
+	i.link.kill()
+	i.end()
+}
+
+// end waits for requests, and closes the clients.
+func (i *instance) end() {
+	i.mu.Lock()
+	i.ended = true
+	i.mu.Unlock()
+	i.busy.Wait()
+	i.closing()
+}
+
+func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(dial)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	cfg := functions.ShardsConfig(s, log)
+	cfg.Project, cfg.Fields, cfg.Hosted = project, s.Fields.String(), s.Hosted
+	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(conn))
+	if err != nil {
+		return nil, err
+	}
+	return &instance{
+		link: l, client: client, handler: functions.IncrementHandler(client, s, log),
+		closing: func() { _ = client.Close() },
+	}, nil
+}
+
+func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(dial)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(l.log)
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
+	if err != nil {
+		return nil, err
+	}
+	roller := rollup.NewRoller(client, functions.RollerOptions(s))
+	sums, counted := s.Fields.Split()
+	var definitions []string
+	for _, f := range counted {
+		definitions = append(definitions, f.String())
+	}
+	return &instance{
+		link: l, fields: len(sums), counted: definitions, handler: functions.RollupHandler(client, roller, s, log),
+		closing: func() {
+			_ = roller.Close(context.Background())
+			_ = client.Close()
+		},
+	}, nil
+}
+
+func newReconcile(dial dialer, l *link, s settings.Settings) (*instance, error) {
+	conn, err := l.connect(dial)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Logger: log}, option.WithGRPCConn(conn))
+	if err != nil {
+		return nil, err
+	}
+	return &instance{link: l, handler: functions.ReconcileHandler(client, s, log), closing: func() { _ = client.Close() }}, nil
+}

@@ -1,0 +1,569 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func memberDoc(name string) Doc { return Doc{Kind: "member", Counter: named, Member: name} }
+
+// asks is the begin of a call about the member ann, and answers its end.
+func (s *script) asks(call int, kind Kind) {
+	s.add(Begin{Call: call, Kind: kind, Counter: named, Member: "ann"})
+}
+
+func (s *script) answers(call int, outcome Outcome, there bool) {
+	s.add(End{Call: call, Outcome: outcome, There: there})
+}
+
+// joins makes the membership of ann beside a shard's count, and leaves deletes it.
+func (s *script) joins(shard string, count int64) int64 {
+	at := s.now.Add(time.Second).UnixMicro() // of the commit
+	s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: shard, Since: at}, shardDoc(shard): {Count: count}})
+	return at
+}
+
+func (s *script) leaves(shard string, count int64) {
+	s.commit(map[Doc]*Document{memberDoc("ann"): nil, shardDoc(shard): {Count: count}})
+}
+
+// joined is a call that makes ann a member.
+func (s *script) joined(call int, count int64) {
+	s.asks(call, Join)
+	s.joins("0", count)
+	s.answers(call, OK, false)
+}
+
+// remove deletes the counter as a command does that has members to delete, up to its last commit.
+func (s *script) remove(members bool) {
+	s.add(Begin{Call: 99, Kind: Delete, Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
+	s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil})
+	if members {
+		s.commit(map[Doc]*Document{memberDoc("ann"): nil})
+	}
+	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+}
+
+// revivedBelowZero is a counter that is made anew by an increment, after one that was deleted by hand: what was rolled up of it
+// is taken off shards that a reset may have set to zero since.
+func (s *script) revivedBelowZero(reset bool) {
+	s.make()
+	s.joined(1, 1)
+	s.begin(2, 2, 1024)
+	s.flush(1025, map[string]State{"0": {1025, s.shard("0", 1025)}})
+	if reset {
+		s.add(Begin{Call: 3, Kind: Reset, Counter: named})
+		s.commit(map[Doc]*Document{
+			shardDoc("0"): {Count: 1}, ledgerDoc(): {LedgerID: "L", Ops: []string{"x"}, Shards: s.docs[ledgerDoc()].Shards},
+		})
+	}
+	s.asks(4, Leave)
+	s.leaves("1", -1)
+	s.answers(4, OK, false)
+	s.commit(map[Doc]*Document{counterDoc(): nil})
+	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {Count: 1 - 1025}})
+}
+
+// TestCheckMembers tells right histories of members from wrong ones, as TestCheck does.
+func TestCheckMembers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		wrong string // "" is right
+		write func(*script)
+	}{
+		{"a member joins, joins again, and leaves", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Join)
+			s.answers(2, OK, true)
+			s.asks(3, Leave)
+			s.leaves("1", -1)
+			s.answers(3, OK, false)
+			s.asks(4, Leave)
+			s.answers(4, OK, true)
+		}},
+		{"a member shares a commit with an increment", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1024)
+			s.asks(2, Join)
+			s.joins("0", 1025)
+			s.end(1, OK)
+			s.answers(2, OK, false)
+		}},
+		{"one leaves and one joins, and the shard stays as it is", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			bob := memberDoc("ann")
+			bob.Member = "bob"
+			s.asks(2, Leave)
+			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "bob"})
+			s.commit(map[Doc]*Document{memberDoc("ann"): nil, bob: {CountedOn: "0", Since: s.now.Add(time.Second).UnixMicro()}})
+			s.answers(2, OK, false)
+			s.answers(3, OK, false)
+		}},
+		{"a membership is changed", "changes the membership", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "1"}})
+		}},
+		{"a membership without its count", "no shard", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "0", Since: s.now.Add(time.Second).UnixMicro()}})
+		}},
+		{"a membership that counts twice", "changes its shards by 2", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.joins("0", 2)
+		}},
+		{"a count without its membership", "changes its shards by 1", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.shard("0", 2)
+		}},
+		{"a count without its membership, beside increments", "changes its shards by 1025", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1024)
+			s.asks(2, Join)
+			s.shard("0", 1025)
+		}},
+		{"a member leaves and stays counted", "no shard", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.commit(map[Doc]*Document{memberDoc("ann"): nil})
+		}},
+		{"a membership that names another shard", "names shard", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "1", Since: s.now.Add(time.Second).UnixMicro()}, shardDoc("0"): {Count: 1}})
+		}},
+		{"a membership of another time", "another time", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "0", Since: s.now.UnixMicro()}, shardDoc("0"): {Count: 1}})
+		}},
+		{"counted, and there is no commit", "there is no commit", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.answers(1, OK, false)
+		}},
+		{"counted, and the commit comes later", "there is no call", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.answers(1, OK, false)
+			s.joins("0", 1)
+		}},
+		{"nobody asked", "there is no call", func(s *script) {
+			s.make()
+			s.joins("0", 1)
+		}},
+		{"refused, and joined later", "there is no call", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.answers(1, Refused, false)
+			s.joins("0", 1)
+		}},
+		{"unknown, and joined later", "", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.answers(1, Unknown, false)
+			s.joins("0", 1)
+		}},
+		{"unknown, and never joined", "", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.answers(1, Unknown, false)
+		}},
+		{"two are told that they have counted, and one did", "there is no commit", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.asks(2, Join)
+			s.joins("0", 1)
+			s.answers(1, OK, false)
+			s.answers(2, OK, false)
+		}},
+		{"one call joins twice", "there is no call", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.joins("0", 1)
+			s.asks(2, Leave)
+			s.leaves("0", 0)
+			s.answers(2, OK, false)
+			s.joins("0", 1)
+			s.answers(1, OK, false)
+		}},
+		{"a call whose answer was lost may have done it, and another one after it", "", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.asks(2, Join)
+			s.joins("0", 1)
+			s.answers(1, Unknown, false)
+			s.asks(3, Leave)
+			s.leaves("0", 0)
+			s.answers(3, OK, false)
+			s.joins("0", 1)
+			s.answers(2, OK, false)
+		}},
+		{"a late commit takes off who was told to be there", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.answers(2, Unknown, false)
+			s.asks(3, Join)
+			s.answers(3, OK, true)
+			s.leaves("0", 0)
+		}},
+		{"so already, and it never was", "so already", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.answers(1, OK, true)
+		}},
+		{"so already, which it was before", "so already", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.leaves("0", 0)
+			s.answers(2, OK, false)
+			s.asks(3, Join)
+			s.answers(3, OK, true)
+		}},
+		{"so already, and then carried out by the same call", "there is no call", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.asks(3, Join)
+			s.answers(3, OK, true)
+			s.leaves("0", 0)
+			s.answers(2, OK, false)
+			s.joins("0", 1)
+		}},
+		{"looks", "", func(s *script) {
+			s.make()
+			s.asks(1, Look)
+			s.answers(1, OK, false)
+			s.asks(2, Join)
+			s.asks(3, Look)
+			at := s.joins("0", 1)
+			s.answers(2, OK, false)
+			s.add(End{Call: 3, Outcome: OK, There: true, Since: at})
+		}},
+		{"a look misses a member", "at no moment", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Look)
+			s.answers(2, OK, false)
+		}},
+		{"a look has another time", "at no moment", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Look)
+			s.add(End{Call: 2, Outcome: OK, There: true, Since: 1})
+		}},
+		{"a look finds no counter", "no counter", func(s *script) {
+			s.make()
+			s.asks(1, Look)
+			s.add(End{Call: 1, Outcome: OK, Missing: true})
+		}},
+		{"an audit", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1024)
+			s.shard("0", 1024)
+			s.joined(2, 1025)
+			s.add(Begin{Call: 3, Kind: Audit, Counter: named})
+			s.add(End{Call: 3, Outcome: OK, Audit: &Audited{Shards: 1025, Members: 1}})
+		}},
+		{"an audit of two times", "audit", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 3, Kind: Audit, Counter: named})
+			s.joined(2, 1)
+			s.add(End{Call: 3, Outcome: OK, Audit: &Audited{Shards: 1}})
+		}},
+		{"a reset with members", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1024)
+			s.shard("1", 1024)
+			s.joined(2, 1)
+			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
+			s.begin(4, 4, 2048) // is committed between the reset's look and its commit
+			s.shard("1", 3072)
+			s.commit(map[Doc]*Document{
+				ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil, shardDoc("0"): {}, shardDoc("1"): {Count: 2048},
+			})
+			s.add(End{Call: 3, Outcome: OK})
+		}},
+		{"a reset that was to keep members", "none was to", func(s *script) {
+			s.make()
+			s.joined(2, 1)
+			s.add(Begin{Call: 3, Kind: Reset, Counter: named})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil, shardDoc("0"): {}})
+		}},
+		{"a reset takes shards and no members", "at no time", func(s *script) {
+			s.make()
+			s.joined(2, 1)
+			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, shardDoc("0"): {}})
+		}},
+		{"a reset takes who has joined meanwhile, and not the count", "no shard", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
+			s.joined(2, 1)
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil})
+		}},
+		{"a reset takes members whose shard was deleted by hand", "", func(s *script) {
+			s.make()
+			s.joined(2, 1)
+			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.add(End{Call: 3, Outcome: OK})
+			s.add(Begin{Call: 4, Kind: ResetMembers, Counter: named})
+			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil})
+		}},
+		{"a deletion with members, and a successor", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.remove(true)
+			s.make()
+			s.joined(2, 1)
+		}},
+		{"a deletion leaves members", "stay", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.remove(false)
+		}},
+		{"a deletion takes members together with shards", "also changes memberships", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil, memberDoc("ann"): nil})
+		}},
+		{"a deletion takes members before shards", "no shard", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
+			s.commit(map[Doc]*Document{memberDoc("ann"): nil})
+		}},
+		{"a deletion at once leaves members", "stay", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+		}},
+		{"a successor has an earlier counter's members", "of an earlier counter", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.make()
+		}},
+		{"a successor is made by a revision that doesn't know the field of its members", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", NumShards: 1}, ledgerDoc(): {LedgerID: "M", Lacks: true}, shardDoc("0"): {}})
+		}},
+		{"a successor is made by a commit that was planned before its members came", "", func(s *script) {
+			planned := s.now
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.add(Arrives{Makes: named, Planned: planned})
+			s.now = s.now.Add(-time.Second) // it is carried out at once
+			s.make()
+		}},
+		{"a successor has an earlier counter's members, and its commit was planned in time", "of an earlier counter", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
+				s.commit(map[Doc]*Document{doc: nil})
+			}
+			s.add(End{Call: 2, Outcome: OK})
+			s.add(Arrives{Makes: named, Planned: s.now})
+			s.now = s.now.Add(-time.Second)
+			s.make()
+		}},
+		{"made anew, a counter takes off what a reset took off that was not rolled up", "", func(s *script) { s.revivedBelowZero(true) }},
+		{"what a counter has taken off goes with its shards", "", func(s *script) {
+			s.revivedBelowZero(true)
+			s.add(Begin{Call: 5, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.commit(map[Doc]*Document{shardDoc("1"): nil})
+		}},
+		{"made anew, a counter takes off twice, and there was no reset", "increments of", func(s *script) { s.revivedBelowZero(false) }},
+		{"what was deleted by hand is cleaned before the next one is made", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.add(End{Call: 2, Outcome: OK})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{memberDoc("ann"): nil, ledgerDoc(): nil})
+			s.make()
+			s.joined(3, 1)
+		}},
+		{"made anew, a counter takes off what was rolled up of one who has left since", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.begin(2, 2, 1024)
+			s.shard("0", 1025)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.asks(3, Leave)
+			s.leaves("1", -1)
+			s.answers(3, OK, false)
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
+			s.asks(4, Join)
+			s.joins("1", 0)
+			s.answers(4, OK, false)
+		}},
+		{"made of shards that were left by hand, on one of which somebody has left", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.leaves("1", -1)
+			s.answers(2, OK, false)
+			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.commit(map[Doc]*Document{ledgerDoc(): nil})
+			s.add(End{Call: 3, Outcome: OK})
+			at := s.docs[shardDoc("1")].Updated
+			s.commit(map[Doc]*Document{
+				counterDoc(): {LedgerID: "M", NumShards: 2, Total: -1}, ledgerDoc(): {LedgerID: "M", Shards: map[string]State{"1": {-1, at}}},
+			})
+		}},
+		{"made anew, a counter takes off more than ever was", "increments of", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.begin(2, 2, 1024)
+			s.shard("0", 1025)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {Count: -5}})
+		}},
+		{"a cleanup takes members with their counts", "", func(s *script) {
+			s.host()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.now = s.now.Add(2 * time.Hour)
+			s.leaves("0", 0)
+			s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+		}},
+		{"a cleanup takes members without their counts", "no shard", func(s *script) {
+			s.host()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.now = s.now.Add(2 * time.Hour)
+			s.commit(map[Doc]*Document{memberDoc("ann"): nil})
+		}},
+		{"a cleanup leaves members", "stay", func(s *script) {
+			s.host()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.now = s.now.Add(2 * time.Hour)
+			s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+		}},
+		{"a member leaves while its document is gone", "", func(s *script) {
+			s.host()
+			s.joined(1, 1)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.asks(2, Leave)
+			s.leaves("0", 0)
+			s.answers(2, OK, false)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript()
+			test.write(s)
+			violations := Check(s.history)
+			switch {
+			case test.wrong == "":
+				for _, v := range violations {
+					t.Errorf("a right history: %s", v)
+				}
+			case len(violations) == 0:
+				t.Error("nothing was found")
+			case !strings.Contains(violations[0].Message, test.wrong):
+				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
+			}
+		})
+	}
+}
+
+// Calls are matched with commits as a whole: whichever comes first, no call is taken that another one needs.
+func TestMembersAreMatchedAsAWhole(t *testing.T) {
+	t.Parallel()
+	change := func(entry int, made bool, who author) *membershipChange {
+		return &membershipChange{entry: entry, made: made, who: who}
+	}
+	call := func(begin, end int, outcome Outcome) *memberCall {
+		return &memberCall{begin: begin, end: end, join: true, outcome: outcome}
+	}
+	for _, test := range []struct {
+		name  string
+		m     member
+		wrong int // violations
+	}{
+		{"the unknown one gives way", member{
+			changes: []*membershipChange{change(5, true, anyCall), change(15, true, anyCall)},
+			calls:   []*memberCall{call(1, forever, Unknown), call(2, 8, OK)},
+		}, 0},
+		{"a cleanup may have done what a call has not", member{
+			changes: []*membershipChange{change(3, true, maybeCall), change(5, true, anyCall)},
+			calls:   []*memberCall{call(1, 8, OK)},
+		}, 0},
+		{"a cleanup's is found for a call", member{
+			changes: []*membershipChange{change(3, true, maybeCall)},
+			calls:   []*memberCall{call(1, 8, OK)},
+		}, 0},
+		{"one of three is too much", member{
+			changes: []*membershipChange{change(3, true, anyCall), change(5, true, anyCall)},
+			calls:   []*memberCall{call(1, 8, OK), call(1, 9, OK), call(1, 6, OK)},
+		}, 1},
+		{"what a reset did was no call", member{
+			changes: []*membershipChange{change(3, true, ownRight)},
+			calls:   []*memberCall{call(1, 8, OK)},
+		}, 1},
+	} {
+		c := checker{counters: map[string]*counter{named: {ofMembers: map[string]*member{"ann": &test.m}}}}
+		c.matched()
+		if len(c.violations) != test.wrong {
+			t.Errorf("%s: %d violations, want %d: %v", test.name, len(c.violations), test.wrong, c.violations)
+		}
+	}
+}
+
+// What a member does is in the history of its field, and in no other.
+func TestHistoryOfMembers(t *testing.T) {
+	t.Parallel()
+	var commit Commit
+	commit.member(Doc{Kind: "member", Field: "likes"}, Change{After: &Document{}})
+	all := History{
+		{What: Begin{Call: 1, Kind: Join, Counter: named, Field: "likes", Member: "ann"}},
+		{What: commit},
+		{What: End{Call: 1, Outcome: OK}},
+		{What: Begin{Call: 2, Kind: Audit, Counter: named}},
+		{What: End{Call: 2, Outcome: OK, Audit: &Audited{Shards: 1}, Audits: map[string]*Audited{"": {Shards: 1}, "likes": {Shards: 2}}}},
+	}
+	first, likes := all.Of(""), all.Of("likes")
+	if len(first) != 3 || len(first[0].What.(Commit).Changes) > 0 || first[2].What.(End).Audit.Shards != 1 {
+		t.Errorf("the first field has %v", first)
+	}
+	if len(likes) != 5 || len(likes[1].What.(Commit).Changes) != 1 || likes[4].What.(End).Audit.Shards != 2 {
+		t.Errorf("likes have %v", likes)
+	}
+}

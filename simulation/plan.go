@@ -1,0 +1,156 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Plan is what a world is like. It is drawn from a seed, and a seed and a length make the same plan always.
+type Plan struct {
+	Seed   uint64
+	Storm  time.Duration // of an epoch: what goes on and goes wrong before the next calm
+	Epochs int
+	Rate   float64 // operations a second
+
+	Increments, Rollups int // instances
+	Environ             []string
+
+	Messages MessageFaults
+	Events   EventFaults
+	// How often, on average; 0 is never.
+	Crashes, Cuts, Silences, Replacements, Foreign time.Duration
+	Sweep                                          time.Duration // between two sweeps of expired markers
+	Outage                                         time.Duration // of the roll-up, from the middle of the first storm on
+	DocWriteRate                                   float64       // of a hot document; 0 is no limit
+	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
+
+	Wire   bool          // messages go over HTTP/2, on connections in memory
+	Likes  bool          // beside total, likes are counted
+	Older  bool          // some instances are of a revision that doesn't know likes, or counts other documents
+	Hosted bool          // the counters' documents are the app's own
+	App    time.Duration // between two writes of the app's
+
+	Members int  // how many there are who come and go in each field of a counter; 0 is none
+	SDK     bool // of them some do it without a function
+
+	InPlace bool          // imports are of the app's own document
+	Workers time.Duration // between two runs of the extension that counters are imported from
+
+	Counted      []CountedField // fields that count documents; mostly none
+	OlderCounted []CountedField // those that the older revision knows
+	Documents    time.Duration  // between two writes of such documents
+
+	Mix Mix
+}
+
+// Mix is how often an operation is of a kind, relative to each other.
+type Mix struct {
+	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double, Member float64
+	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
+}
+
+// calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last of a row of events comes.
+const calmFor = 40 * time.Minute
+
+// PlanOf draws a plan. Each kind of fault is on in about half of all plans, so that no fault hides another.
+func PlanOf(seed uint64) Plan {
+	r := dice(seed, "plan", 0)
+	some := func(p float64) float64 { // p at most, or not at all
+		on, x := r.IntN(2) == 0, r.Float64()
+		if !on {
+			return 0
+		}
+		return p * x
+	}
+	now := func(short, long time.Duration) time.Duration {
+		on, d := r.IntN(2) == 0, between(r, short, long)
+		if !on {
+			return 0
+		}
+		return d
+	}
+	p := Plan{
+		Seed:       seed,
+		Storm:      between(r, 10*time.Minute, 3*time.Hour),
+		Epochs:     1 + r.IntN(3),
+		Increments: 1 + r.IntN(3),
+		Rollups:    1 + r.IntN(3),
+		Messages: MessageFaults{
+			Slow: some(0.1), Late: some(0.1), NeverSent: some(0.1), LostAnswer: some(0.2), LostSilence: some(0.02),
+			Contention: some(0.2), Quota: some(0.05), TornStream: some(0.1),
+		},
+		Events:   EventFaults{Drop: some(0.2), Late: some(0.1), Duplicate: some(0.5), Reorder: some(0.5)},
+		Crashes:  now(2*time.Minute, time.Hour),
+		Cuts:     now(5*time.Minute, time.Hour),
+		Silences: now(5*time.Minute, time.Hour), Replacements: now(5*time.Minute, time.Hour), Foreign: now(10*time.Minute, time.Hour),
+		Sweep: between(r, time.Minute, 24*time.Hour),
+		Named: r.IntN(4) > 0,
+		Mix: Mix{
+			Add: 50, Key: 10 * r.Float64(), Bulk: some(20), Snippet: some(20), Exact: 10, Read: 5,
+			Resize: some(4), Reset: some(2), Rebase: some(2), Delete: some(2), ByHand: some(2), Rival: some(1), Large: some(0.2), Double: some(5),
+		},
+	}
+	if r.IntN(4) == 0 {
+		p.DocWriteRate = 1 + 4*r.Float64()
+	}
+	p.Rate = between(r, 0.1, 5)
+	p.Environ = []string{
+		"GOOGLE_CLOUD_PROJECT=" + project,
+		fmt.Sprintf("MAX_INCREMENT=%d", 1<<62), // increments name themselves by their bits
+		fmt.Sprintf("AUTO_CREATE=%v", r.IntN(2) == 0),
+		fmt.Sprintf("NUM_SHARDS=%d", 1+r.IntN(6)),
+		fmt.Sprintf("MAX_SHARDS=%d", []int{0, 8, 16}[r.IntN(3)]),
+		fmt.Sprintf("CACHE_TTL=%s", between(r, time.Second, 10*time.Minute).Round(time.Second)),
+		fmt.Sprintf("ROLLUP_LEDGERS=%d", []int{1, 2, 1000}[r.IntN(3)]),
+		fmt.Sprintf("ROLLUP_INTERVAL=%s", []string{"10ms", "1s", "5s"}[r.IntN(3)]),
+		fmt.Sprintf("EXACT_WRITES=%v", r.IntN(4) > 0),
+	}
+	if p.Likes = r.IntN(2) == 0; p.Likes {
+		p.Older = r.IntN(3) == 0
+	}
+	if p.Hosted = r.IntN(3) == 0; p.Hosted {
+		p.App = between(r, time.Second, 5*time.Minute)
+		p.Mix.Large, p.Mix.Rival = 0, 0 // what the app makes and deletes is one commit
+		p.Environ = append(p.Environ, "HOSTED=true", "AUTO_CREATE=false",
+			fmt.Sprintf("CLEANUP_AFTER=%s", between(r, time.Second, 3*time.Hour).Round(time.Second)))
+	}
+	p.members()
+	p.drawCounted()
+	p.Environ = append(p.Environ, list(false, p.OlderCounted)) // what the older revision knows
+	p.drawImports()
+	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
+		p.Outage = between(r, time.Hour, 2*eventsLast)
+	}
+	return p
+}
+
+// newest is the environment of the newest revision.
+func (p Plan) newest() []string {
+	return append(slices.Clip(p.Environ), list(p.Likes, p.Counted))
+}
+
+// Fields are the fields that are counted, the first of them as "".
+func (p Plan) Fields() []string {
+	if p.Likes {
+		return []string{"", "likes"}
+	}
+	return []string{""}
+}
+
+// Shortened is the plan with storms of so many operations at most.
+func (p Plan) Shortened(operations int) Plan {
+	p.Storm = min(p.Storm, time.Duration(float64(operations)/p.Rate*float64(time.Second)))
+	return p
+}
+
+// Faultless is the plan without anything that goes wrong.
+func (p Plan) Faultless() Plan {
+	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
+	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older = 0, 0, 0, 0, 0, 0, false
+	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large = 0, 0, 0, 0
+	return p
+}
+
+// Length is how much virtual time a run takes, more or less.
+func (p Plan) Length() time.Duration { return time.Duration(p.Epochs) * (p.Storm + calmFor) }

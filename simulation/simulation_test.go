@@ -1,0 +1,269 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	firstSeed  = flag.Uint64("sim.seed", 1, "the first seed")
+	seeds      = flag.Int("sim.seeds", 6, "how many seeds are run")
+	hours      = flag.Float64("sim.hours", 0, "and on, until so many virtual hours have passed")
+	operations = flag.Int("sim.operations", 200, "operations in a storm, at most")
+	rate       = flag.Float64("sim.rate", 0, "operations a second, instead of the plan's 0.1 to 5")
+	trace      = flag.Int("sim.trace", 0, "print so many entries of the history before each violation")
+)
+
+// TestMain lets the heap grow to five times what is in use before it is collected: a world's garbage is gone with the world,
+// and at the usual twice, collecting takes a third of the time (16 s became 11).
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	os.Exit(m.Run())
+}
+
+// again says how a world is run again that failed. The same seed makes the same plan and the same faults; goroutines, maps and
+// the system's own random choices are not drawn from it, so that a rare violation may take several runs.
+func again(seed uint64) string {
+	return fmt.Sprintf("again, with a trace, until it fails: go test ./simulation -run '^TestSimulation$' -count=20 -failfast -sim.seed=%d -sim.seeds=1 -sim.operations=%d -sim.rate=%g -sim.trace=40",
+		seed, *operations, *rate)
+}
+
+// TestSimulation runs the worlds of a few seeds.
+func TestSimulation(t *testing.T) {
+	var next atomic.Uint64
+	next.Store(*firstSeed)
+	var total figures
+	began := time.Now()
+	t.Run("worlds", func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+				t.Parallel()
+				for {
+					seed := next.Add(1) - 1
+					if seed-*firstSeed >= uint64(*seeds) && total.hours() >= *hours {
+						return
+					}
+					ran := false
+					t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+						ran = true
+						p := PlanOf(seed)
+						p.Rate = cmp.Or(*rate, p.Rate)
+						p = p.Shortened(*operations)
+						h, faults := simulate(t, p)
+						check(t, p, h)
+						total.add(p, h, faults)
+						if t.Failed() {
+							t.Log(again(seed))
+						}
+					})
+					if !ran { // -failfast, or -run of others
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Logf("seeds %d to %d: %s, in %s", *firstSeed, next.Load()-1-uint64(runtime.GOMAXPROCS(0)), &total, time.Since(began).Round(time.Second))
+}
+
+// Once no more worlds are run, because one has failed and that is enough or because others are asked for, it is over.
+func TestSimulationEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	none := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$/worlds/./none", "-sim.hours=1")
+	if out, err := none.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// figures are what worlds come to. Its methods are safe for concurrent use.
+type figures struct {
+	mu                  sync.Mutex
+	virtual             time.Duration
+	operations, commits int
+	faults              Faults
+}
+
+func (f *figures) add(p Plan, h History, faults Faults) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.virtual += p.Length()
+	for _, e := range h {
+		switch e.What.(type) {
+		case Begin:
+			f.operations++
+		case Commit:
+			f.commits++
+		}
+	}
+	if f.faults == nil {
+		f.faults = Faults{}
+	}
+	for kind, n := range faults {
+		f.faults[kind] += n
+	}
+}
+
+func (f *figures) hours() float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.virtual.Hours()
+}
+
+func (f *figures) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(f.faults)) {
+		sum += f.faults[kind]
+		kinds = append(kinds, fmt.Sprint(kind, " ", f.faults[kind]))
+	}
+	return fmt.Sprintf("%.0f virtual hours, %d operations, %d commits, %d faults (%s)", f.virtual.Hours(), f.operations, f.commits, sum, strings.Join(kinds, ", "))
+}
+
+// TestOverTheWire runs two worlds, one with all faults and one without, whose messages are encoded and go over HTTP/2, on
+// connections in memory. In all others they are handed to the server as they are, which must make no difference.
+func TestOverTheWire(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Plan{PlanOf(*firstSeed), PlanOf(*firstSeed + 1).Faultless()} {
+		p = p.Shortened(*operations / 2)
+		p.Wire = true
+		h, _ := simulate(t, p)
+		check(t, p, h)
+	}
+}
+
+// TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is meant to be, however
+// many of its instances share a counter.
+func TestFaultless(t *testing.T) {
+	t.Parallel()
+	for i := range 3 {
+		p := PlanOf(*firstSeed + uint64(i)).Faultless().Shortened(*operations)
+		p.Replacements = 0
+		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s", "ROLLUP_LEDGERS=1000")
+		p.Rollups = 1 + i
+		h, _ := simulate(t, p)
+		check(t, p, h)
+		for _, v := range Bounds(h.Of(""), 6*time.Second, 80) { // events take up to a second to arrive, a flush waits for up to 1.25 s per instance
+			t.Errorf("seed %d: %s", p.Seed, v)
+		}
+	}
+}
+
+// Eventarc tries for a day: of an outage that is shorter every event comes, and of one that is longer a reconcile makes up for those
+// that don't.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		outage  time.Duration
+		givenUp bool
+	}{{20 * time.Hour, false}, {30 * time.Hour, true}} {
+		p := PlanOf(*firstSeed).Faultless().Shortened(*operations / 4)
+		p.Outage = test.outage
+		h, faults := simulate(t, p)
+		check(t, p, h)
+		if n := faults["event given up"]; n > 0 != test.givenUp {
+			t.Errorf("after %s, %d events were given up", test.outage, n)
+		}
+	}
+}
+
+// longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked on a mutex, say, which
+// a deadlock makes forever.
+const longest = 10 * time.Minute
+
+// watch ends the process, with all its goroutines' stacks, unless it is stopped in time.
+func watch(seed uint64, longest time.Duration) (stop func() bool) {
+	return time.AfterFunc(longest, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("seed %d has not ended after %v; %s", seed, longest, again(seed)))
+	}).Stop
+}
+
+// A goroutine that is blocked on a mutex forever hangs its bubble: the watchdog ends that, and says of which seed it was and where.
+func TestWatchdog(t *testing.T) {
+	if os.Getenv("SIM_HANGS") != "" {
+		defer watch(7, 100*time.Millisecond)()
+		synctest.Test(t, func(*testing.T) {
+			var mu sync.Mutex
+			mu.Lock()
+			mu.Lock()
+		})
+	}
+	t.Parallel()
+	hangs := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWatchdog$")
+	hangs.Env = append(os.Environ(), "SIM_HANGS=true")
+	out, err := hangs.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "seed 7 has not ended after") || !strings.Contains(string(out), "simulation.TestWatchdog.func") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// simulate runs a plan in a bubble.
+func simulate(t *testing.T, p Plan) (h History, faults Faults) {
+	began := time.Now()
+	defer watch(p.Seed, longest)()
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if h, faults, err = Run(p); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("seed %d: %.1f virtual hours, %d entries, in %v", p.Seed, p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
+	return h, faults
+}
+
+// check fails a test for what is wrong in a history, in any field.
+func check(t *testing.T, p Plan, all History) {
+	t.Helper()
+	for _, field := range p.Fields() {
+		h := all.Of(field)
+		for _, v := range Check(h) {
+			t.Errorf("field %q (hosted %t, older %t): %s", field, p.Hosted, p.Older, v)
+			retrace(t, h, v)
+		}
+	}
+	for _, v := range CheckCounted(all) {
+		t.Errorf("counted %v (hosted %t, older %t): %s", p.Counted, p.Hosted, p.Older, v)
+		retrace(t, all, v)
+	}
+}
+
+// retrace prints what led to a violation.
+func retrace(t *testing.T, h History, v Violation) {
+	left := *trace
+	for n, about := v.Entry, counterIn(v.Message); n >= 0 && left > 0; n-- {
+		if b, ok := h[n].What.(Begin); ok && b.Kind == Increment {
+			continue // its commit says as much
+		}
+		if s := h[n].String(); strings.Contains(s, about) {
+			t.Logf("%d %s", n, s)
+			left--
+		}
+	}
+}
+
+// counterIn is the counter that a violation names, "" where it names none.
+func counterIn(message string) string {
+	_, rest, _ := strings.Cut(message, `"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
+}

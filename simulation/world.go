@@ -1,0 +1,448 @@
+package simulation
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// Stuck is something that should have ended well, with no fault on, and didn't.
+type Stuck struct{ What string }
+
+// world is a running system and what goes wrong with it.
+type world struct {
+	plan     Plan
+	settings settings.Settings // of the newest revision
+	older    settings.Settings
+	server   *emulator.Server
+	dial     dialer // connects to it
+	rec      recorder
+	ctx      context.Context // ends with the world
+
+	out        atomic.Bool // no event reaches an instance
+	calls      atomic.Int64
+	deliveries sync.WaitGroup
+	endings    sync.WaitGroup // of instances that are gone
+
+	increments, rollups fleet
+
+	mu      sync.Mutex
+	stormy  bool
+	links   []*link
+	numbers map[string]uint64 // :: function → its last instance; document → its last event
+
+	load load
+}
+
+// fleet is the instances of a function.
+type fleet struct {
+	mu        sync.Mutex
+	instances []*instance
+}
+
+func (f *fleet) pick(r *rand.Rand) *instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.instances) == 0 {
+		return nil
+	}
+	return f.instances[r.IntN(len(f.instances))]
+}
+
+// replace puts an instance in the place of another, which it returns.
+func (f *fleet) replace(at int, by *instance) *instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.instances[at]
+	f.instances[at] = by
+	return was
+}
+
+// Run runs a plan, inside of a bubble of testing/synctest, and returns what happened.
+func Run(plan Plan) (History, Faults, error) {
+	s, err := settings.Parse(plan.newest())
+	if err != nil {
+		return nil, nil, err
+	}
+	older, err := settings.Parse(plan.Environ)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	w := &world{
+		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], faults: Faults{}}, numbers: map[string]uint64{},
+		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep}),
+	}
+	defer w.server.Close()
+	w.dial = w.server.Connect
+	if plan.Wire {
+		w.dial = overWire(w.server)
+	}
+	defer end()
+	w.server.OnCommit(w.committed)
+	if plan.Hosted {
+		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace})
+	}
+	if len(plan.Counted) > 0 {
+		w.rec.add(Counting{Fields: plan.Counted, Older: plan.OlderCounted, RecountAge: s.RecountAge, RecountReads: s.RecountReads})
+	}
+	if err := w.run(); err != nil {
+		return nil, nil, err
+	}
+	end()
+	w.deliveries.Wait()
+	for _, i := range slices.Concat(w.increments.instances, w.rollups.instances) {
+		i.end()
+	}
+	w.endings.Wait()
+	return w.rec.history, w.rec.faults, nil
+}
+
+func (w *world) committed(changes []emulator.Change) {
+	w.rec.commit(changes)
+	for _, c := range changes {
+		if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
+			w.deliver(c, doc)
+		}
+	}
+}
+
+func (w *world) run() error {
+	for range w.plan.Increments {
+		i, err := newIncrement(w.dial, w.newLink("increment"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.increments.instances = append(w.increments.instances, i)
+	}
+	for range w.plan.Rollups {
+		i, err := newRollup(w.dial, w.newLink("rollup"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.rollups.instances = append(w.rollups.instances, i)
+	}
+	for epoch := range w.plan.Epochs {
+		w.setStormy(true)
+		w.storm(uint64(epoch))
+		w.setStormy(false)
+		if epoch == 0 {
+			w.outage()
+		}
+		if err := w.update(); err != nil {
+			return err
+		}
+		if !w.sleep(calmFor) {
+			return w.ctx.Err()
+		}
+		w.rec.add(Calm{})
+		if w.reconcile(nil, never) && w.sleep(time.Second) {
+			w.rec.add(Settled{})
+		} else {
+			w.rec.add(Stuck{What: "reconcile fails although nothing goes wrong"})
+		}
+		w.settleCounted(epoch)
+	}
+	return nil
+}
+
+// outage has no event reach an instance for as long as is planned, which began in the storm. Eventarc tries for a day. Then
+// nothing but the hourly reconcile knows of what they told.
+func (w *world) outage() {
+	for range w.plan.Outage / time.Hour {
+		w.sleep(time.Hour)
+		w.reconcile(nil, never)
+	}
+	w.out.Store(false)
+}
+
+// storm runs everything that goes on at the same time.
+func (w *world) storm(epoch uint64) {
+	ctx, cancel := context.WithTimeout(w.ctx, w.plan.Storm)
+	defer cancel()
+	var all sync.WaitGroup
+	every := func(what string, mean time.Duration, do func(*rand.Rand)) {
+		if mean == 0 {
+			return
+		}
+		r := dice(w.plan.Seed, what, epoch)
+		all.Go(func() {
+			for sleep(ctx, time.Duration(r.ExpFloat64()*float64(mean))) {
+				do(r)
+			}
+		})
+	}
+	every("crash", w.plan.Crashes, func(r *rand.Rand) { w.rec.fault("crash"); w.renew(r, true) })
+	every("replacement", w.plan.Replacements, func(r *rand.Rand) { w.rec.fault("replacement"); w.renew(r, false) })
+	every("cut", w.plan.Cuts, func(r *rand.Rand) {
+		l := w.anyLink(r)
+		if r.IntN(2) == 0 {
+			w.rec.fault("torn connection")
+			l.tear()
+		}
+		if r.IntN(2) == 0 {
+			w.rec.fault("partition")
+			l.setCut(true)
+			sleep(ctx, between(r, time.Second, 5*time.Minute))
+			l.setCut(false)
+		}
+	})
+	every("silence", w.plan.Silences, func(r *rand.Rand) { w.rec.fault("silent connection"); w.anyLink(r).silence() })
+	every("reconcile", time.Hour, func(r *rand.Rand) { w.reconcile(nil, w.crash(r)) })
+	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r), w.crash(r)) })
+	every("foreign", w.plan.Foreign, func(r *rand.Rand) { w.rec.fault("foreign write"); w.writeTotal(r) })
+	every("app", w.plan.App, w.app)
+	if epoch == 0 && w.plan.Outage > 0 {
+		w.rec.fault("outage")
+		time.AfterFunc(w.plan.Storm/2, func() { w.out.Store(true) })
+	}
+	began := time.Now()
+	every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
+	every("documents", w.plan.Documents, func(r *rand.Rand) { w.documents(&all, r) })
+	if w.plan.Older {
+		every("older", w.plan.Storm/4, func(r *rand.Rand) { w.renew(r, false) })
+	}
+	every("operation", time.Duration(float64(time.Second)/w.plan.Rate), func(r *rand.Rand) { w.operate(&all, r.Uint64()) })
+	all.Wait()
+}
+
+// renew replaces an instance: at once, by a crash, or beside it, as a new revision does.
+func (w *world) renew(r *rand.Rand, crash bool) {
+	fleet, start, name := &w.increments, newIncrement, "increment"
+	if r.IntN(2) == 0 {
+		fleet, start, name = &w.rollups, newRollup, "rollup"
+	}
+	by, err := start(w.dial, w.newLink(name), w.revision(r))
+	if err != nil {
+		w.rec.add(Stuck{What: err.Error()})
+		return
+	}
+	was := fleet.replace(r.IntN(len(fleet.instances)), by)
+	w.endings.Go(func() {
+		if crash {
+			was.crash()
+		} else {
+			was.end()
+		}
+		w.forget(was.link)
+	})
+}
+
+// revision is that of an instance that is started in a storm.
+func (w *world) revision(r *rand.Rand) settings.Settings {
+	if w.plan.Older && r.IntN(2) == 0 {
+		return w.older
+	}
+	return w.settings
+}
+
+// update replaces instances of the older revision.
+func (w *world) update() error {
+	if !w.plan.Older {
+		return nil
+	}
+	for i, was := range w.increments.instances {
+		by, err := newIncrement(w.dial, w.newLink("increment"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.increments.replace(i, by)
+		was.end()
+		w.forget(was.link)
+	}
+	for i, was := range w.rollups.instances {
+		by, err := newRollup(w.dial, w.newLink("rollup"), w.settings)
+		if err != nil {
+			return err
+		}
+		w.rollups.replace(i, by)
+		was.end()
+		w.forget(was.link)
+	}
+	return nil
+}
+
+// numberOf counts what is called so, from 1.
+func (w *world) numberOf(what string) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.numbers[what]++
+	return w.numbers[what]
+}
+
+func (w *world) newLink(function string) *link {
+	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.numberOf(function), 10))
+	l.log, l.told, l.send = givenUp{&w.rec}, w.rec.fault, w.planning()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stormy {
+		l.faults = w.plan.Messages
+	}
+	w.links = append(w.links, l)
+	return l
+}
+
+// planning records commits of a process that are to make counters, when they arrive.
+func (w *world) planning() func(req any) (arrives func()) {
+	var mu sync.Mutex
+	looked := map[string]time.Time{} // :: counter → the oldest time as of which the process has looked for members, since it made one
+	return func(req any) (arrives func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		var made []Arrives
+		switch req := req.(type) {
+		case *firestorepb.RunQueryRequest:
+			doc, _ := docOf(req.GetParent())
+			from := req.GetStructuredQuery().GetFrom()
+			if doc.Kind != "counter" || req.GetReadTime() == nil || len(from) == 0 || !strings.HasSuffix(from[0].GetCollectionId(), "_members") {
+				break
+			}
+			if at := req.GetReadTime().AsTime(); looked[doc.Counter].IsZero() || at.Before(looked[doc.Counter]) {
+				looked[doc.Counter] = at
+			}
+		case *firestorepb.CommitRequest:
+			for _, write := range req.GetWrites() {
+				doc, _ := docOf(write.GetUpdate().GetName())
+				absent, ok := write.GetCurrentDocument().GetConditionType().(*firestorepb.Precondition_Exists)
+				if !ok || absent.Exists || doc.Kind != "counter" {
+					continue
+				}
+				planned, ok := looked[doc.Counter]
+				if !ok {
+					planned = time.Now()
+				}
+				delete(looked, doc.Counter)
+				made = append(made, Arrives{Makes: doc.Counter, Planned: planned})
+			}
+		}
+		return func() {
+			for _, m := range made {
+				w.rec.add(m)
+			}
+		}
+	}
+}
+
+func (w *world) forget(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.links = slices.DeleteFunc(w.links, func(x *link) bool { return x == l })
+}
+
+func (w *world) anyLink(r *rand.Rand) *link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.links[r.IntN(len(w.links))]
+}
+
+func (w *world) setStormy(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stormy = on
+	var faults MessageFaults
+	rate := 0.0
+	if on {
+		faults, rate = w.plan.Messages, w.plan.DocWriteRate
+	}
+	for _, l := range w.links {
+		l.setFaults(faults)
+		if !on {
+			l.setCut(false)
+		}
+	}
+	w.server.SetFaults(emulator.Faults{DocWriteRate: rate})
+}
+
+func (w *world) eventFaults() EventFaults {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stormy {
+		return EventFaults{}
+	}
+	return w.plan.Events
+}
+
+func (w *world) sleep(d time.Duration) bool { return sleep(w.ctx, d) }
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// never is later than anything.
+const never = time.Duration(math.MaxInt64)
+
+// crash is how long a process lasts that was started for one thing.
+func (w *world) crash(r *rand.Rand) time.Duration {
+	if w.plan.Crashes > 0 && r.IntN(5) == 0 {
+		return between(r, time.Millisecond, time.Second)
+	}
+	return never
+}
+
+// reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it did all it was to. It may
+// crash after a while.
+func (w *world) reconcile(counters []string, crash time.Duration) bool {
+	l := w.newLink("reconcile")
+	i, err := newReconcile(w.dial, l, w.settings)
+	if err != nil {
+		w.rec.add(Stuck{What: err.Error()})
+		return false
+	}
+	defer w.endings.Go(func() { i.end(); w.forget(l) })
+	if crash < never {
+		w.rec.fault("crash of a reconcile")
+		time.AfterFunc(crash, l.kill)
+	}
+	for range 20 { // a walk that runs out of time goes on with the next call
+		var answer struct {
+			Drift    int64
+			Done     bool
+			Counters []struct {
+				Counter string
+				Drift   int64
+				Fields  map[string]struct{ Drift int64 }
+			}
+		}
+		body := map[string]any{}
+		if counters != nil {
+			body["counters"] = counters
+		}
+		code, err := w.request(i, http.MethodPost, "/", "", body, 5*time.Minute, &answer)
+		if err != nil {
+			return false
+		}
+		if counters == nil && !w.plan.Likes && len(w.plan.Counted) == 0 { // of which field it doesn't say
+			w.rec.add(Reconciled{Drift: answer.Drift})
+		}
+		for _, c := range answer.Counters {
+			others := map[string]int64{"likes": c.Fields["likes"].Drift}
+			for _, f := range w.plan.Counted {
+				others[f.Name] = c.Fields[f.Name].Drift
+			}
+			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: others})
+		}
+		if code != http.StatusOK || answer.Done {
+			return code == http.StatusOK
+		}
+	}
+	return false
+}
