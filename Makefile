@@ -41,7 +41,7 @@ lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	fi
 
 bench: ## Compare with what people build today; about a minute.
-	go run ./cmd/counters bench --quick
+	go run ./cmd/bench --quick
 
 generate: ## Write again what is made from the code: settings tables, tables in docs.
 	go generate ./...

@@ -22,6 +22,8 @@ func TestImports(t *testing.T) {
 		"./internal/layout":      {module + "/internal/store", "cloud.google.com/go/firestore", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		"./internal/settings":    {module + "/internal/store", "google.golang.org/grpc", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
 		"./emulator/...":         {module + "/cmd", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/layout", module + "/internal/store"},
+		"./cmd/counters":         {module + "/cmd/bench", "gonum.org", "github.com/valyala/fasthttp", "github.com/HdrHistogram"},
+		"./cmd/internal/...":     {module + "/cmd/counters", module + "/cmd/bench"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", room).Output()
 		if err != nil {

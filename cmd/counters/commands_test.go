@@ -209,7 +209,6 @@ func TestExitCodes(t *testing.T) {
 		"dev --counter-path x":        exitUsage,
 		"cost --rate -1":              exitUsage,
 		"cost --location mars":        exitUsage,
-		"bench --scenario nothing":    exitUsage,
 		"get a":                       exitFailed,
 		"delete a --yes":              exitFailed,
 		"reconcile a":                 exitFailed,

@@ -12,21 +12,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/shards"
 )
 
 func newCostCommand() *cobra.Command {
 	var l cost.Load
-	var location, plotted string
+	var location string
 	var asJSON, atLarge, exact bool
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Work out what counters cost, how many shards they need, and what else would do",
 		Long: `Work out on paper what counters cost and how many shards each of them needs: with this project, with a blind
 trigger, with a sum() per read, with a single document; and from which rate on which of them is the cheapest. Prices are
-list prices of ` + cost.AsOf + ` for Firestore's Standard edition, without the free tier; "counters bench --scenario cost" counts
-the same on this machine.
+list prices of ` + cost.AsOf + ` for Firestore's Standard edition, without the free tier; the benchmark, cmd/bench
+of this project, counts the same on a machine of your own.
 
 Shards are reckoned with twice the writes that they get: they are picked at random, and at full load some are always
 behind. Requests of functions are billed by the time of their instances too, in steps of 100 ms: a counter that is hit
@@ -38,8 +38,8 @@ once a second pays for that more than for all else.`,
   counters cost --at-large`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if atLarge || plotted != "" {
-				return printLarge(cmd.OutOrStdout(), plotted, asJSON)
+			if atLarge {
+				return printLarge(cmd.OutOrStdout(), asJSON)
 			}
 			l.InexactWrites = !exact
 			if err := validLoad(l); err != nil {
@@ -72,7 +72,6 @@ once a second pays for that more than for all else.`,
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
 	flags.BoolVar(&exact, "exact-writes", true, "a marker with each commit, as EXACT_WRITES has it")
 	flags.BoolVar(&atLarge, "at-large", false, "where a hot counter and a million lukewarm ones bend first; the other flags don't matter")
-	flags.StringVar(&plotted, "plot", "", "with --at-large: a file to draw that in, such as large.svg")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -7,24 +7,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/bench"
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// largeRates are those that cost --at-large looks at: from a thousand to a million increments a second.
-var largeRates = []float64{1e3, 3e3, 1e4, 3e4, 1e5, 1.3e5, 3e5, 1e6}
-
-// printLarge says where a hot counter and a million lukewarm ones bend first, and draws it where file is not empty.
-func printLarge(out io.Writer, file string, asJSON bool) error {
-	var points []cost.Large
-	for _, rate := range largeRates {
-		points = append(points, cost.AtLarge(rate))
-	}
-	if file != "" {
-		if err := bench.PlotLarge(file, points); err != nil {
-			return err
-		}
-	}
+// printLarge says where a hot counter and a million lukewarm ones bend first.
+func printLarge(out io.Writer, asJSON bool) error {
+	points := cost.LargeTable()
 	if asJSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")

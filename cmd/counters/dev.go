@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/demo"
-	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/internal/dev"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 )

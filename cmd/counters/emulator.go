@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/internal/dev"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/layout"

@@ -11,12 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/bench"
-	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/internal/dev"
 )
 
 func main() {
-	dev.ServeIfChild(bench.Register)
+	dev.ServeIfChild()
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	context.AfterFunc(ctx, stop) // The second of these signals ends the program at once.
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -14,11 +14,11 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// WritePlots writes throughput.svg, lag.svg and cost.svg into a directory, which is made where it is missing: those
-// whose scenarios were run.
+// WritePlots writes throughput.svg, lag.svg, cost.svg and, beside that, at-large.svg into a directory, which is made where it is
+// missing: those whose scenarios were run.
 func (r *Report) WritePlots(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write plots: %w", err)
@@ -34,6 +34,11 @@ func (r *Report) WritePlots(dir string) error {
 			return fmt.Errorf("write plots: %s: %w", name, err)
 		}
 	}
+	if result := r.result("cost"); result != nil && len(result.Rows) > 0 {
+		if err := plotLarge(filepath.Join(dir, "at-large.svg")); err != nil {
+			return fmt.Errorf("write plots: at-large.svg: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -45,7 +50,7 @@ const (
 
 // writePlot draws panels one below the other, the first under the title.
 func (r *Report) writePlot(file string, panels []*plot.Plot) error {
-	panels[0].Title.Text = panels[0].Title.Text + "\ncounters bench, " + r.Date.Format("2006-01-02") + ", " + r.Machine
+	panels[0].Title.Text = panels[0].Title.Text + "\ncmd/bench, " + r.Date.Format("2006-01-02") + ", " + r.Machine
 	var height vg.Length
 	heights := make([]vg.Length, len(panels))
 	for i, p := range panels {

@@ -9,7 +9,7 @@ import (
 
 	psproc "github.com/shirou/gopsutil/v4/process"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/internal/dev"
 )
 
 // process is a function in a process of its own.

@@ -13,7 +13,7 @@ import (
 	"github.com/googleapis/gax-go/v2"
 	"github.com/valyala/fasthttp"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // caller sends requests to an instance of a function. fasthttp's client takes half of what net/http's takes for a request,

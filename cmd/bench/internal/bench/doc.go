@@ -30,14 +30,14 @@
 // # Comparing builds
 //
 // The same scenarios run the functions of two builds of this program against each other, in alternating rounds
-// (Options.Against). The other build only has to serve its functions as this one does; Firestore, events and load are
-// this build's for both.
+// (Options.Against). The other build only has to serve its functions as this one does, as the command counters does too;
+// Firestore, events and load are this build's for both.
 //
 // # Profiling
 //
 // CPU profiles of our functions under the load of a scenario (Options.Profiles):
 //
-//	counters bench --quick --scenario zipf --profiles p && go tool pprof -top -cum p/zipf-ours-Increment.pprof
+//	go run ./cmd/bench --quick --scenario zipf --profiles p && go tool pprof -top -cum p/zipf-ours-Increment.pprof
 //
 // The hot paths have Go benchmarks, with allocations: decoding, merging and coalescing in rollup, the batcher in shards,
 // commits in emulator/internal/engine. A profile of one of them:

@@ -16,7 +16,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // session is one run of a scenario.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/dev"
+	"github.com/firestore-counters/counters/cmd/internal/dev"
 )
 
 func TestMain(m *testing.M) {

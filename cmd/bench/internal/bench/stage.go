@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/shards"

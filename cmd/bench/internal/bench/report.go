@@ -7,7 +7,7 @@ import (
 
 	"github.com/shirou/gopsutil/v4/cpu"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // Report is all that a run has found out.

@@ -9,11 +9,13 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// PlotLarge draws how far the bounds of a large deployment are used, over the rate of increments, as an SVG file.
-func PlotLarge(file string, points []cost.Large) error {
+// plotLarge draws how far the bounds of a large deployment are used, over the rate of increments, as an SVG file. It is worked
+// out on paper, the same on every machine.
+func plotLarge(file string) error {
+	points := cost.LargeTable()
 	p := newPlot("How much of each bound is used: a hot counter with half of the increments,\nand a million lukewarm ones; 1 is where it ends")
 	p.X.Label.Text = "increments a second"
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // sample report: every goal's scenario, with figures that reach some and miss others.
@@ -176,6 +176,7 @@ func TestWritePlots(t *testing.T) {
 		"throughput.svg": {map[string]int{"#0072B2": 1, "#D55E00": 1, "#999999": 1}, []string{"ours", "blind", "no-op", "30,000", "2 cores of <Test>"}},
 		"lag.svg":        {map[string]int{"#0072B2": 2, "#D55E00": 2}, []string{"ours", "blind"}},                                 // and in the legend
 		"cost.svg":       {map[string]int{"#D55E00": 2 * 3, "#009E73": 2 * 3}, []string{"nam5", "us-central1", "$2.65", "$0.66"}}, // writes, instances
+		"at-large.svg":   {map[string]int{"#0072B2": 2, "#D55E00": 2, "#009E73": 2, "#56B4E9": 2}, []string{"increments a second", "instances of Rollup"}},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

@@ -19,7 +19,7 @@ const textWidth = 120
 // WriteText prints the report for people, in at most 120 columns.
 func (r *Report) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "counters bench, %s, %s\n", r.Date.Format("2006-01-02 15:04"), r.Machine)
+	fmt.Fprintf(&b, "bench, %s, %s\n", r.Date.Format("2006-01-02 15:04"), r.Machine)
 	wrap(&b, "The load generator, Firestore and the functions share this machine. Figures are medians of rounds, the first of a row and ratios with the lowest and the highest.")
 	if r.Against != "" {
 		wrap(&b, "other: the functions of "+r.Against+"; all else is this build's.")

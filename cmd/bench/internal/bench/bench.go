@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-counters/counters/cmd/counters/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // Options say what is run.
 type Options struct {
 	Scenarios []string // names; empty for all that belong to the run
 	Quick     bool     // everything shorter: within a minute, and rougher
-	Against   string   // path of another build of this program, to compare with instead; "" for none
+	Against   string   // path of another build of this program or of counters, to compare with instead; "" for none
 	Profiles  string   // directory to write CPU profiles of our functions into; "" for none
 	Step      func(scenario, what string)
 
@@ -66,7 +66,7 @@ const gcPercent = 400
 // Errors of options.
 var (
 	ErrScenario = errors.New("no such scenario")
-	ErrAgainst  = errors.New("no such build of this program")
+	ErrAgainst  = errors.New("no such program")
 )
 
 // Run runs scenarios, one after the other. When the context ends, it returns what has been found out so far, as an

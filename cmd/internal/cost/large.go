@@ -67,6 +67,15 @@ func AtLarge(rate float64) Large {
 	return l
 }
 
+// LargeTable is [AtLarge] at rates from a thousand to a million increments a second: a table, and the points of a plot.
+func LargeTable() []Large {
+	var table []Large
+	for _, rate := range []float64{1e3, 3e3, 1e4, 3e4, 1e5, 1.3e5, 3e5, 1e6} {
+		table = append(table, AtLarge(rate))
+	}
+	return table
+}
+
 // Ramped is how much of what the database takes is used once it has grown for a while.
 func (l Large) Ramped(after time.Duration) float64 {
 	return l.Writes / (rampStart * math.Pow(rampFactor, math.Floor(float64(after)/float64(rampEvery))))
