@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -553,5 +554,44 @@ func TestRateLimitCountsIncrements(t *testing.T) {
 	}
 	if resp := post("2.2.2.2"); resp.StatusCode != 200 {
 		t.Errorf("another caller: %d", resp.StatusCode)
+	}
+}
+
+// After a change of AUTH the same request comes from another caller, and its key is another key: docs/deploying.md says so,
+// and that members are counted once all the same.
+func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	before := startGuarded(t, nil, func(s *settings.Settings) { s.Members = membersAny })
+	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTH=firebase"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := openShards(s, slog.New(slog.DiscardHandler), option.WithGRPCConn(before.firestore.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := httptest.NewServer(newIncrementHandler(client, s, firebaseTokens("p", i.keys()), slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() {
+		after.Close()
+		client.Close()
+	})
+	alice := "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))
+	for _, step := range []struct{ server, method, path, want string }{
+		{before.URL, "POST", "/a", `{"counter":"a","by":1}`},
+		{before.URL, "POST", "/a", `{"counter":"a","by":1,"replayed":true}`},
+		{after.URL, "POST", "/a", `{"counter":"a","by":1}`},
+		{after.URL, "POST", "/a", `{"counter":"a","by":1,"replayed":true}`},
+		{before.URL, "PUT", "/a/total/alice", `{"counter":"a","field":"total","member":"alice","counted":true}`},
+		{after.URL, "PUT", "/a/total/alice", `{"counter":"a","field":"total","member":"alice","counted":false}`},
+	} {
+		g := guarded{Server: &httptest.Server{URL: step.server}}
+		if status, body := g.read(t, step.method, step.path, "Idempotency-Key", "k", "Authorization", alice); status != 200 || strings.TrimSpace(body) != step.want {
+			t.Errorf("%s %s: %d %s, want %s", step.method, step.path, status, body, step.want)
+		}
+	}
+	deploying, err := os.ReadFile("../docs/deploying.md")
+	if err != nil || !strings.Contains(string(deploying), "A change of `AUTH` changes whose key it is") {
+		t.Errorf("docs/deploying.md doesn't say so (%v)", err)
 	}
 }

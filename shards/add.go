@@ -19,7 +19,7 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and the others report
 // that they are replays. [ErrKeyReused] says that the key came with another increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
-	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.client.db.Counter(c.id))
+	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
 }
 
 // AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none. The zero [Key] means none.
@@ -32,16 +32,16 @@ func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (r
 		}
 		increments = append(increments, Increment{Counter: c.id, Field: field, By: n})
 	}
-	return c.client.add(ctx, increments, key, c.client.db.Counter(c.id))
+	return c.client.add(ctx, increments, key, c.id)
 }
 
 // AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same field of a counter are taken
 // together. The zero [Key] means none. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
-	return c.add(ctx, increments, key, c.db.Counter(several))
+	return c.add(ctx, increments, key, several)
 }
 
-// add carries one call out. A key counts within its scope.
+// add carries one call out. A key counts within its scope, a counter or [several].
 func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope string) (replayed bool, err error) {
 	r, err := newRequest(c.db.Layout, increments, key, scope)
 	if err != nil {

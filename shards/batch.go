@@ -32,7 +32,7 @@ const maxWrites = 500
 type request struct {
 	increments []Increment // at most one per field of a counter, in the order of their counters
 	key        string      // id of its key's marker; "" without a key
-	asked      string      // what is asked, hashed; "" without a key
+	asked      asked       // what is asked; the zero value without a key
 	member     *membership // that is made or deleted with it; nil for an increment
 	done       chan outcome
 
@@ -58,8 +58,8 @@ type outcome struct {
 	err      error
 }
 
-// newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope,
-// which names the collection too: several deployments may share the markers of one database.
+// newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope, the
+// counter or [several].
 func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
 	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
@@ -67,7 +67,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	own := false
+	written, own := increments, false
 	for n, i := range increments {
 		if err := names.Path.Validate(i.Counter); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
@@ -99,8 +99,8 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 		}
 	}
 	if key.Value != "" {
-		r.key = key.id(scope)
-		r.asked = fingerprint(r.increments)
+		r.key = key.id(names, scope)
+		r.asked = asked{written: fingerprint(written, ""), meant: fingerprint(r.increments, names.Fields[0].Name)}
 	}
 	return r, nil
 }
@@ -136,14 +136,28 @@ func counters(increments []Increment) (n int) {
 	return n
 }
 
-// fingerprint tells requests apart that came under the same key.
-func fingerprint(increments []Increment) string {
-	parts := make([]string, 0, 2*len(increments))
-	for _, i := range increments {
-		parts = append(parts, i.Counter, strconv.FormatInt(i.By, 10))
-		if i.Field != "" {
-			parts = append(parts, "field", i.Field)
-		}
+// asked tells requests apart that came under the same key. FIELDS may change between a request and its repetition, and
+// with it what an increment that names no field is of. So two are the same that were written alike, or that come to the
+// same fields: the first was counted, and its repetition is not to be.
+type asked struct {
+	written string // fingerprint of the increments as they were asked for
+	meant   string // and of what they come to, by the fields' names
+}
+
+func (a asked) same(other asked) bool { return a.written == other.written || a.meant == other.meant }
+
+// fingerprint is the same for the same increments in any order. First is the name of the field of those that name none.
+func fingerprint(increments []Increment, first string) string {
+	sorted := slices.Clone(increments)
+	for n := range sorted {
+		sorted[n].Field = cmp.Or(sorted[n].Field, first)
+	}
+	slices.SortFunc(sorted, func(a, b Increment) int {
+		return cmp.Or(strings.Compare(a.Counter, b.Counter), strings.Compare(a.Field, b.Field), cmp.Compare(a.By, b.By))
+	})
+	parts := make([]string, 0, 3*len(sorted))
+	for _, i := range sorted {
+		parts = append(parts, i.Counter, i.Field, strconv.FormatInt(i.By, 10)) // always three: hash prefixes each with its length
 	}
 	return hash(parts...)
 }

@@ -217,7 +217,7 @@ func (c *Client) shardPath(name string) string {
 // marks is the write that makes a marker.
 func (c *Client) marks(id string, m marker, now time.Time) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
-	if m.asked == "" || ttl < batchMarkerTTL { // a key's may be the only one that stands in the way of a late commit
+	if m.asked == (asked{}) || ttl < batchMarkerTTL { // a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}
 	return store.Create(c.db.Request(id), m.fields(now.Add(ttl)))

@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -29,6 +30,9 @@ type ExtensionCounter struct {
 
 // key is what a ledger calls it.
 func (s ExtensionCounter) key() string { return hash("firestore-counter", s.Path, s.Field) }
+
+// counted is the name of the counted field that it goes into, where there is one of that name.
+func (s ExtensionCounter) counted() string { return s.Field[strings.LastIndexByte(s.Field, '.')+1:] }
 
 // Import is what an import found and did.
 type Import struct {
@@ -69,7 +73,7 @@ func (c Counter) ImportExtension(ctx context.Context, source ExtensionCounter) (
 func (c Counter) copyFrom(ctx context.Context, source ExtensionCounter) (Import, error) {
 	var done Import
 	name, key := c.client.db.Fields[0].Name, source.key()
-	if field, counted := c.client.db.Field(source.Field[strings.LastIndexByte(source.Field, '.')+1:]); counted {
+	if field, counted := c.client.db.Field(source.counted()); counted {
 		name = field.Name
 	}
 	err := c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*change, error) {
@@ -109,9 +113,13 @@ func (s ExtensionCounter) Validate() error {
 }
 
 func (c Counter) checkSource(source ExtensionCounter) error {
+	name := source.counted()
 	switch err := source.Validate(); {
 	case err != nil:
 		return err
+	case slices.ContainsFunc(c.client.db.Counted, func(f layout.Field) bool { return f.Name == name }):
+		// Taken for a field that isn't counted here, it would be added to the first one.
+		return fmt.Errorf("%w: %w", ErrInvalidSource, c.client.db.CheckField(name))
 	case c.client.db.Document(source.Path) != c.client.db.Counter(c.id) || c.inPlace(source):
 	case slices.Contains(c.client.db.FieldNames(), source.Field):
 		return fmt.Errorf("%w: the extension and the roll-up would both write %s; it is taken over in place where the documents are the app's own (HOSTED=true)", ErrInvalidSource, source.Field)

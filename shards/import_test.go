@@ -2,9 +2,12 @@ package shards_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"cloud.google.com/go/firestore"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -92,4 +95,52 @@ func TestImportRefuses(t *testing.T) {
 		}
 	}
 	w.wantSum(t, "a", 0)
+}
+
+// What counts documents takes no sums: neither does another field in its place, without a word.
+func TestImportIntoAFieldThatCountsDocuments(t *testing.T) {
+	t.Parallel()
+	for _, hosted := range []bool{false, true} {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes,comments=count(comments),stars=sum(ratings.stars)", Hosted: hosted})
+		for _, path := range []string{"posts/p1", "pages/hello"} {
+			data := map[string]any{"comments": 70, "stars": 9, "stats": map[string]any{"comments": 70}}
+			if _, err := w.fs.Doc(path).Set(t.Context(), data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		post := handle(t, client, "p1")
+		if hosted {
+			if err := post.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			post = w.counter(t, client, "p2", 1)
+		}
+		before := documents(t, w, "posts/"+post.ID())
+		for _, path := range []string{"posts/p1", "pages/hello"} {
+			for _, field := range []string{"comments", "stars", "stats.comments"} {
+				got, err := post.ImportExtension(t.Context(), shards.ExtensionCounter{Path: path, Field: field})
+				if !errors.Is(err, shards.ErrInvalidSource) || !strings.Contains(fmt.Sprint(err), "counts documents") {
+					t.Errorf("hosted %v, %s of %s: %+v, %v; want ErrInvalidSource", hosted, field, path, got, err)
+				}
+			}
+		}
+		if diff := cmp.Diff(before, documents(t, w, "posts/"+post.ID())); diff != "" {
+			t.Errorf("hosted %v: (-before +after)\n%s", hosted, diff)
+		}
+	}
+}
+
+// documents are a document and its ledger.
+func documents(t *testing.T, w *world, path string) (data []map[string]any) {
+	t.Helper()
+	for _, name := range []string{path, path + "/counter_rollup/ledger"} {
+		doc, err := w.fs.Doc(name).Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, doc.Data())
+	}
+	return data
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to the caller and to what
-// is asked: another caller's same key is another key, and so is the same key for another counter.
+// is asked: another caller's same key is another key, and so is the same key for another counter, or for counters at
+// another path or with other shards.
 type Key struct {
 	Caller string // who asks, where that is known
 	Value  string // 1 to 255 printable ASCII characters; "" means none
@@ -34,8 +35,11 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// id is the id of the key's marker document. Keys are stored hashed: they may be anything that a caller has at hand.
-func (k Key) id(scope string) string { return hash(k.Caller, scope, k.Value) }
+// id is the id of the key's marker document. Keys are stored hashed: they may be anything that a caller has at hand. A key
+// counts within its scope, which is a counter or [several], of one deployment.
+func (k Key) id(names layout.Layout, scope string) string {
+	return hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)
+}
 
 // hash tells any two lists of strings apart.
 func hash(parts ...string) string {
@@ -52,7 +56,8 @@ func hash(parts ...string) string {
 // Fields of a marker, besides expire_at.
 const (
 	markerBatch   = "batch"   // the batch whose commit made the marker
-	markerAsked   = "asked"   // of a key's: what was asked, hashed
+	markerAsked   = "asked"   // of a key's: what was asked, hashed; see asked
+	markerMeant   = "meant"   // of a key's: what that came to, hashed
 	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
 )
 
@@ -62,8 +67,9 @@ const batchMarkerTTL = time.Hour
 
 // marker is a document that is made in the same commit as increments, and so shows whether they were applied.
 type marker struct {
-	batch, asked string
-	settled      bool
+	batch   string
+	asked   asked // of a key's
+	settled bool
 }
 
 func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
@@ -71,8 +77,9 @@ func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 		layout.ExpireAt: store.Time(expire),
 		markerBatch:     store.String(m.batch),
 	}
-	if m.asked != "" {
-		fields[markerAsked] = store.String(m.asked)
+	if m.asked != (asked{}) {
+		fields[markerAsked] = store.String(m.asked.written)
+		fields[markerMeant] = store.String(m.asked.meant)
 	}
 	if m.settled {
 		fields[markerSettled] = store.Bool(true)
@@ -82,8 +89,11 @@ func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 
 func decodeMarker(doc *firestorepb.Document) marker {
 	return marker{
-		batch:   doc.GetFields()[markerBatch].GetStringValue(),
-		asked:   doc.GetFields()[markerAsked].GetStringValue(),
+		batch: doc.GetFields()[markerBatch].GetStringValue(),
+		asked: asked{
+			written: doc.GetFields()[markerAsked].GetStringValue(),
+			meant:   doc.GetFields()[markerMeant].GetStringValue(),
+		},
 		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
 	}
 }

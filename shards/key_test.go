@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -166,22 +167,87 @@ func TestExactUnderFaults(t *testing.T) {
 	w.wantSum(t, "a", 500)
 }
 
-// Two deployments in one database, each with a collection of its own: what is asked of one is not a replay of the other.
-func TestKeysOfTwoCollections(t *testing.T) {
+// Deployments in one database share its markers: what is asked of one is no replay of another, wherever their counters differ.
+func TestKeysOfTwoDeployments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, collection := range []string{"likes", "views"} {
-		client := w.open(t, shards.Config{Counters: collection + "/{counter}", AutoCreate: true, NumShards: 1})
+	for _, deployment := range []struct{ counters, shards string }{
+		{"likes/{counter}", ""},
+		{"views/{counter}", ""},
+		{"views/{counter}", "view_shards"},
+		{"teams/{team}", ""},
+		{"teams/{team}/posts/{post}", ""},
+		{"teams/{team}/pages/{page}", ""},
+		{"groups/{team}/pages/{page}", ""},
+	} {
+		id := "a"
+		if strings.Count(deployment.counters, "{") == 2 {
+			id = "red/a"
+		}
+		client := w.open(t, shards.Config{Counters: deployment.counters, Shards: deployment.shards, AutoCreate: true, NumShards: 1})
 		key := shards.Key{Caller: "alice", Value: "k"}
-		if replayed, err := handle(t, client, "a").AddOnce(t.Context(), 1, key); err != nil || replayed {
-			t.Errorf("%s, one: replayed %v, %v; want neither", collection, replayed, err)
+		for n := range 2 {
+			again := n == 1
+			if replayed, err := handle(t, client, id).AddOnce(t.Context(), 1, key); err != nil || replayed != again {
+				t.Errorf("%v, one: replayed %v, %v; want %v", deployment, replayed, err, again)
+			}
+			if replayed, err := client.AddAll(t.Context(), []shards.Increment{{Counter: id, By: 1}}, key); err != nil || replayed != again {
+				t.Errorf("%v, several: replayed %v, %v; want %v", deployment, replayed, err, again)
+			}
+			// The names of wildcards say nothing of where counters are.
+			renamed := strings.NewReplacer("{counter}", "{c}", "{team}", "{t}", "{page}", "{p}").Replace(deployment.counters)
+			client = w.open(t, shards.Config{Counters: renamed, Shards: deployment.shards})
 		}
-		if replayed, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}}, key); err != nil || replayed {
-			t.Errorf("%s, several: replayed %v, %v; want neither", collection, replayed, err)
+		if got, err := handle(t, client, id).Sum(t.Context()); err != nil || got.Total != 2 {
+			t.Errorf("%v: %+v, %v; want 2", deployment, got, err)
 		}
-		if got, err := handle(t, client, "a").Sum(t.Context()); err != nil || got.Total != 2 {
-			t.Errorf("%s: %+v, %v; want 2", collection, got, err)
+	}
+}
+
+// A request is the same after a change of FIELDS: whether it names its fields or not.
+func TestKeysAfterAChangeOfFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	open := func(fields string) *shards.Client { return w.open(t, shards.Config{Fields: fields, NumShards: 1}) }
+	before := open("likes")
+	counter := w.counter(t, before, "a", 1)
+	if _, err := counter.AddOnce(t.Context(), 1, shards.Key{Value: "unnamed"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{Value: "named"}); err != nil {
+		t.Fatal(err)
+	}
+	all := []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", Field: "likes", By: 1}}
+	if _, err := before.AddAll(t.Context(), all, shards.Key{Value: "several"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, fields := range []string{"likes", "likes,views", "views,likes"} {
+		client := open(fields)
+		counter := handle(t, client, "a")
+		if replayed, err := counter.AddOnce(t.Context(), 1, shards.Key{Value: "unnamed"}); err != nil || !replayed {
+			t.Errorf("%s: no field named: replayed %v, %v", fields, replayed, err)
 		}
+		for _, key := range []string{"named", "unnamed"} { // the latter was of likes when it came
+			if replayed, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{Value: key}); err != nil || !replayed {
+				t.Errorf("%s: likes under %s: replayed %v, %v", fields, key, replayed, err)
+			}
+		}
+		if replayed, err := client.AddAll(t.Context(), []shards.Increment{all[1], all[0]}, shards.Key{Value: "several"}); err != nil || !replayed {
+			t.Errorf("%s: several: replayed %v, %v", fields, replayed, err)
+		}
+		if _, err := counter.AddOnce(t.Context(), 2, shards.Key{Value: "unnamed"}); !errors.Is(err, shards.ErrKeyReused) {
+			t.Errorf("%s: another number: %v", fields, err)
+		}
+	}
+	after := handle(t, open("views,likes"), "a")
+	if _, err := after.AddFields(t.Context(), map[string]int64{"views": 1}, shards.Key{Value: "unnamed"}); !errors.Is(err, shards.ErrKeyReused) {
+		t.Errorf("views under the key of likes: %v", err)
+	}
+	if _, err := after.AddOnce(t.Context(), 1, shards.Key{Value: "named"}); !errors.Is(err, shards.ErrKeyReused) {
+		t.Errorf("the first field, which is views now, under the key of likes: %v", err)
+	}
+	if got, err := after.Sum(t.Context()); err != nil || got.Totals["likes"] != 4 || got.Totals["views"] != 0 {
+		t.Errorf("%+v, %v; want 4 likes", got, err)
 	}
 }
 

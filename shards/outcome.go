@@ -285,7 +285,7 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 		switch {
 		case r.key == "" || !seen:
 			left = append(left, r)
-		case m.asked != r.asked:
+		case !m.asked.same(r.asked):
 			r.done <- outcome{err: ErrKeyReused}
 		default:
 			r.done <- outcome{replayed: true}

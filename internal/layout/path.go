@@ -66,6 +66,9 @@ func (p *Path) UnmarshalText(text []byte) (err error) {
 // String is the path as it was written.
 func (p Path) String() string { return p.pattern }
 
+// Canonical is the path without its wildcards' names, which say nothing of where the counters are.
+func (p Path) Canonical() string { return strings.Join(p.collections, "/{}/") + "/{}" }
+
 // Collection is the id of the collection that holds the counters' documents.
 func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
 

@@ -8,19 +8,27 @@ var ofWrites = []mutant{
 	},
 	{
 		"a key is bound to nobody", "shards",
-		"hash(k.Caller, scope, k.Value)", "hash(scope, k.Value)", test("TestKeys"),
+		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(names.Path.Canonical(), names.Shards, scope, k.Value)", test("TestKeys"),
 	},
 	{
-		"a key is bound to no collection", "shards",
-		"hash(k.Caller, scope, k.Value)", "hash(k.Caller, k.Value)", test("TestKeysOfTwoCollections"),
+		"a key is bound to no path", "shards",
+		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(k.Caller, names.Shards, scope, k.Value)", test("TestKeysOfTwoDeployments"),
+	},
+	{
+		"a key is bound to no shards", "shards",
+		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(k.Caller, names.Path.Canonical(), scope, k.Value)", test("TestKeysOfTwoDeployments"),
+	},
+	{
+		"a key is bound to no counter", "shards",
+		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(k.Caller, names.Path.Canonical(), names.Shards, k.Value)", test("TestKeys"),
 	},
 	{
 		"a key answers for another request", "shards",
-		"case m.asked != r.asked:", "case m.asked != r.asked && false:", test("TestKeys"),
+		"case !m.asked.same(r.asked):", "case false:", test("TestKeys"),
 	},
 	{
 		"markers of batches are kept as long as those of keys", "shards",
-		"if m.asked == \"\" || ttl < batchMarkerTTL {", "if ttl < batchMarkerTTL {", test("TestMarkersExpire"),
+		"if m.asked == (asked{}) || ttl < batchMarkerTTL {", "if ttl < batchMarkerTTL {", test("TestMarkersExpire"),
 	},
 	{
 		"a batch keeps the id that it has settled", "shards",

@@ -1,0 +1,44 @@
+package shards
+
+import (
+	"maps"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// No two requests that add other things have one fingerprint, whatever their counters are called.
+func TestFingerprintsTellRequestsApart(t *testing.T) {
+	t.Parallel()
+	one := fingerprint([]Increment{{Counter: "a", By: 1}, {Counter: "field", By: 5}}, "total")
+	if other := fingerprint([]Increment{{Counter: "a", Field: "5", By: 1}}, "total"); one == other {
+		t.Error(`[a+1, "field"+5] and [a.5+1] have one fingerprint`)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"a", "5", "1", "-1", "field", "a1", "", "total"})
+		draw := func(label string) []Increment {
+			return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Increment {
+				return Increment{Counter: name.Draw(t, "counter"), Field: name.Draw(t, "field"), By: rapid.Int64Range(-1, 5).Draw(t, "by")}
+			}), 1, 4).Draw(t, label)
+		}
+		a, b := draw("a"), draw("b")
+		if rapid.Bool().Draw(t, "the same, in another order") {
+			b = rapid.Permutation(a).Draw(t, "order")
+		}
+		if same, is := maps.Equal(bag(a), bag(b)), fingerprint(a, "total") == fingerprint(b, "total"); same != is {
+			t.Fatalf("%v and %v: the same %v, one fingerprint %v", a, b, same, is)
+		}
+	})
+}
+
+// bag is how often each increment is there, the first field by its name.
+func bag(increments []Increment) map[Increment]int {
+	n := map[Increment]int{}
+	for _, i := range increments {
+		if i.Field == "" {
+			i.Field = "total"
+		}
+		n[i]++
+	}
+	return n
+}
