@@ -36,11 +36,15 @@ among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJ
 The gateway's port is all that a browser needs: forward it, or let a phone in the same network in with --host 0.0.0.0.
 Whoever reaches it can read and write every counter. Web pages of other sites can't.
 
+Events are delivered at once. With --push pubsub they come as in production: few at a time after a quiet while, and again
+after 10 s to 10 minutes where the function fails.
+
 From --duplicate on, the flags make happen what production does on a bad day; the total comes out right all the same,
 after a reconcile where events were dropped. With a --seed, the same happens again.`,
 		Example: `  counters dev
   counters dev --instances 3 --duplicate 0.3 --reorder 0.5 --abort 0.1 --lose-answers 0.05 --kill 2s
   counters dev --doc-write-rate 1
+  counters dev --push pubsub --ack-deadline 70s
   counters dev --counter-path 'posts/{post}' --fields likes,views --hosted
   counters dev --host 0.0.0.0`,
 		Args: cobra.NoArgs,
@@ -65,6 +69,7 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 	t.addLayoutFlags(flags)
 
+	addPush(flags, &c.Push)
 	addEventFaults(faults, &c.Faults.Events)
 	addCommitFaults(faults, &c.Faults.Commits)
 	faults.DurationVar(&c.Faults.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")

@@ -109,6 +109,25 @@ func (p *program) waitGone(t *testing.T) {
 	}
 }
 
+// waitForTotal waits until a counter shows a total.
+func (p *program) waitForTotal(t *testing.T, counter string, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := http.Get(p.gateway + "/increment/" + counter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if strings.Contains(string(body), fmt.Sprintf(`"total":%d,`, want)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the total doesn't come to %d: %s\n%s", want, body, p.logs)
+		}
+	}
+}
+
 func TestDevCounts(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t)
@@ -127,20 +146,7 @@ func TestDevCounts(t *testing.T) {
 			t.Fatalf("an increment is answered %s", answer.Status)
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		answer, err := http.Get(p.gateway + "/increment/post-123")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		if strings.Contains(string(body), `"total":15,`) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the total doesn't come to 15: %s\n%s", body, p.logs)
-		}
-	}
+	p.waitForTotal(t, "post-123", 15)
 	if !strings.Contains(p.logs.String(), "\nRollup    | ") && !strings.HasPrefix(p.logs.String(), "Rollup    | ") {
 		t.Errorf("no line of Rollup's log is among\n%s", p.logs)
 	}
@@ -237,6 +243,20 @@ func TestDevEndsWithItsProcesses(t *testing.T) {
 	}
 }
 
+// With the delivery of production and the acknowledgement deadline of a deployment, what is counted arrives.
+func TestDevPushesAsPubSub(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, "--ack-deadline", "70s", "--push", "pubsub")
+	for range 40 {
+		resp, err := http.Post(p.gateway+"/increment/pushed", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	p.waitForTotal(t, "pushed", 40)
+}
+
 func TestDevPrintsItsFaults(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t, "--duplicate", "0.3", "--kill", "1h", "--seed", "42")
@@ -265,6 +285,8 @@ func TestDevRefuses(t *testing.T) {
 		{[]string{"--kill", "1ms"}, "kill 1ms: want 0s (never), or 100ms and more"},
 		{[]string{"--port", "65536"}, "--port 65536: want a port, 1 to 65535, or 0 for any free one"},
 		{[]string{"--commit-latency", "-1s"}, "commit-latency -1s: want 0s to 1m"},
+		{[]string{"--push", "carrier-pigeon"}, `invalid argument "carrier-pigeon" for "--push" flag: want quick or pubsub`},
+		{[]string{"--ack-deadline", "-1s"}, "ack deadline -1s: want 0s and more"},
 		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
 		{[]string{"and", "more"}, `unknown command "and" for "counters dev"`},
 	} {

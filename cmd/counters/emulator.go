@@ -25,6 +25,7 @@ type emulatorConfig struct {
 	hosts  []string
 	ttl    map[string]string
 	events map[string]string // pattern → URL
+	push   eventarc.Push
 	faults emulator.Faults
 }
 
@@ -37,11 +38,12 @@ func newEmulatorCommand() *cobra.Command {
 port; clients of any language find it through FIRESTORE_EMULATOR_HOST. It prints "ready" once it answers.
 
 With --events, changes of documents that match a pattern are posted to a URL as the CloudEvents that Eventarc sends to a
-function: at least once, in any order, until they are answered 2xx.
+function: at least once, in any order, until they are answered 2xx; with --push pubsub at the pace of production.
 
 There are no security rules: whoever reaches the port may do anything.`,
 		Example: `  counters emulator --port 8080
   counters emulator --events 'counters/{counter}/shards/{shard}=http://127.0.0.1:8082/'
+  counters emulator --events 'posts/{post}=http://127.0.0.1:8082/' --push pubsub --ack-deadline 10s
   counters emulator --abort 0.1 --lose-answers 0.05 --doc-write-rate 1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEmulator(cmd, c) },
@@ -53,6 +55,7 @@ There are no security rules: whoever reaches the port may do anything.`,
 	flags.StringSliceVar(&c.hosts, "allow-host", nil, "further names by which HTTP requests may call it, such as a container's")
 	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{layout.Requests: layout.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
 	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL to post the changes of documents to; may be repeated")
+	addPush(flags, &c.push)
 
 	addCommitFaults(flags, &c.faults)
 	flags.Uint64Var(&c.faults.Seed, "seed", 0, "the same faults again for the same sequence of commits")
@@ -74,7 +77,7 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 		if u, err := url.Parse(to); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return badUsage("--events %s=%s: want a URL such as http://127.0.0.1:8082/", pattern, to)
 		}
-		d, err := eventarc.New(eventarc.Options{Pattern: pattern, Logger: logger})
+		d, err := eventarc.New(eventarc.Options{Pattern: pattern, Push: c.push, Logger: logger})
 		if err != nil {
 			return badUsage("--events: %w", err)
 		}

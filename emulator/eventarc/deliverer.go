@@ -3,8 +3,10 @@ package eventarc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -21,9 +23,11 @@ type Options struct {
 	Project  string   // Project of the documents; empty for any.
 	Database string   // Database of the documents; empty for any.
 
-	// InFlight is how many posts one target gets at a time, 1000 when 0. It is large because the roll-up keeps a
-	// post waiting until the write that covers it has been committed.
+	// InFlight is how many posts one target gets at a time, 1000 when 0. It is large because a function may keep a post
+	// waiting until a write that many share has been committed.
 	InFlight int
+
+	Push Push // At once unless it says otherwise.
 
 	// Posted is called after each post, from several goroutines, with its target and how long it took; nil for none.
 	Posted func(target string, began, ended time.Time)
@@ -39,17 +43,19 @@ type Stats struct {
 	Duplicates   int // Events that a fault added.
 	Posts        int // Attempts to deliver an event.
 	Retries      int // Attempts that were not acknowledged, and were or will be repeated.
+	Overdue      int // Posts, among the retries, that were not answered by the acknowledgement deadline.
+	Expired      int // Events that were dropped unacknowledged, because their time was over.
 	Acknowledged int // Events that were answered 2xx.
 	Pending      int // Events, duplicates included, that are not acknowledged yet.
 }
 
 // A Deliverer posts the events of changes to its targets, each to one of them in turn, until it is acknowledged by a
-// 2xx answer. An event that isn't is tried again after 100 ms, and then after twice as long each time up to 10 s,
-// less a random part of up to half. All methods may be called at any time and from several goroutines.
+// 2xx answer. An event that isn't is tried again after a pause, and then after twice as long each time, less a random part
+// of up to half: see [Push]. All methods may be called at any time and from several goroutines.
 type Deliverer struct {
-	patterns          []Pattern
 	project, database string
 	inFlight          int
+	push              Push
 	posted            func(target string, began, ended time.Time)
 	logger            *slog.Logger
 	transport         *http.Transport
@@ -59,17 +65,17 @@ type Deliverer struct {
 	cancel context.CancelFunc
 	posts  sync.WaitGroup
 
-	mu      sync.Mutex
-	closed  bool
-	dice    dice
-	targets []*target
-	next    int // Index of the target that is asked first.
-	ready   fifo
-	held    held
-	timer   *time.Timer // Fires when the first of the held events is due.
-	stats   Stats
-	idle    chan struct{} // Closed when nothing is pending; nil while there is no waiter.
-	warned  time.Time
+	mu       sync.Mutex
+	closed   bool
+	dice     dice
+	targets  []*target
+	next     int             // Index of the target that is asked first.
+	triggers []*subscription // One per pattern.
+	held     held
+	timer    *time.Timer // Fires when the first of the held events is due, or a pause is over.
+	stats    Stats
+	idle     chan struct{} // Closed when nothing is pending; nil while there is no waiter.
+	warned   time.Time
 }
 
 type target struct {
@@ -79,19 +85,30 @@ type target struct {
 
 // New returns a deliverer without targets: events wait until there is one.
 func New(o Options) (*Deliverer, error) {
-	var patterns []Pattern
+	if err := o.Push.Check(); err != nil {
+		return nil, fmt.Errorf("push of events: %w", err)
+	}
+	var triggers []*subscription
 	for _, pattern := range append([]string{o.Pattern}, o.Further...) {
 		p, err := ParsePattern(pattern)
 		if err != nil {
 			return nil, err
 		}
-		patterns = append(patterns, p)
+		s := &subscription{pattern: p}
+		if o.Push.Window > 0 {
+			w := newWindow(o.Push.Window)
+			s.window = &w
+		}
+		triggers = append(triggers, s)
 	}
+	o.Push.Shortest = cmp.Or(o.Push.Shortest, 100*time.Millisecond)
+	o.Push.Longest = max(o.Push.Shortest, cmp.Or(o.Push.Longest, 10*time.Second))
 	o.InFlight = cmp.Or(o.InFlight, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Deliverer{
-		patterns:  patterns,
+		triggers:  triggers,
+		push:      o.Push,
 		project:   o.Project,
 		database:  o.Database,
 		inFlight:  o.InFlight,
@@ -118,7 +135,8 @@ func (d *Deliverer) Deliver(c Change) {
 		d.logger.Error("a change has no event", "error", err)
 		return
 	}
-	if d.project != "" && d.project != name.project || d.database != "" && d.database != name.database || !slices.ContainsFunc(d.patterns, func(p Pattern) bool { return p.Match(name.path) }) {
+	trigger := slices.IndexFunc(d.triggers, func(s *subscription) bool { return s.pattern.Match(name.path) })
+	if d.project != "" && d.project != name.project || d.database != "" && d.database != name.database || trigger < 0 {
 		return
 	}
 	body, err := encodeData(c)
@@ -132,7 +150,7 @@ func (d *Deliverer) Deliver(c Change) {
 		return
 	}
 	d.stats.Changes++
-	e := event{seq: uint64(d.stats.Changes), name: c.Name, body: body, at: c.CommitTime}
+	e := event{trigger: d.triggers[trigger], seq: uint64(d.stats.Changes), name: c.Name, body: body, at: c.CommitTime, published: time.Now()}
 	fate := d.dice.roll()
 	if fate.drop {
 		d.stats.Dropped++
@@ -148,8 +166,8 @@ func (d *Deliverer) Deliver(c Change) {
 
 func (d *Deliverer) enqueue(e event, hold time.Duration) {
 	d.stats.Pending++
-	if hold == 0 {
-		d.ready.push(&e)
+	if hold += d.push.transit(); hold == 0 {
+		e.trigger.ready.push(&e)
 	} else {
 		d.held.hold(&e, time.Now().Add(hold))
 	}
@@ -226,27 +244,49 @@ func (d *Deliverer) Close() {
 	d.transport.CloseIdleConnections()
 }
 
-// dispatch starts as many posts as there are events and free targets for. d.mu is held.
+// dispatch starts as many posts as there are events, and room for them. d.mu is held.
 func (d *Deliverer) dispatch() {
 	if d.closed {
 		return
 	}
 	now := time.Now()
 	for e := d.held.due(now); e != nil; e = d.held.due(now) {
-		d.ready.push(e)
+		e.trigger.ready.push(e)
 	}
+	d.start(now)
+	wake := time.Duration(math.MaxInt64)
 	if len(d.held) > 0 {
-		d.timer.Reset(d.held[0].until.Sub(now))
+		wake = d.held[0].until.Sub(now)
 	}
-	for d.ready.len() > 0 {
-		t := d.freeTarget()
-		if t == nil {
-			return
+	for _, s := range d.triggers {
+		if w := s.waits(now); w > 0 {
+			wake = min(wake, w)
 		}
-		t.inFlight++
-		d.stats.Posts++
-		e := d.ready.pop()
-		d.posts.Go(func() { d.deliver(t, e) })
+	}
+	if wake < math.MaxInt64 {
+		d.timer.Reset(wake)
+	}
+}
+
+// start starts posts, of one trigger after the other, so that none waits for all of another's. d.mu is held.
+func (d *Deliverer) start(now time.Time) {
+	for started := true; started; {
+		started = false
+		for _, s := range d.triggers {
+			if !s.open(now) {
+				continue
+			}
+			t := d.freeTarget()
+			if t == nil {
+				return
+			}
+			t.inFlight++
+			s.posted(now)
+			d.stats.Posts++
+			e := s.ready.pop()
+			d.posts.Go(func() { d.deliver(t, e) })
+			started = true
+		}
 	}
 }
 
@@ -261,33 +301,65 @@ func (d *Deliverer) freeTarget() *target {
 	return nil
 }
 
-// deliver posts an event once, and sees to what follows from the answer.
+// deliver posts an event once, and sees to what follows from the answer, or from its absence.
 func (d *Deliverer) deliver(t *target, e *event) {
 	began := time.Now()
-	err := d.post(t.url, e)
-	if d.posted != nil {
-		d.posted(t.url.Host, began, time.Now())
+	var overdue *time.Timer
+	if d.push.AckDeadline > 0 {
+		overdue = time.AfterFunc(d.push.AckDeadline, func() { d.settle(e, d.push.AckDeadline, errOverdue) })
 	}
+	err := d.post(t.url, e)
+	ended := time.Now()
+	if d.posted != nil {
+		d.posted(t.url.Host, began, ended)
+	}
+	d.mu.Lock()
+	t.inFlight--
+	d.mu.Unlock()
+	if overdue == nil || overdue.Stop() {
+		d.settle(e, ended.Sub(began), err)
+	} else { // the event has been put back already, and only the target has room again
+		d.mu.Lock()
+		d.dispatch()
+		d.mu.Unlock()
+	}
+}
 
+var errOverdue = errors.New("not answered by the acknowledgement deadline")
+
+// settle notes what became of a post: the event is done, to be sent again, or too old for that.
+func (d *Deliverer) settle(e *event, took time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t.inFlight--
+	e.trigger.settled(err == nil, took)
+	e.attempts++
+	wait := d.push.backoff(e.attempts)
 	switch {
 	case err == nil:
 		d.stats.Acknowledged++
-		d.stats.Pending--
-		if d.stats.Pending == 0 && d.idle != nil {
-			close(d.idle)
-			d.idle = nil
-		}
-	case !d.closed:
+		d.done()
+	case d.closed:
+		return
+	case d.push.Retention > 0 && time.Since(e.published)+wait > d.push.Retention:
+		d.stats.Expired++
+		d.done()
+	default:
 		d.stats.Retries++
-		e.attempts++
-		wait := backoff(e.attempts)
+		if errors.Is(err, errOverdue) {
+			d.stats.Overdue++
+		}
 		d.held.hold(e, time.Now().Add(wait))
 		d.warn(e, wait, err)
 	}
 	d.dispatch()
+}
+
+// done notes that an event is gone, and tells those who wait for the last. d.mu is held.
+func (d *Deliverer) done() {
+	if d.stats.Pending--; d.stats.Pending == 0 && d.idle != nil {
+		close(d.idle)
+		d.idle = nil
+	}
 }
 
 // warn logs that an event was not acknowledged, at most every five seconds: a function that is down would otherwise
@@ -302,18 +374,3 @@ func (d *Deliverer) warn(e *event, wait time.Duration, err error) {
 }
 
 func (d *Deliverer) id(e *event) string { return d.idPrefix + strconv.FormatUint(e.seq, 10) }
-
-const (
-	shortestBackoff = 100 * time.Millisecond
-	longestBackoff  = 10 * time.Second
-)
-
-// backoff returns how long to wait after the nth attempt. An event knows no more of its attempts than their number, and is
-// never sent again at once, as it might be after a pause of gax.Backoff.
-func backoff(attempts int) time.Duration {
-	longest := longestBackoff
-	if attempts < 8 { // 2^7 × 100 ms is beyond the longest.
-		longest = min(longest, shortestBackoff<<(attempts-1))
-	}
-	return longest/2 + rand.N(longest/2)
-}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// longestPost is how long one post may go unanswered. The roll-up gathers events for up to five seconds and then
-// commits; a function that takes much longer is stuck.
+// longestPost is how long one post may go unanswered: a function's time limit unless it sets another. One that takes longer is
+// stuck.
 const longestPost = time.Minute
 
 // newTransport returns a transport that keeps as many connections to a target as it may have posts in flight.

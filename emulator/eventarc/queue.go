@@ -7,11 +7,13 @@ import (
 
 // event is one event that waits for its acknowledgement. It is kept encoded: a few hundred bytes.
 type event struct {
-	seq      uint64
-	name     string
-	body     []byte
-	at       time.Time // When the change was committed.
-	attempts int       // Posts so far that were not acknowledged.
+	trigger   *subscription
+	seq       uint64
+	name      string
+	body      []byte
+	at        time.Time // When the change was committed, by its database's clock.
+	published time.Time // When it came here, by ours.
+	attempts  int       // Posts so far.
 }
 
 // fifo holds the events that are to be sent now.

@@ -53,13 +53,29 @@ func TestHeldComeInOrderOfTime(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	t.Parallel()
-	for attempts, longest := range map[int]time.Duration{
-		1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 7: 6400 * time.Millisecond, 8: 10 * time.Second, 1000: 10 * time.Second,
+	quick := Push{Shortest: 100 * time.Millisecond, Longest: 10 * time.Second}
+	for _, test := range []struct {
+		push     Push
+		attempts int
+		longest  time.Duration
+	}{
+		{quick, 1, 100 * time.Millisecond}, {quick, 2, 200 * time.Millisecond}, {quick, 7, 6400 * time.Millisecond}, {quick, 8, 10 * time.Second}, {quick, 1000, 10 * time.Second},
+		{PubSub(), 1, 10 * time.Second}, {PubSub(), 3, 40 * time.Second}, {PubSub(), 7, 600 * time.Second}, {PubSub(), 1000, 600 * time.Second},
 	} {
 		for range 100 {
-			if got := backoff(attempts); got < longest/2 || got >= longest {
-				t.Fatalf("after %d attempts, waits %v: want half of %v or more, and less than all of it", attempts, got, longest)
+			if got := test.push.backoff(test.attempts); got < max(test.push.Shortest, test.longest/2) || got > test.longest {
+				t.Fatalf("after %d attempts, waits %v: want half of %v or more, no more than all of it, and no less than %v", test.attempts, got, test.longest, test.push.Shortest)
 			}
+		}
+	}
+}
+
+func TestTransit(t *testing.T) {
+	t.Parallel()
+	p := Push{Transit: 100 * time.Millisecond}
+	for range 100 {
+		if got := p.transit(); got < 50*time.Millisecond || got >= 150*time.Millisecond {
+			t.Fatalf("%v, want half to one and a half times %v", got, p.Transit)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Config struct {
 	FunctionsPort int // At which an official emulator posts its events; only used with one.
 	Instances     int // Processes per function, at least 1.
 
+	Push   eventarc.Push // How events are delivered; at once unless it says otherwise.
 	Faults Faults
 
 	// Environ is the environment, as of [os.Environ]. The functions get it, with their settings. Of its variables,
@@ -85,7 +86,7 @@ func (c Config) Validate() error {
 	if c.Instances < 1 || c.Instances > 100 {
 		errs = append(errs, fmt.Errorf("--instances %d: want 1 to 100", c.Instances))
 	}
-	return errors.Join(append(errs, c.Faults.Check())...)
+	return errors.Join(append(errs, c.Push.Check(), c.Faults.Check())...)
 }
 
 // lookup returns a variable of an environment, of which the last one counts, or "".

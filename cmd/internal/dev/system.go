@@ -109,7 +109,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	urls := ports.urls()
 	s.Gateway, s.Elsewhere = urls[0], urls[1:]
 
-	if err := s.startEvents(c.Faults.seeded().Events); err != nil {
+	if err := s.startEvents(c.Push, c.Faults.seeded().Events); err != nil {
 		return nil, err
 	}
 	if s.Embedded {
@@ -198,13 +198,14 @@ func (s *System) fail(err error) {
 }
 
 // startEvents starts the delivery of events to Rollup, for whoever sees changes.
-func (s *System) startEvents(f eventarc.Faults) error {
+func (s *System) startEvents(p eventarc.Push, f eventarc.Faults) error {
 	var err error
 	s.events, err = eventarc.New(eventarc.Options{
 		Pattern:  s.patterns()[0],
 		Further:  s.patterns()[1:],
 		Project:  s.Project,
 		Database: s.settings.Database,
+		Push:     p,
 		Faults:   f,
 		Logger:   s.logger,
 	})
