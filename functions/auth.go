@@ -162,22 +162,20 @@ func (t *tokens) verify(r *http.Request) (string, error) {
 	return t.kind + ":" + token.Subject, nil
 }
 
-// require lets requests with a valid token through, and those that are public. An address that sends others is limited
-// before they are looked at.
-func (t *tokens) require(public func(*http.Request) bool, limit *limiter, log *slog.Logger, next http.Handler) http.Handler {
+// require lets requests with a valid token through, and those that are public. Those with another one are limited by the
+// address that they come from, and only those: whoever shares that address, or is behind the same proxy, is none the worse.
+// Telling them apart takes a look at each token; keys that sign none are fetched seldom, whatever is asked.
+func (t *tokens) require(public func(*http.Request) bool, limit *limiter, proxies int, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if public(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Counted apart from requests that are let through. While it is spent, valid tokens from that address wait too: telling
-		// them apart takes the work that the limit is to spare.
-		refused := "refused:" + addressOf(r)
-		err := limit.spent(refused)
-		var caller string
-		if err == nil {
-			if caller, err = t.verify(r); err != nil {
-				limit.charge(refused, 1)
+		caller, err := t.verify(r)
+		if _, refused := errors.AsType[*unauthorized](err); refused {
+			// Counted apart from requests that are let through.
+			if limited := limit.take("refused:" + addressOf(r, proxies)); limited != nil {
+				err = limited
 			}
 		}
 		if err != nil {

@@ -469,7 +469,7 @@ func TestNewKeysAreFetched(t *testing.T) {
 	}
 }
 
-// Who sends tokens that are not valid is limited before they are looked at, and who shares the address is not.
+// Who sends tokens that are not valid is limited, and who has a valid one is not.
 func TestJunkTokensAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -495,9 +495,85 @@ func TestJunkTokensAreLimitedByAddress(t *testing.T) {
 	if resp := g.do(t, "POST", "/a", "Authorization", alice, "X-Forwarded-For", "2.2.2.2"); resp.StatusCode != 200 {
 		t.Errorf("another address: %d, want 200", resp.StatusCode)
 	}
-	few := g.do(t, "POST", "/a", "Authorization", "Bearer junk", "X-Forwarded-For", "3.3.3.3").StatusCode
-	if resp := g.do(t, "POST", "/a", "Authorization", alice, "X-Forwarded-For", "3.3.3.3"); few != 401 || resp.StatusCode != 200 {
-		t.Errorf("a valid token behind an address that sent junk once: %d, %d, want 401, 200", few, resp.StatusCode)
+}
+
+// One attacker's junk is no reason to refuse who shares its address: everybody does behind a proxy that isn't named.
+func TestValidTokensAreNeverLimitedByJunk(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	for name, kind := range map[string]struct {
+		tokens        *tokens
+		header, valid string
+	}{
+		"firebase": {firebaseTokens("p", i.keys()), "Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))},
+		"appcheck": {appCheckTokens("123", i.keys()), "X-Firebase-AppCheck", i.sign(t, valid("https://firebaseappcheck.googleapis.com/123", "projects/123", "1:123:web:abc"))},
+	} {
+		g := startGuarded(t, kind.tokens, func(s *settings.Settings) { s.RateLimit = 0.001 })
+		for n, want := range []int{401, 429, 429} {
+			if resp := g.do(t, "POST", "/a", kind.header, "junk", "X-Forwarded-For", "3.3.3.3"); resp.StatusCode != want {
+				t.Errorf("%s: junk %d: %d, want %d", name, n, resp.StatusCode, want)
+			}
+		}
+		for n, want := range []int{200, 429} {
+			if resp := g.do(t, "GET", "/?counter=none", "X-Forwarded-For", "3.3.3.3"); n == 1 && resp.StatusCode != want {
+				t.Errorf("%s: anonymous read %d: %d, want %d", name, n, resp.StatusCode, want)
+			}
+		}
+		if resp := g.do(t, "POST", "/a", kind.header, kind.valid, "X-Forwarded-For", "3.3.3.3"); resp.StatusCode != 200 {
+			t.Errorf("%s: a valid token behind the same address: %d, want 200", name, resp.StatusCode)
+		}
+	}
+}
+
+// Whose rate a request counts against, where it is an address's.
+func TestRateLimitByAddress(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		forwarded string
+		status    int
+	}
+	for proxies, requests := range map[int][]request{
+		0: {
+			{"2001:db8:1:1::1", 200},
+			{"2001:db8:1:1::2", 429}, // of the same network
+			{"2001:db8:1:1:ffff:ffff:ffff:ffff", 429},
+			{"[2001:db8:1:1::3]:4711", 429},
+			{"2001:0DB8:0001:0001:0:0:0:9", 429},
+			{"2001:db8:1:2::1", 200},
+			{"junk, 2001:db8:1:2::2", 429},
+			{"9.9.9.9", 200},
+			{"::ffff:9.9.9.9", 429}, // is 9.9.9.9
+			{"9.9.9.9:80", 429},
+			{"9.9.9.8", 200},
+		},
+		1: { // Google's load balancer: what the client wrote, the client, the balancer
+			{"1.1.1.1, 130.211.0.1", 200},
+			{"1.1.1.1, 130.211.0.2", 429},
+			{"2.2.2.2,130.211.0.1", 200},
+			{"5.5.5.5, 6.6.6.6, 2.2.2.2, 130.211.0.1", 429},
+			{"2001:db8::1, 2001:db8:2::1", 200},
+			{"2001:db8::2, 2001:db8:2::1", 429},
+			{"3.3.3.3", 200}, // not by the balancer
+			{"3.3.3.3", 429},
+		},
+		2: {
+			{"1.1.1.1, 10.0.0.1, 130.211.0.1", 200},
+			{"2.2.2.2, 10.0.0.1, 130.211.0.1", 200},
+			{"7.7.7.7, 1.1.1.1, 10.0.0.1, 130.211.0.1", 429},
+		},
+	} {
+		g := startGuarded(t, nil, func(s *settings.Settings) { s.RateLimit, s.TrustedProxies = 0.001, proxies })
+		for _, r := range requests {
+			if resp := g.do(t, "POST", "/a", "X-Forwarded-For", r.forwarded); resp.StatusCode != r.status {
+				t.Errorf("TRUSTED_PROXIES=%d, from %s: %d, want %d", proxies, r.forwarded, resp.StatusCode, r.status)
+			}
+		}
+	}
+	g := startGuarded(t, firebaseTokens("p", newIssuer(t).keys()), func(s *settings.Settings) { s.RateLimit, s.TrustedProxies = 0.001, 1 })
+	for n, want := range []int{401, 401, 429} { // junk, too
+		if resp := g.do(t, "POST", "/a", "X-Forwarded-For", []string{"1.1.1.1", "2001:db8::1", "2001:db8::2"}[n]+", 130.211.0.1"); resp.StatusCode != want {
+			t.Errorf("no token, %d: %d, want %d", n, resp.StatusCode, want)
+		}
 	}
 }
 

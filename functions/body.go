@@ -36,7 +36,7 @@ type boundedBody struct {
 	ending     context.Context
 
 	mu   sync.Mutex
-	read bool // to its end, or to an error
+	read bool // to its end
 }
 
 // Read reads on. Its errors are errSlowBody and errEnding too.
@@ -47,9 +47,10 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.read {
+	if err == io.EOF && !b.read {
 		b.read = true
-		// What the connection is read for from here on is to see whether the client is still there.
+		// What the connection is read for from here on is to see whether the client is still there. After any other error the
+		// deadline stays: the server reads on for what is left of the body before it closes the connection, and would wait for good.
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -132,11 +132,12 @@ func FuzzCounterOf(f *testing.F) {
 }
 
 func FuzzAddressAndKey(f *testing.F) {
-	f.Add("1.1.1.1, 2.2.2.2", "k")
-	f.Add(",", "")
-	f.Fuzz(func(t *testing.T, forwarded, key string) {
+	f.Add("1.1.1.1, 2.2.2.2", 1, "k")
+	f.Add("[2001:db8::1%eth0]:80", 0, "k")
+	f.Add(",", 2, "")
+	f.Fuzz(func(t *testing.T, forwarded string, proxies int, key string) {
 		r := requestWith(forwarded, key)
-		if address := addressOf(r); strings.Contains(address, ",") {
+		if address := addressOf(r, proxies&7); strings.Contains(address, ",") {
 			t.Errorf("%q: the address is %q", forwarded, address)
 		}
 		if k, err := keyOf(r); err == nil && k.Value != key {

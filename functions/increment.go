@@ -53,14 +53,14 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
 	increments := &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
-		members: s.Members, partsOfID: s.Counters.Parts(),
+		proxies: s.TrustedProxies, members: s.Members, partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	var h http.Handler = increments
 	if t != nil {
 		public := func(r *http.Request) bool { // who has joined is private
 			return s.PublicReads && r.Method == http.MethodGet && !increments.isMember(r)
 		}
-		h = t.require(public, limit, log, h)
+		h = t.require(public, limit, s.TrustedProxies, log, h)
 	}
 	ofCounters := allowMethods(log, h, http.MethodGet, http.MethodPost)
 	ofMembers := allowMethods(log, h, http.MethodGet, http.MethodPut, http.MethodDelete)
@@ -83,6 +83,7 @@ type incrementHandler struct {
 	client  *shards.Client
 	tokens  *tokens // nil for none
 	limit   *limiter
+	proxies int    // how many addresses at the end of X-Forwarded-For are proxies' own
 	most    int64  // largest increment of a request
 	first   string // field that is counted when none is named
 	timeout time.Duration
@@ -138,12 +139,14 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	return h.addOne(w, r, counter)
 }
 
-// limitedAs is whose rate a request counts against: the user's that its token names, else the address's.
+// limitedAs is whose rate a request counts against: the user's that its token names, else the address's. What comes with an
+// app's token is told from what comes without one.
 func (h *incrementHandler) limitedAs(r *http.Request) string {
-	if caller := callerOf(r.Context()); caller != "" && !h.tokens.shared {
+	caller := callerOf(r.Context())
+	if caller != "" && !h.tokens.shared {
 		return caller
 	}
-	return "address:" + addressOf(r)
+	return caller + " address:" + addressOf(r, h.proxies)
 }
 
 // added answers POST /{counter}.

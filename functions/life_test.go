@@ -3,10 +3,12 @@ package functions
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -124,7 +126,41 @@ func TestSlowBody(t *testing.T) {
 			if resp.StatusCode != want || !resp.Close {
 				t.Errorf("answered %d, connection closed: %v; want %d, closed", resp.StatusCode, resp.Close, want)
 			}
+			wantClosed(t, conn)
 		})
+	}
+}
+
+// Whatever a slow request is answered, its connection doesn't stay: not while the rest of the body is waited for, nor where
+// the answer came before it was asked for.
+func TestSlowBodiesKeepNoConnection(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=1s", "ALLOWED_ORIGINS=https://ours.example")
+	for name, request := range map[string]string{
+		"408":               "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"408, in chunks":    "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"408, many":         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"408, expected":     "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n{",
+		"403":               "POST /a HTTP/1.1\r\nHost: x\r\nOrigin: https://theirs.example\r\nContent-Length: 1000\r\n\r\n{",
+		"405":               "PATCH /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"413 from a length": "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{",
+		"a read":            "GET /?counter=a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := p.dial(t)
+			fmt.Fprint(conn, request)
+			wantClosed(t, conn)
+		})
+	}
+}
+
+// wantClosed fails unless the other side closes a connection by itself, after what it answers.
+func wantClosed(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second)) // or else the test would hang, as the connection did
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stays open")
 	}
 }
 

@@ -2,8 +2,8 @@ package functions
 
 import (
 	"math"
-	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -60,17 +60,6 @@ func (l *limiter) take(caller string) error {
 	return nil
 }
 
-// spent reports, as a [*rateLimited], that a caller has none left. It counts nothing.
-func (l *limiter) spent(caller string) error {
-	if l == nil {
-		return nil
-	}
-	if missing := 1 - l.of(caller).Tokens(); missing > 0 {
-		return &rateLimited{time.Duration(missing / l.perSecond * float64(time.Second))}
-	}
-	return nil
-}
-
 // charge counts n more against a caller, who may come to owe them: a request with many increments is let through once,
 // however many they are, and paid for by the pause after it.
 func (l *limiter) charge(caller string, n int) {
@@ -85,16 +74,30 @@ func (l *limiter) charge(caller string, n int) {
 	}
 }
 
-// addressOf is where a request comes from. Cloud Run appends the address that it sees to X-Forwarded-For; what stands
-// before that, anybody may have written.
-func addressOf(r *http.Request) string {
-	if forwarded := r.Header.Values("X-Forwarded-For"); len(forwarded) > 0 {
-		last := forwarded[len(forwarded)-1]
-		return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+// addressOf is where a request comes from, as far as that is known. Each proxy on the way appends to X-Forwarded-For who asked
+// it: Cloud Run does, and what stands before that, anybody may have written. Google's load balancers append the address of
+// the client and then their own. So proxies, the setting TRUSTED_PROXIES, is how many addresses at the end are proxies' own.
+//
+// One who has IPv6 has 2^64 addresses at least: they are counted together.
+func addressOf(r *http.Request, proxies int) string {
+	var hops []string
+	for _, header := range r.Header.Values("X-Forwarded-For") {
+		hops = append(hops, strings.Split(header, ",")...)
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	address := r.RemoteAddr
+	if len(hops) > 0 {
+		address = strings.TrimSpace(hops[max(0, len(hops)-1-proxies)])
+	}
+	ip, err := netip.ParseAddr(address)
 	if err != nil {
-		return r.RemoteAddr
+		withPort, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return address
+		}
+		ip = withPort.Addr()
 	}
-	return host
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
 }

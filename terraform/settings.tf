@@ -29,6 +29,7 @@ locals {
     MEMBERS              = var.members
     ALLOWED_ORIGINS      = join(",", var.allowed_origins)
     RATE_LIMIT           = tostring(var.rate_limit)
+    TRUSTED_PROXIES      = tostring(var.trusted_proxies)
     ROLLUP_INTERVAL      = var.rollup_interval
     ROLLUP_LEDGERS       = tostring(var.rollup_ledgers)
     ROLLUP_PENDING       = tostring(var.rollup_pending)
@@ -295,7 +296,7 @@ variable "allowed_origins" {
 }
 
 variable "rate_limit" {
-  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."
+  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 64 bits."
   type        = number
   nullable    = false
   default     = 0
@@ -303,6 +304,18 @@ variable "rate_limit" {
   validation {
     condition     = var.rate_limit >= 0 && var.rate_limit <= 1000000
     error_message = "rate_limit must be 0 to 1000000."
+  }
+}
+
+variable "trusted_proxies" {
+  description = "How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."
+  type        = number
+  nullable    = false
+  default     = 0
+
+  validation {
+    condition     = var.trusted_proxies >= 0 && var.trusted_proxies <= 10 && floor(var.trusted_proxies) == var.trusted_proxies
+    error_message = "trusted_proxies must be a whole number from 0 to 10."
   }
 }
 

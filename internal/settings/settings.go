@@ -52,7 +52,8 @@ type Settings struct {
 	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says."`
 	Members        string   `env:"MEMBERS" desc:"Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
-	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address."`
+	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 64 bits."`
+	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."`
 
 	// The roll-up.
 	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Least time between two roll-ups of one counter by one instance, 10ms to 5s."`
