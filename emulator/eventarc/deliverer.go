@@ -139,7 +139,7 @@ func (d *Deliverer) Deliver(c Change) {
 	if d.project != "" && d.project != name.project || d.database != "" && d.database != name.database || trigger < 0 {
 		return
 	}
-	body, err := encodeData(c)
+	data, err := encodeData(c)
 	if err != nil {
 		d.logger.Error("a change has no event", "error", err)
 		return
@@ -150,7 +150,7 @@ func (d *Deliverer) Deliver(c Change) {
 		return
 	}
 	d.stats.Changes++
-	e := event{trigger: d.triggers[trigger], seq: uint64(d.stats.Changes), name: c.Name, body: body, at: c.CommitTime, published: time.Now()}
+	e := event{trigger: d.triggers[trigger], seq: uint64(d.stats.Changes), name: c.Name, data: data, at: c.CommitTime, published: time.Now()}
 	fate := d.dice.roll()
 	if fate.drop {
 		d.stats.Dropped++

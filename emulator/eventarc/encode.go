@@ -1,6 +1,7 @@
 package eventarc
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,8 +36,15 @@ const (
 // update only.
 type Change = emulator.Change
 
+// largestData is the size from which on an event's data is left out: what the event then says is in its attributes.
+const largestData = 512 << 10
+
 // Encode returns the event of a change in the binary mode of CloudEvents over HTTP: the attributes as headers, and
 // a DocumentEventData message as the body. The id tells events apart; all deliveries of one event carry the same.
+//
+// Two kinds of events are different, as they are in production. One whose data is larger than 512 KiB has none, and an empty
+// body. One with an attribute that no header can have, such as the path of a document whose id ends in a space, is a Pub/Sub
+// message as JSON, which has the attributes and the data in it (firebase-functions#1922).
 //
 // An error means that the change's name or one of its documents isn't valid, so that no server could have sent it.
 func Encode(id string, c Change) (http.Header, []byte, error) {
@@ -44,15 +52,59 @@ func Encode(id string, c Change) (http.Header, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	body, err := encodeData(c)
+	data, err := encodeData(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	return attributes(id, name, c.CommitTime), body, nil
+	return encode(id, name, c.CommitTime, data)
+}
+
+// encode returns the event of a document with its data.
+func encode(id string, name docName, at time.Time, data []byte) (http.Header, []byte, error) {
+	header := attributes(id, name, at)
+	for _, values := range header {
+		if !fitsHeader(values[0]) {
+			return wrap(id, name, at, header, data)
+		}
+	}
+	return header, data, nil
+}
+
+// fitsHeader reports whether a value arrives in a header as it is (RFC 9110, 5.5).
+func fitsHeader(v string) bool {
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	return v == strings.Trim(v, " \t") && !strings.ContainsFunc(v, control)
+}
+
+// message is what Pub/Sub pushes where it doesn't unwrap it.
+type message struct {
+	Message struct {
+		Attributes  map[string]string `json:"attributes"`
+		Data        []byte            `json:"data"`
+		MessageID   string            `json:"messageId"`
+		PublishTime time.Time         `json:"publishTime"`
+	} `json:"message"`
+	Subscription string `json:"subscription"`
+}
+
+func wrap(id string, name docName, at time.Time, header http.Header, data []byte) (http.Header, []byte, error) {
+	var m message
+	m.Message.Attributes = make(map[string]string, len(header))
+	for key, values := range header {
+		m.Message.Attributes[strings.ToLower(key)] = values[0]
+	}
+	m.Message.Data, m.Message.MessageID, m.Message.PublishTime = data, id, at.UTC()
+	m.Subscription = "projects/" + name.project + "/subscriptions/eventarc-" + location
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the event of %s: %w", name.path, err)
+	}
+	return http.Header{"Content-Type": {"application/json"}}, body, nil
 }
 
 // encodeData returns the wire form of DocumentEventData. Firestore's Document and the event's have the same fields
-// under the same numbers, so the former's bytes are the latter's, and nothing has to be copied field by field.
+// under the same numbers, so the former's bytes are the latter's, and nothing has to be copied field by field. It returns
+// nothing where that is too large.
 func encodeData(c Change) ([]byte, error) {
 	var body []byte
 	field := func(number protowire.Number, m proto.Message) error {
@@ -79,52 +131,30 @@ func encodeData(c Change) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if len(body) > largestData {
+		return nil, nil
+	}
 	return body, nil
 }
 
-// attributes returns the headers of an event. The keys are in canonical form, as [http.Header] wants them.
+// attributes returns the headers of an event. The keys are in canonical form, as [http.Header] wants them. Values are as they
+// are, in UTF-8: production escapes nothing (functions-framework-nodejs#780), whatever CloudEvents' HTTP binding says.
 func attributes(id string, n docName, at time.Time) http.Header {
-	path := escape(n.path)
 	return http.Header{
 		"Content-Type":   {"application/protobuf"},
 		"Ce-Specversion": {"1.0"},
-		"Ce-Id":          {escape(id)},
+		"Ce-Id":          {id},
 		"Ce-Type":        {Type},
-		"Ce-Source":      {"//firestore.googleapis.com/projects/" + escape(n.project) + "/databases/" + escape(n.database)},
-		"Ce-Subject":     {"documents/" + path},
+		"Ce-Source":      {"//firestore.googleapis.com/projects/" + n.project + "/databases/" + n.database},
+		"Ce-Subject":     {"documents/" + n.path},
 		"Ce-Time":        {at.UTC().Format(time.RFC3339Nano)},
 		"Ce-Dataschema":  {dataSchema},
 		"Ce-Location":    {location},
-		"Ce-Project":     {escape(n.project)},
-		"Ce-Database":    {escape(n.database)},
+		"Ce-Project":     {n.project},
+		"Ce-Database":    {n.database},
 		"Ce-Namespace":   {namespace},
-		"Ce-Document":    {path},
+		"Ce-Document":    {n.path},
 	}
-}
-
-// escape percent-encodes what an attribute's value must not have in a header: spaces, double quotes, percent signs
-// and whatever is not printable ASCII (CloudEvents' HTTP binding, 3.1.3.2). Document ids may have all of them.
-func escape(s string) string {
-	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
-	escaped := 0
-	for i := range len(s) {
-		if !plain(s[i]) {
-			escaped++
-		}
-	}
-	if escaped == 0 {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s) + 2*escaped)
-	for i := range len(s) {
-		if plain(s[i]) {
-			b.WriteByte(s[i])
-		} else {
-			fmt.Fprintf(&b, "%%%02X", s[i])
-		}
-	}
-	return b.String()
 }
 
 // Decode returns the change that an event's body tells of, the reverse of [Encode]. The time of its commit is that of

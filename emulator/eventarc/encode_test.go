@@ -1,10 +1,12 @@
 package eventarc_test
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,28 +135,34 @@ func jsonOf(t *testing.T, m proto.Message) string {
 	return string(b)
 }
 
-func TestEncodeAttributes(t *testing.T) {
-	t.Parallel()
-	const name = "projects/my-project/databases/other/documents/counters/50% größer\n/shards/\"0\""
-	headers, _, err := eventarc.Encode("event-1", eventarc.Change{Name: name, New: document(name, 1, committed), CommitTime: committed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{
+const attributeName = "projects/my-project/databases/other/documents/counters/50% größer/shards/\"%41\""
+
+// wantAttributes are those of the document attributeName.
+func wantAttributes() map[string]string {
+	return map[string]string{
 		"content-type":   "application/protobuf",
 		"ce-specversion": "1.0",
 		"ce-id":          "event-1",
 		"ce-type":        "google.cloud.firestore.document.v1.written",
 		"ce-source":      "//firestore.googleapis.com/projects/my-project/databases/other",
-		"ce-subject":     "documents/counters/50%25%20gr%C3%B6%C3%9Fer%0A/shards/%220%22",
+		"ce-subject":     "documents/counters/50% größer/shards/\"%41\"",
 		"ce-time":        "2026-03-01T12:01:30.123456Z",
 		"ce-dataschema":  "https://github.com/googleapis/google-cloudevents/blob/main/proto/google/events/cloud/firestore/v1/data.proto",
 		"ce-location":    "us-central1",
 		"ce-project":     "my-project",
 		"ce-database":    "other",
 		"ce-namespace":   "(default)",
-		"ce-document":    "counters/50%25%20gr%C3%B6%C3%9Fer%0A/shards/%220%22",
+		"ce-document":    "counters/50% größer/shards/\"%41\"",
 	}
+}
+
+func TestEncodeAttributes(t *testing.T) {
+	t.Parallel()
+	headers, _, err := eventarc.Encode("event-1", eventarc.Change{Name: attributeName, New: document(attributeName, 1, committed), CommitTime: committed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := wantAttributes()
 	for key, value := range want {
 		if got := headers.Get(key); got != value {
 			t.Errorf("%s is %q, want %q", key, got, value)
@@ -166,6 +174,71 @@ func TestEncodeAttributes(t *testing.T) {
 	for key := range headers {
 		if key != http.CanonicalHeaderKey(key) {
 			t.Errorf("header %q is not in canonical form: Get doesn't find it", key)
+		}
+	}
+}
+
+// What no header can have comes within a Pub/Sub message, attributes, data and all.
+func TestEncodeWhatNoHeaderCanHave(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{" ", "\t", "\n", "a\x00b", "\x7f"} {
+		name := attributeName + end
+		doc := document(name, 1, committed)
+		headers, body, err := eventarc.Encode("event-1", eventarc.Change{Name: name, New: doc, CommitTime: committed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(headers) != 1 || headers.Get("Content-Type") != "application/json" {
+			t.Errorf("%q has the headers %v", end, headers)
+		}
+		var m struct {
+			Message struct {
+				Attributes map[string]string
+				Data       []byte
+				MessageID  string
+			}
+			Subscription string
+		}
+		if err := json.Unmarshal(body, &m); err != nil {
+			t.Fatal(err)
+		}
+		want := wantAttributes()
+		want["ce-document"] += end
+		want["ce-subject"] += end
+		if !maps.Equal(m.Message.Attributes, want) || m.Subscription == "" || m.Message.MessageID == "" {
+			t.Errorf("got  %v\nwant %v", m, want)
+		}
+		if c, err := eventarc.Decode(m.Message.Data); err != nil || !proto.Equal(c.New, doc) {
+			t.Errorf("%q: got %v, %v", end, c, err)
+		}
+	}
+}
+
+// An event whose documents are large has its attributes, and nothing else.
+func TestEncodeWithoutDocument(t *testing.T) {
+	t.Parallel()
+	large := func(size int) *firestorepb.Document {
+		doc := document(shard, 1, committed)
+		doc.Fields["text"] = &firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: strings.Repeat("x", size)}}
+		return doc
+	}
+	for _, test := range []struct {
+		name   string
+		change eventarc.Change
+		left   bool
+	}{
+		{"as large as may be", eventarc.Change{New: large(511 << 10)}, false},
+		{"the new document", eventarc.Change{New: large(512 << 10)}, true},
+		{"the old one", eventarc.Change{Old: large(600 << 10)}, true},
+		{"both together", eventarc.Change{Old: large(300 << 10), New: large(300 << 10)}, true},
+	} {
+		test.change.Name, test.change.CommitTime = shard, committed
+		headers, body, err := eventarc.Encode("1", test.change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(body) == 0) != test.left || headers.Get("Ce-Document") != "counters/c/shards/0" {
+			t.Errorf("%s: %d bytes, attributes %v", test.name, len(body), headers)
 		}
 	}
 }

@@ -32,14 +32,18 @@ func (d *Deliverer) post(to *url.URL, e *event) error {
 	if err != nil {
 		return err
 	}
+	header, event, err := encode(d.id(e), name, e.at, e.data)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(d.ctx, longestPost)
 	defer cancel()
-	body := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(e.body)), nil }
+	body := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(event)), nil }
 	r := (&http.Request{
 		Method:        http.MethodPost,
 		URL:           to,
-		Header:        attributes(d.id(e), name, e.at),
-		ContentLength: int64(len(e.body)),
+		Header:        header,
+		ContentLength: int64(len(event)),
 		GetBody:       body, // For a connection that turns out to have been closed before anything was sent.
 	}).WithContext(ctx)
 	r.Body, _ = body()

@@ -10,7 +10,7 @@ type event struct {
 	trigger   *subscription
 	seq       uint64
 	name      string
-	body      []byte
+	data      []byte
 	at        time.Time // When the change was committed, by its database's clock.
 	published time.Time // When it came here, by ours.
 	attempts  int       // Posts so far.
