@@ -121,6 +121,7 @@ func TestPushWindowIsATriggers(t *testing.T) {
 func TestPushAckDeadline(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
+	var came sync.Once
 	first, second := "", make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -131,17 +132,18 @@ func TestPushAckDeadline(t *testing.T) {
 		first = r.Header.Get("Ce-Id")
 		mu.Unlock()
 		if again {
-			close(second)
+			came.Do(func() { close(second) })
 			return
 		}
 		<-second // the first is answered after the second
 	}))
 	defer server.Close()
-	d := newDeliverer(t, eventarc.Options{Push: eventarc.Push{AckDeadline: 20 * time.Millisecond, Shortest: time.Millisecond}}, server.URL)
+	d := newDeliverer(t, eventarc.Options{Push: eventarc.Push{AckDeadline: 100 * time.Millisecond, Shortest: time.Millisecond}}, server.URL)
 	d.Deliver(change(1))
 	<-second
 	settle(t, d)
-	if s := d.Stats(); s.Posts != 2 || s.Acknowledged != 1 || s.Retries != 1 || s.Overdue != 1 {
+	// On a busy machine the second may be overdue, too.
+	if s := d.Stats(); s.Posts < 2 || s.Acknowledged != 1 || s.Retries != s.Posts-1 || s.Overdue != s.Retries {
 		t.Errorf("stats are %+v", s)
 	}
 }
