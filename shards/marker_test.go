@@ -8,8 +8,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Clients that count by themselves make requests beside our markers, in the same collection. The rules take UUIDs from
-// them and nothing else, so a client can neither read one of ours nor be there first, as long as ours never look like that:
+// Clients that count by themselves make requests beside our markers, in the same collection. The rules take UUIDs with their
+// uids from them and nothing else, so a client can neither read one of ours nor be there first, as long as ours never look like that:
 // not those of batches, nor those of keys, whatever the key.
 func TestOurMarkersLookLikeNoClientsRequest(t *testing.T) {
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestOurMarkersLookLikeNoClientsRequest(t *testing.T) {
 		t.Fatal("firestore.rules says nothing of the ids of requests")
 	}
 	request := regexp.MustCompile("^(?:" + string(m[1]) + ")$")
-	const uuid = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
+	const uuid = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6:alice"
 	if !request.MatchString(uuid) {
 		t.Fatalf("%s is not a request by %s", uuid, m[1])
 	}

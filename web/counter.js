@@ -48,7 +48,7 @@ export class Counters {
     this.transport = transport ?? overHTTP(this.url, headers);
     this.member = member;
     this.queue = new Queue({
-      name: this.url, storage: storage ?? undefined, keep, transport: this.transport,
+      name: this.url, storage: storage ?? undefined, keep, transport: this.transport, user: member,
       changed: () => this.#counters.forEach((counter) => counter.changed()),
       liked: (like) => this.#counters.get(nameOf(like.counter, like.field))?.liked(like),
       failed: (error, { counter, field }) => failed(error, this.counter(counter, field)),

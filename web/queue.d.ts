@@ -79,7 +79,10 @@ export type Outcome = {
     gone?: boolean;
 };
 export type Transport = {
-    send: (entry: Entry) => Promise<Outcome>;
+    /**
+     * the user is whom increments are of; `me` where only the function knows
+     */
+    send: (entry: Entry, user: string) => Promise<Outcome>;
     watch: Watch;
 };
 export type Watch = (like: {
@@ -150,7 +153,7 @@ export type Waiting = {
 /**
  * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
  * @typedef {object} Transport
- * @property {(entry: Entry) => Promise<Outcome>} send
+ * @property {(entry: Entry, user: string) => Promise<Outcome>} send the user is whom increments are of; `me` where only the function knows
  * @property {Watch} watch
  */
 /**
@@ -179,6 +182,7 @@ export type Waiting = {
 export declare class Queue {
     #private;
     transport: Transport;
+    user: string;
     storage: Pick<Storage, "getItem" | "key" | "length" | "removeItem" | "setItem"> | undefined;
     keep: number;
     changed: () => void;
@@ -189,15 +193,17 @@ export declare class Queue {
      * @param {object} options
      * @param {string} options.name tells this queue from others in the storage
      * @param {Transport} options.transport
+     * @param {string} options.user whom increments are of
      * @param {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} [options.storage] none: nothing outlives the page
      * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
      * @param {() => void} options.changed called when `trouble` or what waits has changed
      * @param {(like: Like) => void} options.liked called when a like is as asked for
      * @param {(error: CounterError, entry: Entry) => void} options.failed called for those of an earlier page, whose promises are gone
      */
-    constructor({ name, transport, storage, keep, changed, liked, failed }: {
+    constructor({ name, transport, user, storage, keep, changed, liked, failed }: {
         name: string;
         transport: Transport;
+        user: string;
         storage?: Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">;
         keep: number;
         changed: () => void;

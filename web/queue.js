@@ -56,7 +56,7 @@ export class CounterError extends Error {
 /**
  * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
  * @typedef {object} Transport
- * @property {(entry: Entry) => Promise<Outcome>} send
+ * @property {(entry: Entry, user: string) => Promise<Outcome>} send the user is whom increments are of; `me` where only the function knows
  * @property {Watch} watch
  */
 
@@ -102,14 +102,16 @@ export class Queue {
    * @param {object} options
    * @param {string} options.name tells this queue from others in the storage
    * @param {Transport} options.transport
+   * @param {string} options.user whom increments are of
    * @param {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} [options.storage] none: nothing outlives the page
    * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
    * @param {() => void} options.changed called when `trouble` or what waits has changed
    * @param {(like: Like) => void} options.liked called when a like is as asked for
    * @param {(error: CounterError, entry: Entry) => void} options.failed called for those of an earlier page, whose promises are gone
    */
-  constructor({ name, transport, storage, keep, changed, liked, failed }) {
+  constructor({ name, transport, user, storage, keep, changed, liked, failed }) {
     this.transport = transport;
+    this.user = user;
     this.storage = storage;
     this.keep = keep;
     this.changed = changed;
@@ -387,7 +389,7 @@ export class Queue {
       }
     }
     const first = waiting.attempts++ === 0;
-    const outcome = await this.transport.send(entry);
+    const outcome = await this.transport.send(entry, this.user);
     // An earlier attempt of this page may have been counted, and its answer lost.
     return outcome.counted === false && !first ? { counted: true } : outcome;
   }

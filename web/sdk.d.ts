@@ -3,7 +3,8 @@
  * that makes the membership and adds 1 to a shard, an increment one that makes a request's document and adds 1: whatever
  * is sent twice finds its document there. Give `Counters` the signed-in user's uid as `member`.
  *
- * An increment is 1, as the rules have it. Its key is a key for all users; put the user's uid into it where each has their own.
+ * An increment is 1, as the rules have it. Its key is the user's own: the request's id ends with the uid, and the rules let nobody
+ * else make or see it.
  * @param {object} db what `getFirestore` returned
  * @param {object} firestore functions and classes of "firebase/firestore"
  * @param {(...args: any[]) => any} firestore.doc

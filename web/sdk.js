@@ -13,7 +13,8 @@ const passing = new Set(["aborted", "cancelled", "deadline-exceeded", "internal"
  * that makes the membership and adds 1 to a shard, an increment one that makes a request's document and adds 1: whatever
  * is sent twice finds its document there. Give `Counters` the signed-in user's uid as `member`.
  *
- * An increment is 1, as the rules have it. Its key is a key for all users; put the user's uid into it where each has their own.
+ * An increment is 1, as the rules have it. Its key is the user's own: the request's id ends with the uid, and the rules let nobody
+ * else make or see it.
  * @param {object} db what `getFirestore` returned
  * @param {object} firestore functions and classes of "firebase/firestore"
  * @param {(...args: any[]) => any} firestore.doc
@@ -85,10 +86,10 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
   };
 
   return {
-    async send(entry) {
+    async send(entry, user) {
       const isLike = "member" in entry;
       try {
-        const document = isLike ? membershipOf(entry) : doc(db, "counter_requests", await uuidOf([entry.counter, entry.field ?? null, entry.key]));
+        const document = isLike ? membershipOf(entry) : doc(db, "counter_requests", await requestOf(user, [documentOf(counters, entry.counter), shards, entry.field ?? "total", entry.key]));
         try {
           return { counted: await (isLike ? like(entry, document) : add(entry, document)) };
         } catch (/** @type {any} */ error) {
@@ -116,12 +117,14 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
 }
 
 /**
- * A UUID for a key, the same wherever it is made: the rules want the request's id to look like one.
- * @param {(string | null)[]} key
+ * The id of a key's request, the same wherever it is made: the rules want a UUID and the user's uid.
+ * @param {string} user
+ * @param {string[]} key
  */
-async function uuidOf(key) {
+async function requestOf(user, key) {
+  if (!user || user === "me") throw new CounterError("Increments by the SDK are a user's: give Counters the signed-in user's uid as member.");
   if (!globalThis.crypto?.subtle) throw new CounterError("Increments by the SDK need a page that came over HTTPS.");
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(key))));
   const hex = Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  return `${hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}:${user}`;
 }

@@ -11,10 +11,11 @@ const (
 	counter = "counters/c"
 	post    = "posts/p"
 
-	fresh = "0f0f0f0f-1111-4222-8333-444444444444" // a request that nobody has made
-	spent = "5e5e5e5e-1111-4222-8333-444444444444" // one that has moved shard 0 of the counter, and another one since
-	views = "71717171-1111-4222-8333-444444444444" // the same of the post
-	other = "0d0d0d0d-1111-4222-8333-444444444444" // the later one of both, which has expired and is gone
+	uuid  = "0f0f0f0f-1111-4222-8333-444444444444"
+	fresh = uuid + ":" + alice                                   // a request of alice's that nobody has made
+	spent = "5e5e5e5e-1111-4222-8333-444444444444" + ":" + alice // one that has moved shard 0 of the counter, and another one since
+	views = "71717171-1111-4222-8333-444444444444" + ":" + alice // the same of the post
+	other = "0d0d0d0d-1111-4222-8333-444444444444" + ":" + alice // the later one of both, which has expired and is gone
 )
 
 // marker is the id of a key's marker, as package shards makes it.
@@ -78,14 +79,16 @@ func (c client) world() []write {
 		set(counter+"/shards/3", fields{}),
 		set(counter+"/shards/4", fields{"count": "5"}),
 		set(counter+"/shards/5", fields{"count": math.MaxInt64}),
+		set(counter+"/shards/6", fields{"count": 5, "likes": 5}), // of other FIELDS
 		set(counter+"/shards/0/"+mine, fields{"count": 5}),
 		set(counter+"/counter_rollup/ledger", fields{"base": 0, "count": 5}),
-		set(post, fields{"title": "A title", "author": alice, "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l"}}),
+		set(post, fields{"title": "A title", "author": alice, "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l", "num_shards": 10}}),
 		set(post+"/shards/0", fields{"likes": 5, "bookmarks": 5, "views": 5, "request": other}),
 		set(post+"/shards/1", fields{"likes": 3, "bookmarks": 2, "views": 1}),
 		set(post+"/shards/2", fields{}),
+		set(post+"/shards/3", fields{"likes": 5, "bookmarks": 5, "views": 5, "stars": 5}),
 		set(post+"/counter_rollup/ledger", fields{"base": 0}),
-		set("posts/double", fields{"title": "A title", "likes": 8.0}),
+		set("posts/double", fields{"title": "A title", "likes": 8.0, "counter_rollup": fields{"num_shards": 10.0}}),
 		set("posts/double/shards/0", fields{"likes": 5, "bookmarks": 5.0}),
 		set("counter_requests/"+spent, fields{"shard": ref(counter + "/shards/0"), "expire_at": c.in(30 * day)}),
 		set("counter_requests/"+views, fields{"shard": ref(post + "/shards/0"), "expire_at": c.in(30 * day)}),
@@ -193,6 +196,9 @@ func (c client) attempts() []attempt {
 		{"join on a shard that holds a text", alice, "", nil, join(alice, "4"), no, no},
 		{"join on a shard that is full", alice, "", nil, join(alice, "5"), no, no},
 		{"join and another field of the shard", alice, "", nil, []write{membership(counter, "total", alice, "0"), add(shard+"0", "count", 1), update(shard+"0", fields{"by": "me"})}, no, no},
+		{"join and make another field of the shard a double", alice, "", nil, append(join(alice, "6"), add(shard+"6", "likes", 0.0)), no, no},
+		{"join on a shard with a field that the rules don't name", alice, "", nil, join(alice, "6"), no, no},
+		{"by request, and make another field of the shard a double", alice, "", nil, append(ask(fresh, "6"), add(shard+"6", "likes", 0.0)), no, no},
 		{"join and a second count of the shard", alice, "", nil, []write{membership(counter, "total", alice, "0"), add(shard+"0", "count", 1).also(increment("likes", 1))}, no, no},
 		{"join and take a field from the shard", alice, "", nil, []write{membership(counter, "total", alice, "0"), set(shard+"0", fields{"count": 6})}, no, no},
 		{"join for another", alice, "", nil, join(bob+"2", "0"), no, no},
@@ -242,7 +248,10 @@ func (c client) attempts() []attempt {
 		{"an increment by request", alice, "", nil, ask(fresh, "0"), no, yes},
 		{"the same, the shard before the request", alice, "", nil, reversed(ask(fresh, "0")), no, yes},
 		{"the same on a shard that has had none", alice, "", nil, ask(fresh, "1"), no, yes},
-		{"the same by a member", bob, "", nil, ask(fresh, "0"), no, yes},
+		{"the same by a member", bob, "", nil, ask(uuid+":"+bob, "0"), no, yes},
+		{"a request of another's", bob, "", nil, ask(fresh, "0"), no, no},
+		{"a request of somebody whose uid begins with one's own", alice, "", nil, named(fresh + "2"), no, no},
+		{"a request of somebody whose uid ends with one's own", alice, "", nil, named(uuid + ":2" + alice), no, no},
 		{"the same that expires tomorrow", alice, "", nil, expiring(c.in(day)), no, yes},
 		{"the same, not signed in", nobody, "", nil, ask(fresh, "0"), no, no},
 		{"the same request twice", alice, "", ask(fresh, "0"), ask(fresh, "0"), no, no},
@@ -276,9 +285,13 @@ func (c client) attempts() []attempt {
 		{"a request with another field", alice, "", nil, []write{set("counter_requests/"+fresh, fields{"shard": ref(shard + "0"), "expire_at": c.in(day), "batch": "b"}), asked(fresh, counter, "0", "count", 1)}, no, no},
 		{"a request whose shard is a text", alice, "", nil, []write{set("counter_requests/"+fresh, fields{"shard": "0", "expire_at": c.in(day)}), asked(fresh, counter, "0", "count", 1)}, no, no},
 		{"a request that is not a UUID", alice, "", nil, named("r"), no, no},
+		{"a request that is one's uid", alice, "", nil, named(alice), no, no},
+		{"a request of nobody", alice, "", nil, named(uuid), no, no},
+		{"a request of nobody, not signed in", nobody, "", nil, named(uuid + ":"), no, no},
 		{"a request like a marker of ours", alice, "", nil, named(strings.Replace(marker, "0123", "3210", 1)), no, no},
-		{"a request in upper case", alice, "", nil, named(strings.ToUpper(fresh)), no, no},
-		{"a request that begins with a UUID", alice, "", nil, named(fresh + "0"), no, no},
+		{"a request in upper case", alice, "", nil, named(strings.ToUpper(uuid) + ":" + alice), no, no},
+		{"a request that begins with a UUID", alice, "", nil, named(uuid + "0:" + alice), no, no},
+		{"a request that ends with a UUID", alice, "", nil, named("0" + fresh), no, no},
 		{"a request that is spent on a document of one's own: nothing is counted", alice, "", nil, []write{set("counter_requests/"+fresh, fields{"shard": ref(mine), "expire_at": c.in(day)}), update(mine, fields{"request": fresh})}, no, yes},
 		{"prolong a request", alice, "", nil, one(update("counter_requests/"+spent, fields{"expire_at": c.in(31 * day)})), no, no},
 		{"delete a request", alice, "", nil, one(remove("counter_requests/" + spent)), no, no},
@@ -286,6 +299,7 @@ func (c client) attempts() []attempt {
 		{"overwrite a marker of ours", alice, "", nil, named(marker), no, no},
 		{"delete a marker of ours", alice, "", nil, one(remove("counter_requests/" + marker)), no, no},
 		{"get a request", alice, "counter_requests/" + spent, nil, nil, no, yes},
+		{"get another's request", bob, "counter_requests/" + spent, nil, nil, no, no},
 		{"get a request, not signed in", nobody, "counter_requests/" + spent, nil, nil, no, no},
 		{"get a marker of ours", alice, "counter_requests/" + marker, nil, nil, no, no},
 		{"list requests", alice, "counter_requests", nil, nil, no, no},
@@ -311,11 +325,14 @@ func (c client) attempts() []attempt {
 		{"make likes a double", alice, "", nil, one(update(post, fields{"likes": 8.0})), no, no},
 		{"make bookmarks a double", alice, "", nil, one(add(post, "bookmarks", 0.0)), no, no},
 		{"make views a double", alice, "", nil, one(update(post, fields{"title": "b", "views": 6.0})), no, no},
+		{"make the number of shards a double", alice, "", nil, one(set(post, fields{"counter_rollup": fields{"num_shards": 10.0}}, "counter_rollup.num_shards")), no, no},
+		{"make the number of shards a double, by an increment", alice, "", nil, one(update(post, fields{"title": "b"}).also(increment("counter_rollup.num_shards", 0.0))), no, no},
 		{"write a title where likes are a double", alice, "", nil, one(update("posts/double", fields{"title": "b"})), no, yes},
 		{"take likes away", alice, "", nil, one(set(post, fields{}, "likes")), no, no},
 		{"replace a post without its counts", alice, "", nil, one(set(post, fields{"title": "b"})), no, no},
 		{"replace a post with an old number", alice, "", nil, one(set(post, fields{"title": "b", "likes": 7, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l"}})), no, no},
-		{"replace a post with the numbers that it has", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l"}})), no, yes},
+		{"replace a post with the numbers that it has", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l", "num_shards": 10}})), no, yes},
+		{"replace a post with a double for its number of shards", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l", "num_shards": 10.0}})), no, no},
 		{"delete a post", alice, "", nil, one(remove(post)), no, yes},
 		{"delete a post, not signed in", nobody, "", nil, one(remove(post)), no, no},
 		{"delete a post and make it with likes", alice, "", nil, []write{remove(post), set(post, fields{"title": "b", "likes": 1000})}, no, no},
@@ -335,6 +352,10 @@ func (c client) attempts() []attempt {
 		{"like and make bookmarks a double in two steps", alice, "", nil, append(like(alice, "0"), add(post+"/shards/0", "bookmarks", 1.0), add(post+"/shards/0", "bookmarks", -1)), no, no},
 		{"bookmark and make likes a double", alice, "", nil, append(mark(alice, "0"), add(post+"/shards/0", "likes", 0.0)), no, no},
 		{"a view that makes likes a double", alice, "", nil, append(see(fresh, "0"), add(post+"/shards/0", "likes", 0.0)), no, no},
+		{"like and make a field a double that the rules don't name", alice, "", nil, append(like(alice, "3"), add(post+"/shards/3", "stars", 0.0)), no, no},
+		{"bookmark and make a field a double that the rules don't name", alice, "", nil, append(mark(alice, "3"), add(post+"/shards/3", "stars", 0.0)), no, no},
+		{"a view that makes a field a double that the rules don't name", alice, "", nil, append(see(fresh, "3"), add(post+"/shards/3", "stars", 0.0)), no, no},
+		{"like and make views a double", alice, "", nil, append(like(alice, "0"), add(post+"/shards/0", "views", 0.0)), no, no},
 		{"like where bookmarks are a double", alice, "", nil, joining("posts/double", "likes", "likes", alice, "0", 1), no, yes},
 		{"bookmark where bookmarks are a double", alice, "", nil, joining("posts/double", "bookmarks", "bookmarks", alice, "0", 1), no, no},
 		{"like that moves bookmarks", alice, "", nil, joining(post, "likes", "bookmarks", alice, "0", 1), no, no},

@@ -20,9 +20,9 @@ export async function leave(counter, membership) {
   await settled(batch, membership.ref, false);
 }
 
-// Counts what belongs to no user, such as a view.
-export async function add(counter, numShards) {
-  const request = doc(counter.firestore, "counter_requests", crypto.randomUUID());
+// Counts as often as the user likes, such as a view. The request's id ends with the uid: nobody else can make it, or see it.
+export async function add(counter, uid, numShards) {
+  const request = doc(counter.firestore, "counter_requests", `${crypto.randomUUID()}:${uid}`);
   const shard = doc(counter, "shards", String(Math.floor(Math.random() * numShards)));
   const batch = writeBatch(counter.firestore);
   batch.set(request, { shard, expire_at: Timestamp.fromMillis(Date.now() + 30 * 24 * 3600 * 1000) });

@@ -44,12 +44,12 @@ for (let i = 0; i < 12; i++) {
   const counters = new Counters({ transport: overFirestore(db, sdk), source: () => () => {}, member: uid });
   const counted = counters.counter("counted");
   const kinds = by === "module" ? {
-    add: () => counted.incrementOnce(uid),
+    add: () => counted.incrementOnce("seen"), // each user's own
     join: () => counted.join(),
     leave: () => counted.leave(),
   } : {
     plain: () => plain(counter),
-    add: () => add(counter, numShards),
+    add: () => add(counter, uid, numShards),
     join: () => join(counter, uid, numShards),
     leave: () => leave(counter, membership),
   };
