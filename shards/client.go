@@ -17,7 +17,7 @@ import (
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
 type Config struct {
-	Project  string // found from the credentials when empty
+	Project  string // when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found from the credentials
 	Database string // default "(default)"
 	Counters string // path of the counters' documents; default "counters/{counter}"
 	Fields   string // what is counted, such as "likes,views"; default "total=count"

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // counters runs the program in this process, and returns what it printed.
@@ -309,10 +311,65 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// One function, as a container runs it: it answers, and SIGTERM ends it well.
-func TestServe(t *testing.T) {
-	t.Parallel()
+// With FIRESTORE_EMULATOR_HOST alone everything is in one project: what a function counts, a command and a library see.
+func TestOneDefaultProject(t *testing.T) {
 	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	wantSum := func(who string, want int64) {
+		t.Helper()
+		sum, err := firestore.Client(t, "demo-counters").Collection("counters").Doc("a").Collection("shards").NewAggregationQuery().WithSum("count", "sum").Get(t.Context())
+		if got := fmt.Sprint(sum["sum"]); err != nil || !strings.Contains(got, fmt.Sprintf("integer_value:%d", want)) {
+			t.Errorf("%s: the shards in demo-counters hold %s, %v; want %d", who, got, err, want)
+		}
+	}
+	if _, errOut, code := counters(t, "create", "a"); code != 0 {
+		t.Fatal(errOut)
+	}
+	if resp := serve(t, "Increment"); resp.StatusCode != http.StatusOK {
+		t.Errorf("Increment answers %d", resp.StatusCode)
+	}
+	wantSum("counters serve", 1)
+	client, err := shards.Open(t.Context(), shards.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	counter, err := client.Counter("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := counter.Add(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	wantSum("shards.Open", 2)
+	roller, err := rollup.Open(t.Context(), rollup.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roller.Close()
+	if _, err := roller.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil {
+		t.Error(err)
+	}
+	if out, errOut, _ := counters(t, "get", "a"); out != "2\n" {
+		t.Errorf("counters get: %q, %s", out, errOut)
+	}
+
+	// And it is the environment's, where that names one.
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "p")
+	named, err := shards.Open(t.Context(), shards.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer named.Close()
+	if named.Project() != "p" {
+		t.Errorf("shards.Open: project %q, want p", named.Project())
+	}
+}
+
+// serve runs a function in a process of its own, posts one request to it, for the counter a, and ends it.
+func serve(t *testing.T, function string, environ ...string) *http.Response {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -323,8 +380,8 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "serve", "Increment", "--port", port, "--host", "127.0.0.1")
-	cmd.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST="+firestore.Addr, "GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true")
+	cmd := exec.Command(self, "serve", function, "--port", port, "--host", "127.0.0.1")
+	cmd.Env = append(append(os.Environ(), programVariable+"=1"), environ...)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -340,13 +397,21 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("answered %d", resp.StatusCode)
-	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("ended with %v", err)
+	}
+	return resp
+}
+
+// One function, as a container runs it: it answers, and SIGTERM ends it well.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	firestore := emulator.Start(t)
+	resp := serve(t, "Increment", "FIRESTORE_EMULATOR_HOST="+firestore.Addr, "GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true")
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("answered %d", resp.StatusCode)
 	}
 }

@@ -134,9 +134,7 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		fmt.Fprintln(w, note)
 	}
 	fmt.Fprintf(w, "\nexport FIRESTORE_EMULATOR_HOST=%s\n", s.Firestore)
-	if s.Project != dev.DefaultProject {
-		fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
-	}
+	fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
 	for _, v := range []struct{ name, value, standard string }{
 		{"COUNTERS", set.Counters.String(), layout.DefaultPath},
 		{"SHARDS", set.Shards, layout.DefaultShards},

@@ -131,7 +131,7 @@ func (p *program) waitForTotal(t *testing.T, counter string, want int) {
 func TestDevCounts(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t)
-	for _, want := range []string{"embedded", "project demo-counters", "Security rules are not evaluated", "\nexport FIRESTORE_EMULATOR_HOST=127.0.0.1:", "\nOpen http://127.0.0.1:"} {
+	for _, want := range []string{"embedded", "project demo-counters", "Security rules are not evaluated", "\nexport FIRESTORE_EMULATOR_HOST=127.0.0.1:", "\nexport GOOGLE_CLOUD_PROJECT=demo-counters\n", "\nOpen http://127.0.0.1:"} {
 		if !strings.Contains(p.banner, want) {
 			t.Errorf("%q is not in\n%s", want, p.banner)
 		}

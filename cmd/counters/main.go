@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/internal/dev"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 func main() {
@@ -57,6 +58,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case wrongUsage(err):
 		code = exitUsage
 	}
-	fmt.Fprintln(stderr, "counters:", escaped(err.Error()))
+	fmt.Fprintln(stderr, "counters:", terminal.Escape(err.Error()))
 	return code
 }

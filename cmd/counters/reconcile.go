@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -100,7 +101,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 		_ = progress.Add(1)
 		if err != nil {
 			_ = progress.Clear()
-			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", escaped(err.Error()))
+			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Escape(err.Error()))
 			return
 		}
 		if len(ids) == 0 && r.Right() {
@@ -177,7 +178,7 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 		line += "  adopted: it had no ledger"
 	}
 	if r.Problem != "" {
-		line += "  not right: " + escaped(r.Problem)
+		line += "  not right: " + terminal.Escape(r.Problem)
 	}
 	if dryRun {
 		line += "  (dry run)"

@@ -34,7 +34,7 @@ type target struct {
 // a deployment works on the same counters.
 func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
-		"project of the database; found from the credentials when empty, demo-counters with FIRESTORE_EMULATOR_HOST")
+		"project of the database; when empty "+layout.DefaultProject+" with FIRESTORE_EMULATOR_HOST, and else found from the credentials")
 	flags.StringVar(&t.database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
 	t.addLayoutFlags(flags)
 	flags.BoolVar(&t.json, "json", false, "print JSON")
@@ -64,7 +64,7 @@ func (t *target) variables(flags *pflag.FlagSet) (environ []string) {
 // projectID is the project to open, which may be found only then.
 func (t *target) projectID() string {
 	if t.project == "" && os.Getenv("FIRESTORE_EMULATOR_HOST") != "" {
-		return "demo-counters"
+		return layout.DefaultProject
 	}
 	return t.project
 }

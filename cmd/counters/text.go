@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // printable is a counter's id as it can be printed: an id may be any text, and what is in it must not set a terminal's
@@ -15,20 +14,6 @@ func printable(id string) string {
 		}
 	}
 	return id
-}
-
-// escaped is text of several lines with everything in it that isn't printable written out, as in a Go string.
-func escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r == '\n' || r == '\t' || strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
 }
 
 // quantity is a number of things, such as "1 shard" and "2 shards".

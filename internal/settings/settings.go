@@ -23,7 +23,7 @@ import (
 // struct: run go generate after a change.
 type Settings struct {
 	// Where the counters are.
-	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. Found from the credentials or the metadata server when empty."`
+	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. When empty it is demo-counters with FIRESTORE_EMULATOR_HOST, and else found from the credentials or the metadata server."`
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
 	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`

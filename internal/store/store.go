@@ -51,7 +51,10 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	db := &DB{Layout: names}
-	project, database := cfg.Project, cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
+	project, database := cmp.Or(cfg.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
+	if project == "" && emulator != "" {
+		project = layout.DefaultProject // or the library would take one of its own
+	}
 	db.newWatcher = func() (*firestore.Client, error) {
 		options, err := clientOptions(emulator, opts)
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -201,7 +202,7 @@ func watchLags(s *System, blind bool) *lags {
 }
 
 func (l *lags) change(c emulator.Change) {
-	path := strings.TrimPrefix(c.Name, "projects/"+DefaultProject+"/databases/(default)/documents/counters/c")
+	path := strings.TrimPrefix(c.Name, "projects/"+layout.DefaultProject+"/databases/(default)/documents/counters/c")
 	shard, isShard := strings.CutPrefix(path, "/shards/")
 	l.mu.Lock()
 	defer l.mu.Unlock()

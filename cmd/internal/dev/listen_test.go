@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // embedded serves an embedded Firestore and returns its address and a client.
@@ -39,7 +40,7 @@ func embedded(t *testing.T) (*emulator.Server, string, *firestore.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := firestore.NewClient(t.Context(), DefaultProject, option.WithGRPCConn(conn))
+	client, err := firestore.NewClient(t.Context(), layout.DefaultProject, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestListenTellsChanges(t *testing.T) {
 	var delivered changes
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &listener{
-		client: firestorepb.NewFirestoreClient(conn), database: "projects/" + DefaultProject + "/databases/(default)",
+		client: firestorepb.NewFirestoreClient(conn), database: "projects/" + layout.DefaultProject + "/databases/(default)",
 		group: "shards", deliver: delivered.add, logger: testLogger(t),
 	}
 	ready := make(chan struct{})

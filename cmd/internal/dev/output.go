@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 // longestLine is how much of an unfinished line is kept back before it is printed as it is.
@@ -81,7 +83,8 @@ func (l *lines) print(line []byte) {
 	}
 	l.output.mu.Lock()
 	defer l.output.mu.Unlock()
-	fmt.Fprintf(l.output.w, "%s%s\n", l.prefix, text)
+	// A counter's id may be any text, and an error of a library has what it likes.
+	fmt.Fprintf(l.output.w, "%s%s\n", l.prefix, terminal.Escape(text))
 }
 
 // readable turns a line of structured log, a JSON object as Cloud Logging takes it, into one for people: time of day,

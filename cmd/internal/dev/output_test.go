@@ -1,6 +1,8 @@
 package dev
 
 import (
+	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,44 @@ func TestReadable(t *testing.T) {
 	for _, line := range []string{"plain", "{", `{"a":1`, `{"a":1} and more`, `{"a"}`, `[1]`, `"text"`} {
 		if got, ok := readable([]byte(line)); ok {
 			t.Errorf("%s is taken for a structured line: %q", line, got)
+		}
+	}
+}
+
+// An id of a counter that holds an escape sequence does nothing to the terminal, whether the line is structured or not.
+func TestLinesHoldNothingForTheTerminal(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"\x1b]0;pwned\x07":         `\x1b]0;pwned\a`,
+		"a\x1b[2Jb":                `a\x1b[2Jb`,
+		"\u009b31m":                `\u009b31m`, // the same as ESC [, in one character
+		"a\u202eb":                 `a\u202eb`,  // turns the writing round
+		"日本 größe":                 "日本 größe",
+		"one\rother":               `one\rother`,
+		"a\x7f":                    `a\x7f`,
+		"a tab\tand a \"quote\"\\": "a tab\tand a \"quote\"\\",
+	} {
+		structured, err := json.Marshal(map[string]string{"message": "no: " + id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		field, err := json.Marshal(map[string]any{"counter": id, id: 1, "of": []string{id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := strings.NewReplacer(`\u001b`, "\x1b", `\u007f`, "\x7f").Replace(string(field))
+		for _, line := range []string{"no: " + id, string(structured), string(field), raw} {
+			var out syncBuffer
+			if _, err := newOutput(&out, 1).lines("Rollup").Write([]byte(line + "\n")); err != nil {
+				t.Fatal(err)
+			}
+			got := out.String()
+			if i := strings.IndexFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !strconv.IsPrint(r) }); i >= 0 {
+				t.Errorf("%q is printed with %q in it", line, got[i:])
+			}
+			if strings.Contains(line, "no: ") && got != "Rollup    | no: "+want+"\n" {
+				t.Errorf("%q is printed as %q, want %q", line, got, want)
+			}
 		}
 	}
 }

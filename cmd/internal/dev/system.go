@@ -20,10 +20,6 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// DefaultProject is the project where GOOGLE_CLOUD_PROJECT names none. Google's emulators and libraries know by
-// "demo-" that there is no such project in the cloud.
-const DefaultProject = "demo-counters"
-
 // Names of the functions, as functions/ registers them.
 const (
 	incrementFunction = "Increment"
@@ -72,7 +68,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	}
 	s := &System{
 		Firestore: strings.TrimPrefix(lookup(c.Environ, "FIRESTORE_EMULATOR_HOST"), "http://"),
-		Project:   cmp.Or(set.Project, DefaultProject),
+		Project:   cmp.Or(set.Project, layout.DefaultProject),
 		settings:  set,
 		logger:    c.Logger,
 		failed:    make(chan error, 1),

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/cmd/internal/dev"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -64,7 +65,7 @@ func startDev(t *testing.T, from feed, variables ...string) *dev.System {
 		t.Fatal(err)
 	}
 	c := Config{
-		Project: dev.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted, Members: s.NamesMembers(),
+		Project: layout.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted, Members: s.NamesMembers(),
 		Firestore: s.Firestore, CDN: nowhere, Logger: s.Logger(),
 	}
 	if from == withSDK {
