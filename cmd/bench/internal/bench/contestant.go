@@ -45,6 +45,7 @@ const (
 	nameOther    = "other" // ours of another build
 	nameUnmarked = "ours, no marker"
 	nameFaster   = "ours, 50ms" // between roll-ups
+	nameSlower   = "ours, 5s"   // the same
 	nameBlind    = "blind"
 	nameNoop     = "no-op"
 	nameSum      = "sum"

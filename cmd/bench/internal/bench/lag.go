@@ -31,7 +31,7 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 			return r, err
 		}
 		openLoop(ctx, clients, pick(s, 300*time.Millisecond, 2*time.Second), lagRate, post("/warm"))
-		st.meter.follow(resourceName("hot"))
+		st.meter.follow("hot")
 		st.begin()
 		l := openLoop(ctx, clients, window, lagRate, post("/hot"))
 		st.settle(ctx, lagPatience) // what takes longer than that has no end here
@@ -52,7 +52,7 @@ func (s *session) lag(ctx context.Context) (Result, error) {
 }
 
 func (r *Result) addLag(st *stage, l *load, end time.Time) {
-	m := st.meter.followed()
+	m := st.meter.followed("hot")
 	lags, open := m.lags(end)
 	h := newHistogram()
 	for _, lag := range lags {

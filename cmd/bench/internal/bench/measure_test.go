@@ -73,6 +73,32 @@ func TestLags(t *testing.T) {
 	}
 }
 
+// Two counters: one whose total follows in two steps, and one whose total never comes.
+func TestArrivals(t *testing.T) {
+	t.Parallel()
+	start := time.Now().Add(-time.Minute)
+	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+	m := &meter{lags: map[string]*lagMeter{
+		"a": {shards: []mark{{at(0), 10}, {at(1), 190}}, totals: []mark{{at(0.05), 10}, {at(4), 190}}},
+		"b": {shards: []mark{{at(1), 10}}},
+	}}
+	want := []Metric{
+		{Name: "99 % after", Unit: "s", AtLeast: true}, one("in 100ms", "%", 5), one("in 1s", "%", 5), one("in 5s", "%", 95), one("in 10s", "%", 95),
+	}
+	got := m.arrivals([]string{"a", "b"}, start)
+	if got[0].Median < 60 {
+		t.Errorf("99 %% were in after %v s", got[0].Median)
+	}
+	got[0].Measure = Measure{}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	got = m.arrivals([]string{"a"}, start)
+	if diff := cmp.Diff(one("99 % after", "s", 4), got[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestBeyond(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ total, answered, sent, want int64 }{

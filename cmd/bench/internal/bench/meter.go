@@ -15,16 +15,15 @@ import (
 // meter watches every change of a contestant's Firestore.
 type meter struct {
 	mu      sync.Mutex
-	markers int // documents that a TTL policy will delete
-	made    int // shards that were created
-	lag     *lagMeter
+	markers int                  // documents that a TTL policy will delete
+	made    int                  // shards that were created
+	lags    map[string]*lagMeter // :: counter that is followed
 }
 
 // lagMeter follows one counter: what its shards hold, and what its total does.
 type lagMeter struct {
-	counter string // resource name
-	shards  []mark // what the shards have come to hold in all
-	totals  []mark // what the total has
+	shards []mark // what the shards have come to hold in all
+	totals []mark // what the total has
 }
 
 // mark is a value since a time.
@@ -44,17 +43,17 @@ func (m *meter) see(c emulator.Change) {
 	if c.Old == nil && strings.Contains(c.Name, "/"+layout.DefaultShards+"/") {
 		m.made++
 	}
-	l := m.lag
-	if l == nil || !strings.HasPrefix(c.Name, l.counter) {
-		return
-	}
-	switch rest := c.Name[len(l.counter):]; {
-	case rest == "":
+	_, path, _ := strings.Cut(c.Name, "/documents/counters/")
+	counter, below, _ := strings.Cut(path, "/")
+	l := m.lags[counter]
+	switch {
+	case l == nil:
+	case below == "":
 		total := field(c.New, layout.Total)
 		if len(l.totals) == 0 || l.totals[len(l.totals)-1].value != total {
 			l.totals = append(l.totals, mark{c.CommitTime, total})
 		}
-	case strings.HasPrefix(rest, "/"+layout.DefaultShards+"/"):
+	case strings.HasPrefix(below, layout.DefaultShards+"/"):
 		delta := field(c.New, "count") - field(c.Old, "count")
 		var before int64
 		if n := len(l.shards); n > 0 {
@@ -68,18 +67,22 @@ func field(d *firestorepb.Document, name string) int64 {
 	return d.GetFields()[name].GetIntegerValue()
 }
 
-// follow begins to measure the lag of a counter whose shards and total are zero.
-func (m *meter) follow(counter string) {
+// follow begins to measure the lag of counters whose shards and totals are zero, instead of those before.
+func (m *meter) follow(counters ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lag = &lagMeter{counter: counter}
+	m.lags = make(map[string]*lagMeter, len(counters))
+	for _, id := range counters {
+		m.lags[id] = &lagMeter{}
+	}
 }
 
-// followed is what was measured since follow, so far.
-func (m *meter) followed() lagMeter {
+// followed is what was measured of a counter since follow, so far.
+func (m *meter) followed(counter string) lagMeter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return lagMeter{counter: m.lag.counter, shards: slices.Clip(m.lag.shards), totals: slices.Clip(m.lag.totals)}
+	l := m.lags[counter]
+	return lagMeter{shards: slices.Clip(l.shards), totals: slices.Clip(l.totals)}
 }
 
 func (m *meter) shardsMade() int {

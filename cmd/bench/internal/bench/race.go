@@ -294,7 +294,7 @@ func (r *run) turn(ctx context.Context, round int) error {
 		stop = r.profile(ctx)
 	}
 	runtime.GC() // of this process, which holds the contestants' databases
-	st.meter.follow(resourceName(r.counters[0]))
+	st.meter.follow(r.counters[0])
 	st.begin()
 	before := st.cpu()
 	l := r.send(ctx, r.clients, r.window)
@@ -308,7 +308,7 @@ func (r *run) turn(ctx context.Context, round int) error {
 		return err
 	}
 	r.turns.add(l, turn{
-		commits: float64(commits) / l.elapsed.Seconds(), left: left, writes: st.meter.followed().writes(), usage: st.usage(l), cpu: cpu,
+		commits: float64(commits) / l.elapsed.Seconds(), left: left, writes: st.meter.followed(r.counters[0]).writes(), usage: st.usage(l), cpu: cpu,
 	})
 	return nil
 }

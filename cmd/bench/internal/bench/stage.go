@@ -31,6 +31,7 @@ const project = "demo-bench"
 type setup struct {
 	faults    emulator.Faults
 	events    eventarc.Faults
+	push      eventarc.Push
 	instances int // of each function; 0 is 1
 	shards    int // of each counter
 	environ   []string
@@ -156,7 +157,7 @@ func (st *stage) deliver() error {
 	}
 	var err error
 	st.events, err = eventarc.New(eventarc.Options{
-		Pattern: "counters/{counter}/shards/{shard}", Project: project, Faults: st.setup.events,
+		Pattern: "counters/{counter}/shards/{shard}", Project: project, Push: st.push, Faults: st.setup.events,
 		Logger: slog.New(slog.DiscardHandler), Posted: st.posted,
 	})
 	if err != nil {

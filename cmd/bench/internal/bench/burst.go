@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/googleapis/gax-go/v2"
+
+	"github.com/firestore-counters/counters/emulator/eventarc"
+)
+
+// Loads of the burst's scenario.
+const (
+	burstRate     = 1000 // increments a second
+	burstCounters = 300  // where it is not a single one
+
+	burstPatience = 30 * time.Second // after the last increment
+	burstRest     = 3 * time.Second  // before the second burst: whatever a first one has stirred up is quiet again
+)
+
+// burst is how long increments take to be in the total, where nothing has come for long and where it has just been busy.
+func (s *session) burst(ctx context.Context) (Result, error) {
+	window := pick(s, time.Second, 3*time.Second)
+	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit", burstRate, window, slowly, burstRest)}
+	slower := ours()
+	slower.name, slower.environ = nameSlower, append(slower.environ, "ROLLUP_INTERVAL=5s")
+	field := []contestant{ours(), slower}
+	if s.Against != "" {
+		field = s.field()
+	}
+	for _, counters := range []int{1, burstCounters} {
+		for _, instances := range pick(s, []int{1}, []int{1, 3}) {
+			for _, c := range field {
+				s.say("%s, %d counters, %d instances", c.name, counters, instances)
+				rows, err := s.bursts(ctx, c, counters, instances, window)
+				r.Rows = append(r.Rows, rows...)
+				if err != nil {
+					return r, err
+				}
+			}
+		}
+	}
+	return r, ctx.Err()
+}
+
+// bursts are a cold one and a warm one.
+func (s *session) bursts(ctx context.Context, c contestant, counters, instances int, window time.Duration) ([]Row, error) {
+	all, _ := ids(2 * counters)
+	shards := lagShards
+	if counters > 1 {
+		shards = 10 // some of them take one write a second, as with a hot counter's thousand
+	}
+	st, err := openStage(ctx, c, setup{shards: shards, faults: hotDocuments(), push: eventarc.PubSub(), instances: instances})
+	if err != nil {
+		return nil, err
+	}
+	defer st.close()
+	if err := st.create(ctx, all...); err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for n, state := range []string{"cold", "warm"} {
+		if n > 0 {
+			if err := gax.Sleep(ctx, burstRest); err != nil {
+				return rows, err
+			}
+		}
+		burst := all[n*counters : (n+1)*counters]
+		st.meter.follow(burst...)
+		paths := make([]string, len(burst))
+		for i, id := range burst {
+			paths[i] = "/" + id
+		}
+		l := openLoop(ctx, clients(clientsFor(burstRate), st.https), window, burstRate, post(paths...))
+		st.settle(ctx, burstPatience)
+		if ctx.Err() != nil {
+			return rows, ctx.Err()
+		}
+		if err := st.alive(); err != nil {
+			return rows, err
+		}
+		load := fmt.Sprintf("%s, %s, %d inst.", plural(counters, "counter"), state, instances)
+		rows = append(rows, Row{Contestant: c.name, Load: load, Errors: l.errors(), Metrics: st.meter.arrivals(burst, l.began)})
+	}
+	return rows, nil
+}
+
+// arrivals are the figures of how increments of counters have come to be in their totals, since a burst began.
+func (m *meter) arrivals(counters []string, began time.Time) []Metric {
+	end := time.Now()
+	var sum, in int64
+	var shown []mark // each the step of a total
+	within := []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second}
+	shares := make([]int64, len(within))
+	for _, id := range counters {
+		l := m.followed(id)
+		lags, open := l.lags(end)
+		var before int64
+		for i, s := range l.shards {
+			n := s.value - before
+			sum, before = sum+n, s.value
+			for w, d := range within {
+				if lags[i] <= d && i < len(lags)-open {
+					shares[w] += n
+				}
+			}
+		}
+		before = 0
+		for _, t := range l.totals {
+			shown = append(shown, mark{t.at, t.value - before})
+			before = t.value
+		}
+	}
+	slices.SortFunc(shown, func(a, b mark) int { return a.at.Compare(b.at) })
+	until := one("99 % after", "s", end.Sub(began).Seconds())
+	until.AtLeast = true
+	for _, step := range shown {
+		if in += step.value; float64(in) >= 0.99*float64(sum) {
+			until = one("99 % after", "s", step.at.Sub(began).Seconds())
+			break
+		}
+	}
+	metrics := []Metric{until}
+	for w, d := range within {
+		metrics = append(metrics, one("in "+d.String(), "%", 100*float64(shares[w])/float64(sum)))
+	}
+	return metrics
+}
