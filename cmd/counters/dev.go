@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -37,14 +38,15 @@ The gateway's port is all that a browser needs: forward it, or let a phone in th
 Whoever reaches it can read and write every counter. Web pages of other sites can't.
 
 Events are delivered at once. With --push pubsub they come as in production: few at a time after a quiet while, and again
-after 10 s to 10 minutes where the function fails.
+after 10 s to 10 minutes where the function fails. With --concurrency instances start while requests wait, think only while
+they have some, and end.
 
 From --duplicate on, the flags make happen what production does on a bad day; the total comes out right all the same,
 after a reconcile where events were dropped. With a --seed, the same happens again.`,
 		Example: `  counters dev
   counters dev --instances 3 --duplicate 0.3 --reorder 0.5 --abort 0.1 --lose-answers 0.05 --kill 2s
   counters dev --doc-write-rate 1
-  counters dev --push pubsub --ack-deadline 70s
+  counters dev --push pubsub --ack-deadline 70s --instances 3 --concurrency 20
   counters dev --counter-path 'posts/{post}' --fields likes,views --hosted
   counters dev --host 0.0.0.0`,
 		Args: cobra.NoArgs,
@@ -67,6 +69,8 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers reach the gateway, beside addresses and localhost; .example.com is all below")
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
+	flags.IntVar(&c.CloudRun.Concurrency, "concurrency", 0, "let instances come and go as on Cloud Run, up to --instances, each for so many requests at a time, such as 1000 as deployed")
+	flags.DurationVar(&c.CloudRun.Idle, "idle", 15*time.Second, "with --concurrency: end an instance that had no request for so long")
 	t.addLayoutFlags(flags)
 
 	addPush(flags, &c.Push)

@@ -227,10 +227,15 @@ func TestDevEndsWithItsProcesses(t *testing.T) {
 	for _, test := range []struct {
 		signal os.Signal
 		ok     bool
-	}{{os.Interrupt, true}, {syscall.SIGTERM, true}, {syscall.SIGHUP, true}, {os.Kill, false}} {
-		t.Run(test.signal.String(), func(t *testing.T) {
+		args   []string
+	}{
+		{os.Interrupt, true, nil}, {syscall.SIGTERM, true, nil}, {syscall.SIGHUP, true, nil}, {os.Kill, false, nil},
+		// Its processes are stopped when it ends: they have no requests.
+		{os.Interrupt, true, []string{"--concurrency", "10"}}, {os.Kill, false, []string{"--concurrency", "10"}},
+	} {
+		t.Run(strings.Join(append([]string{test.signal.String()}, test.args...), " "), func(t *testing.T) {
 			t.Parallel()
-			p := startProgram(t, "--instances", "2")
+			p := startProgram(t, append([]string{"--instances", "2"}, test.args...)...)
 			if err := p.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
@@ -287,6 +292,7 @@ func TestDevRefuses(t *testing.T) {
 		{[]string{"--commit-latency", "-1s"}, "commit-latency -1s: want 0s to 1m"},
 		{[]string{"--push", "carrier-pigeon"}, `invalid argument "carrier-pigeon" for "--push" flag: want quick or pubsub`},
 		{[]string{"--ack-deadline", "-1s"}, "ack deadline -1s: want 0s and more"},
+		{[]string{"--concurrency", "1001"}, "--concurrency 1001: want 1 to 1000, or 0 to keep all instances running"},
 		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
 		{[]string{"and", "more"}, `unknown command "and" for "counters dev"`},
 	} {

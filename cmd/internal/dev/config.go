@@ -26,6 +26,9 @@ type Config struct {
 	FunctionsPort int // At which an official emulator posts its events; only used with one.
 	Instances     int // Processes per function, at least 1.
 
+	// CloudRun lets instances come and go, up to Instances; otherwise all of them run.
+	CloudRun CloudRun
+
 	Push   eventarc.Push // How events are delivered; at once unless it says otherwise.
 	Faults Faults
 
@@ -85,6 +88,12 @@ func (c Config) Validate() error {
 	}
 	if c.Instances < 1 || c.Instances > 100 {
 		errs = append(errs, fmt.Errorf("--instances %d: want 1 to 100", c.Instances))
+	}
+	if c.CloudRun.Concurrency < 0 || c.CloudRun.Concurrency > 1000 {
+		errs = append(errs, fmt.Errorf("--concurrency %d: want 1 to 1000, or 0 to keep all instances running", c.CloudRun.Concurrency))
+	}
+	if c.CloudRun.Idle < 0 {
+		errs = append(errs, fmt.Errorf("--idle %v: want 0s and more", c.CloudRun.Idle))
 	}
 	return errors.Join(append(errs, c.Push.Check(), c.Faults.Check())...)
 }

@@ -31,8 +31,8 @@ type gateway struct {
 // serves a list of what is where.
 type gatewayConfig struct {
 	access               access
-	increment, reconcile *backends
-	firestore            *backends
+	increment, reconcile http.RoundTripper
+	firestore            http.RoundTripper
 	page                 http.Handler
 	ready                func() bool
 	origin               string // What functions and Firestore take every page's origin for.
@@ -112,7 +112,7 @@ GET  /-/ready              200 once everything answers
 //
 // It has already been decided which pages may call. Functions and Firestore, which decide that once more, see one origin
 // for all of them, and their answer to it is made one to the page's own.
-func newProxy(prefix string, to *backends, origin string, logger *slog.Logger) *httputil.ReverseProxy {
+func newProxy(prefix string, to http.RoundTripper, origin string, logger *slog.Logger) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:  to,
 		BufferPool: &bufferPool{},

@@ -22,8 +22,12 @@ const (
 type instance struct {
 	supervisor *supervisor
 	function   string
-	number     int    // From 1.
-	addr       string // Where it answers, host:port; empty while it doesn't. Guarded by the supervisor's lock.
+	number     int // From 1.
+
+	// Guarded by the supervisor's lock.
+	addr    string             // Where it answers, host:port; empty while it doesn't.
+	current *os.Process        // What answers there.
+	end     context.CancelFunc // Ends it; nil while it isn't to run.
 
 	mu      sync.Mutex
 	process *os.Process // nil while there is none that may be killed.
@@ -75,7 +79,7 @@ func (i *instance) once(ctx context.Context, ready func()) error {
 	s := i.supervisor
 	lines := s.output.lines(prefix(i.function, i.number, s.instances))
 	defer lines.flush()
-	p, err := StartProcess(ctx, s.program, i.function, s.environ, lines, lines)
+	p, err := launch(ctx, s.program, i.function, s.environ, lines, lines, s.scaled)
 	if err != nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func (i *instance) once(ctx context.Context, ready func()) error {
 		i.setProcess(nil)
 		return err
 	}
-	s.setAddr(i, p.Addr)
+	s.setAnswering(i, p)
 	ready()
 	err = p.Wait()
 	i.setProcess(nil)

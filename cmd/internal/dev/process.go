@@ -37,6 +37,11 @@ type Process struct {
 // wait until that answers: see [Process.Ready]. When the context ends, the process gets SIGTERM, and SIGKILL ten seconds
 // later, as on Cloud Run. What it prints goes to stdout and stderr; to nowhere where they are nil.
 func StartProcess(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer) (*Process, error) {
+	return launch(ctx, program, function, environ, stdout, stderr, false)
+}
+
+// launch is [StartProcess], of a process that may be stopped for a while if frozen says so.
+func launch(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer, frozen bool) (*Process, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -49,7 +54,13 @@ func StartProcess(ctx context.Context, program, function string, environ []strin
 		if p.cmd.Process.Signal(syscall.SIGTERM) != nil {
 			return p.cmd.Process.Kill() // Windows knows no SIGTERM.
 		}
+		if frozen {
+			thaw(p.cmd.Process)
+		}
 		return nil
+	}
+	if frozen {
+		freezable(p.cmd)
 	}
 	p.cmd.WaitDelay = grace
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// supervisor keeps a number of processes of each function running.
+// supervisor keeps a number of processes of each function running, or as many as it is asked for.
 type supervisor struct {
 	program   string   // Path of the program that serves functions, this one.
 	functions []string // Names, the values of FUNCTION_TARGET.
 	instances int      // Processes per function.
+	scaled    bool     // One of each is started, and from then on they come and go with grow and shrink.
 	environ   []string // What every process gets, beside the variables that tell it what to serve.
 	output    *output
 	logger    *slog.Logger
 
-	// changed gets the addresses, host:port, at which the instances of a function answer now, whenever one came or
-	// went. There is one call at a time.
-	changed func(function string, addrs []string)
+	// changed gets the instances of a function that answer now, whenever one came or went. There is one call at a time.
+	changed func(function string, now []answering)
 
 	ctx     context.Context // Ends when the processes shall stop.
 	cancel  context.CancelFunc
@@ -43,11 +43,17 @@ func (s *supervisor) start(ctx context.Context) error {
 			s.all = append(s.all, i)
 		}
 	}
+	begun := 0
+	s.mu.Lock()
 	for _, i := range s.all {
-		s.running.Go(func() { i.run(s.ctx, first) })
+		if !s.scaled || i.number == 1 {
+			begun++
+			s.begin(i, first)
+		}
 	}
+	s.mu.Unlock()
 	var err error
-	for range s.all {
+	for range begun {
 		select {
 		case e := <-first:
 			err = errors.Join(err, e)
@@ -61,6 +67,44 @@ func (s *supervisor) start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// begin lets an instance run until it is ended. s.mu is held.
+func (s *supervisor) begin(i *instance, first chan<- error) {
+	ctx, end := context.WithCancel(s.ctx)
+	i.end = end
+	s.running.Go(func() {
+		i.run(ctx, first)
+		end()
+		s.mu.Lock()
+		i.end = nil
+		s.mu.Unlock()
+	})
+}
+
+// grow starts one more instance of a function. It reports false when all are running, or the processes shall stop.
+func (s *supervisor) grow(function string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.all {
+		if i.function == function && i.end == nil && s.ctx.Err() == nil {
+			s.begin(i, nil)
+			return true
+		}
+	}
+	return false
+}
+
+// shrink ends the instance at an address, as Cloud Run does: first it gets no more requests, then SIGTERM.
+func (s *supervisor) shrink(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.all {
+		if i.addr == addr && addr != "" {
+			s.noteAddr(i, "")
+			i.end()
+		}
+	}
 }
 
 // stop ends all processes: with SIGTERM, and after the ten seconds that Cloud Run grants, with SIGKILL.
@@ -110,10 +154,13 @@ func (s *supervisor) killOne(choice int) {
 	}
 }
 
-// ready reports whether every function has an instance that answers.
+// ready reports whether every function has an instance that answers, or will have one as soon as there is a request.
 func (s *supervisor) ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.scaled {
+		return true
+	}
 	answering := make(map[string]bool)
 	for _, i := range s.all {
 		if i.addr != "" {
@@ -123,19 +170,32 @@ func (s *supervisor) ready() bool {
 	return len(answering) == len(s.functions)
 }
 
+// setAnswering notes that an instance's process answers.
+func (s *supervisor) setAnswering(of *instance, p *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of.current = p.cmd.Process
+	s.noteAddr(of, p.Addr)
+}
+
 // setAddr notes where an instance answers, or with "" that it doesn't, and passes it on.
 func (s *supervisor) setAddr(of *instance, addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteAddr(of, addr)
+}
+
+// noteAddr is setAddr where the lock is held.
+func (s *supervisor) noteAddr(of *instance, addr string) {
 	if of.addr == addr {
 		return
 	}
 	of.addr = addr
-	var addrs []string
+	var now []answering
 	for _, i := range s.all {
 		if i.function == of.function && i.addr != "" {
-			addrs = append(addrs, i.addr)
+			now = append(now, answering{i.addr, i.current})
 		}
 	}
-	s.changed(of.function, addrs)
+	s.changed(of.function, now)
 }

@@ -33,10 +33,10 @@ func newFleet(t testing.TB, instances int, functions ...string) *fleet {
 	f.supervisor = &supervisor{
 		program: program, functions: functions, instances: instances, environ: os.Environ(),
 		output: newOutput(&f.out, instances), logger: testLogger(t),
-		changed: func(function string, addrs []string) {
+		changed: func(function string, now []answering) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.addrs[function] = addrs
+			f.addrs[function] = addrsOf(now)
 		},
 	}
 	return f

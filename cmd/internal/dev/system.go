@@ -46,6 +46,7 @@ type System struct {
 	increment  *backends
 	reconcile  *backends
 	firestore  *backends
+	services   map[string]*service // :: function; nil unless instances come and go
 
 	close   sync.Once
 	closers []func() // In the order in which things were started.
@@ -120,11 +121,15 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 			return nil, err
 		}
 	}
+	var increment, reconcile http.RoundTripper = s.increment, s.reconcile
+	if s.services != nil {
+		increment, reconcile = s.services[incrementFunction], s.services[reconcileFunction]
+	}
 	closing, closeStreams := context.WithCancel(context.Background())
 	s.onClose(closeStreams) // In case that it never serves.
 	s.serve(ports.gateway, newGateway(gatewayConfig{
 		access:    access{hosts: append([]string{c.Host}, c.AllowHosts...), origins: set.AllowedOrigins},
-		increment: s.increment, reconcile: s.reconcile, firestore: s.firestore,
+		increment: increment, reconcile: reconcile, firestore: s.firestore,
 		page: c.Page, ready: s.supervisor.ready, origin: s.Gateway, logger: c.Logger, closing: closing,
 	}), closeStreams)
 	s.supervisor.setKill(c.Faults.KillEvery, c.Faults.Seed)
@@ -270,26 +275,54 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 		program:   program,
 		functions: []string{incrementFunction, rollupFunction, reconcileFunction},
 		instances: c.Instances,
+		scaled:    c.CloudRun.Concurrency > 0,
 		environ:   environ,
 		output:    out,
 		logger:    c.Logger,
 		changed:   s.route,
 	}
+	if s.supervisor.scaled {
+		if err := s.startServices(c.CloudRun); err != nil {
+			return err
+		}
+	}
 	if err := s.supervisor.start(ctx); err != nil {
 		return err
 	}
 	s.onClose(s.supervisor.stop)
+	s.onClose(func() { // before: no instance may be stopped on its way to its end
+		for _, service := range s.services {
+			service.close()
+		}
+	})
 	return nil
 }
 
-// route gets where the instances of a function answer.
-func (s *System) route(function string, addrs []string) {
-	switch function {
-	case incrementFunction:
+// startServices puts a service in front of each function's instances, and one address in front of Rollup's, for events.
+func (s *System) startServices(c CloudRun) error {
+	s.services = make(map[string]*service)
+	for _, function := range s.supervisor.functions {
+		s.services[function] = newService(c, func() bool { return s.supervisor.grow(function) }, s.supervisor.shrink)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return fmt.Errorf("listen for events: %w", err)
+	}
+	s.serve(l, front(s.services[rollupFunction]))
+	return s.events.SetTargets("http://" + l.Addr().String() + "/")
+}
+
+// route gets the instances of a function that answer.
+func (s *System) route(function string, now []answering) {
+	addrs := addrsOf(now)
+	switch {
+	case s.services != nil:
+		s.services[function].set(now)
+	case function == incrementFunction:
 		s.increment.set(addrs)
-	case reconcileFunction:
+	case function == reconcileFunction:
 		s.reconcile.set(addrs)
-	case rollupFunction:
+	case function == rollupFunction:
 		urls := make([]string, len(addrs))
 		for i, addr := range addrs {
 			urls[i] = "http://" + addr + "/"

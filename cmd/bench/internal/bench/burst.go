@@ -23,7 +23,7 @@ const (
 // burst is how long increments take to be in the total, where nothing has come for long and where it has just been busy.
 func (s *session) burst(ctx context.Context) (Result, error) {
 	window := pick(s, time.Second, 3*time.Second)
-	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit", burstRate, window, slowly, burstRest)}
+	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit. Refused: posts of events that were not acknowledged, which come again after 10 s", burstRate, window, slowly, burstRest)}
 	slower := ours()
 	slower.name, slower.environ = nameSlower, append(slower.environ, "ROLLUP_INTERVAL=5s")
 	field := []contestant{ours(), slower}
@@ -69,6 +69,7 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 		}
 		burst := all[n*counters : (n+1)*counters]
 		st.meter.follow(burst...)
+		before := st.events.Stats()
 		paths := make([]string, len(burst))
 		for i, id := range burst {
 			paths[i] = "/" + id
@@ -82,7 +83,8 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 			return rows, err
 		}
 		load := fmt.Sprintf("%s, %s, %d inst.", plural(counters, "counter"), state, instances)
-		rows = append(rows, Row{Contestant: c.name, Load: load, Errors: l.errors(), Metrics: st.meter.arrivals(burst, l.began)})
+		metrics := append(st.meter.arrivals(burst, l.began), one("refused", "", float64(st.events.Stats().Retries-before.Retries)))
+		rows = append(rows, Row{Contestant: c.name, Load: load, Errors: l.errors(), Metrics: metrics})
 	}
 	return rows, nil
 }

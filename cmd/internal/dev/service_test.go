@@ -1,0 +1,238 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+)
+
+// Three instances of each function come and go under load: they start while requests wait, are ended while they have some,
+// think only while they have any, and go when there are none. Nothing is lost.
+func TestCloudRun(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, Config{
+		Instances: 3, CloudRun: CloudRun{Concurrency: 20, Idle: 500 * time.Millisecond},
+		Push:    eventarc.Push{Window: 5, Transit: 10 * time.Millisecond, AckDeadline: 10 * time.Second, Shortest: 100 * time.Millisecond, Longest: time.Second},
+		Environ: []string{"ROLLUP_INTERVAL=200ms", "LOG_LEVEL=ERROR"},
+	})
+	c := &chaosClients{System: s, layout: oneField, t: t, client: s.client(t)}
+	seen, arrivals := s.watchInstances(t), s.watchArrivals("keyed")
+
+	for round := range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var turnover, clients sync.WaitGroup
+		turnover.Go(func() { s.replaceInstances(ctx) })
+		for n := range 60 {
+			clients.Go(func() { c.incrementWithKeys(100*round+n, 20) })
+		}
+		clients.Wait()
+		cancel()
+		turnover.Wait()
+		eventually(t, "no instance is left", func() bool { return s.running(incrementFunction)+s.running(rollupFunction) == 0 })
+	}
+	if err := s.WaitForEvents(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.keyed.Load(); got != 3600 {
+		t.Errorf("%d increments were answered, want 3600", got)
+	}
+	c.check("keyed")
+	if got := c.sumOf("keyed", "count"); got != 3600 {
+		t.Errorf("%d are counted, want 3600", got)
+	}
+	for function, least := range map[string]int{incrementFunction: 3, rollupFunction: 2} {
+		most, all := seen(function)
+		if most < least || most > 3 || all < 4 {
+			t.Errorf("%s has had %d instances at a time, and %d in all; want %d to 3, and others in their place", function, most, all, least)
+		}
+		t.Logf("%s: %d instances in all", function, all)
+	}
+	t.Logf("%v; events %+v", arrivals, s.Events())
+}
+
+// watchInstances looks at the instances that answer until the test ends, and tells how many there were at most, and in all.
+func (s *System) watchInstances(t *testing.T) func(function string) (most, all int) {
+	var mu sync.Mutex
+	most, all := map[string]int{}, map[string]map[string]bool{}
+	for _, function := range []string{incrementFunction, rollupFunction} {
+		all[function] = map[string]bool{}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			mu.Lock()
+			for function := range all {
+				service := s.services[function]
+				service.mu.Lock()
+				most[function] = max(most[function], len(service.instances))
+				for _, i := range service.instances {
+					all[function][i.addr] = true
+				}
+				service.mu.Unlock()
+			}
+			mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+	})
+	t.Cleanup(func() { cancel(); watching.Wait() })
+	return func(function string) (int, int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return most[function], len(all[function])
+	}
+}
+
+// running is how many processes of a function there are.
+func (s *System) running(function string) (n int) {
+	s.supervisor.mu.Lock()
+	defer s.supervisor.mu.Unlock()
+	for _, i := range s.supervisor.all {
+		if i.function == function && i.end != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// replaceInstances ends an instance every so often, whatever it is doing.
+func (s *System) replaceInstances(ctx context.Context) {
+	for ctx.Err() == nil {
+		service := s.services[[]string{incrementFunction, rollupFunction}[rand.IntN(2)]]
+		service.mu.Lock()
+		addr := ""
+		if n := len(service.instances); n > 0 {
+			addr = service.instances[rand.IntN(n)].addr
+		}
+		service.mu.Unlock()
+		s.supervisor.shrink(addr)
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// arrivals are how long increments take to be in a counter's total. Nothing tells them apart: the first to be committed is
+// taken to be the first in the total.
+type arrivals struct {
+	mu             sync.Mutex
+	written, total int64
+	waiting        []arrival
+	lags           []time.Duration
+}
+
+type arrival struct {
+	at      time.Time
+	written int64 // by then
+}
+
+func (s *System) watchArrivals(counter string) *arrivals {
+	a := &arrivals{}
+	s.server.OnChange(func(c emulator.Change) {
+		_, path, _ := strings.Cut(c.Name, "/documents/counters/"+counter)
+		value := func(field string) int64 {
+			return c.New.GetFields()[field].GetIntegerValue() - c.Old.GetFields()[field].GetIntegerValue()
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		switch {
+		case strings.HasPrefix(path, "/shards/"):
+			a.written += value("count")
+			a.waiting = append(a.waiting, arrival{c.CommitTime, a.written})
+		case path == "" && strings.HasSuffix(c.Name, "/"+counter):
+			a.total += value("total")
+			for len(a.waiting) > 0 && a.waiting[0].written <= a.total {
+				a.lags = append(a.lags, c.CommitTime.Sub(a.waiting[0].at))
+				a.waiting = a.waiting[1:]
+			}
+		}
+	})
+	return a
+}
+
+func (a *arrivals) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sorted := slices.Sorted(slices.Values(a.lags))
+	return fmt.Sprintf("in the total after %v ms (p50), %v ms (p99), %v ms (the last)", quantile(sorted, 0.5), quantile(sorted, 0.99), quantile(sorted, 1))
+}
+
+// An instance has a processor while it has a request, and none in between.
+func TestCloudRunTakesTheProcessorAway(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	s := startSystem(t, Config{CloudRun: CloudRun{Concurrency: 10, Idle: time.Hour}})
+	state := func() string {
+		service := s.services[incrementFunction]
+		service.mu.Lock()
+		defer service.mu.Unlock()
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", service.instances[0].process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		return after[:1]
+	}
+	for range 3 {
+		eventually(t, "the instance is stopped", func() bool { return state() == "T" })
+		if code, err := s.post(t.Context(), "c", "", ""); err != nil || code != http.StatusOK {
+			t.Fatalf("increment: %d, %v", code, err)
+		}
+	}
+	waitForTotal(t, s.client(t), "c", 3)
+}
+
+// A request that no instance has room for is refused once it has waited for long enough, or with its context.
+func TestServiceWithoutInstances(t *testing.T) {
+	t.Parallel()
+	s := newService(CloudRun{Concurrency: 1}, func() bool { return false }, func(string) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://service/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RoundTrip(r); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+	closing := make(chan error)
+	go func() {
+		_, err := s.RoundTrip(r.WithContext(t.Context()))
+		closing <- err
+	}()
+	eventually(t, "it waits", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.waiting) == 1 })
+	s.close()
+	if err := <-closing; err != errNoInstance {
+		t.Errorf("got %v", err)
+	}
+}
+
+// However many requests wait, as many instances are on their way as they need, and no more.
+func TestMissingInstances(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		waiting, concurrency := rapid.IntRange(0, 5000).Draw(t, "waiting"), rapid.IntRange(1, 1000).Draw(t, "concurrency")
+		starting := rapid.IntRange(0, 20).Draw(t, "starting")
+		n := missing(waiting, starting, concurrency)
+		room := (n + starting) * concurrency
+		if n < 0 || room < waiting || n > 0 && room-waiting >= concurrency {
+			t.Fatalf("%d more beside %d for %d requests", n, starting, waiting)
+		}
+	})
+}
