@@ -53,6 +53,10 @@ type Options struct {
 	// container, say. Requests for any other are refused: a web page could have pointed its own name here.
 	Hosts []string
 
+	// Origins are those of web pages, such as https://app.example, that may call the server besides pages of this machine;
+	// "*" is any, as with the official emulator. A page of any other site is refused: it would have all that there is.
+	Origins []string
+
 	// Now is the clock. Commit times are strictly increasing even where it is not. Default: time.Now.
 	Now func() time.Time
 	// LockWait is how long a read or commit waits for a transaction's locks before it fails with ABORTED. Default: 15 s,
@@ -112,7 +116,7 @@ func New(opts Options) *Server {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.service = &service{server: s, engine: s.engine}
-	s.web = web.New(web.Config{Service: s.service, Hosts: opts.Hosts, Clear: s.engine.Clear, Reset: s.engine.Reset, Logger: log})
+	s.web = web.New(web.Config{Service: s.service, Hosts: opts.Hosts, Origins: opts.Origins, Clear: s.engine.Clear, Reset: s.engine.Reset, Logger: log})
 	s.http = &http.Server{
 		Handler:           s.web,
 		ReadHeaderTimeout: sniffTimeout,

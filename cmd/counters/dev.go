@@ -35,7 +35,8 @@ documents are your app's (--hosted), MEMBERS is any unless set or AUTH asks for 
 among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
 
 The gateway's port is all that a browser needs: forward it, or let a phone in the same network in with --host 0.0.0.0.
-Whoever reaches it can read and write every counter. Web pages of other sites can't.
+Whoever reaches it can read and write every counter. Web pages of other sites can't; --allow-origin lets those of one at
+the embedded Firestore.
 
 Events are delivered at once. With --push pubsub they come as in production: few at a time after a quiet while, and again
 after 10 s to 10 minutes where the function fails. With --concurrency instances start while requests wait, think only while
@@ -57,6 +58,9 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 			if err := t.check(); err != nil {
 				return err
 			}
+			if err := checkOrigins(c.AllowOrigins); err != nil {
+				return err
+			}
 			c.Environ, c.Output = append(os.Environ(), t.variables(cmd.Flags())...), cmd.ErrOrStderr()
 			return runDev(cmd, c, faults)
 		},
@@ -67,6 +71,7 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.IntVar(&c.Port, "port", 8081, "port of the gateway; 0 takes any free one")
 	flags.StringVar(&c.Host, "host", "127.0.0.1", "address at which the gateway listens; 0.0.0.0 lets other machines in")
 	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers reach the gateway, beside addresses and localhost; .example.com is all below")
+	addAllowOrigin(flags, &c.AllowOrigins)
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 	flags.IntVar(&c.CloudRun.Concurrency, "concurrency", 0, "let instances come and go as on Cloud Run, up to --instances, each for so many requests at a time, such as 1000 as deployed")

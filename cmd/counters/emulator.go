@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/cmd/internal/dev"
@@ -23,6 +24,7 @@ type emulatorConfig struct {
 	host   string
 	port   int
 	hosts  []string
+	pages  []string // origins
 	ttl    map[string]string
 	events map[string]string // pattern → URL
 	push   eventarc.Push
@@ -40,7 +42,8 @@ port; clients of any language find it through FIRESTORE_EMULATOR_HOST. It prints
 With --events, changes of documents that match a pattern are posted to a URL as the CloudEvents that Eventarc sends to a
 function: at least once, in any order, until they are answered 2xx; with --push pubsub at the pace of production.
 
-There are no security rules: whoever reaches the port may do anything.`,
+There are no security rules: whoever reaches the port may do anything. Web pages of other sites can't, unless
+--allow-origin names them.`,
 		Example: `  counters emulator --port 8080
   counters emulator --events 'counters/{counter}/shards/{shard}=http://127.0.0.1:8082/'
   counters emulator --events 'posts/{post}=http://127.0.0.1:8082/' --push pubsub --ack-deadline 10s
@@ -53,6 +56,7 @@ There are no security rules: whoever reaches the port may do anything.`,
 	flags.IntVar(&c.port, "port", 8080, "port; 0 takes any free one")
 	flags.StringVar(&c.host, "host", "127.0.0.1", "address to listen on; beyond the loopback interface anybody may do anything")
 	flags.StringSliceVar(&c.hosts, "allow-host", nil, "further names by which HTTP requests may call it, such as a container's")
+	addAllowOrigin(flags, &c.pages)
 	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{layout.Requests: layout.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
 	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL to post the changes of documents to; may be repeated")
 	addPush(flags, &c.push)
@@ -68,6 +72,9 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 	}
 	if c.port < 0 || c.port > 65535 {
 		return badUsage("--port %d: want a port, 1 to 65535, or 0 for any free one", c.port)
+	}
+	if err := checkOrigins(c.pages); err != nil {
+		return err
 	}
 	ctx, cancel := dev.UntilOrphaned(cmd.Context())
 	defer cancel()
@@ -92,7 +99,7 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 		return fmt.Errorf("%w; choose another with --port", err)
 	}
 	server := emulator.New(emulator.Options{
-		Faults: c.faults, Logger: logger, TTL: c.ttl, Hosts: append(c.hosts, c.host),
+		Faults: c.faults, Logger: logger, TTL: c.ttl, Hosts: append(c.hosts, c.host), Origins: c.pages,
 	})
 	for _, d := range deliverers {
 		server.OnChange(d.Deliver)
@@ -114,4 +121,19 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 		server.Close()
 		return errors.Join(errors.New("the server ended"), err)
 	}
+}
+
+// addAllowOrigin adds the flag of the pages that may call the embedded Firestore.
+func addAllowOrigin(flags *pflag.FlagSet, origins *[]string) {
+	flags.StringSliceVar(origins, "allow-origin", nil, "origin of web pages, such as https://app.example, that may call the embedded Firestore beside those of this machine; * is any")
+}
+
+// checkOrigins says which origin can't be one.
+func checkOrigins(origins []string) error {
+	for _, origin := range origins {
+		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
+			return badUsage("--allow-origin %s: want an origin such as https://app.example, without a path, or *", origin)
+		}
+	}
+	return nil
 }

@@ -76,3 +76,16 @@ func TestEmulatorCommandRefuses(t *testing.T) {
 		}
 	}
 }
+
+// An origin that can't be one would let nobody in, and say nothing.
+func TestAllowOrigin(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"emulator", "dev"} {
+		for _, origin := range []string{"app.example", "https://app.example/", "https://", "null"} {
+			_, errOut, code := counters(t, command, "--allow-origin", origin)
+			if code != exitUsage || !strings.Contains(errOut, "--allow-origin "+origin+": want an origin") {
+				t.Errorf("%s --allow-origin %s: exit code %d, %q", command, origin, code, errOut)
+			}
+		}
+	}
+}

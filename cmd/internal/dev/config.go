@@ -22,7 +22,9 @@ type Config struct {
 	Host string
 	// AllowHosts are names by which browsers reach the gateway, beside localhost, Host and addresses; one that begins with
 	// a dot stands for all names that end so.
-	AllowHosts    []string
+	AllowHosts []string
+	// AllowOrigins are origins of web pages that may call the embedded Firestore, beside those of this machine; "*" is any.
+	AllowOrigins  []string
 	FunctionsPort int // At which an official emulator posts its events; only used with one.
 	Instances     int // Processes per function, at least 1.
 

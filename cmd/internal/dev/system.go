@@ -110,7 +110,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		return nil, err
 	}
 	if s.Embedded {
-		s.startFirestore(ports.firestore, c.Faults.seeded().Commits)
+		s.startFirestore(ports.firestore, c.Faults.seeded().Commits, c.AllowOrigins)
 	}
 	s.firestore.set([]string{s.Firestore})
 	if err := s.startFunctions(ctx, c, output); err != nil {
@@ -227,10 +227,10 @@ func (s *System) layout() layout.Layout {
 }
 
 // startFirestore starts the embedded Firestore, whose changes become events.
-func (s *System) startFirestore(l net.Listener, f emulator.Faults) {
+func (s *System) startFirestore(l net.Listener, f emulator.Faults, pages []string) {
 	s.Firestore = l.Addr().String()
 	s.server = emulator.New(emulator.Options{
-		Faults: f, Logger: s.logger,
+		Faults: f, Logger: s.logger, Origins: pages,
 		TTL: map[string]string{layout.Requests: layout.ExpireAt}, // the policy that a deployment has
 	})
 	s.server.OnChange(s.events.Deliver)

@@ -60,7 +60,7 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 | --- | --- |
 | gRPC | every method of google.firestore.v1 but ExecutePipeline; PartitionQuery, which the official emulator lacks |
 | REST | ` + "`/v1/projects/{p}/databases/{d}/documents…`" + `, with every verb of these methods |
-| Web SDK | Listen and Write over WebChannel |
+| Web SDK | Listen and Write over WebChannel, for pages of this machine; ` + "`Options.Origins`" + ` and ` + "`--allow-origin`" + ` let others in, which the official emulator always does |
 | Transactions | pessimistic, with shared read locks; read-only ones and reads of the last hour; a retried one gets through |
 | Listening | documents and queries, resumed by token, a commit never split |
 | Events | of every change: to a function in the program (` + "`Server.OnChange`" + `; ` + "`WaitForChanges`" + ` until it has seen what was committed), or posted as Eventarc does (package eventarc, ` + "`counters emulator --events`" + `) |

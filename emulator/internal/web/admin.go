@@ -21,7 +21,8 @@ import (
 //	PUT    /emulator/v1/projects/{p}/triggers/{key}                          register a trigger of the first generation
 //	POST   /emulator/v1/projects/{p}/eventarcTrigger?eventarcTriggerId={key} register one of the second
 //
-// Pages of foreign origins may call none of it: they would come through the browser of whoever runs the server.
+// Pages of foreign origins may call none of it, also where they may call everything else: they would come through the browser
+// of whoever runs the server.
 //
 // Triggers may be registered, so that tools that do start, but get no events: this server delivers those itself, to
 // whom it is told to in the program that it is embedded in.

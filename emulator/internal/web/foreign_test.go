@@ -37,6 +37,76 @@ func TestForeignOriginsControlNothing(t *testing.T) {
 	}
 }
 
+// A page of any other site can send requests here, too, and POSTs without asking first. It reads and writes nothing, unless it
+// is let in.
+func TestForeignPagesAreRefused(t *testing.T) {
+	t.Parallel()
+	const docs = "/v1/" + database + "/documents"
+	write := `{"writes":[{"update":{"name":"` + database + `/documents/a/%s","fields":{"n":{"integerValue":"1"}}}}]}`
+	requests := []struct{ method, path, body string }{
+		{"POST", docs + ":commit", strings.ReplaceAll(write, "%s", "written")},
+		{"POST", docs + ":runQuery", `{"structuredQuery":{"from":[{"collectionId":"a"}]}}`},
+		{"POST", docs + "/a?documentId=written", `{"fields":{}}`},
+		{"GET", docs + "/a/1", ""},
+		{"DELETE", docs + "/a/1", ""},
+		{"POST", "/google.firestore.v1.Firestore/Write/channel?VER=8&RID=1&CVER=22&t=1&database=" + database, "count=0&ofs=0"},
+		{"POST", "/google.firestore.v1.Firestore/Listen/channel?VER=8&RID=1&CVER=22&t=1&database=" + database, "count=0&ofs=0"},
+		{"OPTIONS", docs + ":commit", ""},
+		{"GET", "/", ""},
+	}
+	const ours, theirs = "https://app.example", "https://evil.example"
+	for _, tt := range []struct {
+		allowed []string
+		origin  string
+		refused bool
+	}{
+		{nil, theirs, true},
+		{nil, "null", true},
+		{nil, "http://localhost.evil.example:8080", true},
+		{nil, "http://192.168.1.2:8081", true},
+		{nil, "http://localhost:5000", false},
+		{nil, "http://127.0.0.1:8081", false},
+		{nil, "http://app.localhost", false},
+		{nil, "http://[::1]:3000", false},
+		{nil, "", false},
+		{[]string{ours}, ours, false},
+		{[]string{ours}, theirs, true},
+		{[]string{ours}, "http://app.example", true},
+		{[]string{ours}, "null", true},
+		{[]string{"*"}, theirs, false},
+		{[]string{"*"}, "null", false},
+	} {
+		i := emulator.StartWith(t, emulator.Options{Origins: tt.allowed})
+		b := newBrowser(t, i.Addr)
+		b.set("a/1", 1)
+		for _, r := range requests {
+			header := []string{"Content-Type", "text/plain", "Access-Control-Request-Method", "POST"}
+			if tt.origin != "" {
+				header = append(header, "Origin", tt.origin)
+			}
+			resp, body := b.do(r.method, r.path, r.body, header...)
+			allowed := resp.Header.Get("Access-Control-Allow-Origin")
+			if refused := resp.StatusCode == http.StatusForbidden; refused != tt.refused || !tt.refused && allowed != tt.origin {
+				t.Errorf("%s %s of %q, allowed %q: %d, %q %s", r.method, r.path, tt.origin, tt.allowed, resp.StatusCode, allowed, body)
+			}
+			if tt.refused && (allowed != "" || !strings.Contains(body, "--allow-origin")) {
+				t.Errorf("%s %s of %q is refused with %q, %s", r.method, r.path, tt.origin, allowed, body)
+			}
+			if !tt.refused {
+				b.set("a/1", 1)
+			}
+		}
+		if tt.refused {
+			if resp, _ := b.do("GET", docs+"/a/written", ""); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("a page of %q has written: %d", tt.origin, resp.StatusCode)
+			}
+			if resp, _ := b.do("GET", docs+"/a/1", ""); resp.StatusCode != http.StatusOK {
+				t.Errorf("a page of %q has deleted: %d", tt.origin, resp.StatusCode)
+			}
+		}
+	}
+}
+
 // A name of somebody else's that points at this machine is refused, whatever it asks for.
 func TestHostIsChecked(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -18,7 +19,7 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/web/webchannel"
 )
 
-// Config is what a Handler needs; all but Hosts is required.
+// Config is what a Handler needs; all but Hosts and Origins is required.
 type Config struct {
 	// Service answers every request of Firestore's API.
 	Service pb.FirestoreServer
@@ -28,6 +29,8 @@ type Config struct {
 	Reset func()
 	// Hosts are names, besides localhost and IP addresses, by which requests may call.
 	Hosts []string
+	// Origins are those of web pages, besides this machine's, that may call; "*" is any.
+	Origins []string
 	// Logger gets what a user should know.
 	Logger *slog.Logger
 }
@@ -62,6 +65,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, status.Errorf(codes.PermissionDenied, "The host %q isn't this server's: call it localhost or by its IP address.", r.Host))
 		return
 	}
+	w.Header().Add("Vary", "Origin")
+	if !h.mayCall(r) {
+		writeError(w, status.Errorf(codes.PermissionDenied, "Pages of %s may not call this server. If they should: --allow-origin %[1]s, or Options.Origins.", r.Header.Get("Origin")))
+		return
+	}
 	allowOrigin(w.Header(), r)
 	if r.Method == http.MethodOptions {
 		return // 200 on any path
@@ -82,11 +90,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowOrigin lets pages of any origin in. It names the origin, as requests of Firestore's REST API carry credentials,
+// mayCall reports whether a request comes from a page of this machine, of an origin that is let in, or from no page. There are
+// no rules here: a page of any other site could read and write everything, through the browser of whoever runs the server. The
+// official emulator lets it.
+func (h *Handler) mayCall(r *http.Request) bool {
+	if loopback.Origin(r, h.Hosts...) {
+		return true
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !slices.Contains(h.Origins, "*") && !slices.Contains(h.Origins, origin) {
+			return false
+		}
+	}
+	return true
+}
+
+// allowOrigin lets the page in that asks. It names the origin, as requests of Firestore's REST API carry credentials,
 // for which browsers refuse "*".
 func allowOrigin(h http.Header, r *http.Request) {
 	origin := r.Header.Get("Origin")
-	h.Add("Vary", "Origin")
 	if origin == "" {
 		return
 	}
