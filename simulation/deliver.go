@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -21,7 +23,7 @@ type EventFaults struct {
 }
 
 const (
-	eventsLast  = 24 * time.Hour // Eventarc tries for so long
+	eventsLast  = 24 * time.Hour // Eventarc tries for so long, as of [eventarc.PubSub]
 	longestPost = time.Minute
 	// A message is tried again after 10 to 600 s.
 	shortestBackoff = 10 * time.Second
@@ -66,7 +68,7 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 		w.deliveries.Go(func() {
 			until := time.Now().Add(wait + eventsLast)
 			for attempt := 0; w.sleep(wait); attempt++ {
-				if w.post(own, doc, c.CommitTime, header, body) {
+				if w.push(own, doc, c, header, body) {
 					return
 				}
 				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {
@@ -78,6 +80,96 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 		})
 		delay = between(r, time.Millisecond, 10*time.Second) // of the copy
 	}
+}
+
+// pushed is what of a trigger's events is under way. How many may be grows with those that are acknowledged. Pauses of a
+// whole trigger, as of [eventarc.Window], are left out: events that come late and in any order there are already.
+type pushed struct {
+	mu          sync.Mutex
+	window      *eventarc.Window
+	outstanding int
+	waiting     []chan struct{}
+}
+
+// trigger is that of a document, by its collection.
+func (w *world) trigger(name string) *pushed {
+	segments := strings.Split(name, "/")
+	collection := segments[len(segments)-2]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.pushed[collection]
+	if p == nil {
+		if w.pushed == nil {
+			w.pushed = map[string]*pushed{}
+		}
+		p = &pushed{window: eventarc.NewWindow(eventarc.PubSub().Window)}
+		w.pushed[collection] = p
+	}
+	return p
+}
+
+// enter waits until one more event may be under way.
+func (p *pushed) enter(ctx context.Context) bool {
+	p.mu.Lock()
+	if p.outstanding < p.window.Limit() {
+		p.outstanding++
+		p.mu.Unlock()
+		return true
+	}
+	room := make(chan struct{})
+	p.waiting = append(p.waiting, room)
+	p.mu.Unlock()
+	select {
+	case <-room:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leave lets others in.
+func (p *pushed) leave(acknowledged bool, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if acknowledged {
+		p.window.Acknowledged(took)
+	} else {
+		p.window.Failed(took)
+	}
+	for p.outstanding--; len(p.waiting) > 0 && p.outstanding < p.window.Limit(); p.outstanding++ {
+		close(p.waiting[0])
+		p.waiting = p.waiting[1:]
+	}
+}
+
+// push sends an event once there is room for it, and reports whether it was acknowledged in time. One that wasn't comes again
+// while the first is under way.
+func (w *world) push(r *rand.Rand, doc Doc, c emulator.Change, header http.Header, body []byte) bool {
+	trigger := w.trigger(c.Name)
+	if !trigger.enter(w.ctx) {
+		return false
+	}
+	began, answered := time.Now(), make(chan bool, 1)
+	own := rand.New(rand.NewPCG(r.Uint64(), 0)) // the next attempt may begin beside this one
+	w.deliveries.Go(func() { answered <- w.post(own, doc, c.CommitTime, header, body) })
+	overdue := time.NewTimer(w.ackDeadline())
+	defer overdue.Stop()
+	in := false
+	select {
+	case in = <-answered:
+	case <-overdue.C:
+		w.rec.fault("overdue event")
+	}
+	trigger.leave(in, time.Since(began))
+	return in
+}
+
+// ackDeadline is how long an event's answer is waited for: as deployed, or where that was forgotten.
+func (w *world) ackDeadline() time.Duration {
+	if dice(w.plan.Seed, "ack deadline", 0).IntN(2) == 0 {
+		return eventarc.PubSub().AckDeadline
+	}
+	return 70 * time.Second
 }
 
 // post sends an event to one of the instances, and reports whether it was acknowledged.

@@ -41,7 +41,8 @@ type world struct {
 	mu      sync.Mutex
 	stormy  bool
 	links   []*link
-	numbers map[string]uint64 // :: function → its last instance; document → its last event
+	numbers map[string]uint64  // :: function → its last instance; document → its last event
+	pushed  map[string]*pushed // :: collection → its trigger
 
 	load load
 }

@@ -96,8 +96,7 @@ func New(o Options) (*Deliverer, error) {
 		}
 		s := &subscription{pattern: p}
 		if o.Push.Window > 0 {
-			w := newWindow(o.Push.Window)
-			s.window = &w
+			s.window = NewWindow(o.Push.Window)
 		}
 		triggers = append(triggers, s)
 	}

@@ -6,7 +6,7 @@ import "time"
 // one holds no event of another up; all documents of one trigger share it.
 type subscription struct {
 	pattern     Pattern
-	window      *window // nil for no bound
+	window      *Window // nil for no bound
 	ready       fifo
 	outstanding int       // posts that are neither answered nor overdue
 	next        time.Time // no post before
@@ -14,12 +14,12 @@ type subscription struct {
 
 // open reports whether an event may be posted now.
 func (s *subscription) open(now time.Time) bool {
-	return s.ready.len() > 0 && (s.window == nil || s.outstanding < s.window.limit() && !now.Before(s.next))
+	return s.ready.len() > 0 && (s.window == nil || s.outstanding < s.window.Limit() && !now.Before(s.next))
 }
 
 // waits is how long it pauses although there is something to post, or 0.
 func (s *subscription) waits(now time.Time) time.Duration {
-	if s.window == nil || s.ready.len() == 0 || s.outstanding >= s.window.limit() {
+	if s.window == nil || s.ready.len() == 0 || s.outstanding >= s.window.Limit() {
 		return 0
 	}
 	return max(0, s.next.Sub(now))
@@ -29,7 +29,7 @@ func (s *subscription) waits(now time.Time) time.Duration {
 func (s *subscription) posted(now time.Time) {
 	s.outstanding++
 	if s.window != nil {
-		s.next = now.Add(s.window.pause())
+		s.next = now.Add(s.window.Pause())
 	}
 }
 
@@ -39,8 +39,8 @@ func (s *subscription) settled(acknowledged bool, took time.Duration) {
 	switch {
 	case s.window == nil:
 	case acknowledged:
-		s.window.acknowledged(took)
+		s.window.Acknowledged(took)
 	default:
-		s.window.failed(took)
+		s.window.Failed(took)
 	}
 }

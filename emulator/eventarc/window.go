@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// window is how many posts of one subscription may be under way, and how long to wait between two of them. It is arithmetic
+// Window is how many posts of one subscription may be under way, and how long to wait between two of them. It is arithmetic
 // alone. Google's documentation of push subscriptions (delivery rate, push backoff) has these rules:
 //
 //   - it starts at a small single digit, and grows with each acknowledgement, exponentially: by one each, so that it doubles
@@ -15,8 +15,9 @@ import (
 //   - with more than 99 % acknowledged within less than a second on average it keeps up with any rate; else it is held at 3,000
 //   - failures make pauses between posts: of about 500 ms where one in five fails, of 30 to 60 s where all do
 //
-// Shares and averages are of the latest posts, each of which counts for a fiftieth (also assumed).
-type window struct {
+// Shares and averages are of the latest posts, each of which counts for a fiftieth (also assumed). It is not safe for
+// concurrent use.
+type Window struct {
 	start, size float64
 	failing     float64 // share of posts that fail
 	taking      float64 // seconds that a post takes on average
@@ -33,13 +34,14 @@ const (
 	pauseScale, pauseGrowth = 0.34537, 4.47578
 )
 
-func newWindow(start int) window { return window{start: float64(start), size: float64(start)} }
+// NewWindow returns a window that starts with so many posts.
+func NewWindow(start int) *Window { return &Window{start: float64(start), size: float64(start)} }
 
-// limit is how many posts may be under way.
-func (w *window) limit() int { return int(w.size) }
+// Limit is how many posts may be under way.
+func (w *Window) Limit() int { return int(w.size) }
 
-// acknowledged notes a post that was acknowledged, and how long that took.
-func (w *window) acknowledged(took time.Duration) {
+// Acknowledged notes a post that was acknowledged, and how long that took.
+func (w *Window) Acknowledged(took time.Duration) {
 	w.note(0, took)
 	if w.size < linearFrom {
 		w.size++
@@ -49,27 +51,27 @@ func (w *window) acknowledged(took time.Duration) {
 	w.hold()
 }
 
-// failed notes a post that was refused, or not answered in time.
-func (w *window) failed(took time.Duration) {
+// Failed notes a post that was refused, or not answered in time.
+func (w *Window) Failed(took time.Duration) {
 	w.note(1, took)
 	w.size = max(w.start, w.size-1)
 	w.hold()
 }
 
-func (w *window) note(failure float64, took time.Duration) {
+func (w *Window) note(failure float64, took time.Duration) {
 	w.failing += (failure - w.failing) * latestPost
 	w.taking += (took.Seconds() - w.taking) * latestPost
 }
 
 // hold keeps the window at 3,000 where too many posts fail, or they take too long.
-func (w *window) hold() {
+func (w *Window) hold() {
 	if w.failing >= tolerated || w.taking >= slow {
 		w.size = min(w.size, max(w.start, linearFrom))
 	}
 }
 
-// pause is how long after a post there is none.
-func (w *window) pause() time.Duration {
+// Pause is how long after a post there is none.
+func (w *Window) Pause() time.Duration {
 	if w.failing < tolerated {
 		return 0
 	}
