@@ -2,11 +2,13 @@ package functions
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // counted adds up the shards below a document, field by field.
@@ -152,5 +154,28 @@ func TestRequestsForFields(t *testing.T) {
 				t.Errorf("%s: something was written:\n%s\nwas\n%s", c.name, after, before)
 			}
 		}
+	}
+}
+
+// A function with other FIELDS than the counter has answers no 0.
+func TestReadOfFieldsThatAreNotCountedHere(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Increment", "FIELDS=likes", "READ_CACHE=1s")
+	ref := p.fs.Collection("counters").Doc("rate")
+	if _, err := ref.Set(t.Context(), map[string]any{"total": 150, "num_shards": 1, "updated_at": time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/rate", "/rate", "/rate?exact=true"} { // the second from memory
+		got := p.do(t, "GET", path, "")
+		if detail := fmt.Sprint(got.body["detail"]); got.status != 409 || !strings.Contains(detail, "not counted here: likes; in the document are total") {
+			t.Errorf("GET %s: %d %s", path, got.status, detail)
+		}
+	}
+	if _, err := ref.Set(t.Context(), map[string]any{"total": 150, "likes": 7, "num_shards": 1, "updated_at": time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	if got := p.do(t, "GET", "/rate", ""); got.status != 200 || got.body["total"] != 7.0 {
+		t.Errorf("once it is: %d %v", got.status, got.body)
 	}
 }

@@ -120,6 +120,8 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
 	case errors.Is(err, shards.ErrNotFound):
 		return problem{Status: http.StatusNotFound, Detail: err.Error()}
+	case errors.Is(err, shards.ErrNotCounted):
+		return problem{Status: http.StatusConflict, Detail: err.Error()}
 	case errors.Is(err, shards.ErrBusy), errors.Is(err, shards.ErrClosed):
 		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was counted", retryAfter: time.Second}
 	case errors.Is(err, errRead) && passes(err):

@@ -20,6 +20,9 @@ var (
 	ErrInvalidIncrement = errors.New("invalid increment")
 	// ErrInvalidField says that no field of that name is a sum of shards, and why.
 	ErrInvalidField = errors.New("invalid field")
+	// ErrNotCounted says that a counter has other fields than those that are asked for, and which: its document was rolled up,
+	// and none of them is in it.
+	ErrNotCounted = errors.New("not counted here")
 	// ErrInvalidKey says that an idempotency key is not 1 to 255 printable ASCII characters.
 	ErrInvalidKey = errors.New("invalid idempotency key")
 	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id can't be one, and why.

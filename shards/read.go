@@ -1,10 +1,14 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -19,14 +23,37 @@ type Snapshot struct {
 	Total   int64  `json:"total"` // of the first field that is counted, as the roll-up has it, about a second old
 	// Totals are those of all fields, by their names, where more than one is counted; otherwise nil. Those that count documents
 	// are among them.
-	Totals    map[string]int64 `json:"totals,omitempty"`
-	NumShards int              `json:"num_shards"`
-	UpdatedAt time.Time        `json:"updated_at"` // when the total was last written
+	Totals map[string]int64 `json:"totals,omitempty"`
+	// NotCounted are those that are not in the document, though it was rolled up: the field is new, or the counter has others.
+	// Their totals are 0.
+	NotCounted []string  `json:"not_counted,omitempty"`
+	NumShards  int       `json:"num_shards"`
+	UpdatedAt  time.Time `json:"updated_at"` // when the total was last written
 
-	inferred bool // the number of shards is: see [layout.NumShardsInferred]
+	there    []string // fields of the document that may be counted instead, where none is that is asked for
+	inferred bool     // the number of shards is: see [layout.NumShardsInferred]
 }
 
-// Get reads the counter's document. Errors: [ErrNotFound], or the client library's.
+// Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their names, and what is.
+func (s Snapshot) Counts(fields ...string) error {
+	for _, field := range fields {
+		if slices.Contains(s.NotCounted, field) {
+			return fmt.Errorf("%w: %s; in the document are %s (FIELDS says what is counted, and a reconcile brings what is new)",
+				ErrNotCounted, field, cmp.Or(strings.Join(s.there, ", "), "no numbers"))
+		}
+	}
+	return nil
+}
+
+// right reports, as [ErrNotCounted], that nothing of what is asked for is counted in the counter: its totals are no zeros.
+func (s Snapshot) right(fields int) error {
+	if len(s.NotCounted) < fields {
+		return nil
+	}
+	return s.Counts(s.NotCounted[0])
+}
+
+// Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the client library's.
 func (c Counter) Get(ctx context.Context) (Snapshot, error) {
 	snapshots, err := c.client.read(ctx, c.id)
 	if err != nil {
@@ -35,7 +62,15 @@ func (c Counter) Get(ctx context.Context) (Snapshot, error) {
 	if snapshots[0] == nil {
 		return Snapshot{}, fmt.Errorf("read counter %q: %w", c.id, ErrNotFound)
 	}
-	return *snapshots[0], nil
+	return *snapshots[0], c.rightly(*snapshots[0])
+}
+
+// rightly is [Snapshot.right] of what this client counts.
+func (c Counter) rightly(s Snapshot) error {
+	if err := s.right(len(c.client.db.Fields) + len(c.client.db.Counted)); err != nil {
+		return fmt.Errorf("read counter %q: %w", c.id, err)
+	}
+	return nil
 }
 
 // Cached is [Counter.Get] from memory, where this client has read the counter within Config.ReadCache, and age is how long
@@ -45,7 +80,7 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 	asked := time.Now()
 	for {
 		if s, age, ok := c.client.known.snapshot(c.id); ok {
-			return s, age, nil
+			return s, age, c.rightly(s)
 		}
 		read := c.client.reads.DoChan(c.id, func() (any, error) {
 			// Whoever asked first may go away, and the others still wait.
@@ -59,7 +94,7 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 		select {
 		case result := <-read:
 			r, _ := result.Val.(cached)
-			known := result.Err == nil || errors.Is(result.Err, ErrNotFound)
+			known := result.Err == nil || errors.Is(result.Err, ErrNotFound) || errors.Is(result.Err, ErrNotCounted)
 			if known && asked.Sub(r.read) > c.client.cfg.ReadCache {
 				continue // a slow read, which others asked for too long ago
 			}
@@ -114,8 +149,28 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	}
 	if at := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue(); at != nil {
 		s.UpdatedAt = at.AsTime()
+		c.missing(&s, doc.GetFields())
 	}
 	return s, true
+}
+
+// missing notes which fields are not in a document that was rolled up, and which numbers are.
+func (c *Client) missing(s *Snapshot, fields map[string]*firestorepb.Value) {
+	for _, of := range []layout.Fields{c.db.Fields, c.db.Counted} {
+		for _, field := range of {
+			if fields[field.Name] == nil {
+				s.NotCounted = append(s.NotCounted, field.Name)
+			}
+		}
+	}
+	if s.NotCounted == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if _, number := store.Integer(fields[name]); number && fields[name] != nil && name != layout.NumShards && name != layout.NumShardsLegacy {
+			s.there = append(s.there, name)
+		}
+	}
 }
 
 // listPage is how many counters are read at a time. A query of all of them might take longer than Firestore lets one.
@@ -153,7 +208,7 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 
 // Watch yields the counter as it is, and again with every change of its document, as long as ctx and the loop last.
 // Changes that follow each other quickly may come as one. It ends with an error: [ErrNotFound] when there is no such
-// counter any more, or the client library's; when ctx ends it just ends.
+// counter any more, [ErrNotCounted], or the client library's; when ctx ends it just ends.
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
@@ -162,6 +217,8 @@ func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 				var ok bool
 				if s, ok = c.client.snapshotOf(c.id, doc); !ok {
 					err = ErrNotFound
+				} else {
+					err = c.rightly(s)
 				}
 			}
 			if err != nil {

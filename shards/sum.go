@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"path"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -17,7 +18,7 @@ import (
 
 // Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up on the server at
 // one time. It costs two reads and one more per 1,000 shards. Fields that count documents are counted at that time, too, at a
-// read per 1,000 documents. Errors: [ErrNotFound], [ErrNotInteger], or the client
+// read per 1,000 documents. Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client
 // library's.
 func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
 	s, err := c.sum(ctx)
@@ -64,7 +65,11 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		}
 		s.Totals[field.Name] = value
 	}
-	return s, nil
+	// A field that is new has shards before it is in the document.
+	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(field string) bool {
+		return s.Totals[field] != 0 || s.Totals == nil && s.Total != 0
+	})
+	return s, s.right(len(db.Fields) + len(db.Counted))
 }
 
 // parts are what a field's total is made of.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -308,6 +309,70 @@ func TestVersion(t *testing.T) {
 	}
 	if flag, _, code := counters(t, "--version"); code != 0 || flag != out {
 		t.Errorf("--version: exit code %d, %q, want %q", code, flag, out)
+	}
+}
+
+// What is asked of a counter by a field that it hasn't is no 0, and nothing is written: it is said what the counter has.
+func TestFieldsThatAreNotCountedHere(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	fs := firestore.Client(t, "demo-counters")
+	if _, errOut, code := counters(t, "create", "rate", "--shards", "1", "--total", "150"); code != 0 {
+		t.Fatal(errOut)
+	}
+	post := map[string]any{"title": "A title", "stars": 4, "counter_rollup": map[string]any{"num_shards": 1, "updated_at": time.Now()}}
+	for path, data := range map[string]map[string]any{
+		"posts/p": post, "posts/new": {"title": "Never counted", "stars": 4}, "counters/snippet": {"num_shards": 1}, "counters/snippet/shards/0": {"count": 3},
+	} {
+		if _, err := fs.Doc(path).Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := map[string]map[string]any{}
+	shards := []string{"counters/rate", "counters/rate/shards/0", "posts/p"}
+	for _, path := range shards {
+		doc, err := fs.Doc(path).Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[path] = doc.Data()
+	}
+	hosted := " --counter-path posts/{post} --hosted --fields likes"
+	for _, c := range []struct{ args, out, err string }{
+		{args: "get rate", out: "150\n"},
+		{args: "get rate --fields likes", err: "not counted here: likes; in the document are total"},
+		{args: "get rate --fields likes --exact", err: "not counted here: likes; in the document are total"},
+		{args: "get rate --fields likes --json", err: "not counted here: likes"},
+		{args: "watch rate --fields likes", err: "not counted here: likes"},
+		{args: "get rate --fields total=count,likes", out: "total 150, likes not counted here\n"},
+		{args: "get rate --fields total=count,likes --exact", out: "total 150, likes not counted here\n"},
+		{args: "list --fields likes", out: "rate\tlikes not counted here\t1 shard\nsnippet\t0\t1 shard\n"},
+		{args: "inc rate --fields likes", err: "not counted here: likes; in the document are total"},
+		{args: "dec rate --fields likes --by 3", err: "not counted here: likes"},
+		{args: "inc rate --fields total=count,likes --by likes=2", err: "not counted here: likes"},
+		{args: "inc rate --fields total=count,likes --by total=1,likes=2", err: "not counted here: likes"},
+		{args: "inc rate --fields likes,total=count", err: "not counted here: likes"},
+		{args: "join rate likes alice --fields likes", err: "not counted here: likes"},
+		{args: "get p" + hosted, err: "not counted here: likes; in the document are stars"},
+		{args: "inc p" + hosted, err: "not counted here: likes"},
+		{args: "get new" + hosted, out: "0\n"}, // nothing was ever counted there, and may be now
+		{args: "get snippet", out: "0\n"},
+		{args: "get snippet --exact", out: "3\n"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if out != c.out || !strings.Contains(errOut, c.err) || (code == 0) != (c.err == "") {
+			t.Errorf("%s: exit code %d, %q, error %q; want %q, %q", c.args, code, out, errOut, c.out, c.err)
+		}
+	}
+	for _, path := range shards {
+		doc, err := fs.Doc(path).Get(t.Context())
+		if err != nil || !reflect.DeepEqual(doc.Data(), before[path]) {
+			t.Errorf("%s was %v and is %v, %v", path, before[path], doc.Data(), err)
+		}
+	}
+	if members, err := fs.Collection("counters/rate/likes_members").Documents(t.Context()).GetAll(); err != nil || len(members) != 0 {
+		t.Errorf("%d members, %v", len(members), err)
 	}
 }
 

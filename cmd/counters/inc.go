@@ -42,6 +42,9 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				return badUsage("--key is empty: without one, what is repeated counts again; leave it out to mean that")
 			}
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+				if err := t.counts(ctx, c, slices.Sorted(maps.Keys(fields))...); err != nil {
+					return err
+				}
 				var replayed bool
 				var err error
 				var asked any = by

@@ -44,6 +44,9 @@ func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter,
 			return fmt.Errorf("%w: %w", shards.ErrInvalidMember, err)
 		}
 		return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
+			if err := t.counts(ctx, c, args[1]); err != nil {
+				return err
+			}
 			counted, err := toggle(c, ctx, args[1], args[2])
 			if err != nil {
 				return err

@@ -230,6 +230,22 @@ func (t *target) fieldNames() []string {
 	return layout.Layout{Fields: sums}.FieldNames()
 }
 
+// counts reports that a counter hasn't these fields, or without any the first: what is added to them would be in its shards,
+// and nobody would see it. What else is wrong with the counter, adding to it says.
+func (t *target) counts(ctx context.Context, c shards.Counter, fields ...string) error {
+	if len(fields) == 0 {
+		fields = t.fieldNames()[:1]
+	}
+	s, err := c.Get(ctx)
+	if errors.Is(err, shards.ErrNotCounted) {
+		return err
+	}
+	if err = s.Counts(fields...); err != nil {
+		return fmt.Errorf("counter %q: %w", c.ID(), err)
+	}
+	return nil
+}
+
 // countedNames are the names of the fields that count documents.
 func (t *target) countedNames() []string {
 	fields, _ := layout.ParseFields(t.fields)
@@ -239,7 +255,7 @@ func (t *target) countedNames() []string {
 
 // totals is a counter's total, or where several fields are counted all of them, such as "likes 3, views 9".
 func (t *target) totals(s shards.Snapshot) string {
-	if s.Totals == nil {
+	if s.Totals == nil && s.NotCounted == nil {
 		return strconv.FormatInt(s.Total, 10)
 	}
 	names := t.fieldNames()
@@ -249,6 +265,10 @@ func (t *target) totals(s shards.Snapshot) string {
 		}
 	}
 	for i, name := range names {
+		if slices.Contains(s.NotCounted, name) {
+			names[i] = name + " not counted here"
+			continue
+		}
 		names[i] = fmt.Sprintf("%s %d", name, s.Totals[name])
 	}
 	return strings.Join(names, ", ")
