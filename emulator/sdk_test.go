@@ -96,7 +96,11 @@ func TestCollectionGroupBelowADocument(t *testing.T) {
 		}), codes.InvalidArgument, 0},
 		"backwards, as the last ones are asked for": {group(func(q *pb.StructuredQuery) {
 			q.OrderBy = []*pb.StructuredQuery_Order{{Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}, Direction: pb.StructuredQuery_DESCENDING}}
-		}), codes.InvalidArgument, 0},
+		}), codes.FailedPrecondition, 0},
+		"backwards, of all collections": {&pb.StructuredQuery{
+			From:    []*pb.StructuredQuery_CollectionSelector{{AllDescendants: true}},
+			OrderBy: []*pb.StructuredQuery_Order{{Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}, Direction: pb.StructuredQuery_DESCENDING}},
+		}, codes.InvalidArgument, 0},
 		"all collections below": {&pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{AllDescendants: true}}}, codes.OK, 2},
 		"all right below":       {&pb.StructuredQuery{}, codes.OK, 1},
 	} {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -227,6 +228,10 @@ var queryScenarios = []scenario{
 		group := func(id string) *pb.StructuredQuery {
 			return &pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: id, AllDescendants: true}}}
 		}
+		last := func(q *pb.StructuredQuery) *pb.StructuredQuery { // what clients make of limitToLast
+			q.Limit = wrapperspb.Int32(2)
+			return by(q, "-__name__")
+		}
 		s.query("a group", group("c"))
 		s.query("a group by n", by(group("c"), "-n"))
 		s.query("everything", group(""))
@@ -236,6 +241,20 @@ var queryScenarios = []scenario{
 		for _, parent := range []string{"d/1", "d/2", "c/1", "d"} {
 			docs, err := s.results(&pb.RunQueryRequest{Parent: s.name(parent), QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: group("c")}})
 			s.note("below "+parent, s.paths(docs), err)
+		}
+		for _, id := range []string{"", "c"} {
+			for _, tt := range []struct {
+				name  string
+				query *pb.StructuredQuery
+			}{
+				{"by name", by(group(id), "__name__")}, {"by name down", by(group(id), "-__name__")}, {"the last by name", last(group(id))},
+				{"by n", by(group(id), "n")}, {"by n down", by(group(id), "-n")}, {"n >", where(group(id), is("n", ">", 1))}, {"n =", where(group(id), is("n", "==", 4))},
+			} {
+				for _, parent := range []string{"d/1", ""} {
+					docs, err := s.results(&pb.RunQueryRequest{Parent: strings.TrimSuffix(s.name(parent), "/"), QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: tt.query}})
+					s.note(strings.Join(strings.Fields(fmt.Sprintf("group %s below %s %s", id, parent, tt.name)), " "), s.paths(docs), err)
+				}
+			}
 		}
 		docs, err := s.results(&pb.RunQueryRequest{Parent: s.name("c/1"), QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: from("c")}})
 		s.note("collection of a document", s.paths(docs), err)

@@ -173,8 +173,13 @@ func (q *Query) checkKeys(shape filterShape, inequalities []document.Path) error
 // checkIndex refuses queries of several collections for which Firestore can have no index.
 func (q *Query) checkIndex(database string, shape filterShape) error {
 	plain := q.ByNameOnly() && !q.Orders[0].Desc // the order of documents as they are stored
-	if q.AllDescendants && q.Parent != database+"/documents" && (!plain || shape.field != "") {
-		return invalid("collection group queries are only allowed at the root parent")
+	if q.AllDescendants && q.Parent != database+"/documents" {
+		switch {
+		case !q.ByNameOnly() || shape.field != "":
+			return invalid("collection group queries are only allowed at the root parent")
+		case !plain && q.Collection != "":
+			return status.Error(codes.FailedPrecondition, "collection group queries are only allowed if they're at the root or they're an ascending primary key scan")
+		}
 	}
 	if q.Collection != "" {
 		return nil
