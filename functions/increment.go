@@ -29,7 +29,7 @@ func buildIncrement(ctx context.Context, s settings.Settings, db *store.DB, log 
 // ShardsConfig is what the settings say of the clients of Increment, but for where the counters are.
 func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
-		AutoCreate: s.AutoCreate, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
+		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
 		// A batch ends before the request that began it, which so hears what became of it.
@@ -52,7 +52,7 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 // tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
-	increments := &incrementHandler{client: client, tokens: t, limit: limit, most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
+	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
 		proxies: s.TrustedProxies, members: s.Members, partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	var h http.Handler = increments
@@ -80,15 +80,17 @@ func firstOf(fields layout.Fields) string {
 }
 
 type incrementHandler struct {
-	client  *shards.Client
-	tokens  *tokens // nil for none
-	limit   *limiter
-	proxies int    // how many addresses at the end of X-Forwarded-For are proxies' own
-	most    int64  // largest increment of a request
-	first   string // field that is counted when none is named
-	timeout time.Duration
-	cache   caching
-	log     *slog.Logger
+	client *shards.Client
+	tokens *tokens // nil for none
+	limit  *limiter
+	// creations bounds how many counters each caller may make; nil for no bound, or where none are made.
+	creations *limiter
+	proxies   int    // how many addresses at the end of X-Forwarded-For are proxies' own
+	most      int64  // largest increment of a request
+	first     string // field that is counted when none is named
+	timeout   time.Duration
+	cache     caching
+	log       *slog.Logger
 
 	members   string // whom a caller may name as one
 	partsOfID int    // how many parts a counter's id has
@@ -124,7 +126,7 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 		return nil, err
 	}
 	if h.isMember(r) {
-		return h.serveMember(w, r)
+		return h.serveMember(w, r, limited)
 	}
 	counter, err := counterOf(r.URL)
 	if err != nil {
@@ -136,7 +138,7 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	case r.URL.Path == "/" || r.URL.Path == "":
 		return h.addMany(w, r, limited)
 	}
-	return h.addOne(w, r, counter)
+	return h.addOne(w, r, counter, limited)
 }
 
 // limitedAs is whose rate a request counts against: the user's that its token names, else the address's. What comes with an
@@ -149,6 +151,19 @@ func (h *incrementHandler) limitedAs(r *http.Request) string {
 	return caller + " address:" + addressOf(r, h.proxies)
 }
 
+// mayMake counts those of the counters that are yet to be made against their caller. Errors: [*rateLimited], with which nothing is
+// made, and those of a read.
+func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters ...string) error {
+	if h.creations == nil {
+		return nil
+	}
+	missing, err := h.client.Missing(ctx, counters...)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRead, err)
+	}
+	return h.creations.takeAll(caller, len(missing))
+}
+
 // added answers POST /{counter}.
 type added struct {
 	Counter  string `json:"counter"`
@@ -156,7 +171,7 @@ type added struct {
 	Replayed bool   `json:"replayed,omitempty"` // counted by an earlier request with the same key
 }
 
-func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id, limited string) (any, error) {
 	counter, err := h.client.Counter(id)
 	if err != nil {
 		return nil, err
@@ -171,6 +186,9 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id str
 	}
 	by, err := decodeBy(body, h.most)
 	if err != nil {
+		return nil, err
+	}
+	if err := h.mayMake(r.Context(), limited, id); err != nil {
 		return nil, err
 	}
 	var replayed bool
@@ -204,7 +222,16 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	if err != nil {
 		return nil, err
 	}
-	h.limit.charge(limited, len(increments)-1) // each of them counts, and one has
+	if err := h.limit.charge(limited, len(increments)-1); err != nil { // each of them counts, and one has
+		return nil, err
+	}
+	ids := make([]string, len(increments))
+	for n, i := range increments {
+		ids[n] = i.Counter
+	}
+	if err := h.mayMake(r.Context(), limited, ids...); err != nil {
+		return nil, err
+	}
 	replayed, err := h.client.AddAll(r.Context(), each(increments), key)
 	if err != nil {
 		return nil, err

@@ -1,25 +1,32 @@
 package functions
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
+
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // limitedCallers is how many callers are told apart. One takes about 200 bytes; of more, those that were quiet longest
 // are forgotten, and start afresh.
 const limitedCallers = 20_000
 
-// limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of one second's worth. Each
-// instance counts for itself. A nil limiter limits nothing.
+// limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of one second's worth, or so many
+// new counters. Each instance counts for itself. A nil limiter limits nothing.
 type limiter struct {
 	perSecond float64
+	burst     int
 	callers   *lru.Cache[string, *rate.Limiter]
+
+	mu sync.Mutex // held from a look at a bucket to what follows from it
 }
 
 // newLimiter returns nil for a rate of 0.
@@ -27,18 +34,31 @@ func newLimiter(perSecond float64) *limiter {
 	if perSecond == 0 {
 		return nil
 	}
+	return newBuckets(perSecond, int(math.Ceil(perSecond)))
+}
+
+// newCreations bounds what AUTO_CREATE lets each caller make: nil where that has no bound, or nothing is made.
+func newCreations(s settings.Settings) *limiter {
+	perMinute := s.NewCounters()
+	if !s.AutoCreate.On || perMinute == 0 {
+		return nil
+	}
+	return newBuckets(float64(perMinute)/60, perMinute)
+}
+
+func newBuckets(perSecond float64, burst int) *limiter {
 	callers, err := lru.New[string, *rate.Limiter](limitedCallers)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &limiter{perSecond: perSecond, callers: callers}
+	return &limiter{perSecond: perSecond, burst: burst, callers: callers}
 }
 
 // of is a caller's bucket, which begins full.
 func (l *limiter) of(caller string) *rate.Limiter {
 	bucket, ok := l.callers.Get(caller)
 	if !ok {
-		bucket = rate.NewLimiter(rate.Limit(l.perSecond), int(math.Ceil(l.perSecond)))
+		bucket = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
 		if earlier, there, _ := l.callers.PeekOrAdd(caller, bucket); there {
 			bucket = earlier
 		}
@@ -51,27 +71,47 @@ func (l *limiter) take(caller string) error {
 	if l == nil {
 		return nil
 	}
+	return l.takeAll(caller, 1)
+}
+
+// takeAll counts n against a caller. When the caller has not so many left it counts nothing, and returns a [*rateLimited].
+func (l *limiter) takeAll(caller string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if l.burst < n {
+		return &rateLimited{after: time.Minute, detail: fmt.Sprintf("this would make %d counters, and a caller may make %d a minute; nothing was made", n, l.burst)}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	reservation := l.of(caller).ReserveN(now, 1)
+	reservation := l.of(caller).ReserveN(now, n)
 	if delay := reservation.DelayFrom(now); delay > 0 {
 		reservation.CancelAt(now)
-		return &rateLimited{delay}
+		return &rateLimited{after: delay}
 	}
 	return nil
 }
 
 // charge counts n more against a caller, who may come to owe them: a request with many increments is let through once,
-// however many they are, and paid for by the pause after it.
-func (l *limiter) charge(caller string, n int) {
-	if l == nil {
-		return
+// however many they are, and paid for by the pause after it. Who owes already is not let through: it counts nothing then, and
+// returns a [*rateLimited].
+func (l *limiter) charge(caller string, n int) error {
+	if l == nil || n == 0 {
+		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now, bucket := time.Now(), l.of(caller)
+	if owed := -bucket.TokensAt(now); owed > 0 {
+		return &rateLimited{after: time.Duration(owed / l.perSecond * float64(time.Second))}
+	}
 	for n > 0 {
 		some := min(n, bucket.Burst()) // more at once would not be counted at all
 		bucket.ReserveN(now, some)
 		n -= some
 	}
+	return nil
 }
 
 // addressOf is where a request comes from, as far as that is known. Each proxy on the way appends to X-Forwarded-For who asked

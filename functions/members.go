@@ -86,7 +86,7 @@ type joined struct {
 	At      *time.Time `json:"at,omitempty"` // since when
 }
 
-func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request) (any, error) {
+func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, limited string) (any, error) {
 	path, _, err := memberPathOf(r.URL, h.partsOfID)
 	if err != nil {
 		return nil, err
@@ -119,6 +119,8 @@ func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request) (
 	toggle := counter.Join
 	if r.Method == http.MethodDelete {
 		toggle = counter.Leave
+	} else if err := h.mayMake(r.Context(), limited, path.counter); err != nil {
+		return nil, err
 	}
 	counted, err := toggle(r.Context(), path.field, member)
 	if err != nil {

@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +58,14 @@ type unauthorized struct{ challenge, detail string }
 func (e *unauthorized) Error() string { return e.detail }
 
 // rateLimited is a request beyond the caller's rate; after that long there is room again.
-type rateLimited struct{ after time.Duration }
+type rateLimited struct {
+	after  time.Duration
+	detail string // what there was too much of; requests unless it says otherwise
+}
 
-func (e *rateLimited) Error() string { return "too many requests of one caller" }
+func (e *rateLimited) Error() string {
+	return cmp.Or(e.detail, "too many requests of one caller, or of new counters in them; nothing was counted")
+}
 
 // problem is an answer that is an error, as of RFC 9457.
 type problem struct {

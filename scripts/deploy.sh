@@ -167,6 +167,10 @@ if [[ $public == yes && $auth == none ]]; then
   echo "deploy.sh: warning: with --public and AUTH=none anybody on the internet can count" >&2
 fi
 
+if [[ $public == yes && $auth == none && $(setting AUTO_CREATE) =~ ^[Tt][Rr][Uu][Ee]$ ]]; then
+  echo "deploy.sh: warning: with --public, AUTH=none and AUTO_CREATE=true anybody on the internet can make counters without bound; set AUTO_CREATE to a number of new counters a minute and caller" >&2
+fi
+
 # The same mapping as terraform's variable multi_regions.
 case $location in
   nam5 | nam7) region=${region:-us-central1} ;;

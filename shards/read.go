@@ -105,6 +105,36 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 	}
 }
 
+// Missing returns those of the counters that don't exist, or are being deleted, each once. It costs a read of each that this
+// client has not read lately. Errors: [ErrInvalidID], or the client library's.
+func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {
+	var unknown []string
+	for _, id := range counters {
+		if err := c.db.Path.Validate(id); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
+		}
+		if _, known := c.known.shards(id); !known {
+			unknown = append(unknown, id)
+		}
+	}
+	slices.Sort(unknown)
+	unknown = slices.Compact(unknown)
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	snapshots, err := c.read(ctx, unknown...)
+	if err != nil {
+		return nil, fmt.Errorf("look for %d counters: %w", len(unknown), err)
+	}
+	var missing []string
+	for i, s := range snapshots {
+		if s == nil {
+			missing = append(missing, unknown[i])
+		}
+	}
+	return missing, nil
+}
+
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or is being deleted.
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
 	names := make([]string, len(counters))

@@ -105,6 +105,26 @@ func TestDeployWarnsWhereAnybodyCanCount(t *testing.T) {
 	}
 }
 
+func TestDeployWarnsWhereAnybodyMakesCounters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args  string
+		warns bool
+	}{
+		{"--public --set=AUTO_CREATE=true", true},
+		{"--public --set=AUTO_CREATE=True --set=AUTH=none", true},
+		{"--public --set=AUTO_CREATE=60", false},
+		{"--public", false},
+		{"--public --set=AUTO_CREATE=true --set=AUTH=firebase", false},
+		{"--set=AUTO_CREATE=true --invoker=user:me@example.com", false},
+	} {
+		_, out, err := script(t, nil, "deploy.sh", append([]string{"--project=a-project", "--location=us-central1", "--dry-run"}, strings.Fields(c.args)...)...)
+		if err != nil || strings.Contains(out, "make counters without bound") != c.warns {
+			t.Errorf("%s: %v: %s", c.args, err, out)
+		}
+	}
+}
+
 func TestDeployLooksAtTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

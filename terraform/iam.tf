@@ -102,6 +102,13 @@ check "public_has_auth" {
   }
 }
 
+check "public_makes_few_counters" {
+  assert {
+    condition     = !(var.public && var.auth == "none" && tostring(var.auto_create) == "true")
+    error_message = "Anybody on the internet can make counters without bound, and each is some 15 documents that are read hourly: public is set, auth is none and auto_create is true. Set auto_create to a number of new counters a minute and caller, or auth to firebase or appcheck."
+  }
+}
+
 # Eventarc's own agent. Without it the first apply in a project fails with "Permission denied while using the Eventarc
 # Service Agent": the API makes the agent lazily, and grants it its role later still.
 resource "google_project_service_identity" "eventarc" {

@@ -156,8 +156,56 @@ func TestSettingsReachTheFunctions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !s.AutoCreate || s.RateLimit != 2.5 || s.RequestTTL.Minutes() != 90 || s.MaxIncrement != 1<<62 || len(s.AllowedOrigins) != 2 {
+		if !s.AutoCreate.On || s.RateLimit != 2.5 || s.RequestTTL.Minutes() != 90 || s.MaxIncrement != 1<<62 || len(s.AllowedOrigins) != 2 {
 			t.Errorf("%s%s reads %+v", fn.name, fn.key, s)
+		}
+	}
+}
+
+// checked is the condition of a check block.
+func checked(t *testing.T, file, name string) hcl.Expression {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, diags := hclsyntax.ParseConfig(src, file, hclPos())
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	for _, block := range parsed.Body.(*hclsyntax.Body).Blocks {
+		if block.Type == "check" && block.Labels[0] == name {
+			return block.Body.Blocks[0].Body.Attributes["condition"].Expr
+		}
+	}
+	t.Fatalf("%s has no check %s", file, name)
+	return nil
+}
+
+// A number reaches them as one, too, and 'public' without a bound is warned of.
+func TestAutoCreateOfAPublicFunction(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		autoCreate cty.Value
+		auth       string
+		want       string
+		warned     bool
+	}{
+		{cty.True, "none", "true", true},
+		{cty.StringVal("true"), "none", "true", true},
+		{cty.NumberIntVal(60), "none", "60", false},
+		{cty.StringVal("60"), "none", "60", false},
+		{cty.True, "firebase", "true", false},
+		{cty.False, "none", "false", false},
+	} {
+		m := load(t, ".", vars("auto_create", tt.autoCreate, "public", cty.True, "auth", cty.StringVal(tt.auth)))
+		for _, fn := range m.instances("google_cloudfunctions2_function") {
+			if got := fn.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap()["AUTO_CREATE"].AsString(); got != tt.want {
+				t.Errorf("%#v: AUTO_CREATE=%s, want %s", tt.autoCreate, got, tt.want)
+			}
+		}
+		if holds := m.value(checked(t, "iam.tf", "public_makes_few_counters")).True(); holds == tt.warned {
+			t.Errorf("%#v with auth %s: warned %v, want %v", tt.autoCreate, tt.auth, !holds, tt.warned)
 		}
 	}
 }

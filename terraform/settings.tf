@@ -116,14 +116,14 @@ variable "cleanup_after" {
 }
 
 variable "auto_create" {
-  description = "Create a counter with its first increment, instead of answering 404."
-  type        = bool
+  description = "Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."
+  type        = string
   nullable    = false
-  default     = false
+  default     = "false"
 
   validation {
-    condition     = contains([true, false], var.auto_create)
-    error_message = "auto_create must be true or false."
+    condition     = can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", var.auto_create))
+    error_message = "auto_create must be true, false, or a whole number of new counters a minute and caller, 1 to 100000."
   }
 }
 

@@ -97,6 +97,8 @@ func (s setting) words() (doc, tf string) {
 		return "path", "string"
 	case reflect.TypeFor[layout.Fields]():
 		return "fields", "string"
+	case reflect.TypeFor[AutoCreate]():
+		return "boolean or integer", "string"
 	}
 	return "string", "string"
 }
@@ -136,6 +138,7 @@ var patterns = map[string][2]string{
 		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
 	"FIELDS": {fmt.Sprintf(`can(regex("^%[1]s(,%[1]s)*$", V)) && length(regexall("[(]counter_", V)) == 0`, item),
 		"names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments) or p=count(comments where lang=='de')"},
+	"AUTO_CREATE":     {`can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", V))`, "true, false, or a whole number of new counters a minute and caller, 1 to 100000"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},
 	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
@@ -186,7 +189,7 @@ locals {
 			value = given[s.env]
 		case kind == "list(string)":
 			value = `join(",", ` + value + ")"
-		case kind != "string":
+		case kind != "string", s.kind == reflect.TypeFor[AutoCreate](): // which is given as a boolean or a number, too
 			value = "tostring(" + value + ")"
 		}
 		fmt.Fprintf(&b, "    %-*s = %s\n", width, s.env, value)

@@ -32,7 +32,7 @@ type Settings struct {
 	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."`
 
 	// Counters and their shards.
-	AutoCreate bool          `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404."`
+	AutoCreate AutoCreate    `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."`
 	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" range:"1 to 1000" desc:"Shards of a counter that is created automatically, 1 to 1000."`
 	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" range:"0 to 1000" desc:"Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."`
 	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" range:"1s to 1h" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
@@ -123,7 +123,7 @@ func unparsed(err error, values map[string]string) error {
 			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
 			switch err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type {
-			case reflect.TypeFor[layout.Path](), reflect.TypeFor[layout.Fields]():
+			case reflect.TypeFor[layout.Path](), reflect.TypeFor[layout.Fields](), reflect.TypeFor[AutoCreate]():
 				err = fmt.Errorf("%w: %w", err, one.Err)
 			}
 		}
@@ -138,6 +138,8 @@ func allowed(t reflect.Type) string {
 		return "collections and wildcards in turn, such as posts/{post}"
 	case reflect.TypeFor[layout.Fields]():
 		return "names with commas between them, such as likes,views or total=count, and counts of documents, such as comments=count(comments)"
+	case reflect.TypeFor[AutoCreate]():
+		return "true, false, or how many new counters a minute and caller, such as 60"
 	case reflect.TypeFor[bool]():
 		return "true or false"
 	case reflect.TypeFor[time.Duration]():
@@ -162,7 +164,7 @@ func (s Settings) validate() error {
 	if allowed := layout.AllowedShards(s.Shards, s.Fields); allowed != "" {
 		bad("SHARDS", s.Shards, allowed)
 	}
-	if s.Hosted && s.AutoCreate {
+	if s.Hosted && s.AutoCreate.On {
 		bad("AUTO_CREATE", s.AutoCreate, "false with HOSTED=true: the documents are the app's to make")
 	}
 	if s.MaxShards > 0 && s.NumShards > s.MaxShards {

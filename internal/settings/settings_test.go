@@ -14,7 +14,7 @@ func TestBadSettings(t *testing.T) {
 	for _, bad := range []string{
 		"COUNTERS=a/b", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "SHARDS=total_members", "FIELDS=a.b", "FIELDS=__count__", "FIELDS=likes,likes", "FIELDS=num_shards", "FIELDS=num_shards_inferred", "DATABASE=a/b",
 		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
-		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
+		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "AUTO_CREATE=-1", "AUTO_CREATE=1.5", "AUTO_CREATE=100001", "AUTO_CREATE=060", "AUTO_CREATE=1e2", "RATE_LIMIT=fast", "LOG_LEVEL=loud",
 	} {
 		_, err := settings.Parse([]string{"AUTH=appcheck", "PROJECT_NUMBER=1", bad})
 		name, value, _ := strings.Cut(bad, "=")
@@ -50,6 +50,7 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"FIELDS=likes," + strings.Repeat("x", 65)}, "at 7: a name has 65 bytes, and at most 64 are allowed"},
 		{[]string{"FIELDS=\xff"}, "is not UTF-8"},
 		{[]string{"HOSTED=true", "AUTO_CREATE=true"}, "AUTO_CREATE=true: want false with HOSTED=true"},
+		{[]string{"HOSTED=true", "AUTO_CREATE=60"}, "AUTO_CREATE=60: want false with HOSTED=true"},
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},
 		{[]string{"FIELDS=a,b,c,d,e,f", "MAX_SHARDS=834"}, "MAX_SHARDS=834: want at most 833 with as many FIELDS"},
 		{[]string{"FIELDS=a,b,c,d,e,f", "NUM_SHARDS=1000"}, "NUM_SHARDS=1000: want at most 833 with as many FIELDS"},
@@ -82,6 +83,42 @@ func TestHarmfulSettings(t *testing.T) {
 	} {
 		if _, err := settings.Parse(environ); err != nil {
 			t.Errorf("%.60q: %v", environ, err)
+		}
+	}
+}
+
+// How many counters increments may make: people have a bound unless a number says which, and those that IAM lets in have none.
+func TestAutoCreate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		auth, value string
+		makes       bool
+		perMinute   int
+		anybody     bool
+	}{
+		{"none", "", false, 0, false},
+		{"none", "false", false, 0, false},
+		{"none", "0", false, 0, false},
+		{"none", "true", true, 0, true},
+		{"none", "True", true, 0, true},
+		{"none", "1", true, 1, false},
+		{"none", "25", true, 25, false},
+		{"firebase", "true", true, 60, false},
+		{"firebase", "500", true, 500, false},
+		{"appcheck", "true", true, 60, false},
+		{"appcheck", "100000", true, 100000, false},
+	} {
+		s, err := settings.Parse([]string{"AUTH=" + tt.auth, "PROJECT_NUMBER=1", "AUTO_CREATE=" + tt.value})
+		if err != nil {
+			t.Errorf("%+v: %v", tt, err)
+			continue
+		}
+		if s.AutoCreate.On != tt.makes || tt.makes && s.NewCounters() != tt.perMinute || s.MakesForAnybody() != tt.anybody {
+			t.Errorf("%+v: %+v, %d a minute, without bound for anybody: %v", tt, s.AutoCreate, s.NewCounters(), s.MakesForAnybody())
+		}
+		again, err := settings.Parse([]string{"AUTH=" + tt.auth, "PROJECT_NUMBER=1", "AUTO_CREATE=" + s.AutoCreate.String()})
+		if err != nil || again.AutoCreate != s.AutoCreate {
+			t.Errorf("%+v is written as %s: %+v, %v", tt, s.AutoCreate, again.AutoCreate, err)
 		}
 	}
 }

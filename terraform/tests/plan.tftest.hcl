@@ -251,6 +251,28 @@ run "public_without_auth" {
   expect_failures = [check.public_has_auth]
 }
 
+run "public_makes_counters_without_bound" {
+  command = plan
+
+  variables {
+    public      = true
+    auto_create = true
+  }
+
+  expect_failures = [check.public_has_auth, check.public_makes_few_counters]
+}
+
+run "public_makes_few_counters" {
+  command = plan
+
+  variables {
+    public      = true
+    auto_create = 60
+  }
+
+  expect_failures = [check.public_has_auth]
+}
+
 run "rules_of_the_apps_documents_are_the_apps" {
   command = plan
 

@@ -133,18 +133,29 @@ func (f *findings) open(d *Deployment, function *Function) {
 		}
 		name = "increment-open"
 	}
+	add := func(what, mend string) {
+		if s, err := parse(function.Env); err == nil && function == d.Functions.Increment && s.MakesForAnybody() {
+			var mends []string // it is the worse of the two, and its end leaves the other
+			for _, of := range d.Functions.all() {
+				mends = append(mends, d.setEnv(of, "AUTO_CREATE", "60"))
+			}
+			f.add("auto-create-open", function.Name, "AUTO_CREATE is true, and "+what, strings.Join(mends, "\n"))
+			return
+		}
+		f.add(name, function.Name, what, mend)
+	}
 	if function.Open {
-		f.add(name, function.Name, "its Cloud Run service does not check who calls it",
+		add("its Cloud Run service does not check who calls it",
 			line("gcloud", "run", "services", "update", function.service(), "--project="+d.Target.Project, "--region="+function.Region, "--invoker-iam-check"))
 		return
 	}
 	for _, member := range everybody {
 		switch {
 		case function.Invokers.has(invokerRoles, is(member), always):
-			f.add(name, function.Name, member+" may call it", line("gcloud", "run", "services", "remove-iam-policy-binding", function.service(),
+			add(member+" may call it", line("gcloud", "run", "services", "remove-iam-policy-binding", function.service(),
 				"--project="+d.Target.Project, "--region="+function.Region, "--member="+member, "--role="+function.Invokers.role(member)))
 		case d.Access.has(invokerRoles, is(member), always):
-			f.add(name, function.Name, member+" may call everything in the project", line("gcloud", "projects", "remove-iam-policy-binding", d.Target.Project,
+			add(member+" may call everything in the project", line("gcloud", "projects", "remove-iam-policy-binding", d.Target.Project,
 				"--member="+member, "--role="+d.Access.role(member), "--all"))
 		}
 	}

@@ -42,6 +42,7 @@ var catalogue = map[string]entry{
 	"account-role-missing": {Error, "Calls of this account are refused with 403."},
 	"account-role-unclear": {Info, "Doctor sees no grant that it knows to be enough, and does not see everything: a custom role, a group or a folder may make up for it."},
 	"agent-role-missing":   {Warning, "Making or changing the trigger fails with \"Permission denied while using the Eventarc Service Agent\"."},
+	"auto-create-open":     {Warning, "Anybody on the internet can count, and make counters without bound: each is some 15 documents, and read hourly from then on, at your expense. Let AUTO_CREATE be a number, of new counters a minute and caller."},
 	"increment-open":       {Warning, "Anybody on the internet can count, as often as they like, at your expense. Should that be so, let AUTH ask for a token (firebase or appcheck)."},
 	"function-reachable":   {Warning, "Only Eventarc and Scheduler call it, whose calls are internal traffic. What the internet can reach is one wrong grant away from being called by anybody."},
 	"function-open":        {Error, "Anybody on the internet can call it: a forged event becomes part of a total, and a reconcile of all counters costs a read of each."},

@@ -246,6 +246,12 @@ var brokenDeployments = []broken{
 	{"Increment for everybody", func(t *testing.T, d *deployment) {
 		d.policies["counters-increment"].Bindings[0].Members = []string{"allUsers"}
 	}, "increment-open", "counters-increment", "gcloud run services remove-iam-policy-binding counters-increment --project=my-project --region=us-central1 --member=allUsers --role=roles/run.invoker"},
+	{"Increment for everybody, and as many counters as they like", func(t *testing.T, d *deployment) {
+		d.policies["counters-increment"].Bindings[0].Members = []string{"allUsers"}
+		for _, f := range d.functions[:3] {
+			f.ServiceConfig.EnvironmentVariables["AUTO_CREATE"] = "true"
+		}
+	}, "auto-create-open", "counters-increment", "'--update-env-vars=^|^AUTO_CREATE=60'"},
 	{"everything in the project for everybody", func(t *testing.T, d *deployment) {
 		d.grant("roles/run.invoker", "", "allAuthenticatedUsers")
 		for _, name := range []string{"counters-rollup", "counters-reconcile"} { // leaves Increment

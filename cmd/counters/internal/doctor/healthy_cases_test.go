@@ -100,6 +100,7 @@ func TestHealthy(t *testing.T) {
 		{"public, with tokens", Target{}, func(t *testing.T, d *deployment) {
 			for _, f := range d.functions[:3] {
 				f.ServiceConfig.EnvironmentVariables["AUTH"] = "firebase"
+				f.ServiceConfig.EnvironmentVariables["AUTO_CREATE"] = "true" // of one user 60 a minute
 			}
 			d.policies["counters-increment"] = &run.GoogleIamV1Policy{Bindings: []*run.GoogleIamV1Binding{{Role: "roles/run.invoker", Members: []string{"allUsers"}}}}
 		}},

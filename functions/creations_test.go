@@ -1,0 +1,143 @@
+package functions
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// post sends a body from an address, and returns the answer's status and body.
+func (g *guarded) post(t *testing.T, path, body, address string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Forwarded-For", address)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text := make([]byte, 1000)
+	n, _ := resp.Body.Read(text)
+	return resp.StatusCode, string(text[:n])
+}
+
+// newIDs is the body of a request that adds to n counters that nobody else adds to.
+func newIDs(name string, n int) string {
+	var increments []string
+	for i := range n {
+		increments = append(increments, fmt.Sprintf(`{"counter":"%s-%d"}`, name, i))
+	}
+	return `{"increments":[` + strings.Join(increments, ",") + `]}`
+}
+
+func (g *guarded) countersMade(t *testing.T) int {
+	t.Helper()
+	docs, err := g.fs.Collection("counters").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shards, err := g.fs.CollectionGroup("shards").Documents(t.Context()).GetAll()
+	if err != nil || len(docs) == 0 && len(shards) > 0 {
+		t.Fatalf("%d shards, %v", len(shards), err)
+	}
+	return len(docs)
+}
+
+// AUTO_CREATE in public would be a bill: a caller makes so many counters a minute, and beyond that nothing is made.
+func TestCallersMakeFewCounters(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	bearer := func(user string) []string {
+		return []string{"Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", user))}
+	}
+	t.Run("a number", func(t *testing.T) {
+		t.Parallel()
+		g := startGuarded(t, nil, func(s *settings.Settings) { s.AutoCreate, s.NumShards = settings.AutoCreate{On: true, PerMinute: 5}, 2 })
+		for _, c := range []struct {
+			path, body, address string
+			status, made        int
+		}{
+			{"/", newIDs("a", 500), "1.1.1.1", 429, 0}, // more than ever at once
+			{"/", newIDs("a", 6), "1.1.1.1", 429, 0},
+			{"/", newIDs("a", 4), "1.1.1.1", 200, 4},
+			{"/", newIDs("b", 2), "1.1.1.1", 429, 4}, // one is left
+			{"/", newIDs("a", 4), "1.1.1.1", 200, 4}, // all there
+			{"/", newIDs("a", 5), "1.1.1.1", 200, 5}, // one of them isn't
+			{"/c", "", "1.1.1.1", 429, 5},
+			{"/a-1", "", "1.1.1.1", 200, 5},
+			{"/c", "", "2.2.2.2", 200, 6},
+			{"/", newIDs("d", 5), "2.2.2.2", 429, 6},
+		} {
+			status, body := g.post(t, c.path, c.body, c.address)
+			if made := g.countersMade(t); status != c.status || made != c.made {
+				t.Errorf("POST %s %.60s of %s: %d %s, %d counters; want %d, %d", c.path, c.body, c.address, status, body, made, c.status, c.made)
+			}
+		}
+	})
+	t.Run("users", func(t *testing.T) {
+		t.Parallel()
+		g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) { s.Auth, s.Members, s.NumShards = "firebase", membersOwn, 1 })
+		refused := 0
+		for n := range 62 {
+			switch status := g.do(t, "POST", fmt.Sprintf("/a-%d", n), bearer("alice")...).StatusCode; status {
+			case 200:
+			case 429:
+				refused++
+			default:
+				t.Fatalf("POST: %d", status)
+			}
+		}
+		if made := g.countersMade(t); made+refused != 62 || refused == 0 {
+			t.Errorf("%d counters made, %d refused; want 60 and a few, and 62 together", made, refused)
+		}
+		before := g.countersMade(t)
+		if status := g.do(t, "PUT", "/b/total/me", bearer("bob")...).StatusCode; status != 200 || g.countersMade(t) != before+1 {
+			t.Errorf("another user joins: %d, %d counters", status, g.countersMade(t))
+		}
+		for n := range 61 {
+			g.do(t, "POST", fmt.Sprintf("/c-%d", n), bearer("carol")...)
+		}
+		before = g.countersMade(t)
+		if status := g.do(t, "PUT", "/d/total/me", bearer("carol")...).StatusCode; status != 429 && g.countersMade(t) > before+1 {
+			t.Errorf("who has made 60 joins a new one: %d", status)
+		}
+	})
+	t.Run("behind IAM", func(t *testing.T) {
+		t.Parallel()
+		g := startGuarded(t, nil, func(s *settings.Settings) { s.NumShards = 1 })
+		if status, body := g.post(t, "/", newIDs("a", 80), "1.1.1.1"); status != 200 || g.countersMade(t) != 80 {
+			t.Errorf("80 counters: %d %s, %d made", status, body, g.countersMade(t))
+		}
+	})
+}
+
+// RATE_LIMIT is charged before anything is done: of requests that come at once, one is let through to owe.
+func TestRateLimitChargesBefore(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, nil, func(s *settings.Settings) { s.RateLimit, s.NumShards = 10, 1 })
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for n := range 6 {
+		all.Go(func() {
+			status, _ := g.post(t, "/", newIDs(fmt.Sprint(n), 50), "1.1.1.1")
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		})
+	}
+	all.Wait()
+	if statuses[200] != 1 || statuses[429] != 5 {
+		t.Errorf("six requests of 50 increments at once, at 10 a second: %v; want one 200, and 429", statuses)
+	}
+	if made := g.countersMade(t); made != 50 {
+		t.Errorf("%d counters, want those of one request, 50", made)
+	}
+}
