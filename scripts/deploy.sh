@@ -21,7 +21,9 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --no-exempt-created-at       keep the index of created_at
 
   --invoker MEMBER             let this member call Increment, such as user:you@example.com; may be repeated
-  --public                     let the whole internet call Increment
+  --public                     let the whole internet call Increment: allUsers may
+  --no-invoker-check           let the whole internet call Increment: Cloud Run doesn't check who calls. Organisations
+                               that share with their own domains only, as new ones do, allow this and refuse allUsers
                                (who may call it already and isn't named is listed at the end, with the command that
                                takes it back)
   --set NAME=VALUE             a setting of the functions, such as AUTO_CREATE=true; may be repeated
@@ -41,10 +43,9 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --dry-run                    print each command, run none
   --help
 
-Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that terraform/README.md
-lists. It asks nothing, and takes five to ten minutes in a new project. When FIELDS changes, it ends with a reconcile of
-all counters: what only the version before saw of a field is missing until then. Rules are released with the Firebase CLI:
-firebase deploy --only firestore:rules.
+Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that docs/deploying.md
+lists, and Go, whose programs here check the settings before anything is made. It asks nothing, and takes five to ten
+minutes in a new project. Rules are released with the Firebase CLI: firebase deploy --only firestore:rules.
 HELP
 }
 
@@ -53,65 +54,16 @@ fail() {
   exit 1
 }
 
-# The functions' settings and their defaults. GOOGLE_CLOUD_PROJECT and PROJECT_NUMBER are the project's.
-# Made by go generate ./internal/settings.
-settings=(
-  'DATABASE=(default)'
-  'COUNTERS=counters/{counter}'
-  SHARDS=shards
-  FIELDS=total=count
-  HOSTED=false
-  CLEANUP_AFTER=24h
-  AUTO_CREATE=false
-  NUM_SHARDS=10
-  MAX_SHARDS=0
-  CACHE_TTL=60s
-  READ_CACHE=1s
-  MAX_INCREMENT=1000000000
-  EXACT_WRITES=true
-  REQUEST_TTL=24h
-  REQUEST_TIMEOUT=20s
-  MAX_BATCH=500
-  MAX_QUEUE=10000
-  AUTH=none
-  PUBLIC_READS=true
-  MEMBERS=
-  ALLOWED_ORIGINS=
-  RATE_LIMIT=0
-  TRUSTED_PROXIES=0
-  ROLLUP_INTERVAL=1s
-  ROLLUP_LEDGERS=1000
-  ROLLUP_PENDING=5000
-  ROLLUP_FLUSHES=64
-  RECOUNT_MAX=60s
-  RECONCILE_DEADLINE=240s
-  RECONCILE_PARALLEL=8
-  RECOUNT_AGE=24h
-  RECOUNT_READS=10000
-  LOG_LEVEL=INFO
-)
-
-set_setting() { # NAME=VALUE
-  local i
-  [[ $1 != *'|'* ]] || fail "--set $1: a value can't hold |"
-  for i in "${!settings[@]}"; do
-    if [[ ${settings[i]%%=*} == "${1%%=*}" && $1 == *=* ]]; then
-      settings[i]=$1
-      return
-    fi
-  done
-  fail "--set $1: no such setting, or no value. See docs/settings.md"
+whole() { # option, value, least, most
+  if ! [[ $2 =~ ^[0-9]{1,6}$ ]] || ((10#$2 < $3 || 10#$2 > $4)); then fail "$1 $2: want a whole number from $3 to $4"; fi
 }
 
-setting() { # NAME
-  local s
-  for s in "${settings[@]}"; do
-    [[ ${s%%=*} != "$1" ]] || echo "${s#*=}"
-  done
+like() { # option, value, pattern, what is wanted
+  [[ $2 =~ $3 ]] || fail "$1 $2: want $4"
 }
 
 project='' location='' region='' trigger_location='' prefix=counters runtime='' memory=512Mi
-create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invokers=()
+create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker_check=yes invokers=() given=()
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
 alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
@@ -128,6 +80,7 @@ while (($#)); do
     --no-exempt-created-at) exempt_created_at=no && continue ;;
     --no-alerts) alerts=no && continue ;;
     --public) public=yes && continue ;;
+    --no-invoker-check) invoker_check=no && continue ;;
     --*=*) set -- "${flag#*=}" "$@" && flag=${flag%%=*} ;;
   esac
   (($#)) || fail "$flag: unknown option, or no value. See --help"
@@ -140,7 +93,7 @@ while (($#)); do
     --runtime) runtime=$1 ;;
     --memory) memory=$1 ;;
     --invoker) invokers+=("$1") ;;
-    --set) set_setting "$1" ;;
+    --set) given+=("$1") ;;
     --increment-concurrency) increment_concurrency=$1 ;;
     --increment-max-instances) increment_max_instances=$1 ;;
     --increment-min-instances) increment_min_instances=$1 ;;
@@ -157,19 +110,26 @@ done
 
 [[ -n $project ]] || fail "--project is missing. See --help"
 [[ -n $location ]] || fail "--location is missing: that of the Firestore database. See gcloud firestore databases list"
-[[ $prefix =~ ^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$ ]] || fail "--prefix $prefix: want 1 to 20 lower-case letters, digits and hyphens"
-if ! [[ $increment_concurrency =~ ^[0-9]{3,4}$ ]] || ((increment_concurrency > 1000)); then
-  fail "--increment-concurrency $increment_concurrency: want 100 to 1000; less undoes group commit"
-fi
-auth=$(setting AUTH)
-[[ $auth =~ ^(none|firebase|appcheck)$ ]] || fail "--set AUTH=$auth: want none, firebase or appcheck; the functions don't start with anything else"
-if [[ $public == yes && $auth == none ]]; then
-  echo "deploy.sh: warning: with --public and AUTH=none anybody on the internet can count" >&2
-fi
-
-if [[ $public == yes && $auth == none && $(setting AUTO_CREATE) =~ ^[Tt][Rr][Uu][Ee]$ ]]; then
-  echo "deploy.sh: warning: with --public, AUTH=none and AUTO_CREATE=true anybody on the internet can make counters without bound; set AUTO_CREATE to a number of new counters a minute and caller" >&2
-fi
+like --project "$project" '^[a-z][a-z0-9-]{4,28}[a-z0-9]$' "a project's id, which is not its name or number: see gcloud projects list"
+like --location "$location" '^([a-z]+-[a-z]+[0-9]+|[a-z]+[0-9]+)$' "a location of Firestore, such as us-central1, nam5 or eur3"
+like --prefix "$prefix" '^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$' "1 to 20 lower-case letters, digits and hyphens"
+like --runtime "${runtime:-go126}" '^go1(2[6-9]|[3-9][0-9])$' "go126 or later: see gcloud functions runtimes list"
+like --memory "$memory" '^[0-9]+(Mi|Gi)$' "a number of Mi or Gi, such as 512Mi"
+like --reconcile-schedule "$reconcile_schedule" '^[^ ]+( [^ ]+){4}$' "a cron expression of five fields, such as '7 * * * *'"
+for member in ${invokers[@]+"${invokers[@]}"}; do
+  like --invoker "$member" '^(user|serviceAccount|group|domain|principal|principalSet):.+' "a member such as user:you@example.com; everybody is let in by --public"
+done
+for channel in ${notification_channels[@]+"${notification_channels[@]}"}; do
+  like --notification-channel "$channel" '^projects/[^/]+/notificationChannels/[^/]+$' "projects/P/notificationChannels/N: see gcloud beta monitoring channels list"
+done
+whole '--increment-concurrency (less than 100 undoes group commit)' "$increment_concurrency" 100 1000
+whole --increment-max-instances "$increment_max_instances" 1 1000
+whole --increment-min-instances "$increment_min_instances" 0 "$increment_max_instances"
+whole --rollup-max-instances "$rollup_max_instances" 1 100
+whole --rollup-min-instances "$rollup_min_instances" 0 "$rollup_max_instances"
+whole --lag-alert-seconds "$lag_alert_seconds" 5 3600
+whole --reconcile-missing-after "$reconcile_missing_after" 60 82800
+((10#$reconcile_missing_after % 60 == 0)) || fail "--reconcile-missing-after $reconcile_missing_after: want whole minutes"
 
 # The same mapping as terraform's variable multi_regions.
 case $location in
@@ -177,25 +137,21 @@ case $location in
   eur3) region=${region:-europe-west4} ;;
   *) region=${region:-$location} ;;
 esac
+like --region "$region" '^[a-z]+-[a-z]+[0-9]+$' "a region, such as us-central1"
 trigger_location=${trigger_location:-$location}
+like --trigger-location "$trigger_location" '^[a-z0-9-]+$' "a location of Eventarc, such as us-central1 or nam5"
 
-[[ $(setting RECONCILE_DEADLINE) =~ ^([0-9]+)(ms|s|m|h)$ ]] || fail "RECONCILE_DEADLINE: want a whole number of ms, s, m or h"
-case ${BASH_REMATCH[2]} in
-  ms) reconcile_timeout=$(((BASH_REMATCH[1] + 999) / 1000 + 60)) ;;
-  s) reconcile_timeout=$((BASH_REMATCH[1] + 60)) ;;
-  m) reconcile_timeout=$((BASH_REMATCH[1] * 60 + 60)) ;;
-  h) reconcile_timeout=$((BASH_REMATCH[1] * 3600 + 60)) ;;
-esac
-
+# What the settings come to is asked of the functions' own code: whatever else read them would read some of them otherwise.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-database=$(setting DATABASE)
-counters=$(setting COUNTERS)
-collection=${counters%/*} collection=${collection##*/}
-# What FIELDS takes from shards, as in likes or total=count, and the collections whose documents it counts, as in
-# comments=count(comments) or stars=sum(ratings.stars where public==true).
-unquoted=$(setting FIELDS | sed -E "s/'[^']*'|\"[^\"]*\"//g")
-shard_fields=$(sed -E 's/\([^()]*\)/()/g' <<<"$unquoted" | tr ',' '\n' | grep -v ')' | sed 's/.*=//; s/[[:space:]]//g' || true)
-collections=$(grep -oE '(count|sum) *\( *[^ ().]+' <<<"$unquoted" | sed 's/.*[( ]//' | sort -u || true)
+command -v go >/dev/null || fail "Go is not installed, and the settings are checked by the functions' own code before anything is made: https://go.dev/dl"
+settings=$(cd "$root" && go run ./cmd/counters settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "nothing was made: see above, and docs/settings.md"
+environment=() database='' counters='' collection='' shards='' shard_fields=() collections=() hosted=no auth='' makes_for_anybody=no reconcile_timeout=0
+eval "$settings"
+if [[ $auth == none && ($public == yes || $invoker_check == no) ]]; then
+  echo "deploy.sh: warning: with AUTH=none anybody on the internet can count" >&2
+  [[ $makes_for_anybody == no ]] ||
+    echo "deploy.sh: warning: with AUTO_CREATE=true too, they can make counters without bound; set it to a number of new counters a minute and caller" >&2
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -275,8 +231,32 @@ deploy() { # name entry-point account flags…
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
     --source="$root" --entry-point="$entry_point" --run-service-account="$runs_as" \
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \
-    --cpu=1 --memory="$memory" --set-env-vars="^|^$environment" ${new[@]+"${new[@]}"} --format=none "$@"
+    --cpu=1 --memory="$memory" --set-env-vars="^|^$variables" ${new[@]+"${new[@]}"} --format=none "$@"
 }
+
+### The project as it is. What can't be deployed ends here, before anything is made.
+
+database_line='name.basename(),locationId,type,databaseEdition'
+look_at_database() {
+  local lies type edition
+  there=$(ask gcloud firestore databases list --project="$project" --format="value[separator='|']($database_line)" | awk -F'|' -v id="$database" '$1 == id')
+  if [[ -z $there ]]; then
+    [[ $create_database == yes || $dry_run == yes ]] || fail "there is no database $database in $project. Add --create-database, or name another with --set DATABASE=ID"
+    return 0
+  fi
+  IFS='|' read -r _ lies type edition <<<"$there"
+  [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
+  [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
+  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of ${shard_fields[*]/#/$shards.} and expect other costs than the documented ones" >&2
+}
+
+apis=$(ask gcloud services list --enabled --project="$project" --format='value(config.name)') ||
+  fail "can't read project $project. Is the id right, and are you logged in (gcloud auth login)?"
+if has firestore.googleapis.com "$apis"; then
+  look_at_database
+elif [[ $create_database == no && $dry_run == no ]]; then
+  fail "Firestore is turned off in $project, and so there is no database. Add --create-database, or turn it on: gcloud services enable firestore.googleapis.com --project=$project"
+fi
 
 ### The project
 
@@ -284,13 +264,12 @@ run gcloud services enable --project="$project" artifactregistry.googleapis.com 
   cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com \
   eventarc.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com \
   monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com ||
-  fail "can't turn APIs on in project $project. Is the id right, and are you logged in (gcloud auth login)?"
+  fail "can't turn APIs on in project $project: see above"
 
-number=$(ask gcloud projects describe "$project" --format='value(projectNumber)') ||
-  fail "can't read project $project. Is the id right, and are you logged in (gcloud auth login)?"
+number=$(ask gcloud projects describe "$project" --format='value(projectNumber)') || fail "can't read the number of project $project: see above"
 number=${number:-PROJECT_NUMBER}
-printf -v environment '%s|' "${settings[@]}"
-environment="GOOGLE_CLOUD_PROJECT=$project|${environment}PROJECT_NUMBER=$number"
+printf -v variables '%s|' "${environment[@]}"
+variables="GOOGLE_CLOUD_PROJECT=$project|${variables}PROJECT_NUMBER=$number"
 
 ### The accounts, and what they may do. They come first: what is new takes a while to be known everywhere.
 
@@ -311,16 +290,9 @@ done
 
 ### The database
 
-databases=$(ask gcloud firestore databases list --project="$project" --format='value[separator="|"](name.basename(),locationId,type,databaseEdition)')
-there=$(grep -F "$database|" <<<"$databases" || true)
+has firestore.googleapis.com "$apis" || look_at_database
 if [[ -z $there && $create_database == yes ]]; then
   patiently gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection --format=none
-elif [[ -n $there || $dry_run == no ]]; then
-  IFS='|' read -r _ lies type edition <<<"$there"
-  [[ -n $there ]] || fail "there is no database $database in $project. Add --create-database, or name another with --set DATABASE=ID"
-  [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
-  [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
-  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of $(for field in $shard_fields; do echo -n "$(setting SHARDS).$field "; done)and expect other costs than the documented ones" >&2
 fi
 
 patiently gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --format=none
@@ -333,8 +305,22 @@ exempt counter_requests expire_at
 for map in shards fields counted; do # the ledger's
   exempt counter_rollup $map
 done
-if [[ $(setting HOSTED) == true ]]; then # the documents are the app's: only our map is ours, with updated_at in it
+deployed=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.environmentVariables.HOSTED)')
+functions=$(cut -d'|' -f1 <<<"$deployed")
+give_back() { # field of the app's own documents
+  has "$collection.$1.0" "$exempted" || return 0
+  local command=(gcloud firestore indexes fields update "$1" --project="$project" --database="$database" --collection-group="$collection" --clear-exemption --format=none)
+  if grep "^$prefix-increment|" <<<"$deployed" | grep -qvx "$prefix-increment|true"; then
+    echo "deploy.sh: the documents are the app's now, and it has the index of $collection.$1 back, which was turned off for counters" >&2
+    patiently "${command[@]}"
+  elif ! has "$prefix-increment" "$functions"; then
+    echo "deploy.sh: $collection.$1 has no index. If a deployment with other settings turned it off, turn it on: ${command[*]}" >&2
+  fi
+}
+if [[ $hosted == yes ]]; then # the documents are the app's: only our map is ours, with updated_at in it
   [[ $exempt_updated_at == no ]] || exempt "$collection" counter_rollup
+  give_back updated_at
+  give_back created_at
 else
   [[ $exempt_updated_at == no ]] || exempt "$collection" updated_at
   [[ $exempt_created_at == no ]] || exempt "$collection" created_at
@@ -355,8 +341,6 @@ if [[ -z $runtime ]]; then
   [[ -n $runtime || $dry_run == yes ]] || fail "can't read which runtimes $region has. Name one with --runtime; see gcloud functions runtimes list --region $region"
   runtime=${runtime:-RUNTIME}
 fi
-counted=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.environmentVariables.FIELDS)')
-functions=$(cut -d'|' -f1 <<<"$counted")
 
 deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings=all \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
@@ -369,7 +353,7 @@ deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s --ingress-setti
   --trigger-location="$trigger_location" --trigger-service-account="$(account eventarc)" --retry \
   --trigger-event-filters=type=google.cloud.firestore.document.v1.written \
   --trigger-event-filters="database=$database" \
-  --trigger-event-filters-path-pattern="document=$counters/$(setting SHARDS)/{shard}"
+  --trigger-event-filters-path-pattern="document=$counters/$shards/{shard}"
 
 callers=$(may_call "$prefix-rollup")
 allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
@@ -377,14 +361,14 @@ allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
 # service. Its name is made of all that it is for, so that nothing about it ever changes.
 triggers=$(ask gcloud eventarc triggers list --project="$project" --location="$trigger_location" --format='value(name.basename())')
 watching=''
-for collection in $collections; do
-  hash=$(printf '%s' "$region/$database/$counters/$collection" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-8)
+for documents in ${collections[@]+"${collections[@]}"}; do
+  hash=$(printf '%s' "$region/$database/$counters/$documents" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-8)
   name=$prefix-watch-$hash
   watching+=$name$'\n'
   has "$name" "$triggers" || patiently gcloud eventarc triggers create "$name" --project="$project" --location="$trigger_location" \
     --destination-run-service="$prefix-rollup" --destination-run-region="$region" --service-account="$(account eventarc)" \
     --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written \
-    --event-filters="database=$database" --event-filters-path-pattern="document=$counters/$collection/{document}" --format=none
+    --event-filters="database=$database" --event-filters-path-pattern="document=$counters/$documents/{document}" --format=none
   # An event waits until counting again is worth its price: by default Pub/Sub would hang up after 10 s, and send it again.
   subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
   patiently gcloud pubsub subscriptions update "${subscription:-SUBSCRIPTION}" --project="$project" --ack-deadline=70 --format=none
@@ -397,9 +381,6 @@ done
 
 callers=$(may_call "$prefix-reconcile")
 allow "$prefix-reconcile" "$callers" "serviceAccount:$(account scheduler)"
-[[ $public == no ]] || invokers+=(allUsers)
-callers=$(may_call "$prefix-increment")
-allow "$prefix-increment" "$callers" ${invokers[@]+"${invokers[@]}"}
 
 ### Scheduler
 
@@ -416,16 +397,6 @@ patiently gcloud scheduler jobs $verb http "$prefix-reconcile" --project="$proje
   --schedule="$reconcile_schedule" --time-zone=Etc/UTC --uri="$reconcile_uri" --http-method=POST \
   --oidc-service-account-email="$(account scheduler)" --oidc-token-audience="$reconcile_uri" \
   --attempt-deadline="${reconcile_timeout}s" --max-retry-attempts=1 --format=none
-
-# What only a revision with other FIELDS saw of a field comes with no other event. It has let go of its last ones by now.
-while IFS='|' read -r name fields; do
-  case $name in "$prefix-increment" | "$prefix-rollup" | "$prefix-reconcile") ;; *) continue ;; esac
-  fields=${fields:-total=count}
-  [[ $fields != "$(setting FIELDS)" ]] || continue
-  echo "deploy.sh: FIELDS were $fields: a reconcile of all counters begins, and what is counted now is complete when it ends" >&2
-  patiently gcloud scheduler jobs run "$prefix-reconcile" --project="$project" --location="$region" --format=none
-  break
-done <<<"$counted"
 
 ### Metrics, alerts, dashboard: from the same files as terraform's
 
@@ -486,6 +457,20 @@ else
   patiently gcloud monitoring dashboards create --project="$project" --config-from-file="$dashboard" --format=none
 fi
 
+### Who may call Increment comes last: an organisation's policy may refuse it, and all else is there by then.
+
+[[ $public == no ]] || invokers+=(allUsers)
+callers=$(may_call "$prefix-increment")
+refused=()
+for member in ${invokers[@]+"${invokers[@]}"}; do
+  allow "$prefix-increment" "$callers" "$member" || refused+=("$member")
+done
+unchecked=$(ask gcloud run services describe "$prefix-increment" --project="$project" --region="$region" \
+  --format='value(metadata.annotations."run.googleapis.com/invoker-iam-disabled")')
+if [[ $invoker_check == no && $unchecked != [Tt]rue ]]; then
+  patiently gcloud run services update "$prefix-increment" --project="$project" --region="$region" --no-invoker-iam-check --format=none || refused+=(--no-invoker-check)
+fi
+
 wanted=$(printf '%s\n' ${invokers[@]+"${invokers[@]}"})
 while read -r member; do
   [[ -z $member ]] || has "$member" "$wanted" || cat >&2 <<LEFT
@@ -493,9 +478,17 @@ deploy.sh: $member may call $prefix-increment too, and was not named. To take th
   gcloud run services remove-iam-policy-binding $prefix-increment --project=$project --region=$region --member=$member --role=roles/run.invoker
 LEFT
 done <<<"$callers"
+if [[ $invoker_check == yes && $unchecked == [Tt]rue ]]; then
+  cat >&2 <<LEFT
+deploy.sh: nobody checks who calls $prefix-increment, and --no-invoker-check was not given. To have Cloud Run check it again:
+  gcloud run services update $prefix-increment --project=$project --region=$region --invoker-iam-check
+LEFT
+fi
 
 [[ $dry_run == yes ]] || cat <<DONE
 
 Deployed. Increment is at $(uri "$prefix-increment")
 Try it:  scripts/smoke.sh $(uri "$prefix-increment") --token "\$(gcloud auth print-identity-token)"
 DONE
+((${#refused[@]} == 0)) || fail "all is deployed, but ${refused[*]} was refused. Where the organisation shares with its own domains only, allUsers is:" \
+  "give --no-invoker-check instead of --public, or ask its administrators for an exception from iam.allowedPolicyMemberDomains"

@@ -121,18 +121,25 @@ func (p *project) preload(t *testing.T) {
 // run runs one of the scripts. Its pauses are a second.
 func (p project) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
+	out, err := p.try(t, script, args...)
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", script, args, err, out)
+	}
+	return out
+}
+
+// try is run for a script that may fail.
+func (p project) try(t *testing.T, script string, args ...string) (string, error) {
+	t.Helper()
 	start := time.Now()
 	cmd := exec.CommandContext(t.Context(), "bash", append([]string{script, "--project", "a-project"}, args...)...)
 	cmd.Env = append(append(os.Environ(), p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s %s took %s", script, strings.Join(args, " "), time.Since(start).Round(time.Second))
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", script, args, err, out)
-	}
 	if bytes.Contains(out, []byte("(y/N)")) || bytes.Contains(out, []byte("(Y/n)")) {
 		t.Errorf("%s %q asks something where nobody may see it:\n%s", script, args, out)
 	}
-	return string(out)
+	return string(out), err
 }
 
 // post makes something that is not ours.
@@ -169,6 +176,7 @@ type state struct {
 	Resources map[string]struct {
 		Name, DisplayName  string
 		AckDeadlineSeconds int
+		InvokerIamDisabled bool
 	}
 	Policies map[string]policy
 }
@@ -228,9 +236,6 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
 	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS=total=count,likes,comments=count(comments)", "--invoker", "user:me@example.com", "--no-alerts")...)
-	if n := strings.Count(p.requests(t), `"id": "cloudscheduler.projects.locations.jobs.run"`); n != 1 || !strings.Contains(out, "FIELDS were total=count") {
-		t.Errorf("FIELDS changed once, and %d reconciles were begun:\n%s", n, out)
-	}
 	changed := p.state(t)
 	for name, resource := range changed.Resources {
 		if strings.HasPrefix(name, "pubsub ") && resource.AckDeadlineSeconds != 70 {
@@ -269,11 +274,60 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		t.Error("the role of Eventarc's agent is gone, which others need")
 	}
 
+	p.checkViolations(t)
+	p.checkOpen(t)
+}
+
+// An organisation that refuses allUsers, with the real gcloud: all else is made, and what it allows instead lets everybody in.
+func TestDeployWhereAllUsersAreRefused(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--own-domain", "--active=firestore", "--database=us-central1")
+	out, err := p.try(t, "deploy.sh", "--location", "us-central1", "--public", "--set", "AUTH=firebase")
+	made := p.state(t).count()
+	if err == nil || !strings.Contains(out, "allUsers was refused") || made["cloudscheduler"] != 1 || made["logging"] != 7 || made["counters: roll-ups fail"] != 1 || made["counters"] != 1 {
+		t.Fatalf("%v, made are %v\n%s", err, made, out)
+	}
+	for range 2 {
+		p.run(t, "deploy.sh", "--location", "us-central1", "--no-invoker-check", "--set", "AUTH=firebase")
+	}
+	if !p.state(t).Resources["run projects/a-project/locations/us-central1/services/counters-increment"].InvokerIamDisabled {
+		t.Error("Cloud Run still checks who calls")
+	}
+	if n := strings.Count(p.requests(t), `"id": "run.namespaces.services.replaceService"`); n != 1 {
+		t.Errorf("the check was turned off %d times", n)
+	}
+	if out := p.run(t, "deploy.sh", "--location", "us-central1", "--set", "AUTH=firebase"); !strings.Contains(out, "nobody checks who calls counters-increment") {
+		t.Errorf("doesn't say that everybody is still let in:\n%s", out)
+	}
+	p.checkViolations(t)
+}
+
+// Nothing is made where something is wrong that can be known before.
+func TestDeployMakesNothingWhereItIsWrong(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--active=firestore")
+	for _, args := range [][]string{
+		{"--set=NUM_SHARDS=0"}, {"--set=COUNTERS=counters"}, {"--set=FIELDS=a.b"}, {"--set=RECONCILE_DEADLINE=99h"}, {"--lag-alert-seconds", "abc"}, {"--project=My Project"}, {}, // no database
+	} {
+		out, err := p.try(t, "deploy.sh", append([]string{"--location", "us-central1"}, args...)...)
+		if err == nil {
+			t.Errorf("%q is taken:\n%s", args, out)
+		}
+	}
+	for line := range strings.Lines(p.requests(t)) {
+		if !strings.Contains(line, `"method": "GET"`) {
+			t.Errorf("changes something: %s", line)
+		}
+	}
+}
+
+// checkViolations looks for requests that Google's discovery documents don't allow.
+func (p project) checkViolations(t *testing.T) {
+	t.Helper()
 	violations, err := os.ReadFile(filepath.Join(p.dir, "violations.txt"))
 	if err != nil || len(violations) > 0 {
 		t.Errorf("requests that no discovery document allows: %v\n%s", err, violations)
 	}
-	p.checkOpen(t)
 }
 
 // requests are all that were made, one on a line.

@@ -3,6 +3,9 @@ package terraform
 import (
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -162,35 +165,6 @@ func TestDeployNamesTheIndexesOfAnEnterpriseDatabase(t *testing.T) {
 	}
 }
 
-// What only a revision that knows other fields saw is missing until a reconcile.
-func TestDeployReconcilesWhereFieldsChange(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		state, before, fields string
-		want                  bool
-	}{
-		{"", "", "likes,views", false}, // nothing was there
-		{"deployed", "total=count", "total=count", false},
-		{"deployed", "total=count", "total=count,likes", true},
-		{"deployed", "likes,views", "likes", true},
-		{"deployed", "", "total=count", false}, // of a version without FIELDS
-		{"deployed", "", "likes", true},
-	} {
-		calls, out, err := script(t, []string{"GCLOUD_STATE=" + c.state, "GCLOUD_FIELDS=" + c.before}, "deploy.sh", "--project=a-project", "--location=us-central1", "--set=FIELDS="+c.fields)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		deployed := slices.IndexFunc(calls, func(c call) bool { return c.name() == "functions deploy counters-rollup" })
-		ran := slices.IndexFunc(calls, func(c call) bool { return c.name() == "scheduler jobs run counters-reconcile" })
-		if (ran >= 0) != c.want || c.want && ran < deployed {
-			t.Errorf("FIELDS from %q to %q: the reconcile is call %d, and Rollup's deployment call %d\n%s", c.before, c.fields, ran, deployed, out)
-		}
-		if strings.Contains(out, "a reconcile of all counters begins") != c.want {
-			t.Errorf("FIELDS from %q to %q says:\n%s", c.before, c.fields, out)
-		}
-	}
-}
-
 // Each collection whose documents are counted has a trigger. One that is there stays as it is, and one that nothing needs any
 // more goes, after those that take its place.
 func TestDeployKeepsATriggerForEachCountedCollection(t *testing.T) {
@@ -250,7 +224,7 @@ func TestDeployTakesTheNewestRuntime(t *testing.T) {
 
 func TestDeployOrder(t *testing.T) {
 	t.Parallel()
-	calls := deploy(t, aDatabase)
+	calls := deploy(t, aDatabase, "--invoker=user:a@example.com")
 	at := func(pattern string) int {
 		re := regexp.MustCompile(pattern)
 		i := slices.IndexFunc(calls, func(c call) bool { return re.MatchString(c.name() + " " + strings.Join(c.flags, " ")) })
@@ -262,7 +236,8 @@ func TestDeployOrder(t *testing.T) {
 	order := []string{
 		"^services enable", "^beta services identity create", "roles/eventarc.serviceAgent", "^iam service-accounts create counters-rollup",
 		"roles/eventarc.eventReceiver", "^functions deploy counters-increment", "^functions deploy counters-rollup",
-		"^run services add-iam-policy-binding counters-rollup", "^scheduler jobs create",
+		"^run services add-iam-policy-binding counters-rollup", "^scheduler jobs create", "^logging metrics create", "^alpha monitoring policies create",
+		"^monitoring dashboards create", "^run services add-iam-policy-binding counters-increment",
 	}
 	for i := 1; i < len(order); i++ {
 		if at(order[i-1]) > at(order[i]) {
@@ -313,12 +288,14 @@ func TestDeployIsPatientWithWhatPasses(t *testing.T) {
 
 func TestDeployStopsWithoutTheProject(t *testing.T) {
 	t.Parallel()
-	calls, out, err := script(t, []string{"GCLOUD_FAIL=projects describe", "GCLOUD_FAILURES=9"}, "deploy.sh", "--project=a-project", "--location=us-central1")
-	if err == nil || !strings.Contains(out, "gcloud auth login") {
-		t.Errorf("%v: %s", err, out)
-	}
-	if len(changes(calls)) > 1 {
-		t.Errorf("changed something in a project that can't be read: %v", changes(calls))
+	for question, most := range map[string]int{"services list": 0, "projects describe": 1} { // APIs, which the second needs
+		calls, out, err := script(t, []string{"GCLOUD_FAIL=" + question, "GCLOUD_FAILURES=9"}, "deploy.sh", "--project=a-project", "--location=us-central1")
+		if err == nil || !strings.Contains(out, "can't read") {
+			t.Errorf("%s: %v: %s", question, err, out)
+		}
+		if n := len(changes(calls)); n > most {
+			t.Errorf("%s: changed something in a project that can't be read: %v", question, changes(calls))
+		}
 	}
 }
 
@@ -335,10 +312,28 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--frobnicate"), "--frobnicate"},
 		{"deploy.sh", append(ok, "--frobnicate=1"), "--frobnicate: unknown option"},
 		{"deploy.sh", append(ok, "--set"), "no value"},
-		{"deploy.sh", append(ok, "--set=NUM_SHARD=5"), "no such setting"},
-		{"deploy.sh", append(ok, "--set=NUM_SHARDS"), "no value"},
-		{"deploy.sh", append(ok, "--set=COUNTERS=a|b"), "can't hold |"},
-		{"deploy.sh", append(ok, "--set=RECONCILE_DEADLINE=soon"), "RECONCILE_DEADLINE"},
+		{"deploy.sh", append(ok, "--set=NUM_SHARD=5"), "NUM_SHARD=5: there is no such setting"},
+		{"deploy.sh", append(ok, "--set=NUM_SHARDS"), "NUM_SHARDS: want a value"},
+		{"deploy.sh", append(ok, "--set=--shell"), "--shell: there is no such setting"},
+		{"deploy.sh", append(ok, "--set=COUNTERS=a|b"), "without |"},
+		{"deploy.sh", append(ok, "--set=RECONCILE_DEADLINE=soon"), "RECONCILE_DEADLINE=soon: want a duration"},
+		{"deploy.sh", append(ok, "--set=RECONCILE_DEADLINE=99h"), "RECONCILE_DEADLINE=99h0m0s: want 1s to 1700s"},
+		{"deploy.sh", append(ok, "--set=NUM_SHARDS=0", "--set=MAX_BATCH=0"), "NUM_SHARDS=0: want 1 to 1000"},
+		{"deploy.sh", append(ok, "--set=COUNTERS=counters"), "COUNTERS=counters: want collections and wildcards in turn"},
+		{"deploy.sh", append(ok, "--set=FIELDS=a.b"), "FIELDS=a.b: want names"},
+		{"deploy.sh", append(ok, "--set=NUM_SHARDS=0"), "nothing was made"},
+		{"deploy.sh", append(ok, "--lag-alert-seconds=abc"), "--lag-alert-seconds abc: want a whole number from 5 to 3600"},
+		{"deploy.sh", append(ok, "--lag-alert-seconds=4"), "want a whole number from 5 to 3600"},
+		{"deploy.sh", append(ok, "--reconcile-missing-after=90"), "want whole minutes"},
+		{"deploy.sh", append(ok, "--rollup-max-instances=2", "--rollup-min-instances=3"), "want a whole number from 0 to 2"},
+		{"deploy.sh", append(ok, "--memory=512MB"), "--memory 512MB: want"},
+		{"deploy.sh", append(ok, "--runtime=go124"), "go126 or later"},
+		{"deploy.sh", append(ok, "--reconcile-schedule=hourly"), "a cron expression of five fields"},
+		{"deploy.sh", append(ok, "--invoker=allUsers"), "let in by --public"},
+		{"deploy.sh", append(ok, "--notification-channel=5"), "projects/P/notificationChannels/N"},
+		{"deploy.sh", append(ok, "--project=My Project"), "a project's id"},
+		{"deploy.sh", append(ok, "--location=Frankfurt"), "a location of Firestore"},
+		{"deploy.sh", append(ok, "--region=eur3"), "a region"},
 		{"deploy.sh", append(ok, "--public", "--set=AUTH="), "want none, firebase or appcheck"},
 		{"deploy.sh", append(ok, "--set=AUTH=iap"), "want none, firebase or appcheck"},
 		{"deploy.sh", append(ok, "--increment-concurrency=1"), "undoes group commit"},
@@ -351,6 +346,123 @@ func TestScriptsRefuse(t *testing.T) {
 		if err == nil || !strings.Contains(out, c.says) || len(calls) > 0 {
 			t.Errorf("%s %v: %v, %d calls: %s", c.script, c.args, err, len(calls), out)
 		}
+	}
+}
+
+// The functions take Go's booleans, and a shell that compared words turned off the indexes of the app's own collection.
+func TestDeployTakesTheFunctionsBooleans(t *testing.T) {
+	t.Parallel()
+	for _, hosted := range []string{"true", "1", "True", "t"} {
+		var exempted []string
+		for _, c := range deploy(t, aDatabase, "--set=COUNTERS=posts/{post}", "--set=HOSTED="+hosted) {
+			if group, _ := c.flag("collection-group"); strings.HasPrefix(c.name(), "firestore indexes fields update") && group == "posts" {
+				exempted = append(exempted, c.words[4])
+			}
+			if env, _ := c.flag("set-env-vars"); strings.HasPrefix(c.name(), "functions deploy") && !strings.Contains(env, "|HOSTED=true|") {
+				t.Errorf("HOSTED=%s: %s is told %s", hosted, c.name(), env)
+			}
+		}
+		if !slices.Equal(exempted, []string{"counter_rollup"}) {
+			t.Errorf("HOSTED=%s: of the app's own collection the indexes of %q are turned off", hosted, exempted)
+		}
+	}
+}
+
+// What a deployment turned off while it took the documents for its own is given back, and nothing that may be the app's.
+func TestDeployGivesIndexesBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state, before, counters string
+		want, says              string
+	}{
+		{"deployed", "false", "posts/{post}", "updated_at created_at", "has the index of posts.updated_at back"},
+		{"deployed", "1", "posts/{post}", "updated_at created_at", "has the index of posts.created_at back"},
+		{"deployed", "true", "posts/{post}", "", ""},  // the app turned them off
+		{"deployed", "false", "pages/{page}", "", ""}, // nobody did
+	} {
+		calls, out, err := script(t, []string{"GCLOUD_STATE=" + c.state, "GCLOUD_HOSTED=" + c.before}, "deploy.sh", "--project=a-project", "--location=us-central1",
+			"--set=COUNTERS="+c.counters, "--set=HOSTED=true")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		var given []string
+		for _, call := range calls {
+			if _, back := call.flag("clear-exemption"); back {
+				given = append(given, call.words[4])
+			}
+		}
+		if got := strings.Join(given, " "); got != c.want || !strings.Contains(out, c.says) {
+			t.Errorf("%+v: given back are %q\n%s", c, got, out)
+		}
+	}
+}
+
+// Nothing is made before what is there is known to do.
+func TestDeployMakesNothingWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ database, says string }{
+		{"", "Firestore is turned off in a-project"},
+		{"other|us-central1|FIRESTORE_NATIVE|STANDARD", "there is no database (default)"},
+		{"x(default)|us-central1|FIRESTORE_NATIVE|STANDARD", "there is no database (default)"},
+		{"(default)|nam5|FIRESTORE_NATIVE|STANDARD", "say --location nam5"},
+		{"(default)|us-central1|DATASTORE_MODE|STANDARD", "Datastore mode"},
+	} {
+		calls, out, err := script(t, []string{"GCLOUD_DATABASE=" + c.database}, "deploy.sh", "--project=a-project", "--location=us-central1")
+		if err == nil || !strings.Contains(out, c.says) || len(changes(calls)) > 0 {
+			t.Errorf("%q: %v, %v\n%s", c.database, err, changes(calls), out)
+		}
+	}
+}
+
+func TestDeployNeedsGo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, tool := range []string{"bash", "dirname", "cat"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("bash", "../scripts/deploy.sh", "--project=a-project", "--location=us-central1")
+	cmd.Env = []string{"PATH=" + dir}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "Go is not installed") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Organisations that share with their own domains only refuse allUsers: everything else is there by then, and what else there
+// is to do is said.
+func TestARefusedGrantEndsNothing(t *testing.T) {
+	t.Parallel()
+	refused := []string{"GCLOUD_FAIL=add-iam-policy-binding counters-increment", "GCLOUD_FAILURES=9", "GCLOUD_ERROR=FAILED_PRECONDITION: One or more users named in the policy do not belong to a permitted customer, perhaps due to an organization policy."}
+	calls, out, err := script(t, refused, "deploy.sh", "--project=a-project", "--location=us-central1", "--public", "--invoker=user:a@example.com", "--set=AUTH=firebase")
+	if err == nil || !strings.Contains(out, "all is deployed, but user:a@example.com allUsers was refused") || !strings.Contains(out, "--no-invoker-check") || !strings.Contains(out, "Increment is at") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, made := range []string{"scheduler jobs create", "logging metrics create", "alpha monitoring policies create", "monitoring dashboards create"} {
+		if !slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.name(), made) }) {
+			t.Errorf("%s doesn't come to be", made)
+		}
+	}
+	// The other way, which those organisations allow.
+	for unchecked, want := range map[string]int{"": 1, "true": 0} {
+		calls, out, err := script(t, append(refused, "GCLOUD_UNCHECKED="+unchecked), "deploy.sh", "--project=a-project", "--location=us-central1", "--no-invoker-check", "--set=AUTH=firebase")
+		n := 0
+		for _, c := range changes(calls) {
+			if _, off := c.flag("no-invoker-iam-check"); off && c.name() == "run services update counters-increment" {
+				n++
+			}
+		}
+		if err != nil || n != want {
+			t.Errorf("the check is turned off %d times where it is %q: %v\n%s", n, unchecked, err, out)
+		}
+	}
+	_, out, err = script(t, []string{"GCLOUD_UNCHECKED=true"}, "deploy.sh", "--project=a-project", "--location=us-central1")
+	if err != nil || !strings.Contains(out, "gcloud run services update counters-increment --project=a-project --region=us-central1 --invoker-iam-check") {
+		t.Errorf("what lets everybody in is not named: %v\n%s", err, out)
 	}
 }
 

@@ -35,6 +35,8 @@ if [[ -n ${GCLOUD_FAIL:-} && "$*" == *$GCLOUD_FAIL* ]]; then
 fi
 case "$*" in
   "projects describe"*) echo 123456789 ;;
+  "services list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo firestore.googleapis.com ;;
+  "run services describe"*) echo ${GCLOUD_UNCHECKED:-} ;;
   "firestore databases list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo "$GCLOUD_DATABASE" ;;
   "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-$4 ;;
   "functions runtimes list"*) printf '%s\n' go125 nodejs99 go127 go126 ;;
@@ -44,7 +46,7 @@ case "$*" in
     at=a-project.iam.gserviceaccount.com
     case "$*" in
       "functions list"*segment*) printf 'counters-%s|us-central1\n' increment rollup reconcile ;;
-      "functions list"*FIELDS*) printf "counters-%s|${GCLOUD_FIELDS-total=count}\n" increment rollup reconcile && echo 'theirs|likes' ;;
+      "functions list"*HOSTED*) printf "counters-%s|${GCLOUD_HOSTED-false}\n" increment rollup reconcile && echo 'theirs|true' ;;
       "functions list"*) printf 'counters-%s\n' increment rollup reconcile ;;
       "run services get-iam-policy counters-increment"*) printf 'roles/run.invoker|%s\n' ${GCLOUD_CALLERS:-} ;;
       "run services get-iam-policy counters-rollup"*) echo "roles/run.invoker|serviceAccount:counters-eventarc@$at" ;;
@@ -53,7 +55,7 @@ case "$*" in
       "eventarc triggers list"*segment*) printf '%s|nam5\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "eventarc triggers list"*) printf '%s\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "iam service-accounts list"*) printf "counters-%s@$at\n" increment rollup reconcile eventarc scheduler build ;;
-      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{shards,fields,counted} counters.updated_at counters.created_at ;;
+      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{shards,fields,counted} {counters,posts}.{updated,created}_at ;;
       "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
       "alpha monitoring policies list"*) printf '%s\n' \
         'theirs|somebody else: totals lag behind' 'lag|counters: totals lag behind' 'drift|counters: a total had drifted' \

@@ -23,7 +23,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newCostCommand(), newVersionCommand())
+	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newCostCommand(), newSettingsCommand(), newVersionCommand())
 	var t target
 	for _, cmd := range []*cobra.Command{
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files that are made from Settings, as `go generate ./internal/settings` does")
 
-// What is made from Settings: terraform's variables and their documentation, deploy.sh's list, and the table in docs.
+// What is made from Settings: terraform's variables and their documentation, and the table in docs.
 func TestGeneratedFiles(t *testing.T) {
 	for _, f := range []struct {
 		path       string
@@ -26,7 +26,6 @@ func TestGeneratedFiles(t *testing.T) {
 	}{
 		{"terraform/settings.tf", "", "", terraform()},
 		{"terraform/README.md", "<!-- settings: made by go generate ./internal/settings -->\n", "<!-- end of settings -->\n", terraformTable()},
-		{"scripts/deploy.sh", "# Made by go generate ./internal/settings.\nsettings=(\n", ")\n", shellList()},
 		{"docs/settings.md", "<!-- settings: made by go generate ./internal/settings -->\n", "<!-- end of settings -->\n", docsTable()},
 	} {
 		path := "../../" + f.path
@@ -226,21 +225,6 @@ func terraformTable() string {
 		if given[s.env] == "" {
 			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", s.variable(), s.literal(), s.desc)
 		}
-	}
-	return b.String()
-}
-
-func shellList() string {
-	var b strings.Builder
-	for _, s := range all() {
-		if given[s.env] != "" {
-			continue
-		}
-		pair := s.env + "=" + s.def
-		if strings.ContainsAny(s.def, "(){}") {
-			pair = "'" + pair + "'"
-		}
-		fmt.Fprintf(&b, "  %s\n", pair)
 	}
 	return b.String()
 }

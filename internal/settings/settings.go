@@ -19,8 +19,8 @@ import (
 //go:generate go test . -run TestGeneratedFiles -update
 
 // Settings is everything that can be set on a deployment, by environment variables. All functions of a deployment
-// take the same settings. The terraform module's variables, deploy.sh's list and the documentation are made from this
-// struct: run go generate after a change.
+// take the same settings. The terraform module's variables and the documentation are made from this struct: run go
+// generate after a change.
 type Settings struct {
 	// Where the counters are.
 	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. When empty it is demo-counters with FIRESTORE_EMULATOR_HOST, and else found from the credentials or the metadata server."`

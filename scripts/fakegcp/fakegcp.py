@@ -179,8 +179,8 @@ class Call:
 class Project:
     """All that there is, and what the platform does with a call. delays: seconds."""
 
-    def __init__(self, folder, address, delays, location, active):
-        self.folder, self.address, self.delays = folder, address, delays
+    def __init__(self, folder, address, delays, location, active, own_domain):
+        self.folder, self.address, self.delays, self.own_domain = folder, address, delays, own_domain
         self.active = {f"{api}.googleapis.com": 0.0 for api in ACTIVE + active}  # :: API → since when
         self.resources = {}                                             # :: (API, name) → resource
         self.policies = {("project", PROJECT): {"version": 1, "etag": "BwAA", "bindings": [{"role": "roles/owner", "members": ["user:me@example.com"]}]}}
@@ -283,6 +283,8 @@ class Project:
             ours = kind == "serviceAccount" and who.endswith(f"@{PROJECT}.iam.gserviceaccount.com")
             if ours and not self.known(who) or member == AGENT and not self.agent:
                 raise invalid(f"Service account {who} does not exist.")
+        if self.own_domain and any(m in ("allUsers", "allAuthenticatedUsers") for b in bindings for m in b["members"]):
+            raise Refused(400, "FAILED_PRECONDITION", "One or more users named in the policy do not belong to a permitted customer,  perhaps due to an organization policy.")
         for b in bindings:
             for member in b["members"]:
                 self.granted.setdefault((member, b["role"]), time.time())
@@ -437,7 +439,7 @@ class Project:
             build.setdefault(key, value)
         if trigger:
             trigger.update(trigger=f"projects/{PROJECT}/locations/{trigger['triggerRegion']}/triggers/{short}-123456", pubsubTopic=f"projects/{PROJECT}/topics/eventarc-x")
-        self.put("run", name, {"uri": service["uri"]})
+        self.resources.setdefault(("run", name), {"name": name, "uri": service["uri"]})
         self.policies.setdefault(("run", name), {"version": 1, "etag": "BwA0AAAA", "bindings": []})
         return function
 
@@ -504,6 +506,8 @@ class Project:
         return None
 
     def run(self, call):
+        if call.method.id.startswith("run.namespaces.services."):
+            return self.knative(call)
         if call.does("services.get") and call.method.version == "v2":
             return self.get("run", call.name)
         if call.does("getIamPolicy"):
@@ -513,6 +517,27 @@ class Project:
             self.get("run", call.name)
             return self.set_policy(("run", call.name), call.body["policy"])
         return None
+
+    def knative(self, call):
+        """A service as gcloud run sees it."""
+        service = next((s for s in self.under("run", "") if s["name"].endswith("/" + call.name.split("/")[-1])), None)
+        if service is None:
+            raise missing(call.name)
+        disabled = "run.googleapis.com/invoker-iam-disabled"
+        if call.does("replaceService"):
+            service["invokerIamDisabled"] = call.body["metadata"].get("annotations", {}).get(disabled, "").lower() == "true"
+        elif not call.does("services.get"):
+            return None
+        short, region = service["name"].split("/")[-1], service["name"].split("/")[3]
+        ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ConfigurationsReady", "RoutesReady")]
+        return {
+            "apiVersion": "serving.knative.dev/v1", "kind": "Service",
+            "metadata": {"name": short, "namespace": NUMBER, "generation": 1, "resourceVersion": "AAA", "labels": {"cloud.googleapis.com/location": region},
+                         "annotations": {disabled: "true"} if service.get("invokerIamDisabled") else {}},
+            "spec": {"template": {"metadata": {"annotations": {}}, "spec": {"containers": [{"image": "image"}]}}, "traffic": [{"latestRevision": True, "percent": 100}]},
+            "status": {"observedGeneration": 1, "conditions": ready, "latestReadyRevisionName": f"{short}-00001", "latestCreatedRevisionName": f"{short}-00001", "url": service["uri"],
+                       "traffic": [{"revisionName": f"{short}-00001", "latestRevision": True, "percent": 100}]},
+        }
 
     # The database and its rules.
 
@@ -754,6 +779,8 @@ def environment(address, folder):
         "CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS": "true", "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
         "GOOGLE_OAUTH_ACCESS_TOKEN": "fake",
     }
+    # Cloud Run's commands put the region before the host's name, which is none then: as a proxy we are asked for it all the same.
+    env.update(CLOUDSDK_PROXY_TYPE="http", CLOUDSDK_PROXY_ADDRESS="127.0.0.1", CLOUDSDK_PROXY_PORT=address.rpartition(":")[2])
     for api in APIS:
         env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"
     env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] = f"{address}/storage/storage/v1/"
@@ -774,6 +801,7 @@ def main():
     parser.add_argument("--account-delay", type=float, default=0, metavar="S", help="seconds until a new service account is known")
     parser.add_argument("--agent-delay", type=float, default=0, metavar="S", help="seconds until the role of Eventarc's agent counts")
     parser.add_argument("--active", action="append", default=[], metavar="API", help="an API that was turned on long ago, such as cloudresourcemanager")
+    parser.add_argument("--own-domain", action="store_true", help="the organisation shares with its own domain only, as those that are made today do: allUsers is refused")
     parser.add_argument("--database", default="", metavar="LOCATION", help="a (default) database is there already")
     parser.add_argument("command", nargs="*", metavar="COMMAND")
     args = parser.parse_args()
@@ -782,7 +810,7 @@ def main():
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     address = f"http://127.0.0.1:{server.server_port}"
-    Handler.project = Project(folder, address, {"api": args.api_delay, "account": args.account_delay, "agent": args.agent_delay}, args.database, args.active)
+    Handler.project = Project(folder, address, {"api": args.api_delay, "account": args.account_delay, "agent": args.agent_delay}, args.database, args.active, args.own_domain)
     Handler.methods, Handler.lock = discover(), threading.RLock()
     Handler.requests, Handler.violations = open(folder / "requests.jsonl", "a"), open(folder / "violations.txt", "a")
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+func newSettingsCommand() *cobra.Command {
+	var check, shell, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "settings [NAME=VALUE...]",
+		Short: "Print the functions' settings, or check those of a deployment",
+		Long: `Print all settings of the functions: those that are given, and the defaults of the others. A value that the functions
+would not start with is refused, with words on what is allowed.
+
+With --check, print what a deployment makes of them: the functions' environment, the fields whose indexes matter, the collections
+whose documents are counted. scripts/deploy.sh asks for that, with --shell, before it makes anything.`,
+		Example: `  counters settings
+  counters settings --check HOSTED=true 'COUNTERS=posts/{post}' 'FIELDS=likes,comments=count(comments)'`,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if shell && asJSON {
+				return badUsage("--shell, or --json: want one of them")
+			}
+			d, err := settings.ForDeployment(given)
+			if err != nil {
+				return usageError{err}
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case shell:
+				_, err = fmt.Fprint(out, d.Shell())
+			case asJSON:
+				err = json.NewEncoder(out).Encode(d)
+			case check:
+				_, err = fmt.Fprintf(out, "the functions start with these settings; shards: %s of %s/%s; counted collections: %s\n",
+					strings.Join(d.ShardFields, ", "), d.Counters, d.Shards, orNone(d.Collections))
+			default:
+				_, err = fmt.Fprintln(out, strings.Join(d.Environment, "\n"))
+			}
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "say what a deployment makes of them, instead of printing them")
+	cmd.Flags().BoolVar(&shell, "shell", false, "print what a deployment makes of them as assignments of a shell")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what a deployment makes of them as JSON")
+	return cmd
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}

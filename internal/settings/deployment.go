@@ -1,0 +1,128 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Deployment is what settings come to for those who deploy the functions: what these are told, and what has to be made
+// beside them.
+type Deployment struct {
+	Environment      []string `json:"environment"`       // NAME=VALUE of every setting but those that are the project's
+	Database         string   `json:"database"`          //
+	Counters         string   `json:"counters"`          // path of the counters' documents
+	Collection       string   `json:"collection"`        // collection group that these are in
+	Shards           string   `json:"shards"`            // collection of the shards below each
+	ShardFields      []string `json:"shard_fields"`      // fields of shards, which need their indexes for sum()
+	Collections      []string `json:"collections"`       // below a counter, whose documents are counted: each takes a trigger
+	Hosted           bool     `json:"hosted"`            // the counters' documents are the app's
+	Auth             string   `json:"auth"`              // who may call Increment
+	MakesForAnybody  bool     `json:"makes_for_anybody"` // increments make counters without bound, where IAM lets everybody in
+	ReconcileTimeout int      `json:"reconcile_timeout"` // seconds that a call of Reconcile has
+}
+
+// reconcileGrace is what Reconcile's timeout is above its deadline: time to remember where it stopped, and to answer.
+const reconcileGrace = time.Minute
+
+// projects are the settings that are not to be chosen: what deploys the functions takes them from the project.
+var projects = []string{"GOOGLE_CLOUD_PROJECT", "PROJECT_NUMBER"}
+
+// ForDeployment reads settings that are given to a deployment, as NAME=VALUE. The others have their defaults, and the last
+// of several values of one setting holds. Its error names all that is wrong: beside what [Parse] says, names that no setting
+// has, which a function in an environment of others passes over.
+func ForDeployment(given []string) (Deployment, error) {
+	var names, defaults []string
+	for field := range reflect.TypeFor[Settings]().Fields() {
+		if name := field.Tag.Get("env"); !slices.Contains(projects, name) {
+			names, defaults = append(names, name), append(defaults, field.Tag.Get("envDefault"))
+		}
+	}
+	values := slices.Clone(defaults)
+	environ := []string{"PROJECT_NUMBER=1"} // which the deployment gives
+	var errs []error
+	for _, pair := range given {
+		name, value, ok := strings.Cut(pair, "=")
+		i := slices.Index(names, name)
+		switch {
+		case slices.Contains(projects, name):
+			errs = append(errs, fmt.Errorf("%s: want it left out: it is that of the project", pair))
+		case name == "COLLECTION", name == "COUNT_FIELD": // of which Parse says what they are called now
+			environ = append(environ, pair)
+		case i < 0:
+			errs = append(errs, fmt.Errorf("%s: there is no such setting; docs/settings.md lists them", pair))
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s: want a value after it, as in %s=%s", pair, name, defaults[i]))
+		case strings.ContainsAny(value, "|\n\r\x00"):
+			errs = append(errs, fmt.Errorf("%s: want a value without | and line breaks, between which gcloud takes it apart", pair))
+		default:
+			values[i] = value
+			environ = append(environ, pair)
+		}
+	}
+	s, err := Parse(environ)
+	if err := errors.Join(errors.Join(errs...), err); err != nil {
+		return Deployment{}, err
+	}
+	for i, name := range names {
+		if yes, err := strconv.ParseBool(values[i]); err == nil && kindOf(name) == reflect.Bool {
+			values[i] = strconv.FormatBool(yes) // which may have been written as 1, or True
+		}
+		values[i] = name + "=" + values[i]
+	}
+	layout, err := s.Store().Layout()
+	if err != nil {
+		return Deployment{}, fmt.Errorf("settings: %w", err)
+	}
+	d := Deployment{
+		Environment: values, Database: s.Database, Counters: s.Counters.String(), Collection: s.Counters.Collection(), Shards: s.Shards,
+		Collections: layout.Collections(), Hosted: s.Hosted, Auth: s.Auth, MakesForAnybody: s.MakesForAnybody(),
+		ReconcileTimeout: int(math.Ceil((s.ReconcileDeadline + reconcileGrace).Seconds())),
+	}
+	sums, _ := s.Fields.Split()
+	for _, field := range sums {
+		d.ShardFields = append(d.ShardFields, field.Shard)
+	}
+	return d, nil
+}
+
+// kindOf is the kind of a setting's value.
+func kindOf(name string) reflect.Kind {
+	for field := range reflect.TypeFor[Settings]().Fields() {
+		if field.Tag.Get("env") == name {
+			return field.Type.Kind()
+		}
+	}
+	return reflect.Invalid
+}
+
+// Shell is the deployment as assignments of a shell: one a line, with arrays for lists, and yes or no.
+func (d Deployment) Shell() string {
+	var b strings.Builder
+	for field, value := range reflect.ValueOf(d).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		b.WriteString(name + "=")
+		switch v := value.Interface().(type) {
+		case []string:
+			quoted := make([]string, len(v))
+			for i, item := range v {
+				quoted[i] = quote(item)
+			}
+			b.WriteString("(" + strings.Join(quoted, " ") + ")")
+		case bool:
+			b.WriteString(map[bool]string{true: "yes", false: "no"}[v])
+		default:
+			b.WriteString(quote(fmt.Sprint(v)))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// quote is a word of a shell.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -1,0 +1,112 @@
+package settings_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// What the functions take for true is true for whoever deploys them: a shell compared the word, and turned off the indexes of
+// the app's own collection.
+func TestDeploymentTakesTheFunctionsBooleans(t *testing.T) {
+	t.Parallel()
+	for value, hosted := range map[string]bool{"true": true, "True": true, "1": true, "t": true, "false": false, "0": false, "F": false} {
+		d, err := settings.ForDeployment([]string{"HOSTED=" + value})
+		if err != nil || d.Hosted != hosted || !slices.Contains(d.Environment, map[bool]string{true: "HOSTED=true", false: "HOSTED=false"}[hosted]) {
+			t.Errorf("HOSTED=%s: %+v, %v", value, d, err)
+		}
+	}
+}
+
+func TestDeployment(t *testing.T) {
+	t.Parallel()
+	d, err := settings.ForDeployment([]string{"COUNTERS=teams/{team}/posts/{post}", "FIELDS=likes, total=count ,n=count(comments where kind=='x,y=count(z)'),stars=sum( ratings.a.b)",
+		"SHARDS=parts", "DATABASE=wrong", "DATABASE=social", "RECONCILE_DEADLINE=1m0.5s", "AUTH=appcheck"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := d.Environment
+	d.Environment = nil
+	if want := (settings.Deployment{Database: "social", Counters: "teams/{team}/posts/{post}", Collection: "posts", Shards: "parts", ShardFields: []string{"likes", "count"},
+		Collections: []string{"comments", "ratings"}, Auth: "appcheck", ReconcileTimeout: 121}); !reflect.DeepEqual(d, want) {
+		t.Errorf("%+v\nwant %+v", d, want)
+	}
+	for _, pair := range []string{"DATABASE=social", "NUM_SHARDS=10", "MEMBERS="} {
+		if !slices.Contains(environment, pair) {
+			t.Errorf("the functions aren't told %s: %q", pair, environment)
+		}
+	}
+	for _, pair := range environment {
+		if strings.HasPrefix(pair, "GOOGLE_CLOUD_PROJECT=") || strings.HasPrefix(pair, "PROJECT_NUMBER=") {
+			t.Errorf("the functions are told %s, and the project is not known", pair)
+		}
+	}
+	if d, err := settings.ForDeployment([]string{"AUTO_CREATE=True"}); err != nil || !d.MakesForAnybody {
+		t.Errorf("AUTO_CREATE=True: %+v, %v", d, err)
+	}
+	if _, err := settings.Parse(environment[:len(environment):len(environment)]); err == nil {
+		t.Error("AUTH=appcheck is taken without the project's number, which the deployment is to add")
+	}
+	if _, err := settings.Parse(append(environment, "PROJECT_NUMBER=1")); err != nil {
+		t.Errorf("the functions refuse %q: %v", environment, err)
+	}
+}
+
+func TestDeploymentRefuses(t *testing.T) {
+	t.Parallel()
+	for pair, want := range map[string]string{
+		"NUM_SHARDS=0":           "NUM_SHARDS=0: want 1 to 1000",
+		"COUNTERS=counters":      "COUNTERS=counters: want ",
+		"FIELDS=a.b":             "FIELDS=a.b: want ",
+		"RECONCILE_DEADLINE=99h": "RECONCILE_DEADLINE=99h0m0s: want ",
+		"NUM_SHARD=5":            "NUM_SHARD=5: there is no such setting",
+		"NUM_SHARDS":             "NUM_SHARDS: want a value after it, as in NUM_SHARDS=10",
+		"=5":                     "there is no such setting",
+		"":                       "there is no such setting",
+		"MEMBERS=a|B=c":          "want a value without |",
+		"MEMBERS=a\nB=c":         "want a value without |",
+		"PROJECT_NUMBER=5":       "want it left out",
+		"COLLECTION=likes":       "want COUNTERS=likes/{counter} instead",
+		"AUTH=":                  "AUTH=: want none, firebase or appcheck",
+	} {
+		d, err := settings.ForDeployment([]string{"AUTO_CREATE=true", pair})
+		if err == nil || !strings.Contains(err.Error(), want) || d.Environment != nil {
+			t.Errorf("%q: %v, %v; want an error with %q", pair, d, err, want)
+		}
+	}
+}
+
+// Whatever a value holds, a shell that evaluates the assignments has it, and runs nothing of it.
+func TestDeploymentOfAShell(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not on the PATH")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		origin := rapid.StringMatching(`[ a-z'"$\\;&<>()*{}!#~\x60-]{0,12}`).Draw(t, "text")
+		d, err := settings.ForDeployment([]string{"FIELDS=likes,n=count(comments where a==\"" + strings.NewReplacer(`"`, "", `\`, "").Replace(origin) + "\")"})
+		if err != nil {
+			t.Skip("refused")
+		}
+		out, err := exec.Command(bash, "-c", d.Shell()+`printf '%s\0' "${environment[@]}" "$hosted" "${shard_fields[@]}" "$reconcile_timeout"`).Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, d.Shell())
+		}
+		if got, want := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), append(slices.Clone(d.Environment), "no", "likes", "300"); !slices.Equal(got, want) {
+			t.Fatalf("the shell has %q\nwant %q", got, want)
+		}
+	})
+	d, _ := settings.ForDeployment(nil)
+	var again settings.Deployment
+	if text, err := json.Marshal(d); err != nil || json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(again, d) {
+		t.Errorf("as JSON: %s, %v", text, err)
+	}
+}
