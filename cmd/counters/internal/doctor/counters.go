@@ -57,7 +57,7 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
 		case now.Bad != "": // a whole double counts as the integer that it is
-			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s", field, now.text()), mend)
+			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
 		case !ok:
 			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and its ledger doesn't know %s", c.total(field.Name), field), mend)
 		case !held.integer() || held.Count != known.Value:
@@ -66,6 +66,17 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 			f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
 		}
 	}
+}
+
+// because says which documents a sum that is no integer has that from.
+func (r Recount) because() string {
+	switch {
+	case len(r.Fractions) > 0:
+		return ": " + strings.Join(r.Fractions, ", ")
+	case r.Searched > 0:
+		return fmt.Sprintf(", by none of the first %d documents", r.Searched)
+	}
+	return ""
 }
 
 // composite makes the index that a sum with a condition needs; a count does with single-field indexes.

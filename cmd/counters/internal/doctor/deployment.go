@@ -204,6 +204,10 @@ type Recount struct {
 	Held
 	Refused string // why they can't be counted: an index is missing
 	Slow    bool   // there are so many that doctor didn't wait
+	// Fractions names some of the documents by which a sum is not an integer. Searched is how many were looked at, where
+	// there are more; 0 is all.
+	Fractions []string
+	Searched  int
 }
 
 // Held is what a document holds in a counted field.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -446,6 +447,42 @@ func hashOf(collection string) string {
 
 // unfilled is a flag without its value.
 var unfilled = regexp.MustCompile(`--[a-z-]+=( |''|$)`)
+
+// One document with a fraction freezes a sum for everybody: it is named, and no other.
+func TestFractionsAreNamed(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	d.count(t)
+	for name, data := range map[string]map[string]any{
+		"a-hidden": {"of": map[string]any{"stars": 2.5}, "public": false},
+		"alice":    {"of": map[string]any{"stars": 0.5}, "public": true},
+		"bob":      {"of": map[string]any{"stars": 4.0}, "public": true},
+		"carol":    {"of": map[string]any{"stars": "many"}, "public": true},
+		"dave":     {"of": "nothing", "public": true},
+	} {
+		d.set(t, "counters/visits/ratings/"+name, data)
+	}
+	for i := range 400 { // more than are read at a time
+		d.set(t, fmt.Sprintf("counters/visits/ratings/b-%03d", i), map[string]any{"of": map[string]any{"stars": 1}, "public": true})
+	}
+	d.set(t, "counters/visits/ratings/z", map[string]any{"of": map[string]any{"stars": 1e300}, "public": true})
+	_, found := d.read(t, Target{})
+	seen := map[string]string{}
+	for _, f := range found {
+		if f.Name == "recount-not-integer" {
+			name, _, _ := strings.Cut(f.Seen, "=")
+			seen[name] = f.Seen
+		}
+	}
+	for name, want := range map[string]string{
+		"stars": ": ratings/a-hidden holds 2.5, ratings/alice holds 0.5, ratings/z holds 1e+300",
+		"shown": ": ratings/alice holds 0.5, ratings/z holds 1e+300",
+	} {
+		if !strings.HasSuffix(seen[name], want) {
+			t.Errorf("%s: %q, want %q", name, seen[name], want)
+		}
+	}
+}
 
 func TestFindings(t *testing.T) {
 	t.Parallel()

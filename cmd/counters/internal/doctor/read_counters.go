@@ -144,7 +144,17 @@ func readRecount(ctx context.Context, db *store.DB, id string, field layout.Fiel
 	case err != nil:
 		return Recount{}, fmt.Errorf("count the documents of %s: %w", field.Name, err)
 	}
-	return Recount{Held: valueOf(recount.Value)}, nil
+	r := Recount{Held: valueOf(recount.Value)}
+	if r.Bad != "" && field.Counted.Sum != "" {
+		var all bool
+		if r.Fractions, all, err = fractions(ctx, db, id, field.Counted, at); err != nil {
+			return r, fmt.Errorf("look for fractions in %s: %w", field.Name, err)
+		}
+		if !all {
+			r.Searched = searched
+		}
+	}
+	return r, nil
 }
 
 // held is what a document has in a field.
