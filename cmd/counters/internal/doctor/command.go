@@ -19,12 +19,35 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 func line(args ...string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {
-		if !plain.MatchString(arg) {
+		switch {
+		case strings.ContainsFunc(arg, func(r rune) bool { return !strconv.IsPrint(r) }):
+			arg = escaped(arg)
+		case !plain.MatchString(arg):
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
 		quoted[i] = arg
 	}
 	return strings.Join(quoted, " ")
+}
+
+// escaped quotes an argument that a terminal might obey, as bash and its like take it.
+func escaped(arg string) string {
+	var b strings.Builder
+	b.WriteString("$'")
+	for _, r := range arg {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			for _, c := range []byte(string(r)) {
+				fmt.Fprintf(&b, `\x%02x`, c)
+			}
+		}
+	}
+	return b.String() + "'"
 }
 
 func lines(all ...string) string { return strings.Join(all, "\n") }

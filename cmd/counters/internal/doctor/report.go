@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 // Report is what doctor says of a deployment.
@@ -55,7 +57,7 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.summary())
-	n, err := io.WriteString(w, b.String())
+	n, err := io.WriteString(w, terminal.Escape(b.String())) // ids of counters may be any text
 	return int64(n), err
 }
 

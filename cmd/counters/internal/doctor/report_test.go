@@ -3,6 +3,8 @@ package doctor
 import (
 	"bytes"
 	"encoding/json"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,5 +77,29 @@ func TestReportOfNothing(t *testing.T) {
 	encoded, err := json.Marshal(NewReport(&Deployment{}, nil))
 	if err != nil || strings.Contains(string(encoded), "null") {
 		t.Errorf("%s, %v", encoded, err)
+	}
+}
+
+// A counter's id may be any text. What a terminal would obey is written out, and a command still means that id.
+func TestReportHoldsNothingForTheTerminal(t *testing.T) {
+	t.Parallel()
+	const id = "a\x1b]0;it's\a\\\u202e\u009b0"
+	d := newDeployment(t)
+	d.set(t, "counters/"+id, map[string]any{"num_shards": 1})
+	d.set(t, "counters/"+id+"/shards/0", map[string]any{"count": 3.5})
+	read, found := d.read(t, Target{})
+	var text bytes.Buffer
+	if _, err := NewReport(read, found).WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	if i := strings.IndexFunc(text.String(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 || !strings.Contains(text.String(), `\x1b]0;it`) {
+		t.Errorf("printed:\n%q", text.String())
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash to take a command apart")
+	}
+	if out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+line(id)).Output(); err != nil || string(out) != id {
+		t.Errorf("%s means %q to bash, %v; want %q", line(id), out, err, id)
 	}
 }
