@@ -18,6 +18,7 @@ import (
 // A project is one that fakegcp.py plays, with what points gcloud at it.
 type project struct {
 	dir, address string
+	firestore    string // host:port of its Firestore, with --run
 	env          []string
 	bin          string // comes first on the scripts' PATH
 }
@@ -53,13 +54,13 @@ func startProject(t *testing.T, args ...string) project {
 		t.Fatalf("fakegcp.py does not start: %v", err)
 	}
 	var ready struct {
-		Address     string
-		Environment map[string]string
+		Address, Firestore string
+		Environment        map[string]string
 	}
 	if err := json.Unmarshal(line, &ready); err != nil {
 		t.Fatalf("fakegcp.py says %s: %v", line, err)
 	}
-	p.address = ready.Address
+	p.address, p.firestore = ready.Address, ready.Firestore
 	for name, value := range ready.Environment {
 		p.env = append(p.env, name+"="+value)
 	}
@@ -177,6 +178,8 @@ type state struct {
 		Name, DisplayName  string
 		AckDeadlineSeconds int
 		InvokerIamDisabled bool
+		ServiceConfig      struct{ URI string }
+		Answer             string // to the last call of a job
 	}
 	Policies map[string]policy
 }

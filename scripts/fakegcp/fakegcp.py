@@ -5,7 +5,8 @@ the platform refuses it.
 
 It knows what goes wrong in real projects: an API that is not active yet, a service account that is not known yet, an
 Eventarc agent without its role, a trigger in another place than its database, a policy written over a newer one, an
-archive without Go source. It runs nothing and builds nothing.
+archive without Go source. With --run it builds what is uploaded and runs it (scripts/fakegcp/platform): functions count on
+an embedded Firestore, triggers bring its events, jobs call, and callers are checked.
 
     scripts/fakegcp/fakegcp.py [options] -- COMMAND…   run a command with gcloud and terraform pointed at the project
     scripts/fakegcp/fakegcp.py [options]               print the address, and end with the standard input
@@ -30,7 +31,9 @@ import tempfile
 import threading
 import time
 import traceback
+import urllib.error
 import urllib.parse
+import urllib.request
 import zipfile
 
 PROJECT, NUMBER = "a-project", "123456789012"
@@ -176,6 +179,37 @@ class Call:
         return self.method.id.endswith("." + ending)
 
 
+class Platform:
+    """What runs, with --run: a process of its own, which is told what the project is told."""
+
+    def __init__(self, folder):
+        program, root = pathlib.Path(folder, "platform"), pathlib.Path(__file__).parent.parent.parent
+        subprocess.check_call(["go", "build", "-o", program, "./scripts/fakegcp/platform"], cwd=root)
+        self.process = subprocess.Popen([program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        ready = json.loads(self.process.stdout.readline())
+        self.address, self.firestore = ready["address"], ready["firestore"]
+        self.direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def tell(self, verb, path, body=None):
+        """The answer; an error is the deployment's."""
+        request = urllib.request.Request(self.address + path, json.dumps(body).encode(), method=verb)
+        try:
+            with self.direct.open(request, timeout=600) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+
+    def must(self, verb, path, body=None):
+        status, text = self.tell(verb, path, body)
+        if status >= 300:
+            raise Refused(400, "FAILED_PRECONDITION", text)
+        return json.loads(text) if text else {}
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
 class Project:
     """All that there is, and what the platform does with a call. delays: seconds."""
 
@@ -188,6 +222,7 @@ class Project:
         self.granted = {}                                               # :: (member, role) → when
         self.operations = {}
         self.agent = False
+        self.platform = None
         if location:
             self.put("firestore", f"projects/{PROJECT}/databases/(default)", self.database({"locationId": location, "type": "FIRESTORE_NATIVE"}))
 
@@ -290,7 +325,14 @@ class Project:
                 self.granted.setdefault((member, b["role"]), time.time())
         self.policies[key] = {"version": policy.get("version", 1), "bindings": bindings,
                               "etag": hashlib.sha1(json.dumps([bindings, time.time()]).encode()).hexdigest()[:12].upper()}
+        self.tell_callers(key[1])
         return self.policies[key]
+
+    def tell_callers(self, service):
+        if self.platform and ("run", service) in self.resources:
+            members = {m for b in self.policies["run", service]["bindings"] if b["role"] == "roles/run.invoker" for m in b["members"]}
+            self.platform.must("PUT", "/callers/" + service.split("/")[-1],
+                               {"members": sorted(members), "unchecked": self.resources["run", service].get("invokerIamDisabled", False)})
 
     def cloudresourcemanager(self, call):
         if call.does("projects.get"):
@@ -405,6 +447,9 @@ class Project:
             service = self.get("cloudfunctions", call.name)["serviceConfig"]["service"]
             self.resources.pop(("run", service), None)
             self.policies.pop(("run", service), None)
+            if self.platform:
+                self.platform.must("DELETE", "/triggers/" + service.split("/")[-1])
+                self.platform.must("DELETE", "/services/" + service.split("/")[-1])
             self.remove("cloudfunctions", call.name)
             return self.done(region)
         return None
@@ -429,7 +474,12 @@ class Project:
         region, short = function["name"].split("/")[3], function["name"].split("/")[-1]
         name = f"projects/{PROJECT}/locations/{region}/services/{short}"
         function.update(state="ACTIVE", environment="GEN_2", updateTime=now(), url=f"https://{region}-{PROJECT}.cloudfunctions.net/{short}")
-        service.update(service=name, uri=f"https://{short}-abcdef-uc.a.run.app", revision=f"{short}-00001")
+        uri = f"https://{short}-abcdef-uc.a.run.app"
+        if self.platform:
+            source = build["source"]["storageSource"]
+            archive = self.get("storage", f"b/{source['bucket']}/o/{source['object']}")["file"]
+            uri = self.platform.must("PUT", "/services/" + short, {"function": function, "archive": archive})["uri"]
+        service.update(service=name, uri=uri, revision=f"{short}-00001")
         for key, value in {"ingressSettings": "ALLOW_ALL", "allTrafficOnLatestRevision": True, "maxInstanceRequestConcurrency": 1}.items():
             service.setdefault(key, value)
         service["environmentVariables"] = dict(service.get("environmentVariables", {}), LOG_EXECUTION_ID="true")
@@ -441,7 +491,17 @@ class Project:
             trigger.update(trigger=f"projects/{PROJECT}/locations/{trigger['triggerRegion']}/triggers/{short}-123456", pubsubTopic=f"projects/{PROJECT}/topics/eventarc-x")
         self.resources.setdefault(("run", name), {"name": name, "uri": service["uri"]})
         self.policies.setdefault(("run", name), {"version": 1, "etag": "BwA0AAAA", "bindings": []})
+        self.tell_callers(name)
+        if trigger:
+            self.watch(short, short, trigger["serviceAccountEmail"], trigger["eventFilters"], trigger.get("retryPolicy") == "RETRY_POLICY_RETRY", 600)
         return function
+
+    def watch(self, name, service, account, filters, retry, deadline):
+        """Has a trigger's events brought to a service."""
+        if self.platform:
+            values = {f["attribute"]: f["value"] for f in filters}
+            self.platform.must("PUT", "/triggers/" + name, {"service": service, "account": account.split("/")[-1], "database": values["database"],
+                                                            "pattern": values["document"], "retry": retry, "ackDeadline": deadline})
 
     def build(self, source):
         """What the buildpack says first: without Go source beside go.mod there is nothing to build."""
@@ -485,6 +545,7 @@ class Project:
             subscription = f"projects/{PROJECT}/subscriptions/eventarc-{name.split('/')[3]}-{name.split('/')[-1]}-sub-1"
             trigger["transport"] = {"pubsub": {"topic": f"projects/{PROJECT}/topics/eventarc-x", "subscription": subscription}}
             self.put("pubsub", subscription, {"ackDeadlineSeconds": 10})
+            self.watch(name.split("/")[-1], run["service"], account, trigger["eventFilters"], True, 10)
             return self.done(location, self.put("eventarc", name, trigger), "cloud.eventarc.v1.Trigger")
         if call.does("triggers.get"):
             return self.get("eventarc", call.name)
@@ -494,6 +555,8 @@ class Project:
             self.remove("pubsub", self.get("eventarc", call.name)["transport"]["pubsub"]["subscription"])
             trigger = self.get("eventarc", call.name)
             self.remove("eventarc", call.name)
+            if self.platform:
+                self.platform.must("DELETE", "/triggers/" + call.name.split("/")[-1])
             return self.done(location, trigger, "cloud.eventarc.v1.Trigger")
         return None
 
@@ -501,8 +564,13 @@ class Project:
         if call.does("subscriptions.get"):
             return self.get("pubsub", call.name)
         if call.does("subscriptions.patch"):
-            merge(self.get("pubsub", call.name), call.body["subscription"], call.body["updateMask"])
-            return self.get("pubsub", call.name)
+            subscription = self.get("pubsub", call.name)
+            merge(subscription, call.body["subscription"], call.body["updateMask"])
+            for trigger in self.under("eventarc", ""):
+                if trigger.get("transport", {}).get("pubsub", {}).get("subscription") == call.name:
+                    self.watch(trigger["name"].split("/")[-1], trigger["destination"]["cloudRun"]["service"], trigger["serviceAccount"],
+                               trigger["eventFilters"], True, subscription["ackDeadlineSeconds"])
+            return subscription
         return None
 
     def run(self, call):
@@ -526,6 +594,7 @@ class Project:
         disabled = "run.googleapis.com/invoker-iam-disabled"
         if call.does("replaceService"):
             service["invokerIamDisabled"] = call.body["metadata"].get("annotations", {}).get(disabled, "").lower() == "true"
+            self.tell_callers(service["name"])
         elif not call.does("services.get"):
             return None
         short, region = service["name"].split("/")[-1], service["name"].split("/")[3]
@@ -615,8 +684,13 @@ class Project:
             self.get("cloudscheduler", call.name)["state"] = "ENABLED" if call.does("jobs.resume") else "PAUSED"
             return self.get("cloudscheduler", call.name)
         if call.does("jobs.run"):
-            self.get("cloudscheduler", call.name)["lastAttemptTime"] = now()
-            return self.get("cloudscheduler", call.name)
+            job = self.get("cloudscheduler", call.name)
+            job["lastAttemptTime"] = now()
+            if self.platform:
+                target = job["httpTarget"]
+                code, text = self.platform.tell("POST", "/call", {"uri": target["uri"], "method": target.get("httpMethod", "POST"), "account": target["oidcToken"]["serviceAccountEmail"]})
+                job["status"], job["answer"] = ({} if code < 300 else {"code": 13}), text
+            return {key: value for key, value in job.items() if key != "answer"}
         if call.does("jobs.delete"):
             return self.remove("cloudscheduler", call.name)
         return None
@@ -802,6 +876,7 @@ def main():
     parser.add_argument("--agent-delay", type=float, default=0, metavar="S", help="seconds until the role of Eventarc's agent counts")
     parser.add_argument("--active", action="append", default=[], metavar="API", help="an API that was turned on long ago, such as cloudresourcemanager")
     parser.add_argument("--own-domain", action="store_true", help="the organisation shares with its own domain only, as those that are made today do: allUsers is refused")
+    parser.add_argument("--run", action="store_true", help="build and run what is deployed")
     parser.add_argument("--database", default="", metavar="LOCATION", help="a (default) database is there already")
     parser.add_argument("command", nargs="*", metavar="COMMAND")
     args = parser.parse_args()
@@ -813,14 +888,21 @@ def main():
     Handler.project = Project(folder, address, {"api": args.api_delay, "account": args.account_delay, "agent": args.agent_delay}, args.database, args.active, args.own_domain)
     Handler.methods, Handler.lock = discover(), threading.RLock()
     Handler.requests, Handler.violations = open(folder / "requests.jsonl", "a"), open(folder / "violations.txt", "a")
+    platform = Handler.project.platform = Platform(folder) if args.run else None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     env = environment(address, folder)
-    if not args.command:
-        print(json.dumps({"address": address, "environment": env}), flush=True)
-        sys.stdin.read()
-        return 0
-    print(f"fakegcp.py: project {PROJECT} at {address}, kept in {folder}", file=sys.stderr)
-    code = subprocess.call(args.command, env={**os.environ, **env})
+    try:
+        if not args.command:
+            print(json.dumps({"address": address, "environment": env, "firestore": platform.firestore if platform else ""}), flush=True)
+            sys.stdin.read()
+            return 0
+        print(f"fakegcp.py: project {PROJECT} at {address}, kept in {folder}", file=sys.stderr)
+        if platform:
+            print(f"fakegcp.py: FIRESTORE_EMULATOR_HOST={platform.firestore}", file=sys.stderr)
+        code = subprocess.call(args.command, env={**os.environ, **env})
+    finally:
+        if platform:
+            platform.end()
     if violations := (folder / "violations.txt").read_text():
         print(f"fakegcp.py: requests that no discovery document allows:\n{violations}", file=sys.stderr)
         code = code or 1
