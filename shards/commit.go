@@ -3,6 +3,7 @@ package shards
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,7 +34,7 @@ func (c *Client) run(f *inFlight) {
 	defer cancel()
 
 	picked := picks{}
-	created := map[string]bool{} // by AutoCreate
+	created, births := map[string]bool{}, newBirths() // by AutoCreate
 	pauses := store.Pauses()
 	for next := pickShards; next != finished; {
 		switch next {
@@ -49,7 +50,7 @@ func (c *Client) run(f *inFlight) {
 		var err error
 		switch next {
 		case sendCommit:
-			next = c.commit(ctx, f, picked)
+			next = c.commit(ctx, f, picked, births.now)
 			continue
 		case settle:
 			next = c.settle(whole, f)
@@ -58,7 +59,9 @@ func (c *Client) run(f *inFlight) {
 			var there map[string]marker
 			var members map[*request]bool
 			if there, members, err = c.readMarkers(whole, f); err == nil {
+				before := len(f.requests)
 				next = f.found(there, members)
+				next = births.found(next, len(f.requests) < before)
 			} else {
 				next = f.unread(err)
 			}
@@ -70,6 +73,7 @@ func (c *Client) run(f *inFlight) {
 			c.queues.goOn(f.split(func(*request) bool { return true }))
 			return
 		case makeShards:
+			clear(births.now)
 			if f.failures > 1 { // it was of no use the last time
 				if next = c.wait(ctx, whole, f, pauses); next != pickShards {
 					continue
@@ -77,6 +81,7 @@ func (c *Client) run(f *inFlight) {
 			}
 			picked, gone, err = c.makeShards(ctx, picked)
 		case pickShards:
+			clear(births.now)
 			picked, gone, err = c.pick(ctx, f, picked)
 		}
 		switch {
@@ -85,7 +90,7 @@ func (c *Client) run(f *inFlight) {
 		case err != nil:
 			next = f.failure(err)
 		case c.cfg.AutoCreate && !f.doubt:
-			next = c.autoCreate(ctx, f, gone, created)
+			next = c.autoCreate(ctx, f, gone, created, births, picked)
 		default:
 			next = f.without(gone)
 		}
@@ -161,14 +166,20 @@ func pickShard(n int, counter string, last picks) int {
 	return picked
 }
 
-// commit sends the batch's commit, once.
-func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
+// commit sends the batch's commit, once. It makes those counters that are to be born with it.
+func (c *Client) commit(ctx context.Context, f *inFlight, picked picks, born map[string]bool) step {
 	if !f.begin() {
 		return finished
 	}
 	sums, markers := f.sums(), f.markers()
 	writes := make([]*firestorepb.Write, 0, len(sums)+len(markers))
-	// Markers first: Firestore looks at one write after the other, and a shard that is missing must not hide that the
+	whole := c.bornWhole(len(born))
+	for _, sum := range sums {
+		if born[sum.counter] { // if one of these is there already, so may the markers be: that is found out in either case
+			writes = append(writes, c.birth(sum, picked[sum.counter], whole)...)
+		}
+	}
+	// Markers before increments: Firestore looks at one write after the other, and a shard that is missing must not hide that the
 	// increments were counted.
 	now := time.Now()
 	for id, m := range markers {
@@ -180,6 +191,9 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 		}
 	}
 	for _, sum := range sums {
+		if born[sum.counter] {
+			continue
+		}
 		name := c.db.Shard(sum.counter, layout.ShardID(picked[sum.counter]))
 		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.fields))
 		for i, by := range sum.fields {
@@ -194,7 +208,13 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	}
 	_, err := c.db.Commit(ctx, writes)
 	if err == nil {
+		if len(born) > 0 && !whole {
+			c.grown(ctx, slices.Collect(maps.Keys(born)))
+		}
 		return f.applied()
+	}
+	if len(born) > 0 && status.Code(err) == codes.AlreadyExists {
+		return readMarkers // or it is a counter that another instance has made
 	}
 	switch store.KindOf(err) {
 	case store.Doubtful:
@@ -205,14 +225,17 @@ func (c *Client) commit(ctx context.Context, f *inFlight, picked picks) step {
 	return f.failed(err)
 }
 
-// shardPath is the path of a counted field in a shard; "" is the first.
-func (c *Client) shardPath(name string) string {
+// shardField is a counted field's name in a shard; "" is the first.
+func (c *Client) shardField(name string) string {
 	field, ok := c.db.Field(name)
 	if !ok {
 		field = c.db.Fields[0]
 	}
-	return layout.FieldPath(field.Shard)
+	return field.Shard
 }
+
+// shardPath is its path there.
+func (c *Client) shardPath(name string) string { return layout.FieldPath(c.shardField(name)) }
 
 // marks is the write that makes a marker.
 func (c *Client) marks(id string, m marker, now time.Time) *firestorepb.Write {
@@ -273,7 +296,7 @@ const (
 
 // autoCreate makes counters that don't exist yet, each at most once per batch. Where others share the commit, those that
 // need it leave: the others don't wait for it.
-func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[string]bool) step {
+func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[string]bool, births *births, picked picks) step {
 	if len(gone) == 0 {
 		return f.without(nil)
 	}
@@ -300,6 +323,36 @@ func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[
 	}
 	if len(missing) == 0 {
 		return f.without(gone)
+	}
+	var untried []string
+	for _, counter := range missing {
+		if !births.met[counter] {
+			untried = append(untried, counter)
+		}
+	}
+	unborn, err := c.unborn(ctx, untried)
+	switch {
+	case err != nil && store.KindOf(err) == store.Permanent:
+		return f.conclude(nil, err)
+	case err != nil:
+		clear(created)
+		return f.failure(err)
+	case len(unborn) == len(missing) && len(missing) == len(gone):
+		clear(created) // they are made by the commit, if it is applied
+		births.expect(unborn, picked, c.cfg.NumShards)
+		return sendCommit
+	}
+	// Those come when all others are there.
+	missing = slices.DeleteFunc(missing, func(counter string) bool { return unborn[counter] })
+	for counter := range unborn {
+		delete(created, counter)
+		delete(gone, counter)
+	}
+	if len(missing) == 0 { // what is gone besides was made by this batch, and deleted at once
+		if next := f.without(gone); next != sendCommit {
+			return next
+		}
+		return pickShards
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creationsOfOne)

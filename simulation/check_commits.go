@@ -30,6 +30,7 @@ func (c *checker) commit(e Commit) {
 // deed is what a commit did to a counter.
 type deed struct {
 	made, gone bool  // its document
+	born       bool  // made by what is added to it, with its shards and no ledger
 	deletes    bool  // shards
 	inUse      bool  // of these, one that the counter has, by its number of shards
 	command    bool  // has an op id that the ledger had not
@@ -120,6 +121,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 			}
 		}
 	}
+	d.born = d.made && !revived && k.ledger == nil && len(d.shardsMade) > 0
 	c.based(id, k, d, ledgerBefore, before, revived)
 	d.members = c.moved(id, k, d, revived, changes)
 	c.counted(id, k, d, before, revived, found)
@@ -222,6 +224,9 @@ func (c *checker) counted(id string, k *counter, d deed, before *Document, reviv
 		// Adoption may make a counter of what is there, which its total has then.
 		if d.made && !revived && c.own(k) != nil && c.exact(k) != k.doc.Total && !c.unseen(k) {
 			c.fail("%q is made with a total of %d, and holds %d, of an earlier counter", id, k.doc.Total, c.exact(k))
+		}
+		if d.born && Named(id) {
+			c.names(id, k, d.delta-d.members, found)
 		}
 		if !d.made && !d.deletes && d.updates > d.members && Named(id) { // an increment of what is left of an earlier counter
 			c.names(id, k, d.updates-d.members, found)

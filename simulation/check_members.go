@@ -201,6 +201,7 @@ func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []C
 		c.fail("a commit changes memberships of %q (%d made, %d deleted), and no shard", id, made, gone)
 	case bare, k.makers > 0:
 		return 0
+	case d.born && gone == 0 && (k.step() == 0 && d.delta == made || k.step() != 0 && (d.delta-made)%k.step() == 0): // by members, too
 	case (d.made || d.gone || d.deletes) && made+gone > 0 && k.byHand == 0:
 		c.fail("a commit that makes or deletes %q or shards of it also changes memberships (%d made, %d deleted)", id, made, gone)
 	case d.made, d.gone, d.deletes, revived:
@@ -276,7 +277,7 @@ func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLe
 		k.torn, k.owed = false, 0
 		if k.ledger != nil && k.ledger.Lacks || c.now.Sub(k.outlived) < time.Second { // by a revision that doesn't know the field, or looked before there were any
 			k.torn = len(k.members) > 0
-		} else if len(k.members) > 0 {
+		} else if len(k.members) > 0 && !(d.born && d.members == int64(len(k.members))) {
 			c.fail("%q is made with members of an earlier counter: %v", id, slices.Sorted(maps.Keys(k.members)))
 		}
 	}

@@ -23,6 +23,14 @@ var ofWrites = []mutant{
 		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(k.Caller, names.Path.Canonical(), names.Shards, k.Value)", test("TestKeys"),
 	},
 	{
+		"a counter is made in a commit of its own", "shards",
+		"if c.db.ByLedgers() || len(counters) == 0 {", "if true {", test("TestBusyHasMadeNothing"),
+	},
+	{
+		"a join is counted where somebody else makes the counter", "shards",
+		"if len(born) > 0 && status.Code(err) == codes.AlreadyExists {", "if false {", test("TestMembersOfNewCounters"),
+	},
+	{
 		"a key answers for another request", "shards",
 		"case !m.asked.same(r.asked):", "case false:", test("TestKeys"),
 	},
