@@ -11,13 +11,16 @@ import (
 )
 
 // post sends a body from an address, and returns the answer's status and body.
-func (g *guarded) post(t *testing.T, path, body, address string) (int, string) {
+func (g *guarded) post(t *testing.T, path, body, address string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("X-Forwarded-For", address)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -67,13 +70,13 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			{"/", newIDs("a", 500), "1.1.1.1", 429, 0}, // more than ever at once
 			{"/", newIDs("a", 6), "1.1.1.1", 429, 0},
 			{"/", newIDs("a", 4), "1.1.1.1", 200, 4},
-			{"/", newIDs("b", 2), "1.1.1.1", 429, 4}, // one is left
+			{"/", newIDs("b", 5), "1.1.1.1", 429, 4}, // one is left, and the others come in 48 s
 			{"/", newIDs("a", 4), "1.1.1.1", 200, 4}, // all there
 			{"/", newIDs("a", 5), "1.1.1.1", 200, 5}, // one of them isn't
-			{"/c", "", "1.1.1.1", 429, 5},
+			{"/", newIDs("c", 4), "1.1.1.1", 429, 5},
 			{"/a-1", "", "1.1.1.1", 200, 5},
-			{"/c", "", "2.2.2.2", 200, 6},
-			{"/", newIDs("d", 5), "2.2.2.2", 429, 6},
+			{"/", newIDs("d", 5), "2.2.2.2", 200, 10},
+			{"/", newIDs("e", 4), "2.2.2.2", 429, 10},
 		} {
 			status, body := g.post(t, c.path, c.body, c.address)
 			if made := g.countersMade(t); status != c.status || made != c.made {
@@ -84,29 +87,38 @@ func TestCallersMakeFewCounters(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
 		t.Parallel()
 		g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) { s.Auth, s.Members, s.NumShards = "firebase", membersOwn, 1 })
-		refused := 0
-		for n := range 62 {
-			switch status := g.do(t, "POST", fmt.Sprintf("/a-%d", n), bearer("alice")...).StatusCode; status {
-			case 200:
-			case 429:
-				refused++
-			default:
-				t.Fatalf("POST: %d", status)
+		for _, c := range []struct {
+			user, path, body string
+			status, made     int
+		}{
+			{"alice", "/", newIDs("a", 61), 429, 0},
+			{"alice", "/", newIDs("a", 60), 200, 60},
+			{"alice", "/", newIDs("b", 30), 429, 60},
+			{"alice", "/", newIDs("a", 60), 200, 60},
+			{"bob", "/", newIDs("b", 30), 200, 90},
+		} {
+			status, body := g.post(t, c.path, c.body, "1.1.1.1", bearer(c.user)...)
+			if made := g.countersMade(t); status != c.status || made != c.made {
+				t.Errorf("POST %s %.60s of %s: %d %s, %d counters; want %d, %d", c.path, c.body, c.user, status, body, made, c.status, c.made)
 			}
 		}
-		if made := g.countersMade(t); made+refused != 62 || refused == 0 {
-			t.Errorf("%d counters made, %d refused; want 60 and a few, and 62 together", made, refused)
+		if status := g.do(t, "PUT", "/c/total/me", bearer("bob")...).StatusCode; status != 200 || g.countersMade(t) != 91 {
+			t.Errorf("a user joins a new counter: %d, %d counters", status, g.countersMade(t))
 		}
-		before := g.countersMade(t)
-		if status := g.do(t, "PUT", "/b/total/me", bearer("bob")...).StatusCode; status != 200 || g.countersMade(t) != before+1 {
-			t.Errorf("another user joins: %d, %d counters", status, g.countersMade(t))
+	})
+	t.Run("who joins makes one, too", func(t *testing.T) {
+		t.Parallel()
+		g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+			s.Auth, s.Members, s.NumShards, s.AutoCreate = "firebase", membersOwn, 1, settings.AutoCreate{On: true, PerMinute: 1}
+		})
+		for n, want := range []int{200, 429, 200} {
+			path := []string{"/a/total/me", "/b/total/me", "/a/total/me"}[n]
+			if status := g.do(t, "PUT", path, bearer("alice")...).StatusCode; status != want {
+				t.Errorf("PUT %s: %d, want %d", path, status, want)
+			}
 		}
-		for n := range 61 {
-			g.do(t, "POST", fmt.Sprintf("/c-%d", n), bearer("carol")...)
-		}
-		before = g.countersMade(t)
-		if status := g.do(t, "PUT", "/d/total/me", bearer("carol")...).StatusCode; status != 429 && g.countersMade(t) > before+1 {
-			t.Errorf("who has made 60 joins a new one: %d", status)
+		if status := g.do(t, "DELETE", "/b/total/me", bearer("alice")...).StatusCode; status != 404 || g.countersMade(t) != 1 {
+			t.Errorf("DELETE of a counter that isn't there: %d, %d counters", status, g.countersMade(t))
 		}
 	})
 	t.Run("behind IAM", func(t *testing.T) {
@@ -127,7 +139,7 @@ func TestRateLimitChargesBefore(t *testing.T) {
 	statuses := map[int]int{}
 	for n := range 6 {
 		all.Go(func() {
-			status, _ := g.post(t, "/", newIDs(fmt.Sprint(n), 50), "1.1.1.1")
+			status, _ := g.post(t, "/", newIDs(fmt.Sprint(n), 500), "1.1.1.1")
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[status]++
@@ -135,9 +147,9 @@ func TestRateLimitChargesBefore(t *testing.T) {
 	}
 	all.Wait()
 	if statuses[200] != 1 || statuses[429] != 5 {
-		t.Errorf("six requests of 50 increments at once, at 10 a second: %v; want one 200, and 429", statuses)
+		t.Errorf("six requests of 500 increments at once, at 10 a second: %v; want one 200, and 429", statuses)
 	}
-	if made := g.countersMade(t); made != 50 {
-		t.Errorf("%d counters, want those of one request, 50", made)
+	if made := g.countersMade(t); made != 500 {
+		t.Errorf("%d counters, want those of one request, 500", made)
 	}
 }
