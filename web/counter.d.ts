@@ -16,7 +16,24 @@ export type Snapshot = {
      */
     live: boolean;
 };
-export type Source = (id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field?: string) => () => void;
+export type Source = (id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void;
+export type State = {
+    /**
+     * the number to show; undefined until it is known
+     */
+    value: number | undefined;
+    /**
+     * whether the user has joined; undefined until that is known
+     */
+    liked: boolean | undefined;
+    /**
+     * how many increments and likes wait for their answer
+     */
+    pending: number;
+    exists: boolean | undefined;
+    live: boolean;
+    error: Error | undefined;
+};
 /** @typedef {import("./queue.js").Transport} Transport */
 /**
  * What is known of a counter.
@@ -28,51 +45,74 @@ export type Source = (id: string, next: (snapshot: Snapshot | null) => void, fai
  */
 /**
  * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` when it gives up. It returns a function that ends it. Without a field, the total
- * is that of the first field that is counted.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field?: string) => () => void} Source
+ * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
+ */
+/**
+ * What to show of a counter. It is the same object as long as nothing of it has changed.
+ * @typedef {object} State
+ * @property {number | undefined} value the number to show; undefined until it is known
+ * @property {boolean | undefined} liked whether the user has joined; undefined until that is known
+ * @property {number} pending how many increments and likes wait for their answer
+ * @property {boolean | undefined} exists
+ * @property {boolean} live
+ * @property {Error | undefined} error
  */
 /** The counters behind one Increment function. */
 export declare class Counters {
     #private;
     url: string;
+    field: string;
     source: Source;
     transport: import("./queue.js").Transport;
-    member: string;
-    queue: Queue;
     /**
      * @param {object} options
      * @param {string} [options.url] of the Increment function; not needed with a transport and a source
+     * @param {string} [options.field] that counters are of where none is named; total unless given
      * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
      * @param {Transport} [options.transport] how increments and likes are sent; by the function unless given, see `overFirestore`
-     * @param {string} [options.member] whose likes these are: unless given `me`, the user whom the function knows by its token
+     * @param {string | (() => string | null | undefined)} [options.member] who the user is, now: what one has asked for is sent
+     *   for nobody else. Unless given, users are told apart by their `Authorization`, and their likes are those of `me`, the user
+     *   whom the function knows by that
      * @param {Storage | null} [options.storage] where increments and likes are kept until they are answered; localStorage unless
      *   given, and null for nowhere
      * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
      *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
-     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each increment and like, such as Authorization
+     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each request, such as Authorization
      * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments and likes of an earlier page
      *   that are given up
+     * @param {any} [options.page] the window; for tests
      */
-    constructor({ url, source, transport, member, storage, keep, headers, failed }: {
+    constructor({ url, field, source, transport, member, storage, keep, headers, failed, page }: {
         url?: string;
+        field?: string;
         source?: Source;
         transport?: Transport;
-        member?: string;
+        member?: string | (() => string | null | undefined);
         storage?: Storage | null;
         keep?: number;
         headers?: () => HeadersInit | Promise<HeadersInit>;
         failed?: (error: CounterError, counter: Counter) => void;
+        page?: any;
     });
+    /** Who the user is; `me` where only the function knows. */
+    get member(): string;
+    /** What the user has on the way. */
+    get queue(): Queue;
     /**
      * A counter; the same object for the same id and field.
      * @param {string} id
-     * @param {string} [field] the first one that is counted unless given, which is `total` unless FIELDS says otherwise
+     * @param {string} [field] `Counters.field` unless given
      */
     counter(id: string, field?: string): Counter;
     /** Why increments don't get through, in words; undefined while they do. They are sent again by themselves. */
     get trouble(): string | undefined;
-    /** Ends everything. Increments that aren't answered are sent by the next page. */
+    /**
+     * Whether what waits outlives the page, and other tabs know of it; false where the storage is full or there is none: then a
+     * reload would lose a click, and a like that is taken back in another tab may come out either way.
+     */
+    get kept(): boolean;
+    /** Ends everything. Increments that aren't answered are sent by another page, or the next. */
     close(): void;
 }
 export type Member = {
@@ -118,7 +158,7 @@ export type Wish = {
 export declare class Counter {
     #private;
     id: string;
-    field: string | undefined;
+    field: string;
     /** Whether what is known is what the server has now. */
     live: boolean;
     /** @type {boolean | undefined} Whether there is such a counter; undefined until that is known. */
@@ -131,15 +171,17 @@ export declare class Counter {
      * Use `Counters.counter`.
      * @param {Counters} counters
      * @param {string} id
-     * @param {string} [field]
+     * @param {string} field
      */
-    constructor(counters: Counters, id: string, field?: string);
+    constructor(counters: Counters, id: string, field: string);
     /** What the counter's document says; undefined until that is known. */
     get total(): number | undefined;
     /** The number to show: the total, and what was added here that it doesn't hold yet. Undefined until that is known. */
     get value(): number | undefined;
-    /** How many increments and likes wait for their answer, those of earlier pages included. */
+    /** How many increments and likes wait for their answer, those of earlier pages and of other tabs included. */
     get pending(): number;
+    /** All that there is to show, as of now. @returns {State} */
+    get state(): State;
     /**
      * Adds to the counter. It shows at once, is sent until it is answered, and outlives a reload.
      * @param {number} [by] a whole number, not 0
@@ -154,6 +196,13 @@ export declare class Counter {
      * @returns {Promise<boolean>} as of `add`; false if it had been counted before
      */
     incrementOnce(key: string, by?: number): Promise<boolean>;
+    /**
+     * Shows what waits. For `Counters`.
+     * @param {import("./queue.js").Waiting} waiting
+     */
+    follow({ entry, done }: import("./queue.js").Waiting): undefined;
+    /** Takes it that the user is another one now. For `Counters`. */
+    switched(): void;
     /**
      * Counts a member, once until it leaves: a like, a vote. It shows at once, is sent until it is answered, and outlives a
      * reload; of what is asked for before it can be sent, the last is.
@@ -181,12 +230,12 @@ export declare class Counter {
      */
     liked({ member, joined }: import("./queue.js").Like): void;
     /**
-     * Calls `changed` whenever anything of the counter has changed, and watches it as long as there are subscribers. Made for
-     * React's useSyncExternalStore, too.
-     * @param {() => void} changed
+     * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and watches it as long as there
+     * are subscribers. It is what Svelte takes for a store, and React's useSyncExternalStore for a subscription.
+     * @param {(state: State) => void} changed
      * @returns {() => void} ends it
      */
-    subscribe: (changed: () => void) => () => void;
+    subscribe: (changed: (state: State) => void) => () => void;
     /** Tells the subscribers. */
     changed(): void;
     /** Ends watching, with all subscriptions. */

@@ -1,6 +1,6 @@
 // A distributed counter in a web page: watch its total, add to it, like it, and show at once what was done. It depends on
 // nothing; totals come from the Firebase SDK where the page has it, else from the Increment function.
-import { overHTTP } from "./http.js";
+import { overHTTP, unreachable } from "./http.js";
 import { CounterError, Queue } from "./queue.js";
 import { EXPIRES, Shown } from "./shown.js";
 
@@ -18,52 +18,108 @@ export { CounterError };
 
 /**
  * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` when it gives up. It returns a function that ends it. Without a field, the total
- * is that of the first field that is counted.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field?: string) => () => void} Source
+ * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
+ */
+
+/**
+ * What to show of a counter. It is the same object as long as nothing of it has changed.
+ * @typedef {object} State
+ * @property {number | undefined} value the number to show; undefined until it is known
+ * @property {boolean | undefined} liked whether the user has joined; undefined until that is known
+ * @property {number} pending how many increments and likes wait for their answer
+ * @property {boolean | undefined} exists
+ * @property {boolean} live
+ * @property {Error | undefined} error
  */
 
 /** The counters behind one Increment function. */
 export class Counters {
   /** @type {Map<string, Counter>} by id and field */
   #counters = new Map();
+  /** @type {Map<string, Queue>} by user */
+  #queues = new Map();
+  /** @type {string | undefined} whose queue is open */
+  #user;
+  #closed = false;
+  #member;
+  #options;
 
   /**
    * @param {object} options
    * @param {string} [options.url] of the Increment function; not needed with a transport and a source
+   * @param {string} [options.field] that counters are of where none is named; total unless given
    * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
    * @param {Transport} [options.transport] how increments and likes are sent; by the function unless given, see `overFirestore`
-   * @param {string} [options.member] whose likes these are: unless given `me`, the user whom the function knows by its token
+   * @param {string | (() => string | null | undefined)} [options.member] who the user is, now: what one has asked for is sent
+   *   for nobody else. Unless given, users are told apart by their `Authorization`, and their likes are those of `me`, the user
+   *   whom the function knows by that
    * @param {Storage | null} [options.storage] where increments and likes are kept until they are answered; localStorage unless
    *   given, and null for nowhere
    * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
    *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
-   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each increment and like, such as Authorization
+   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each request, such as Authorization
    * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments and likes of an earlier page
    *   that are given up
+   * @param {any} [options.page] the window; for tests
    */
-  constructor({ url = "", source, transport, member = "me", storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {} }) {
+  constructor({ url = "", field = "total", source, transport, member, storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {}, page = globalThis }) {
     this.url = url.replace(/\/$/, "");
-    this.source = source ?? fromFunction(this.url);
+    this.field = field;
+    this.source = source ?? fromFunction(this.url, { headers });
     this.transport = transport ?? overHTTP(this.url, headers);
-    this.member = member;
-    this.queue = new Queue({
-      name: this.url, storage: storage ?? undefined, keep, transport: this.transport, user: member,
-      changed: () => this.#counters.forEach((counter) => counter.changed()),
-      liked: (like) => this.#counters.get(nameOf(like.counter, like.field))?.liked(like),
-      failed: (error, { counter, field }) => failed(error, this.counter(counter, field)),
-    });
+    this.#member = member;
+    this.#options = { storage: storage ?? undefined, keep, failed, page };
+    this.queue.go();
+  }
+
+  /** Who the user is; `me` where only the function knows. */
+  get member() {
+    return (typeof this.#member === "function" ? this.#member() : this.#member) ?? "me";
+  }
+
+  /** What the user has on the way. */
+  get queue() {
+    const user = this.member;
+    let queue = this.#queues.get(user);
+    if (queue && (user === this.#user || this.#closed)) return queue;
+    const before = this.#user;
+    this.#user = user;
+    if (before !== undefined) this.#queues.get(before)?.close();
+    if (!queue) {
+      const { failed, ...options } = this.#options;
+      this.#queues.set(user, (queue = new Queue({
+        ...options, name: `${JSON.stringify([this.transport.name ?? this.url, user])}`, transport: this.transport,
+        mine: () => this.member === user, user,
+        changed: () => this.#changed(),
+        added: (waiting) => this.#user === user && this.#counters.get(nameOf(waiting.entry.counter, waiting.entry.field))?.follow(waiting),
+        liked: (like) => this.#counters.get(nameOf(like.counter, like.field))?.liked(like),
+        failed: (error, { counter, field }) => failed(error, this.counter(counter, field)),
+      })));
+    }
+    if (!this.#closed) queue.open();
+    if (before !== undefined) this.#counters.forEach((counter) => counter.switched());
+    return queue;
+  }
+
+  #changed() {
+    void this.queue; // The user may be another one now.
+    this.#counters.forEach((counter) => counter.changed());
   }
 
   /**
    * A counter; the same object for the same id and field.
    * @param {string} id
-   * @param {string} [field] the first one that is counted unless given, which is `total` unless FIELDS says otherwise
+   * @param {string} [field] `Counters.field` unless given
    */
-  counter(id, field) {
+  counter(id, field = this.field) {
+    for (const part of [id, field]) if (!isText(part)) throw new TypeError(`want an id, not ${JSON.stringify(part)}`);
     const name = nameOf(id, field);
     let counter = this.#counters.get(name);
-    if (!counter) this.#counters.set(name, (counter = new Counter(this, id, field)));
+    if (!counter) {
+      this.#counters.set(name, (counter = new Counter(this, id, field)));
+      counter.switched();
+    }
     return counter;
   }
 
@@ -72,10 +128,19 @@ export class Counters {
     return this.queue.trouble;
   }
 
-  /** Ends everything. Increments that aren't answered are sent by the next page. */
+  /**
+   * Whether what waits outlives the page, and other tabs know of it; false where the storage is full or there is none: then a
+   * reload would lose a click, and a like that is taken back in another tab may come out either way.
+   */
+  get kept() {
+    return this.queue.kept;
+  }
+
+  /** Ends everything. Increments that aren't answered are sent by another page, or the next. */
   close() {
+    this.#closed = true;
     this.#counters.forEach((counter) => counter.close());
-    this.queue.close();
+    this.#queues.forEach((queue) => queue.close());
   }
 }
 
@@ -104,12 +169,14 @@ export class Counter {
   #subscribers = new Set();
   /** @type {(() => void) | undefined} */
   #stop;
+  /** @type {{ parts: unknown[], state: State } | undefined} */
+  #state;
 
   /**
    * Use `Counters.counter`.
    * @param {Counters} counters
    * @param {string} id
-   * @param {string} [field]
+   * @param {string} field
    */
   constructor(counters, id, field) {
     this.#counters = counters;
@@ -135,11 +202,25 @@ export class Counter {
     return this.#shown.total === undefined ? undefined : this.#shown.value;
   }
 
-  /** How many increments and likes wait for their answer, those of earlier pages included. */
+  /** How many increments and likes wait for their answer, those of earlier pages and of other tabs included. */
   get pending() {
-    let n = 0;
-    for (const { counter, field } of this.#counters.queue.waiting) if (counter === this.id && field === this.field) n++;
-    return n;
+    return this.#waiting.length;
+  }
+
+  get #waiting() {
+    return this.#counters.queue.waiting.filter(({ entry }) => entry.counter === this.id && entry.field === this.field);
+  }
+
+  /** All that there is to show, as of now. @returns {State} */
+  get state() {
+    const { value, pending, exists, live, error } = this;
+    const now = [value, pending, exists, live, error, this.#liked(this.#counters.member)];
+    if (!this.#state || now.some((part, i) => part !== this.#state?.parts[i])) {
+      const counter = this;
+      // Who has joined is asked for when somebody wants to know.
+      this.#state = { parts: now, state: { value, pending, exists, live, error, get liked() { return counter.joined(); } } };
+    }
+    return this.#state.state;
   }
 
   /**
@@ -165,23 +246,38 @@ export class Counter {
   /** @param {number} by @param {string} [key] */
   async #add(by, key) {
     if (!Number.isSafeInteger(by) || by === 0) throw new TypeError(`want a whole number other than 0, not ${by}`);
-    const { done, added } = this.#counters.queue.add(this.id, by, key, this.field);
-    if (!added) return done; // It shows already.
-    const own = this.#shown.add(by);
+    if (key !== undefined && !/^[!-~]([ -~]{0,253}[!-~])?$/.test(key)) throw new TypeError(`want 1 to 255 printable ASCII characters, not ${JSON.stringify(key)}`);
+    return this.#counters.queue.add(this.id, this.field, by, key);
+  }
+
+  /**
+   * Shows what waits. For `Counters`.
+   * @param {import("./queue.js").Waiting} waiting
+   */
+  follow({ entry, done }) {
+    if (!("key" in entry)) return void this.#followLike(entry, done);
+    const own = this.#shown.add(entry.by);
+    this.#end(own, done);
     this.changed();
-    try {
-      if (!(await done)) {
-        this.#shown.fail(own); // The total holds it already.
-        return false;
-      }
-      this.#answered(own);
-      return true;
-    } catch (error) {
-      this.#shown.fail(own);
-      throw error;
-    } finally {
-      this.changed();
-    }
+  }
+
+  /**
+   * @param {import("./shown.js").Own} own
+   * @param {Promise<boolean>} done
+   */
+  async #end(own, done) {
+    if (await done.catch(() => false)) this.#answered(own);
+    else this.#shown.fail(own); // It was refused, or the total holds it already.
+    this.changed();
+  }
+
+  /** Takes it that the user is another one now. For `Counters`. */
+  switched() {
+    this.#shown.forget();
+    for (const known of this.#members.values()) known.stop?.();
+    this.#members.clear();
+    this.#waiting.forEach((waiting) => this.follow(waiting));
+    this.changed();
   }
 
   /** @param {import("./shown.js").Own} own */
@@ -222,40 +318,45 @@ export class Counter {
   joined(member = this.#counters.member) {
     const known = this.#member(member);
     this.#watch(member, known);
-    return this.#counters.queue.wish(this.id, this.field, member) ?? (this.exists === false ? false : known.known);
+    return this.#liked(member);
+  }
+
+  /** @param {string} member */
+  #liked(member) {
+    return this.#counters.queue.wish(this.id, this.field, member) ?? (this.exists === false ? false : this.#members.get(member)?.known);
   }
 
   /** @param {boolean} joined @param {string} [member] */
   async #like(joined, member = this.#counters.member) {
-    if (typeof member !== "string" || member === "") throw new TypeError(`want a member's id, not ${member}`);
+    if (!isText(member)) throw new TypeError(`want an id, not ${JSON.stringify(member)}`);
+    return this.#counters.queue.like(this.id, this.field, member, joined);
+  }
+
+  /**
+   * @param {import("./queue.js").Like} like
+   * @param {Promise<boolean>} done
+   */
+  async #followLike({ member, joined }, done) {
     const known = this.#member(member);
     if (known.wishes.length === 0) known.base = known.known ?? !joined;
-    const { done, added } = this.#counters.queue.like(this.id, this.field, member, joined);
-    if (!added) return done;
     /** @type {Wish} */
     const wish = { joined };
     known.wishes.push(wish);
     this.#fit(known);
     this.changed();
     const since = known.since;
-    try {
-      const counted = await done;
-      if (wish.own && counted) this.#answered(wish.own);
-      else if (wish.own) this.#shown.fail(wish.own); // The total holds it already, or never will.
-      return counted;
-    } catch (error) {
-      if (wish.own) this.#shown.fail(wish.own);
-      throw error;
-    } finally {
-      known.wishes = known.wishes.filter((other) => other !== wish);
-      this.#fit(known);
-      if (known.wishes.length === 0 && known.since === since) { // It was not liked, or not by this page.
-        known.stop?.();
-        known.stop = undefined;
-        this.#watch(member, known);
-      }
-      this.changed();
+    const counted = await done.catch(() => false);
+    if (wish.own && counted) this.#answered(wish.own);
+    else if (wish.own) this.#shown.fail(wish.own); // It was refused; or the total holds it already, or never will.
+    known.wishes = known.wishes.filter((other) => other !== wish);
+    if (this.#members.get(member) !== known) return;
+    this.#fit(known);
+    if (known.wishes.length === 0 && known.since === since) { // It was not liked, or not by this page.
+      known.stop?.();
+      known.stop = undefined;
+      this.#watch(member, known);
     }
+    this.changed();
   }
 
   /**
@@ -299,13 +400,13 @@ export class Counter {
   }
 
   /**
-   * Calls `changed` whenever anything of the counter has changed, and watches it as long as there are subscribers. Made for
-   * React's useSyncExternalStore, too.
-   * @param {() => void} changed
+   * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and watches it as long as there
+   * are subscribers. It is what Svelte takes for a store, and React's useSyncExternalStore for a subscription.
+   * @param {(state: State) => void} changed
    * @returns {() => void} ends it
    */
   subscribe = (changed) => {
-    const subscriber = () => changed();
+    const subscriber = () => changed(this.state);
     this.#subscribers.add(subscriber);
     this.#stop ??= this.#counters.source(this.id, (snapshot) => this.#next(snapshot), (error) => {
       this.error = error;
@@ -313,6 +414,7 @@ export class Counter {
       this.changed();
     }, this.field);
     this.#members.forEach((known, member) => this.#watch(member, known));
+    subscriber();
     return () => {
       this.#subscribers.delete(subscriber);
       if (this.#subscribers.size === 0) this.close();
@@ -364,7 +466,7 @@ export class Counter {
  * @returns {Source}
  */
 export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
-  return (id, next, failed, field = "total") =>
+  return (id, next, failed, field) =>
     onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => next({
       exists: snapshot.exists(),
       total: snapshot.get(field) ?? 0,
@@ -399,15 +501,20 @@ export function fromFunction(url, { every = 2_000, headers } = {}) {
     const ask = async () => {
       clearTimeout(timer);
       try {
-        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: await headers?.(), signal: AbortSignal.timeout(20_000) });
+        const own = await headers?.();
+        if (ended.signal.aborted) return; // On a server, nobody watches for longer than that.
+        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: own, signal: AbortSignal.timeout(20_000) });
         const body = await answer.json();
         if (ended.signal.aborted) return;
-        if (answer.ok) next({ exists: true, total: body.totals?.[field ?? ""] ?? body.total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
+        if (answer.ok) next({ exists: true, total: body.totals?.[field] ?? body.total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
         else if (answer.status === 404) next({ exists: false, total: 0, live: true });
         else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));
         else next(null);
       } catch {
-        if (!ended.signal.aborted) next(null);
+        const why = await unreachable(url);
+        if (ended.signal.aborted) return;
+        next(null);
+        if (why.includes("ALLOWED_ORIGINS")) failed(new CounterError(why));
       }
       if (!ended.signal.aborted && !globalThis.document?.hidden) timer = setTimeout(ask, every);
     };
@@ -430,7 +537,16 @@ function localStorageOrNone() {
   }
 }
 
-/** @param {string} id @param {string} [field] */
+/** @param {string} id @param {string} field */
 function nameOf(id, field) {
-  return JSON.stringify([id, field ?? null]);
+  return JSON.stringify([id, field]);
+}
+
+/** @param {unknown} part of a request: text, of whole characters */
+function isText(part) {
+  try {
+    return typeof part === "string" && part !== "" && encodeURIComponent(part) !== "";
+  } catch {
+    return false; // It has half of one, such as of an emoji that was cut in two.
+  }
 }

@@ -12,21 +12,29 @@ const AGAIN = 5_000; // ms until a question that got no answer is asked again
  */
 export function overHTTP(url, headers) {
   return {
-    async send(entry) {
+    name: absolute(url),
+
+    async prepare() {
+      const own = new Headers(await headers?.());
+      return { headers: own, as: whose(own.get("Authorization")) };
+    },
+
+    async send(entry, { credentials, signal }) {
       let answer, text;
       try {
-        answer = await fetch(...await requestOf(url, headers, entry));
+        answer = await fetch(...requestOf(url, credentials.headers, entry, signal));
         text = await answer.text();
       } catch (error) {
         const late = error instanceof DOMException && error.name === "TimeoutError";
-        return { again: 0, trouble: late ? "The server doesn't answer in time." : "The server can't be reached." };
+        return late ? { again: 0, trouble: "The server doesn't answer in time." } : { again: 0, trouble: await unreachable(url), all: true };
       }
       const body = parse(text);
       if (answer.ok) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
       const { status } = answer;
       if (status >= 500 || status === 408 || status === 425 || status === 429) {
         const seconds = Number(answer.headers.get("Retry-After"));
-        return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: status === 429 ? "There were too many requests." : "The server is too busy, or not well." };
+        const many = status === 429;
+        return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: many ? "There were too many requests." : "The server is too busy, or not well.", all: many };
       }
       return { error: new CounterError(`The server refuses it: ${body.detail ?? answer.statusText} (${status}).`, { status }) };
     },
@@ -40,7 +48,9 @@ export function overHTTP(url, headers) {
         if (globalThis.document?.hidden) return;
         const asked = performance.now();
         try {
-          const answer = await fetch(memberURL(url, like), { headers: await headers?.(), signal: AbortSignal.timeout(TIMEOUT) });
+          const own = await headers?.();
+          if (ended.signal.aborted) return;
+          const answer = await fetch(memberURL(url, like), { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
           const body = parse(await answer.text());
           if (ended.signal.aborted) return;
           if (answer.ok) return next(body.joined === true, asked);
@@ -65,26 +75,66 @@ export function overHTTP(url, headers) {
 
 /**
  * @param {string} url
- * @param {(() => HeadersInit | Promise<HeadersInit>) | undefined} own
+ * @param {Headers} own
  * @param {import("./queue.js").Entry} entry
- * @returns {Promise<[string, RequestInit]>}
+ * @param {AbortSignal} stopped
+ * @returns {[string, RequestInit]}
  */
-async function requestOf(url, own, entry) {
-  const headers = new Headers(await own?.());
-  const signal = AbortSignal.timeout(TIMEOUT);
-  if ("member" in entry) return [memberURL(url, entry), { method: entry.joined ? "PUT" : "DELETE", headers, signal }];
+function requestOf(url, own, entry, stopped) {
+  const headers = new Headers(own);
+  const signal = AbortSignal.any?.([stopped, AbortSignal.timeout(TIMEOUT)]) ?? AbortSignal.timeout(TIMEOUT);
+  if (!("key" in entry)) return [memberURL(url, entry), { method: entry.joined ? "PUT" : "DELETE", headers, signal }];
   headers.set("Content-Type", "application/json");
   headers.set("Idempotency-Key", entry.key);
-  const { by, field } = entry;
-  return [`${url}/${encodeURIComponent(entry.counter)}`, { method: "POST", headers, body: JSON.stringify({ by: field === undefined ? by : { [field]: by } }), signal }];
+  return [`${url}/${encodeURIComponent(entry.counter)}`, { method: "POST", headers, body: JSON.stringify({ by: { [entry.field]: entry.by } }), signal }];
 }
 
 /**
  * @param {string} url
- * @param {{ counter: string, field?: string, member: string }} like
+ * @param {{ counter: string, field: string, member: string }} like
  */
-function memberURL(url, { counter, field = "total", member }) {
+function memberURL(url, { counter, field, member }) {
   return [url, ...[...counter.split("/"), field, member].map(encodeURIComponent)].join("/");
+}
+
+/** @param {string} url */
+function absolute(url) {
+  return globalThis.location ? new URL(url, location.href).href : url;
+}
+
+/**
+ * Why a request had no answer. A browser doesn't tell a page whether there was one that it may not read: a request whose answer
+ * nobody wants to read does.
+ * @param {string} url
+ */
+export async function unreachable(url) {
+  if (globalThis.location && new URL(absolute(url)).origin !== location.origin) {
+    try {
+      await fetch(url, { mode: "no-cors", signal: AbortSignal.timeout(5_000) });
+      return `The server's ALLOWED_ORIGINS doesn't name ${location.origin}.`;
+    } catch {
+      // It can't be reached.
+    }
+  }
+  return "The server can't be reached.";
+}
+
+/**
+ * Tells users apart by their credentials: by the subject of a token, which stays when the token is renewed.
+ * @param {string | null} authorization
+ * @returns {string} 11 characters at most; "" for nobody
+ */
+export function whose(authorization) {
+  if (!authorization) return "";
+  let user = authorization;
+  try {
+    user = JSON.parse(atob(authorization.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"))).sub ?? user;
+  } catch {
+    // It is not such a token.
+  }
+  let hash = 0;
+  for (const char of user) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x5bd1e995) ^ (hash >>> 15);
+  return (hash >>> 0).toString(36);
 }
 
 /** @param {string} text JSON, unless it comes from something in between */

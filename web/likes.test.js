@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
 import { CounterError, Counters } from "./counter.js";
-import { MemoryStorage, told, until } from "./wait.mjs";
+import { Browser, MemoryStorage, told, until, Window } from "./wait.mjs";
 
 /**
  * A function that counts members, as Increment does, and whose answers go as `fate` says: it is called with the number of the
@@ -38,9 +38,10 @@ async function startFunction(t, fate = () => undefined) {
 }
 
 function open(t, url, options = {}) {
-  const counters = new Counters({ url, source: told(7), storage: new MemoryStorage(), ...options });
+  const storage = new MemoryStorage();
+  const counters = new Counters({ url, source: told(7), storage, page: new Window(), ...options });
   t.after(() => counters.close());
-  return counters;
+  return Object.assign(counters, { stored: storage });
 }
 
 /** A counter that is watched, and of whose member is known whether it has joined. */
@@ -65,7 +66,7 @@ test("a like shows at once, and is counted once, whatever becomes of its answers
     assert.deepEqual([...f.members], ["/a/likes/me"]);
     assert.deepEqual(f.requests, Array(fates.length + 1).fill("PUT /a/likes/me"));
     // After an attempt whose end is unknown, it is remembered for half a minute that there was one.
-    assert.equal(counters.queue.storage.size, fates.length ? 1 : 0);
+    assert.equal(counters.stored.size, fates.length ? 1 : 0);
     counters.source.tell(8);
     assert.equal(counter.value, 8);
     const left = counter.leave();
@@ -109,7 +110,7 @@ test("a like and its undo that can't be sent are one request, for the last that 
   for (let i = 0; i < 7; i++) {
     outcomes.push(i % 2 ? counter.leave() : counter.join());
     assert.deepEqual([counter.joined(), counter.pending], [i % 2 === 0, 1]);
-    assert.equal(counters.queue.storage.size, 1);
+    assert.equal(counters.stored.size, 1);
     await new Promise((later) => setTimeout(later));
     assert.equal(counter.value, i % 2 ? 7 : 8);
   }
@@ -168,11 +169,11 @@ test("a like outlives the page, the last that was asked for is sent, and it neve
 test("of two pages, the last that was asked for is sent", async (t) => {
   let online = false;
   const f = await startFunction(t, (n, method) => (online && method === "DELETE" ? undefined : "refused"));
-  const storage = new MemoryStorage();
-  const pages = [open(t, f.url, { storage })];
+  const browser = new Browser();
+  const pages = [open(t, f.url, browser.tab())];
   pages[0].counter("a", "likes").join();
-  await until(() => f.requests.length === 1);
-  pages.push(open(t, f.url, { storage }));
+  await until(() => f.requests.length === 1 && browser.stored.size === 1);
+  pages.push(open(t, f.url, browser.tab()));
   assert.equal(pages[1].counter("a", "likes").joined(), true);
   pages[1].counter("a", "likes").leave();
   await until(() => f.requests.length > 2);
@@ -193,7 +194,7 @@ test("a like that is refused is taken back, in words, and so is what followed it
   await assert.rejects(refused, (error) => error instanceof CounterError && error.status === 403 && /no \(403\)/.test(error.message));
   assert.deepEqual([counter.joined(), counter.value], [false, 7]);
   await assert.rejects(counter.join(), { status: 404 });
-  assert.deepEqual([counter.joined(), counter.value, counters.queue.storage.size], [false, 7, 0]);
+  assert.deepEqual([counter.joined(), counter.value, counters.stored.size], [false, 7, 0]);
 
   const joined = counter.join();
   await until(() => f.requests.length === 3);

@@ -2,7 +2,7 @@
 export declare class CounterError extends Error {
     /** The HTTP status with which the function refused it. */
     status: number | undefined;
-    /** Whether it may have been counted all the same: it was sent, and grew too old to be sent again. */
+    /** Whether it may have been counted all the same: an earlier attempt had no answer. */
     unknown: boolean;
     /**
      * @param {string} message
@@ -13,47 +13,53 @@ export declare class CounterError extends Error {
         unknown?: boolean;
     });
 }
+export type Store = Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">;
 export type Increment = {
+    counter: string;
+    field: string;
     /**
      * its Idempotency-Key
      */
     key: string;
-    counter: string;
-    /**
-     * the first one that is counted unless given
-     */
-    field?: string;
     by: number;
     /**
      * when it was added, in ms since 1970
      */
     at: number;
+    /**
+     * whether it was sent, so that it may have been counted
+     */
+    tried: boolean;
+    /**
+     * whose credentials it was sent with; "" where there were none, and while it was not sent
+     */
+    as: string;
+    end: number;
+    /**
+     * why, and with what status, where it ended so
+     */
+    error?: [string, number?];
 };
 export type Like = {
     counter: string;
-    /**
-     * total unless given
-     */
-    field?: string;
+    field: string;
     member: string;
     joined: boolean;
     /**
-     * when it was asked for, in ms since 1970
+     * of this click
+     */
+    id: string;
+    /**
+     * when it was asked for, in ms since 1970; later than that of the click before
      */
     at: number;
     /**
-     * when no request whose answer was lost, for this or for the opposite, is carried out any more, in ms
-     * since 1970; none unless given
+     * when no request to leave, or to join, that had no answer is carried out any more, in ms since
+     * 1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
      */
-    until?: number;
-    /**
-     * whether one for the opposite is among them: this is sent once more then
-     */
-    turned?: boolean;
-    /**
-     * this is only kept for that
-     */
-    answered?: boolean;
+    late: [number, number];
+    end: number;
+    error?: [string, number?];
 };
 export type Entry = Increment | Like;
 export type Outcome = {
@@ -74,20 +80,39 @@ export type Outcome = {
      */
     trouble?: string;
     /**
-     * another page has it, or has asked for something else since
+     * whether that holds for other counters as well: the server can't be reached
      */
-    gone?: boolean;
+    all?: boolean;
+};
+export type Credentials = {
+    /**
+     * whose they are, in few characters that tell nobody more; "" for nobody's
+     */
+    as: string;
 };
 export type Transport = {
     /**
-     * the user is whom increments are of; `me` where only the function knows
+     * what it sends to: pages that send elsewhere have queues of their own
      */
-    send: (entry: Entry, user: string) => Promise<Outcome>;
+    name?: string;
+    /**
+     * what to send the next entry with
+     */
+    prepare?: () => Promise<Credentials>;
+    /**
+     * the user is whom
+     * it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
+     */
+    send: (entry: Entry, how: {
+        user: string;
+        credentials: any;
+        signal: AbortSignal;
+    }) => Promise<Outcome>;
     watch: Watch;
 };
 export type Watch = (like: {
     counter: string;
-    field?: string;
+    field: string;
     member: string;
 }, next: (joined: boolean, asked: number) => void) => () => void;
 export type Waiting = {
@@ -97,49 +122,63 @@ export type Waiting = {
     name: string;
     entry: Entry;
     /**
-     * what the storage has of it
+     * whether it was asked for here, and not on an earlier page or in another tab
      */
-    stored: string | null;
+    own: boolean;
     /**
-     * whether it is an earlier page's
+     * whether the storage has it
      */
-    inherited: boolean;
+    kept: boolean;
     /**
-     * of this page
-     */
-    attempts: number;
-    /**
-     * whether it was answered, and is only to be sent once more
+     * whether it was answered, and is only kept for what may be carried out late
      */
     settled: boolean;
     /**
-     * the opposite, asked for while this was on its way
+     * whether it is sent once more, though it was answered
      */
-    next?: Waiting;
+    again: boolean;
+    /**
+     * whether it was sent with credentials that are not those of now
+     */
+    parked: boolean;
     done: Promise<boolean>;
     resolve: (counted: boolean) => void;
     reject: (error: Error) => void;
 };
+export type Pause = {
+    ms: number;
+    /**
+     * until the next attempt
+     */
+    timer?: ReturnType<typeof setTimeout>;
+    trouble?: string;
+};
+/** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
 /**
  * @typedef {object} Increment until it is answered
- * @property {string} key its Idempotency-Key
  * @property {string} counter
- * @property {string} [field] the first one that is counted unless given
+ * @property {string} field
+ * @property {string} key its Idempotency-Key
  * @property {number} by
  * @property {number} at when it was added, in ms since 1970
+ * @property {boolean} tried whether it was sent, so that it may have been counted
+ * @property {string} as whose credentials it was sent with; "" where there were none, and while it was not sent
+ * @property {number} end
+ * @property {[string, number?]} [error] why, and with what status, where it ended so
  */
 /**
  * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
  *   however often it is sent, the member is counted once, or not at all.
  * @property {string} counter
- * @property {string} [field] total unless given
+ * @property {string} field
  * @property {string} member
  * @property {boolean} joined
- * @property {number} at when it was asked for, in ms since 1970
- * @property {number} [until] when no request whose answer was lost, for this or for the opposite, is carried out any more, in ms
- *   since 1970; none unless given
- * @property {boolean} [turned] whether one for the opposite is among them: this is sent once more then
- * @property {boolean} [answered] this is only kept for that
+ * @property {string} id of this click
+ * @property {number} at when it was asked for, in ms since 1970; later than that of the click before
+ * @property {[number, number]} late when no request to leave, or to join, that had no answer is carried out any more, in ms since
+ *   1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
+ * @property {number} end
+ * @property {[string, number?]} [error]
  */
 /** @typedef {Increment | Like} Entry */
 /**
@@ -148,114 +187,135 @@ export type Waiting = {
  * @property {CounterError} [error] it is refused, and was not counted
  * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
  * @property {string} [trouble] why, in words
- * @property {boolean} [gone] another page has it, or has asked for something else since
+ * @property {boolean} [all] whether that holds for other counters as well: the server can't be reached
+ */
+/**
+ * @typedef {object} Credentials
+ * @property {string} as whose they are, in few characters that tell nobody more; "" for nobody's
  */
 /**
  * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
  * @typedef {object} Transport
- * @property {(entry: Entry, user: string) => Promise<Outcome>} send the user is whom increments are of; `me` where only the function knows
+ * @property {string} [name] what it sends to: pages that send elsewhere have queues of their own
+ * @property {() => Promise<Credentials>} [prepare] what to send the next entry with
+ * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) => Promise<Outcome>} send the user is whom
+ *   it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
  * @property {Watch} watch
  */
 /**
  * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
  * first and perhaps whenever it changes. It returns a function that ends it.
- * @typedef {(like: { counter: string, field?: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
+ * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
  */
 /**
  * @typedef {object} Waiting
  * @property {string} name of the entry, here and in the storage
  * @property {Entry} entry
- * @property {string | null} stored what the storage has of it
- * @property {boolean} inherited whether it is an earlier page's
- * @property {number} attempts of this page
- * @property {boolean} settled whether it was answered, and is only to be sent once more
- * @property {Waiting} [next] the opposite, asked for while this was on its way
+ * @property {boolean} own whether it was asked for here, and not on an earlier page or in another tab
+ * @property {boolean} kept whether the storage has it
+ * @property {boolean} settled whether it was answered, and is only kept for what may be carried out late
+ * @property {boolean} again whether it is sent once more, though it was answered
+ * @property {boolean} parked whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done
  * @property {(counted: boolean) => void} resolve
  * @property {(error: Error) => void} reject
  */
 /**
- * Increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is counted
- * once however often it comes, and of a member's likes the last that was asked for. Each is stored before it is sent, so that
- * the next page goes on with what a reload or a crash left. Pages that send the same one at the same time do no harm.
+ * @typedef {object} Pause while what goes to a counter, or anything at all, doesn't get through
+ * @property {number} ms
+ * @property {ReturnType<typeof setTimeout>} [timer] until the next attempt
+ * @property {string} [trouble]
+ */
+/**
+ * A user's increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is
+ * counted once however often it comes, and of a member's likes the last that was asked for. Each is stored before it is sent.
+ * One page sends what all of them have stored, so that nothing is on its way twice, and says in the storage how it ended; when
+ * that page is gone or frozen, another one goes on.
  */
 export declare class Queue {
     #private;
-    transport: Transport;
+    mine: () => boolean;
     user: string;
-    storage: Pick<Storage, "getItem" | "key" | "length" | "removeItem" | "setItem"> | undefined;
+    transport: Transport;
     keep: number;
+    page: any;
     changed: () => void;
+    added: (waiting: Waiting) => void;
     liked: (like: Like) => void;
-    /** @type {string | undefined} Why nothing gets through, in words; undefined while it does. */
-    trouble: string | undefined;
+    failed: (error: CounterError, entry: Entry) => void;
     /**
      * @param {object} options
      * @param {string} options.name tells this queue from others in the storage
+     * @param {() => boolean} options.mine whether the user is still the one whose queue this is
+     * @param {string} options.user whose queue it is
      * @param {Transport} options.transport
-     * @param {string} options.user whom increments are of
-     * @param {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} [options.storage] none: nothing outlives the page
+     * @param {Store} [options.storage] none: nothing outlives the page
      * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
+     * @param {any} options.page the window
      * @param {() => void} options.changed called when `trouble` or what waits has changed
+     * @param {(waiting: Waiting) => void} options.added called for each that waits, of this page, earlier ones and other tabs
      * @param {(like: Like) => void} options.liked called when a like is as asked for
-     * @param {(error: CounterError, entry: Entry) => void} options.failed called for those of an earlier page, whose promises are gone
+     * @param {(error: CounterError, entry: Entry) => void} options.failed called for those whose page and promise are gone
      */
-    constructor({ name, transport, user, storage, keep, changed, liked, failed }: {
+    constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }: {
         name: string;
-        transport: Transport;
+        mine: () => boolean;
         user: string;
-        storage?: Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">;
+        transport: Transport;
+        storage?: Store;
         keep: number;
+        page: any;
         changed: () => void;
+        added: (waiting: Waiting) => void;
         liked: (like: Like) => void;
         failed: (error: CounterError, entry: Entry) => void;
     });
-    /** What is not answered yet, of this page and of earlier ones. @returns {Iterable<Entry>} */
-    get waiting(): Iterable<Entry>;
+    /** Begins to send, or goes on after a `close`. */
+    open(): void;
+    /** Stops sending. What is stored is sent by another page, or by the next. */
+    close(): void;
+    /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
+    get trouble(): string | undefined;
+    /** Whether the storage has all that this page knows of. */
+    get kept(): boolean;
+    /** What is not answered yet, of this page, of earlier ones and of other tabs. */
+    get waiting(): Waiting[];
     /**
      * What the increments and likes that are being sent at this moment add to a counter: up under 1, down under -1.
      * @param {string} counter
-     * @param {string | undefined} field
+     * @param {string} field
      */
-    underWay(counter: string, field: string | undefined): {
+    underWay(counter: string, field: string): {
         1: number;
         [-1]: number;
     };
     /**
      * What was asked for last, of a member's likes that wait.
      * @param {string} counter
-     * @param {string | undefined} field
+     * @param {string} field
      * @param {string} member
      * @returns {boolean | undefined} undefined where none waits
      */
-    wish(counter: string, field: string | undefined, member: string): boolean | undefined;
+    wish(counter: string, field: string, member: string): boolean | undefined;
     /**
      * Adds an increment, and sends it. With a key that already waits, nothing is added.
      * @param {string} counter
+     * @param {string} field
      * @param {number} by
      * @param {string} [key]
-     * @param {string} [field]
-     * @returns {{ done: Promise<boolean>, added: boolean }} done: once it is counted, false if it had been before; or a CounterError
+     * @returns {Promise<boolean>} fulfilled once it is counted, with false if it had been before; or rejected with a CounterError
      */
-    add(counter: string, by: number, key?: string, field?: string): {
-        done: Promise<boolean>;
-        added: boolean;
-    };
+    add(counter: string, field: string, by: number, key?: string): Promise<boolean>;
     /**
      * Asks for a member to be counted, or not to be any more. It takes the place of what was asked for before and not sent yet.
      * @param {string} counter
-     * @param {string | undefined} field
+     * @param {string} field
      * @param {string} member
      * @param {boolean} joined
-     * @returns {{ done: Promise<boolean>, added: boolean }} done: once it is as asked for, false if it had been before, or if the
-     *   opposite has taken its place; or a CounterError
+     * @returns {Promise<boolean>} fulfilled once it is as asked for, with false if it had been before, or if the opposite has
+     *   taken its place; or rejected with a CounterError
      */
-    like(counter: string, field: string | undefined, member: string, joined: boolean): {
-        done: Promise<boolean>;
-        added: boolean;
-    };
-    /** Stops sending. What is stored is sent by the next page. */
-    close(): void;
-    /** Ends a pause: there is reason to believe that requests get through again. */
+    like(counter: string, field: string, member: string, joined: boolean): Promise<boolean>;
+    /** Ends all pauses: there is reason to believe that requests get through again. */
     go(): void;
 }

@@ -1,7 +1,11 @@
+import { BEFORE, COUNTED, nameOf, Records, REFUSED, UNKNOWN } from "./record.js";
+import { Turn } from "./turn.js";
+
 const AT_ONCE = 32; // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
 const SHORTEST = 250, LONGEST = 15_000; // ms between attempts while nothing gets through
 const SKEW = 60_000; // ms by which a clock may be set back without making an age unknown
-const LATE = 30_000; // ms after which no request that has lost its client is carried out any more; the function takes 20 s unless REQUEST_TIMEOUT says more
+const LATE = 200_000; // ms after which no request is carried out any more: 25 s until it is sent, and up to 162 s in the function
+const NOTED = 2_000; // ms in which a page that is there has taken note of how its entry ended
 
 /** An increment or a like that was given up. Unless `unknown`, it was not counted. */
 export class CounterError extends Error {
@@ -14,32 +18,39 @@ export class CounterError extends Error {
     this.name = "CounterError";
     /** The HTTP status with which the function refused it. */
     this.status = status;
-    /** Whether it may have been counted all the same: it was sent, and grew too old to be sent again. */
+    /** Whether it may have been counted all the same: an earlier attempt had no answer. */
     this.unknown = unknown;
   }
 }
 
+/** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
+
 /**
  * @typedef {object} Increment until it is answered
- * @property {string} key its Idempotency-Key
  * @property {string} counter
- * @property {string} [field] the first one that is counted unless given
+ * @property {string} field
+ * @property {string} key its Idempotency-Key
  * @property {number} by
  * @property {number} at when it was added, in ms since 1970
+ * @property {boolean} tried whether it was sent, so that it may have been counted
+ * @property {string} as whose credentials it was sent with; "" where there were none, and while it was not sent
+ * @property {number} end
+ * @property {[string, number?]} [error] why, and with what status, where it ended so
  */
 
 /**
  * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
  *   however often it is sent, the member is counted once, or not at all.
  * @property {string} counter
- * @property {string} [field] total unless given
+ * @property {string} field
  * @property {string} member
  * @property {boolean} joined
- * @property {number} at when it was asked for, in ms since 1970
- * @property {number} [until] when no request whose answer was lost, for this or for the opposite, is carried out any more, in ms
- *   since 1970; none unless given
- * @property {boolean} [turned] whether one for the opposite is among them: this is sent once more then
- * @property {boolean} [answered] this is only kept for that
+ * @property {string} id of this click
+ * @property {number} at when it was asked for, in ms since 1970; later than that of the click before
+ * @property {[number, number]} late when no request to leave, or to join, that had no answer is carried out any more, in ms since
+ *   1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
+ * @property {number} end
+ * @property {[string, number?]} [error]
  */
 
 /** @typedef {Increment | Like} Entry */
@@ -50,106 +61,148 @@ export class CounterError extends Error {
  * @property {CounterError} [error] it is refused, and was not counted
  * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
  * @property {string} [trouble] why, in words
- * @property {boolean} [gone] another page has it, or has asked for something else since
+ * @property {boolean} [all] whether that holds for other counters as well: the server can't be reached
+ */
+
+/**
+ * @typedef {object} Credentials
+ * @property {string} as whose they are, in few characters that tell nobody more; "" for nobody's
  */
 
 /**
  * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
  * @typedef {object} Transport
- * @property {(entry: Entry, user: string) => Promise<Outcome>} send the user is whom increments are of; `me` where only the function knows
+ * @property {string} [name] what it sends to: pages that send elsewhere have queues of their own
+ * @property {() => Promise<Credentials>} [prepare] what to send the next entry with
+ * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) => Promise<Outcome>} send the user is whom
+ *   it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
  * @property {Watch} watch
  */
 
 /**
  * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
  * first and perhaps whenever it changes. It returns a function that ends it.
- * @typedef {(like: { counter: string, field?: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
+ * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
  */
 
 /**
  * @typedef {object} Waiting
  * @property {string} name of the entry, here and in the storage
  * @property {Entry} entry
- * @property {string | null} stored what the storage has of it
- * @property {boolean} inherited whether it is an earlier page's
- * @property {number} attempts of this page
- * @property {boolean} settled whether it was answered, and is only to be sent once more
- * @property {Waiting} [next] the opposite, asked for while this was on its way
+ * @property {boolean} own whether it was asked for here, and not on an earlier page or in another tab
+ * @property {boolean} kept whether the storage has it
+ * @property {boolean} settled whether it was answered, and is only kept for what may be carried out late
+ * @property {boolean} again whether it is sent once more, though it was answered
+ * @property {boolean} parked whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done
  * @property {(counted: boolean) => void} resolve
  * @property {(error: Error) => void} reject
  */
 
 /**
- * Increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is counted
- * once however often it comes, and of a member's likes the last that was asked for. Each is stored before it is sent, so that
- * the next page goes on with what a reload or a crash left. Pages that send the same one at the same time do no harm.
+ * @typedef {object} Pause while what goes to a counter, or anything at all, doesn't get through
+ * @property {number} ms
+ * @property {ReturnType<typeof setTimeout>} [timer] until the next attempt
+ * @property {string} [trouble]
+ */
+
+/**
+ * A user's increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is
+ * counted once however often it comes, and of a member's likes the last that was asked for. Each is stored before it is sent.
+ * One page sends what all of them have stored, so that nothing is on its way twice, and says in the storage how it ended; when
+ * that page is gone or frozen, another one goes on.
  */
 export class Queue {
   /** @type {Map<string, Waiting>} by name, oldest first */
   #entries = new Map();
-  /** @type {Set<string>} names of what is on its way */
-  #sending = new Set();
-  #pause = 0; // ms; 0 while requests get through
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  /** @type {Map<string, Waiting>} what is on its way, by name */
+  #flying = new Map();
+  /** @type {Map<string, Pause>} by counter; under "" what holds for all */
+  #pauses = new Map();
   /** @type {Set<ReturnType<typeof setTimeout>>} */
-  #later = new Set();
+  #timers = new Set();
   #closed = new AbortController();
-  #prefix;
+  #stopped = new AbortController();
+  #leads = false;
+  #records;
+  #turn;
 
   /**
    * @param {object} options
    * @param {string} options.name tells this queue from others in the storage
+   * @param {() => boolean} options.mine whether the user is still the one whose queue this is
+   * @param {string} options.user whose queue it is
    * @param {Transport} options.transport
-   * @param {string} options.user whom increments are of
-   * @param {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} [options.storage] none: nothing outlives the page
+   * @param {Store} [options.storage] none: nothing outlives the page
    * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
+   * @param {any} options.page the window
    * @param {() => void} options.changed called when `trouble` or what waits has changed
+   * @param {(waiting: Waiting) => void} options.added called for each that waits, of this page, earlier ones and other tabs
    * @param {(like: Like) => void} options.liked called when a like is as asked for
-   * @param {(error: CounterError, entry: Entry) => void} options.failed called for those of an earlier page, whose promises are gone
+   * @param {(error: CounterError, entry: Entry) => void} options.failed called for those whose page and promise are gone
    */
-  constructor({ name, transport, user, storage, keep, changed, liked, failed }) {
-    this.transport = transport;
+  constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }) {
+    this.mine = mine;
     this.user = user;
-    this.storage = storage;
+    this.transport = transport;
     this.keep = keep;
+    this.page = page;
     this.changed = changed;
+    this.added = added;
     this.liked = liked;
-    /** @type {string | undefined} Why nothing gets through, in words; undefined while it does. */
-    this.trouble = undefined;
-    this.#prefix = `counters-queue ${name} `;
-    for (const entry of this.#stored()) {
-      const waiting = this.#waiting(entry);
-      waiting.inherited = true;
-      waiting.stored = this.storage?.getItem(this.#prefix + waiting.name) ?? null;
-      this.#entries.set(waiting.name, waiting);
-      waiting.done.catch((error) => failed(error, entry));
-      if ("member" in entry && entry.answered) this.#keep(waiting);
-      else if ("member" in entry) entry.until = Date.now() + LATE; // The earlier page may have sent it.
-    }
-    const go = () => this.go();
-    globalThis.addEventListener?.("online", go, { signal: this.#closed.signal });
-    globalThis.document?.addEventListener("visibilitychange", go, { signal: this.#closed.signal });
-    this.#pump();
+    this.failed = failed;
+    this.#records = new Records(storage, `counters-queue ${name} `);
+    this.#turn = storage && new Turn(`counters-sender ${name}`, { locks: page.navigator?.locks, storage, taken: () => this.#lead() });
+    this.#closed.abort();
+    this.#stopped.abort();
   }
 
-  /** What is not answered yet, of this page and of earlier ones. @returns {Iterable<Entry>} */
+  /** Begins to send, or goes on after a `close`. */
+  open() {
+    this.#closed = new AbortController();
+    const { signal } = this.#closed;
+    // A page that the browser puts aside sends nothing until it is back, and another one does.
+    const [stop, start] = [() => this.#stop(), () => {
+      this.#start();
+      this.changed();
+    }];
+    for (const [target, event, listener] of /** @type {const} */ ([
+      [this.page, "pagehide", stop], [this.page, "pageshow", start], [this.page.document, "freeze", stop], [this.page.document, "resume", start],
+    ])) target?.addEventListener?.(event, listener, { signal });
+    this.#start();
+  }
+
+  /** Stops sending. What is stored is sent by another page, or by the next. */
+  close() {
+    this.#closed.abort();
+    this.#stop();
+  }
+
+  /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
+  get trouble() {
+    for (const { trouble } of [this.#pauses.get("") ?? {}, ...this.#pauses.values()]) if (trouble) return trouble;
+  }
+
+  /** Whether the storage has all that this page knows of. */
+  get kept() {
+    return [...this.#entries.values()].every(({ kept }) => kept);
+  }
+
+  /** What is not answered yet, of this page, of earlier ones and of other tabs. */
   get waiting() {
-    return Array.from(this.#entries.values()).filter(({ settled }) => !settled).map(({ entry, next }) => (next ?? { entry }).entry);
+    return [...this.#entries.values()].filter(({ settled }) => !settled);
   }
 
   /**
    * What the increments and likes that are being sent at this moment add to a counter: up under 1, down under -1.
    * @param {string} counter
-   * @param {string | undefined} field
+   * @param {string} field
    */
   underWay(counter, field) {
     const sum = { [1]: 0, [-1]: 0 };
-    for (const name of this.#sending) {
-      const entry = this.#entries.get(name)?.entry;
-      if (!entry || entry.counter !== counter || entry.field !== field) continue;
-      const by = "member" in entry ? (entry.joined ? 1 : -1) : entry.by;
+    for (const { entry } of this.#flying.values()) {
+      if (entry.counter !== counter || entry.field !== field) continue;
+      const by = "key" in entry ? entry.by : entry.joined ? 1 : -1;
       sum[by < 0 ? -1 : 1] += Math.abs(by);
     }
     return sum;
@@ -158,274 +211,439 @@ export class Queue {
   /**
    * What was asked for last, of a member's likes that wait.
    * @param {string} counter
-   * @param {string | undefined} field
+   * @param {string} field
    * @param {string} member
    * @returns {boolean | undefined} undefined where none waits
    */
   wish(counter, field, member) {
     const waiting = this.#entries.get(nameOf({ counter, field, member }));
-    const entry = waiting?.settled ? undefined : (waiting?.next ?? waiting)?.entry;
-    return entry && "member" in entry ? entry.joined : undefined;
+    return waiting && !waiting.settled && !("key" in waiting.entry) ? waiting.entry.joined : undefined;
   }
 
   /**
    * Adds an increment, and sends it. With a key that already waits, nothing is added.
    * @param {string} counter
+   * @param {string} field
    * @param {number} by
    * @param {string} [key]
-   * @param {string} [field]
-   * @returns {{ done: Promise<boolean>, added: boolean }} done: once it is counted, false if it had been before; or a CounterError
+   * @returns {Promise<boolean>} fulfilled once it is counted, with false if it had been before; or rejected with a CounterError
    */
-  add(counter, by, key = uuid(), field) {
-    const same = this.#entries.get(key);
-    if (same) return { done: same.done, added: false };
-    const waiting = this.#waiting({ key, counter, field, by, at: Date.now() });
-    this.#entries.set(key, waiting);
-    this.#store(waiting);
-    this.#pump();
-    return { done: waiting.done, added: true };
+  async add(counter, field, by, key = uuid()) {
+    const same = this.#entries.get(nameOf({ counter, field, key }));
+    if (same) {
+      const { entry } = same;
+      if ("key" in entry && entry.by === by) return same.done;
+      throw new CounterError(`${key} waits already, with another number.`);
+    }
+    return this.#add({ counter, field, key, by, at: Date.now(), tried: false, as: "", end: 0 }).done;
   }
 
   /**
    * Asks for a member to be counted, or not to be any more. It takes the place of what was asked for before and not sent yet.
    * @param {string} counter
-   * @param {string | undefined} field
+   * @param {string} field
    * @param {string} member
    * @param {boolean} joined
-   * @returns {{ done: Promise<boolean>, added: boolean }} done: once it is as asked for, false if it had been before, or if the
-   *   opposite has taken its place; or a CounterError
+   * @returns {Promise<boolean>} fulfilled once it is as asked for, with false if it had been before, or if the opposite has
+   *   taken its place; or rejected with a CounterError
    */
-  like(counter, field, member, joined) {
+  async like(counter, field, member, joined) {
     const name = nameOf({ counter, field, member });
-    const first = this.#entries.get(name);
-    const sent = this.#sending.has(name);
-    const last = first?.next ?? first;
-    if (first && last && !last.settled && joinedOf(last) === joined) return { done: last.done, added: false };
-    if (first?.next && !first.settled && joinedOf(first) === joined) { // That is under way, and what was to follow is taken back.
-      first.next.resolve(false);
-      first.next = undefined;
-      this.#store(first);
-      return { done: first.done, added: false };
+    this.#take(name); // Another tab may have asked for something just now.
+    const last = this.#entries.get(name);
+    const sent = this.#flying.get(name);
+    if (last && !last.settled && joinedOf(last) === joined) return last.done;
+    const then = last?.entry ?? this.#records.read(name); // That may be answered, and only kept.
+    const at = Math.max(Date.now(), (then?.at ?? 0) + 1);
+    if (last && sent && sent !== last && joinedOf(sent) === joined) { // That is under way, and what was to follow is taken back.
+      Object.assign(sent.entry, { at, late: lateOf(then) });
+      last.resolve(false);
+      this.#entries.set(name, sent);
+      this.#keep(sent);
+      return sent.done;
     }
-    const waiting = this.#waiting({ counter, field, member, joined, at: Date.now() });
-    if (first) this.#follow(waiting, first, sent);
-    if (first && sent) {
-      first.next = waiting;
-    } else {
-      first?.resolve(false);
-      this.#entries.set(name, waiting);
-    }
-    this.#store(waiting);
-    this.#pump();
-    return { done: waiting.done, added: true };
+    if (last && last !== sent) last.resolve(false);
+    return this.#add({ counter, field, member, joined, id: uuid(), at, late: lateOf(then), end: 0 }).done;
   }
 
-  /** Stops sending. What is stored is sent by the next page. */
-  close() {
-    this.#closed.abort();
-    clearTimeout(this.#timer);
-    this.#later.forEach(clearTimeout);
-  }
-
-  /** Ends a pause: there is reason to believe that requests get through again. */
+  /** Ends all pauses: there is reason to believe that requests get through again. */
   go() {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    for (const pause of this.#pauses.values()) {
+      clearTimeout(pause.timer);
+      pause.timer = undefined;
+    }
+    for (const waiting of this.#entries.values()) waiting.parked = false;
     this.#pump();
   }
 
-  /** @returns {Entry[]} */
-  #stored() {
-    /** @type {Entry[]} */
-    const entries = [];
-    for (let i = 0; i < (this.storage?.length ?? 0); i++) {
-      const name = this.storage?.key(i);
-      if (!name?.startsWith(this.#prefix)) continue;
-      try {
-        const entry = JSON.parse(this.storage?.getItem(name) ?? "");
-        if (name === this.#prefix + nameOf(entry)) entries.push(entry);
-      } catch {
-        // Not one of ours.
-      }
-    }
-    return entries.sort((a, b) => a.at - b.at);
+  #start() {
+    if (!this.#stopped.signal.aborted || this.#closed.signal.aborted) return;
+    this.#stopped = new AbortController();
+    const { signal } = this.#stopped;
+    const go = () => this.go();
+    this.page.addEventListener?.("online", go, { signal });
+    this.page.document?.addEventListener("visibilitychange", go, { signal });
+    this.page.addEventListener?.("storage", (/** @type {StorageEvent} */ { key }) => {
+      if (key === null) this.#takeAll();
+      else if (key.startsWith(this.#records.prefix)) this.#take(key.slice(this.#records.prefix.length));
+      else return;
+      this.#pump();
+      this.changed();
+    }, { signal });
+    this.#takeAll(true);
+    if (signal.aborted) return; // Who was told of it has found that the user is another one now.
+    // What the storage doesn't take, each page sends by itself.
+    for (const waiting of this.#entries.values()) if (waiting.settled && !waiting.kept) this.#keepLate(waiting);
+    if (this.#turn) this.#turn.start();
+    else this.#lead();
+    this.#pump();
+  }
+
+  #stop() {
+    this.#stopped.abort();
+    this.#turn?.stop();
+    this.#leads = false;
+    for (const { timer } of this.#pauses.values()) clearTimeout(timer);
+    this.#pauses.clear();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  /** This page is the one that sends from now on. */
+  #lead() {
+    this.#takeAll(); // What the one before has settled, this one doesn't send.
+    if (this.#stopped.signal.aborted) return;
+    this.#leads = true;
+    for (const waiting of this.#entries.values()) if (waiting.settled) this.#keepLate(waiting);
+    for (const name of this.#records.names) this.#take(name);
+    this.#pump();
+  }
+
+  get #leading() {
+    return this.#leads && (this.#turn?.held ?? true);
+  }
+
+  /** @param {() => void} run @param {number} ms */
+  #later(run, ms) {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      run();
+    }, ms);
+    this.#timers.add(timer);
   }
 
   /**
    * @param {Entry} entry
-   * @returns {Waiting}
+   * @param {{ own?: boolean, settled?: boolean }} how
    */
-  #waiting(entry) {
+  #make(entry, { own = false, settled = false }) {
     /** @type {(counted: boolean) => void} */
     let resolve = () => {};
     /** @type {(error: Error) => void} */
     let reject = () => {};
     /** @type {Promise<boolean>} */
     const done = new Promise((yes, no) => ([resolve, reject] = [yes, no]));
-    return { name: nameOf(entry), entry, stored: null, inherited: false, attempts: 0, settled: false, done, resolve, reject };
+    done.catch(() => {}); // Who asked for it hears of it.
+    /** @type {Waiting} */
+    const waiting = { name: nameOf(entry), entry, own, kept: !own, settled, again: false, parked: false, done, resolve, reject };
+    this.#entries.set(waiting.name, waiting);
+    return waiting;
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {boolean} own
+   */
+  #add(entry, own = true) {
+    const waiting = this.#make(entry, { own });
+    if (own) this.#keep(waiting);
+    this.added(waiting);
+    if (own) this.#pump();
+    return waiting;
   }
 
   /** @param {Waiting} waiting */
-  #store(waiting) {
-    const stored = JSON.stringify(waiting.entry);
-    try {
-      this.storage?.setItem(this.#prefix + waiting.name, stored);
-      waiting.stored = this.storage ? stored : null;
-    } catch {
-      // The storage is full or forbidden: this one doesn't outlive the page.
+  #keep(waiting) {
+    waiting.kept = this.#records.write(waiting.entry);
+  }
+
+  /** @param {boolean} [woken] whether this page was away */
+  #takeAll(woken) {
+    const names = new Set([...this.#records.names, ...this.#entries.keys()]);
+    /** @type {(name: string) => number} */
+    const age = (name) => this.#records.read(name)?.at ?? 0;
+    for (const name of [...names].sort((a, b) => age(a) - age(b))) this.#take(name, woken);
+  }
+
+  /** Takes what the storage has under a name: another page may have written that. @param {string} name @param {boolean} [woken] */
+  #take(name, woken) {
+    const now = this.#entries.get(name);
+    const then = this.#records.read(name);
+    if (!then) {
+      if (!now?.kept) return;
+      // The app has emptied the storage, or what another tab wrote at the same moment is all that is left; a page that was away may
+      // have missed how it ended. An increment's key makes sure that it isn't counted again, and a like may have been taken back since.
+      if (this.#leads || (now.own && !now.settled && (!woken || "key" in now.entry))) this.#keep(now);
+      else this.#leave(now, false);
+    } else if (!now) {
+      if (!then.end) this.#add(then, false);
+      else if (this.#leads) this.#keepLate(this.#make(then, { settled: true }));
+    } else if ("key" in now.entry || "key" in then) {
+      if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as });
+      if (then.end) this.#ended(now, then);
+    } else {
+      const late = latest(now.entry.late, then.late);
+      if (then.id === now.entry.id) {
+        now.entry.late = late;
+        if (then.end) this.#ended(now, then);
+      } else if (then.at > now.entry.at || (then.at === now.entry.at && then.id > now.entry.id)) { // Another tab has asked for something since.
+        if (now !== this.#flying.get(name)) now.resolve(false);
+        const next = this.#add({ ...then, late, end: 0 }, false);
+        if (late.some((ms, i) => ms !== then.late[i])) this.#records.write({ ...then, late }); // Who sends it has to know of that.
+        if (then.end) this.#ended(next, then);
+      } else { // What was asked for here came later, and the other tab didn't know.
+        now.entry.late = late;
+        this.#keep(now);
+      }
     }
   }
 
   /**
-   * Takes what is answered out of the storage, unless another page has asked for something else since.
+   * Takes note of how an entry ended on the page that sends.
    * @param {Waiting} waiting
+   * @param {Entry} then
    */
-  #discard(waiting) {
-    const name = this.#prefix + waiting.name;
-    if (waiting.stored !== null && this.storage?.getItem(name) === waiting.stored) this.storage.removeItem(name);
+  #ended(waiting, then) {
+    if (waiting.settled) return;
+    this.#tell(waiting, then);
+    const late = !("key" in then) && then.end <= BEFORE && then.late.some((ms) => ms > Date.now());
+    if (!this.#leads && waiting.own && !late) this.#records.remove(waiting.name);
+    waiting.settled = true;
+    waiting.entry.end = then.end;
+    if (this.#leads) this.#keepLate(waiting);
+    else this.#entries.delete(waiting.name);
   }
 
-  /**
-   * Hands on what is unknown of earlier requests from a like to the next.
-   * @param {Waiting} next
-   * @param {Waiting} first
-   * @param {boolean} unknown whether what becomes of the first is
-   */
-  #follow({ entry: next }, { entry: first }, unknown) {
-    if (!("member" in next && "member" in first)) return;
-    next.until = unknown ? Date.now() + LATE : first.until;
-    next.turned = next.until !== undefined && (first.turned || first.joined !== next.joined);
+  /** @param {Waiting} waiting @param {boolean} counted */
+  #leave(waiting, counted) {
+    this.#entries.delete(waiting.name);
+    waiting.resolve(counted);
+  }
+
+  /** Settles its promise. @param {Waiting} waiting @param {Entry} entry */
+  #tell({ resolve, reject }, entry) {
+    if (entry.end > BEFORE) return reject(errorOf(entry));
+    if (!("key" in entry)) this.liked(entry);
+    resolve(entry.end === COUNTED);
   }
 
   #pump() {
-    if (this.#closed.signal.aborted || this.#timer !== undefined) return;
-    // While nothing gets through, one request finds out when it does again.
-    const most = this.#pause ? 1 : AT_ONCE;
+    const all = this.#pauses.get("");
+    if (this.#stopped.signal.aborted || all?.timer !== undefined || !this.mine()) return;
     for (const waiting of this.#entries.values()) {
-      if (this.#sending.size >= most) return;
-      if (!waiting.settled && !this.#sending.has(waiting.name)) void this.#send(waiting);
+      // While nothing gets through, one request finds out when it does again.
+      if (this.#flying.size >= (all ? 1 : AT_ONCE)) return;
+      const { name, entry: { counter }, settled, again, parked, kept } = waiting;
+      if ((settled && !again) || parked || this.#flying.has(name) || (kept && !this.#leading)) continue;
+      const pause = this.#pauses.get(counter);
+      if (pause && (pause.timer !== undefined || [...this.#flying.values()].some(({ entry }) => entry.counter === counter))) continue;
+      void this.#send(waiting);
     }
   }
 
   /** @param {Waiting} waiting */
   async #send(waiting) {
     const { entry, name } = waiting;
-    this.#sending.add(name);
-    const outcome = await ("member" in entry ? inTurn(this.#prefix + name, this.#closed.signal, () => this.#attempt(waiting)) : this.#attempt(waiting));
-    this.#sending.delete(name);
+    const { signal } = this.#stopped;
+    this.#flying.set(name, waiting);
+    const before = "key" in entry ? +entry.tried : entry.late[+entry.joined];
+    const inDoubt = "key" in entry ? entry.tried : before > Date.now();
+    const sent = Date.now();
+    const outcome = await this.#attempt(waiting, signal);
+    this.#flying.delete(name);
+    if ((!outcome || signal.aborted) && this.#entries.get(name) !== waiting) waiting.resolve(false); // Another has taken its place meanwhile.
     if (this.#closed.signal.aborted) return;
-    const { next } = waiting;
-    waiting.next = undefined;
-    if (outcome.again === undefined) {
-      [this.#pause, this.trouble] = [0, undefined];
-      if (!outcome.error && !outcome.gone && "member" in entry) this.liked(entry);
-      if (next) {
-        this.#follow(next, waiting, false);
-        this.#entries.set(name, next);
-        this.#store(next);
-      } else if ("member" in entry && !outcome.error && !outcome.gone && until(entry) > 0) {
-        entry.answered = true;
-        this.#store(waiting);
-        this.#keep(waiting);
-      } else {
-        this.#entries.delete(name);
-        this.#discard(waiting);
-      }
-      if (outcome.error) waiting.reject(outcome.error);
-      else waiting.resolve(outcome.counted ?? false);
-    } else {
-      if ("member" in entry) entry.until = Date.now() + LATE;
-      if (next) {
-        this.#follow(next, waiting, true);
-        waiting.resolve(false);
-        this.#entries.set(name, next);
-      }
-      if ("member" in entry) this.#store(next ?? waiting);
-      if (this.#timer === undefined) {
-        this.trouble = outcome.trouble;
-        this.#pause = Math.min(LONGEST, this.#pause ? 2 * this.#pause : SHORTEST);
-        const pause = Math.max(outcome.again, this.#pause * (1 + Math.random()));
-        this.#timer = setTimeout(() => this.go(), pause);
-      }
-    }
+    if (outcome && !signal.aborted) this.#answered(waiting, outcome, { before, inDoubt, sent });
     this.#pump();
     this.changed();
   }
 
   /**
-   * Keeps an answered like until no earlier request is carried out any more, and sends it once more if it has to be.
    * @param {Waiting} waiting
+   * @param {AbortSignal} signal
+   * @returns {Promise<Outcome | undefined>} undefined if it was not sent, and may not be now
    */
-  #keep(waiting) {
-    const entry = /** @type {Like} */ (waiting.entry);
-    waiting.settled = true;
-    const timer = setTimeout(() => {
-      this.#later.delete(timer);
-      if (this.#entries.get(waiting.name) !== waiting) return;
-      if (entry.turned) {
-        waiting.settled = entry.answered = false;
-        this.#pump();
-      } else {
-        this.#entries.delete(waiting.name);
-        this.#discard(waiting);
+  async #attempt(waiting, signal) {
+    const { entry, kept, name } = waiting;
+    if ("key" in entry) {
+      const age = Date.now() - entry.at;
+      if (!(age <= this.keep && age > -SKEW)) {
+        return { error: new CounterError("It waited too long to be sent again.", { unknown: entry.tried }) };
       }
-    }, Math.max(0, until(entry)));
-    this.#later.add(timer);
+    }
+    let credentials;
+    try {
+      credentials = await this.transport.prepare?.();
+    } catch (/** @type {any} */ error) {
+      return { again: 0, trouble: `No credentials: ${error?.message ?? error}`, all: true };
+    }
+    const current = !signal.aborted && this.#entries.get(name) === waiting && (!waiting.settled || waiting.again);
+    if (!current || !this.mine() || (kept && !this.#leading)) return undefined;
+    if ("key" in entry) {
+      const as = (this.user === "me" && credentials?.as) || ""; // Other users are known by their ids.
+      if (entry.tried && entry.as !== as) { // Under another's name its key would be another, and it would count again.
+        waiting.parked = true;
+        this.#later(() => this.go(), LONGEST);
+        return undefined;
+      }
+      Object.assign(entry, { tried: true, as });
+    } else {
+      entry.late[+entry.joined] = Date.now() + LATE;
+    }
+    this.#keep(waiting);
+    return this.transport.send({ ...entry }, { user: this.user, credentials, signal });
   }
 
   /**
    * @param {Waiting} waiting
-   * @returns {Promise<Outcome>}
+   * @param {Outcome} outcome
+   * @param {{ before: number, inDoubt: boolean, sent: number }} attempt
    */
-  async #attempt(waiting) {
+  #answered(waiting, outcome, { before, inDoubt, sent }) {
     const { entry, name } = waiting;
-    // Another page that has it, too, may have had the answer, or asked for the opposite.
-    const stored = waiting.stored === null ? null : this.storage?.getItem(this.#prefix + name) ?? null;
-    if (stored !== waiting.stored && (waiting.inherited || ("member" in entry && stored !== null))) return { counted: false, gone: true };
-    if (!("member" in entry)) {
-      const age = Date.now() - entry.at;
-      if (!(age <= this.keep && age > -SKEW)) {
-        return { error: new CounterError("An increment waited too long to be sent again. Whether it was counted is unknown.", { unknown: true }) };
+    const { counter } = entry;
+    const now = this.#entries.get(name);
+    if (outcome.again !== undefined) {
+      if (!outcome.all) this.#through("");
+      this.#pauseFor(outcome.all ? "" : counter, outcome.again, outcome.trouble);
+      if ("key" in entry) return;
+      const lost = /** @type {[number, number]} */ ([0, 0]);
+      lost[+entry.joined] = Date.now() + LATE;
+      for (const one of new Set([waiting, now])) {
+        if (!one || "key" in one.entry) continue;
+        one.entry.late = latest(one.entry.late, lost);
+        if (one === now) this.#keep(one);
+      }
+      if (now !== waiting) waiting.resolve(false);
+      return;
+    }
+    this.#through("");
+    this.#through(counter);
+    // An earlier attempt of this page may have been counted, and its answer lost.
+    const counted = outcome.counted || (inDoubt && waiting.own);
+    const error = outcome.error;
+    const end = !error ? (counted ? COUNTED : BEFORE) : inDoubt || error.unknown ? UNKNOWN : REFUSED;
+    const ended = { ...entry, end, error: error && /** @type {[string, number?]} */ ([error.message, error.status]) };
+    if (!("key" in entry)) {
+      // This request is done; of earlier ones, what is old enough is, too.
+      const mark = entry.late[+entry.joined];
+      for (const one of [waiting, now]) {
+        if (!one || "key" in one.entry) continue;
+        const { late } = one.entry;
+        if (late[+entry.joined] === mark) late[+entry.joined] = before > Date.now() ? before : 0;
+        if (!error && late[+!entry.joined] <= sent) late[+!entry.joined] = 0;
+      }
+      Object.assign(ended, { late: entry.late });
+    }
+    const settled = waiting.settled;
+    if (!settled) this.#tell(waiting, ended);
+    if (now !== waiting) {
+      if (now) this.#keep(now);
+      return;
+    }
+    waiting.settled = true;
+    waiting.again = false;
+    if (!settled) Object.assign(entry, { end, error: ended.error });
+    this.#keepLate(waiting, settled || waiting.own, true);
+  }
+
+  /**
+   * Keeps what is answered until no earlier request is carried out any more, and sends it once more if it has to be; and until its
+   * own page has taken note.
+   * @param {Waiting} waiting
+   */
+  #keepLate(waiting, noted = waiting.own, write = false) {
+    const { entry, name } = waiting;
+    if (!("key" in entry) && entry.end <= BEFORE) {
+      const opposite = entry.late[+!entry.joined];
+      const until = Math.max(opposite, entry.late[+entry.joined]);
+      if (opposite || until > Date.now()) {
+        if (write || !waiting.kept) this.#keep(waiting);
+        // A clock may have been set back.
+        this.#later(() => {
+          if (this.#entries.get(name) !== waiting) return;
+          if (!opposite) return this.#forget(waiting);
+          waiting.again = true;
+          this.#pump();
+        }, Math.max(0, Math.min(LATE, (opposite || until) - Date.now())));
+        return;
       }
     }
-    const first = waiting.attempts++ === 0;
-    const outcome = await this.transport.send(entry, this.user);
-    // An earlier attempt of this page may have been counted, and its answer lost.
-    return outcome.counted === false && !first ? { counted: true } : outcome;
+    if (noted || !waiting.kept) return this.#forget(waiting);
+    if (write) this.#keep(waiting);
+    this.#entries.delete(name);
+    this.#clear(entry);
+  }
+
+  /** @param {Waiting} waiting */
+  #forget(waiting) {
+    this.#entries.delete(waiting.name);
+    this.#records.remove(waiting.name);
+  }
+
+  /** Takes out of the storage how an entry of another page ended, once that has taken note; or is gone. @param {Entry} entry */
+  #clear(entry) {
+    const name = nameOf(entry);
+    this.#later(() => {
+      if (this.#entries.has(name) || !this.#records.read(name)?.end) return;
+      this.#records.remove(name);
+      if (entry.end > BEFORE) this.failed(errorOf(entry), entry);
+    }, NOTED);
+  }
+
+  /** What goes to a counter, or under "" anything at all, gets through. @param {string} counter */
+  #through(counter) {
+    clearTimeout(this.#pauses.get(counter)?.timer);
+    this.#pauses.delete(counter);
+  }
+
+  /**
+   * @param {string} counter
+   * @param {number} again
+   * @param {string} [trouble]
+   */
+  #pauseFor(counter, again, trouble) {
+    const pause = this.#pauses.get(counter) ?? { ms: 0 };
+    if (pause.timer !== undefined) return;
+    Object.assign(pause, { ms: Math.min(LONGEST, pause.ms ? 2 * pause.ms : SHORTEST), trouble });
+    pause.timer = setTimeout(() => {
+      pause.timer = undefined;
+      this.#pump();
+    }, Math.max(again, pause.ms * (1 + Math.random())));
+    this.#pauses.set(counter, pause);
   }
 }
 
-/**
- * Runs one at a time of what has the same name, in all pages of this origin, where the browser can do that: it can on pages
- * that came over HTTPS or from this machine.
- * @param {string} name
- * @param {AbortSignal} signal
- * @param {() => Promise<Outcome>} run
- * @returns {Promise<Outcome>}
- */
-async function inTurn(name, signal, run) {
-  if (!globalThis.navigator?.locks) return run();
-  try {
-    return await navigator.locks.request(name, { signal }, run);
-  } catch (error) {
-    if (signal.aborted) return { again: 0 };
-    throw error;
-  }
-}
-
-/** @param {{ key: string } | { counter: string, field?: string, member: string }} entry */
-function nameOf(entry) {
-  return "key" in entry ? entry.key : `member ${JSON.stringify([entry.counter, entry.field ?? null, entry.member])}`;
-}
-
-/** @param {Like} like ms until no earlier request is carried out any more */
-function until({ until = 0 }) {
-  return Math.min(LATE, until - Date.now()); // A clock may have been set back.
+/** @param {Entry} entry */
+function errorOf({ end, error }) {
+  const [message, status] = error ?? ["It was given up."];
+  const unknown = end === UNKNOWN;
+  return new CounterError(unknown ? `${message} Whether an earlier attempt was counted is unknown.` : message, { status, unknown });
 }
 
 /** @param {Waiting} waiting */
 function joinedOf({ entry }) {
-  return "member" in entry ? entry.joined : undefined;
+  return "key" in entry ? undefined : entry.joined;
+}
+
+/** @param {Entry | undefined} entry @returns {[number, number]} */
+function lateOf(entry) {
+  return entry && !("key" in entry) ? [...entry.late] : [0, 0];
+}
+
+/** @param {[number, number]} a @param {[number, number]} b @returns {[number, number]} */
+function latest(a, b) {
+  return [Math.max(a[0], b[0]), Math.max(a[1], b[1])];
 }
 
 /** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */

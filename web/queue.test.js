@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
 import { CounterError, Counters, documentOf, fromFunction } from "./counter.js";
-import { MemoryStorage, until } from "./wait.mjs";
+import { Browser, MemoryStorage, until, Window } from "./wait.mjs";
 
 /**
  * A function that counts by key, as Increment does, and whose answers go as `fate` says: it is called with the number of the
@@ -24,7 +24,7 @@ async function startFunction(t, fate = () => undefined) {
         response.writeHead(what.status, { "Content-Type": "application/problem+json", ...what.headers });
         return response.end(what.body ?? JSON.stringify({ status: what.status, detail: "as told" }));
       }
-      const { by } = JSON.parse(body);
+      const [by] = Object.values(JSON.parse(body).by);
       const replayed = counted.has(key);
       if (!replayed) counted.set(key, { counter, by });
       if (what === "lost") return request.socket.destroy();
@@ -45,9 +45,10 @@ const never = () => () => {}; // A source that tells nothing: these tests are ab
 const known = (total) => (id, next) => { next({ exists: true, total, live: true }); return () => {}; };
 
 function open(t, url, options = {}) {
-  const counters = new Counters({ url, source: never, storage: new MemoryStorage(), ...options });
+  const storage = new MemoryStorage();
+  const counters = new Counters({ url, source: never, storage, page: new Window(), ...options });
   t.after(() => counters.close());
-  return counters;
+  return Object.assign(counters, { stored: storage });
 }
 
 test("an increment is counted once, whatever becomes of its answers", async (t) => {
@@ -60,7 +61,7 @@ test("an increment is counted once, whatever becomes of its answers", async (t) 
     assert.equal(f.sum(), 5);
     assert.equal(f.requests.length, fates.length + 1);
     assert.equal(new Set(f.requests.map(({ key }) => key)).size, 1, "it came under more than one key");
-    assert.deepEqual([f.requests[0].counter, f.requests[0].body], ["a b/…", `{"by":5}`]);
+    assert.deepEqual([f.requests[0].counter, f.requests[0].body], ["a b/…", `{"by":{"total":5}}`]);
     assert.equal(counters.trouble, undefined);
   }));
 });
@@ -96,15 +97,15 @@ test("what waits outlives the page, and is counted once by the next one", async 
 test("two pages that send the same increments count them once", async (t) => {
   let online = false;
   const f = await startFunction(t, () => (online ? undefined : "lost"));
-  const storage = new MemoryStorage();
-  const pages = [open(t, f.url, { storage })];
+  const browser = new Browser();
+  const pages = [open(t, f.url, browser.tab())];
   for (let i = 0; i < 10; i++) pages[0].counter("a").add(1);
-  pages.push(open(t, f.url, { storage }), open(t, f.url, { storage }));
+  await until(() => browser.stored.size === 10);
+  pages.push(open(t, f.url, browser.tab()), open(t, f.url, browser.tab()));
   online = true;
   for (const page of pages) page.queue.go();
-  await until(() => pages.every((page) => page.counter("a").pending === 0));
+  await until(() => pages.every((page) => page.counter("a").pending === 0) && browser.stored.size === 0);
   assert.equal(f.sum(), 10);
-  assert.equal(storage.size, 0);
 });
 
 test("what is older than the function remembers keys is not sent again", async (t) => {
@@ -139,7 +140,7 @@ test("what is refused is given up at once, in words, and is shown no more", asyn
   await assert.rejects(refused, (error) => error instanceof CounterError && error.status === 400 && !error.unknown && /want at most 5 \(400\)/.test(error.message));
   assert.equal(counter.value, 7);
   await assert.rejects(counter.add(), { status: 403, message: /Forbidden/ });
-  assert.equal(counters.queue.storage.size, 0);
+  assert.equal(counters.stored.size, 0);
   await counter.add();
   assert.equal(f.sum(), 1);
 });
@@ -179,13 +180,13 @@ test("Retry-After is waited for, and what comes meanwhile, too", async (t) => {
 test("headers are asked for before every attempt", async (t) => {
   const f = await startFunction(t, (n) => (n === 0 ? "lost" : undefined));
   let token = 0;
-  await open(t, f.url, { headers: async () => ({ Authorization: `Bearer ${++token}` }) }).counter("a").add();
+  await open(t, f.url, { headers: async () => ({ Authorization: `Bearer ${++token}` }), member: "ada" }).counter("a").add();
   assert.deepEqual(f.requests.map(({ headers }) => headers.authorization), ["Bearer 1", "Bearer 2"]);
 });
 
 test("a storage that is full, foreign or missing stops nothing", async (t) => {
   const f = await startFunction(t);
-  const full = new MemoryStorage([["other", "1"], [`counters-queue ${f.url} x`, "{broken"], [`counters-queue ${f.url} y`, `{"key":"z"}`]]);
+  const full = new MemoryStorage([["other", "1"], [`counters-queue ["${f.url}","me"] x`, "{broken"], [`counters-queue ["${f.url}","me"] ["a","total","k"]`, `{"key":"z"}`]]);
   full.setItem = () => { throw new DOMException("full", "QuotaExceededError"); };
   for (const storage of [full, null, undefined]) await open(t, f.url, { storage }).counter("a").add();
   assert.equal(f.sum(), 3);
@@ -198,21 +199,24 @@ test("what can't be an increment is refused before it is sent", async (t) => {
   assert.equal(f.requests.length, 0);
 });
 
-test("a subscriber is told of changes until it ends, and the last one ends the watching", (t) => {
-  let next, stopped = 0, told = 0;
+test("a subscriber is told of the state, and of changes until it ends; the last one ends the watching", (t) => {
+  let next, stopped = 0;
+  const told = [];
   const counters = open(t, "http://127.0.0.1:1", { source: (id, n) => { next = n; return () => stopped++; } });
   const counter = counters.counter("a");
   assert.equal(counters.counter("a"), counter);
-  const same = () => told++;
+  const same = (state) => told.push(state.value);
   const stops = [counter.subscribe(same), counter.subscribe(same)];
   assert.equal(counter.value, undefined);
+  assert.equal(counter.state, counter.state);
   next({ exists: true, total: 3, updatedAt: 5, live: true });
-  assert.deepEqual([told, counter.value, counter.total, counter.exists, counter.updatedAt, counter.live], [2, 3, 3, true, 5, true]);
+  assert.deepEqual([counter.value, counter.total, counter.exists, counter.updatedAt, counter.live], [3, 3, true, 5, true]);
   next(null);
-  assert.deepEqual([told, counter.value, counter.live], [4, 3, false]);
+  assert.deepEqual([counter.value, counter.live], [3, false]);
   stops[0]();
   next({ exists: false, total: 0, live: true });
-  assert.deepEqual([told, counter.value, counter.exists, stopped], [5, 0, false, 0]);
+  assert.deepEqual([counter.value, counter.exists, stopped], [0, false, 0]);
+  assert.deepEqual(told, [undefined, undefined, 3, 3, 3, 3, 0]);
   stops[1]();
   assert.equal(stopped, 1);
 });

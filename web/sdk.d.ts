@@ -5,7 +5,7 @@
  *
  * An increment is 1, as the rules have it. Its key is the user's own: the request's id ends with the uid, and the rules let nobody
  * else make or see it.
- * @param {object} db what `getFirestore` returned
+ * @param {{ toJSON: () => any }} db what `getFirestore` returned
  * @param {object} firestore functions and classes of "firebase/firestore"
  * @param {(...args: any[]) => any} firestore.doc
  * @param {(...args: any[]) => any} firestore.increment
@@ -20,7 +20,9 @@
  *   they differ, as of FIELDS; { total: "count" } unless given
  * @returns {import("./queue.js").Transport}
  */
-export declare function overFirestore(db: object, { doc, increment, onSnapshot, runTransaction, serverTimestamp, Timestamp }: {
+export declare function overFirestore(db: {
+    toJSON: () => any;
+}, { doc, increment, onSnapshot, runTransaction, serverTimestamp, Timestamp }: {
     doc: (...args: any[]) => any;
     increment: (...args: any[]) => any;
     onSnapshot: (...args: any[]) => any;

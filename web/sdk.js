@@ -15,7 +15,7 @@ const passing = new Set(["aborted", "cancelled", "deadline-exceeded", "internal"
  *
  * An increment is 1, as the rules have it. Its key is the user's own: the request's id ends with the uid, and the rules let nobody
  * else make or see it.
- * @param {object} db what `getFirestore` returned
+ * @param {{ toJSON: () => any }} db what `getFirestore` returned
  * @param {object} firestore functions and classes of "firebase/firestore"
  * @param {(...args: any[]) => any} firestore.doc
  * @param {(...args: any[]) => any} firestore.increment
@@ -50,15 +50,15 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
   const shardDoc = (id, shard) => doc(db, documentOf(counters, id), shards, shard);
   /** @param {string} field */
   const inShard = (field) => fields[field] ?? field;
-  /** @param {{ counter: string, field?: string, member: string }} like */
-  const membershipOf = ({ counter, field = "total", member }) => doc(db, documentOf(counters, counter), `${field}_members`, member);
+  /** @param {{ counter: string, field: string, member: string }} like */
+  const membershipOf = ({ counter, field, member }) => doc(db, documentOf(counters, counter), `${field}_members`, member);
 
   /**
    * @param {import("./queue.js").Like} like
    * @param {any} membership
    */
   const like = async (like, membership) => {
-    const { counter, field = "total", member, joined } = like;
+    const { counter, field, member, joined } = like;
     const shard = joined ? await shardOf(counter) : "";
     return runTransaction(db, async (transaction) => {
       const now = await transaction.get(membership);
@@ -74,7 +74,7 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
    * @param {import("./queue.js").Increment} entry
    * @param {any} request
    */
-  const add = async ({ counter, field = "total", by, at }, request) => {
+  const add = async ({ counter, field, by, at }, request) => {
     if (by !== 1) throw new CounterError(`Clients add 1 at a time, and not ${by}.`);
     const shard = shardDoc(counter, await shardOf(counter));
     return runTransaction(db, async (transaction) => {
@@ -86,23 +86,25 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
   };
 
   return {
-    async send(entry, user) {
-      const isLike = "member" in entry;
+    name: JSON.stringify([db.toJSON().databaseId, counters, shards, fields]),
+
+    async send(entry, { user }) {
       try {
-        const document = isLike ? membershipOf(entry) : doc(db, "counter_requests", await requestOf(user, [documentOf(counters, entry.counter), shards, entry.field ?? "total", entry.key]));
+        const document = "key" in entry
+          ? doc(db, "counter_requests", await requestOf(user, [documentOf(counters, entry.counter), shards, entry.field, entry.key])) : membershipOf(entry);
         try {
-          return { counted: await (isLike ? like(entry, document) : add(entry, document)) };
+          return { counted: await ("key" in entry ? add(entry, document) : like(entry, document)) };
         } catch (/** @type {any} */ error) {
           known.delete(entry.counter); // It may have been made again, with fewer shards.
           // What is sent twice is refused, though it was counted: the document tells. A transaction asks the server for it.
           if (error.code !== "permission-denied") throw error;
           const now = await runTransaction(db, (transaction) => transaction.get(document));
-          if (now.exists() === (isLike ? entry.joined : true)) return { counted: true };
+          if (now.exists() === ("key" in entry || entry.joined)) return { counted: true };
           throw error;
         }
       } catch (/** @type {any} */ error) {
         if (error instanceof CounterError) return { error };
-        if (passing.has(error.code)) return { again: 0, trouble: "Firestore can't be reached, or is too busy." };
+        if (passing.has(error.code)) return { again: 0, trouble: "Firestore can't be reached, or is too busy.", all: error.code === "unavailable" };
         return { error: new CounterError(`Firestore refuses it: ${error.message}`) };
       }
     },

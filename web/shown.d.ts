@@ -38,6 +38,8 @@ export declare class Shown {
      * @param {number} now
      */
     expire(own: Own, now: number): void;
+    /** Shows nothing any more of what was added here. */
+    forget(): void;
     /**
      * Takes an increment back. Moves that used it up were not its own: they use up another of ours, if there is one.
      * @param {Own} own

@@ -49,6 +49,12 @@ export class Shown {
     if (this.#own.includes(own)) this.#forget(now - ROLLED_UP);
   }
 
+  /** Shows nothing any more of what was added here. */
+  forget() {
+    this.#own = [];
+    this.#used = { [1]: 0, [-1]: 0 };
+  }
+
   /**
    * Takes an increment back. Moves that used it up were not its own: they use up another of ours, if there is one.
    * @param {Own} own
@@ -64,7 +70,7 @@ export class Shown {
    * @param {number} now
    */
   snapshot(total, now) {
-    if (this.total === undefined) [this.total, this.#own] = [total, []]; // There is no move to go by.
+    if (this.total === undefined) return this.reconnected(total); // There is no move to go by.
     const before = this.value;
     this.#forget(now - ROLLED_UP);
     this.#move(total, total - this.total - (before - this.value));

@@ -165,15 +165,16 @@ test("without a roll-up, the display ends as the total", () => {
   assert.equal(shown.value, 10);
 });
 
-test("what was added before the first snapshot doesn't show twice", () => {
+test("what waits when the first snapshot comes shows on top of it, and what is answered shows once", () => {
   const shown = new Shown();
-  const early = shown.add(1);
-  shown.snapshot(1, 100); // It may hold what was added, or not.
-  assert.equal(shown.value, 1);
-  early.answered = 200;
-  assert.equal(shown.value, 1);
-  shown.fail(shown.add(1));
-  assert.equal(shown.value, 1);
+  const answered = shown.add(1);
+  answered.answered = 50;
+  const waits = shown.add(3);
+  shown.snapshot(34, 100);
+  assert.equal(shown.value, 37);
+  waits.answered = 200;
+  shown.snapshot(37, 1_000);
+  assert.equal(shown.value, 37);
 });
 
 test("after a lost connection, nothing shows that isn't there", () => {

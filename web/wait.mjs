@@ -1,14 +1,25 @@
 // What several tests need.
 import assert from "node:assert/strict";
+import { setMaxListeners } from "node:events";
 
 /** Keeps what is stored, as localStorage does, for one page after another. */
 export class MemoryStorage extends Map {
+  quota = Infinity; // characters
   get length() { return this.size; }
   key(i) { return [...this.keys()][i] ?? null; }
   getItem(name) { return this.get(name) ?? null; }
-  setItem(name, value) { this.set(name, value); }
   removeItem(name) { this.delete(name); }
+  setItem(name, value) {
+    const length = (text) => (text === undefined ? 0 : name.length + text.length);
+    const grows = length(value) - length(this.get(name));
+    if (grows > 0 && [...this].reduce((sum, [name, value]) => sum + name.length + value.length, grows) > this.quota) {
+      throw new DOMException("full", "QuotaExceededError");
+    }
+    this.set(name, value);
+  }
 }
+
+setMaxListeners(0); // A page may send a hundred requests at once.
 
 /** Waits until something holds. */
 export const until = async (holds) => {
@@ -36,4 +47,126 @@ export function told(total) {
     return () => {};
   };
   return source;
+}
+
+/** Web Locks, as far as pages use them: who asks first has the lock until its promise is fulfilled. Node.js 20 has none. */
+export class Locks {
+  #queues = new Map(); // name → those who wait, the holder first
+
+  request(name, { signal }, held) {
+    const waiting = this.#queues.get(name) ?? [];
+    this.#queues.set(name, waiting);
+    return new Promise((resolve, reject) => {
+      const one = async () => {
+        if (!waiting.includes(one)) return; // It was given up.
+        one.held = true;
+        try {
+          resolve(await held());
+        } finally {
+          waiting.shift();
+          waiting[0]?.();
+        }
+      };
+      signal.addEventListener("abort", () => {
+        if (one.held || !waiting.includes(one)) return;
+        const i = waiting.indexOf(one);
+        waiting.splice(i, 1);
+        if (i === 0) waiting[0]?.();
+        reject(signal.reason);
+      });
+      if (waiting.push(one) === 1) queueMicrotask(one);
+    });
+  }
+}
+
+/** A window of a browser with these locks. */
+export class Window extends EventTarget {
+  document = new EventTarget();
+
+  constructor(locks = new Locks()) {
+    super();
+    this.navigator = { locks };
+  }
+}
+
+/**
+ * A browser whose tabs share what they store, as Chromium's do: each sees what it writes at once, and what others write in the
+ * order in which that has come to the browser, `delay` ms later; but nothing of others' while something of its own is under way.
+ */
+export class Browser {
+  #tabs = new Set();
+  stored = new MemoryStorage();
+
+  constructor({ delay = () => 0, locks = new Locks() } = {}) {
+    this.delay = delay;
+    this.locks = locks;
+  }
+
+  /** Opens a tab: what `Counters` takes as page and storage, and what may become of it. */
+  tab() {
+    const browser = this;
+    const page = new Window(this.locks);
+    const unheard = new Map(); // name → how many of this tab's writes the browser hasn't had
+    let heard = Promise.resolve(), said = Promise.resolve(), frozen = false;
+    class Storage extends MemoryStorage {
+      setItem(name, value) {
+        super.setItem(name, value);
+        this.send(name, value);
+      }
+      removeItem(name) {
+        if (!this.has(name)) return;
+        super.removeItem(name);
+        this.send(name);
+      }
+      send(name, value) {
+        unheard.set(name, (unheard.get(name) ?? 0) + 1);
+        const arrives = new Promise((later) => setTimeout(later, browser.delay()));
+        said = said.then(() => arrives).then(() => browser.#write(tab, name, value));
+      }
+    }
+    const tab = {
+      page, storage: new Storage(this.stored),
+      hear(name, value, own) { // in their order
+        const arrives = new Promise((later) => setTimeout(later, browser.delay()));
+        heard = heard.then(() => arrives).then(() => {
+          if (own) unheard.set(name, unheard.get(name) - 1);
+          if (own || frozen) return;
+          if (!unheard.get(name)) {
+            if (value === undefined) tab.storage.delete(name);
+            else tab.storage.set(name, value);
+          }
+          page.dispatchEvent(Object.assign(new Event("storage"), { key: name }));
+        });
+      },
+      freeze() {
+        page.dispatchEvent(new Event("pagehide"));
+        frozen = true;
+      },
+      thaw() {
+        frozen = false;
+        for (const name of new Set([...tab.storage.keys(), ...browser.stored.keys()])) {
+          if (unheard.get(name)) continue;
+          if (browser.stored.has(name)) tab.storage.set(name, browser.stored.get(name));
+          else tab.storage.delete(name);
+        }
+        page.dispatchEvent(new Event("pageshow"));
+      },
+      close() { browser.#tabs.delete(tab); },
+    };
+    this.#tabs.add(tab);
+    tab.storage.quota = this.stored.quota;
+    return tab;
+  }
+
+  #write(from, name, value) {
+    if (value === undefined) this.stored.delete(name);
+    else this.stored.set(name, value);
+    for (const tab of this.#tabs) tab.hear(name, value, tab === from);
+  }
+
+  /** Lets no tab store more than that. */
+  set quota(characters) {
+    this.stored.quota = characters;
+    for (const tab of this.#tabs) tab.storage.quota = characters;
+  }
 }

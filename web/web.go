@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed counter.js http.js queue.js sdk.js shown.js
+//go:embed counter.js http.js queue.js record.js sdk.js shown.js turn.js
 var modules embed.FS
 
 //go:embed package.json

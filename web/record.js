@@ -1,0 +1,97 @@
+// What the storage has of the entries of a queue, each under its name. All values of one entry are as long as each other, but
+// for an error's words: what is there can be replaced in a storage that is full.
+
+/** @typedef {import("./queue.js").Entry} Entry */
+
+/** How an entry ended, in the order of what is worse; 0 while it waits. */
+export const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
+
+/** The entries of a queue in the storage. */
+export class Records {
+  /**
+   * @param {import("./queue.js").Store | undefined} storage none: nothing is kept
+   * @param {string} prefix
+   */
+  constructor(storage, prefix) {
+    this.storage = storage;
+    this.prefix = prefix;
+  }
+
+  /** Names of what there is. */
+  get names() {
+    const names = [];
+    for (let i = 0; i < (this.storage?.length ?? 0); i++) {
+      const name = this.storage?.key(i);
+      if (name?.startsWith(this.prefix)) names.push(name.slice(this.prefix.length));
+    }
+    return names;
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Entry | undefined} undefined where there is none, or none of ours
+   */
+  read(name) {
+    try {
+      const text = this.storage?.getItem(this.prefix + name);
+      return text ? decode(name, text) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * @param {Entry} entry
+   * @returns {boolean} whether it is kept. What is not leaves nothing older of it behind either.
+   */
+  write(entry) {
+    const key = this.prefix + nameOf(entry);
+    for (const text of [encode(entry), encode({ ...entry, error: undefined })]) {
+      try {
+        this.storage?.setItem(key, text);
+        return this.storage !== undefined;
+      } catch {
+        // The storage is full, or forbidden.
+      }
+    }
+    this.remove(nameOf(entry));
+    return false;
+  }
+
+  /** @param {string} name */
+  remove(name) {
+    try {
+      this.storage?.removeItem(this.prefix + name);
+    } catch {
+      // The storage is forbidden, and so there is nothing in it.
+    }
+  }
+}
+
+/** @param {{ counter: string, field: string, key: string } | { counter: string, field: string, member: string }} entry */
+export function nameOf(entry) {
+  return JSON.stringify("key" in entry ? [entry.counter, entry.field, entry.key] : [entry.counter, entry.field, entry.member, "like"]);
+}
+
+/** @param {Entry} entry */
+function encode(entry) {
+  const { at, end, error } = entry;
+  return JSON.stringify("key" in entry
+    ? { at, end, by: entry.by, tried: Number(entry.tried), as: entry.as.padEnd(13), error }
+    : { at, end, id: entry.id, joined: Number(entry.joined), late: entry.late.map((ms) => String(ms).padStart(13, "0")), error });
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @returns {Entry | undefined}
+ */
+function decode(name, text) {
+  const [counter, field, of, like] = JSON.parse(name);
+  const { late, ...record } = JSON.parse(text);
+  /** @type {any} */
+  const entry = { ...record, counter, field };
+  if (like) Object.assign(entry, { member: of, joined: record.joined === 1, late: late.map(Number) });
+  else Object.assign(entry, { key: of, tried: record.tried === 1, as: record.as.trimEnd() });
+  return nameOf(entry) === name && record.at > 0 && record.end >= 0 ? entry : undefined; // What another program has put there is left alone.
+}
