@@ -111,3 +111,14 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 }
+
+// exact is a boolean, so that generated clients take true and not "true".
+func TestOpenAPIExactIsABoolean(t *testing.T) {
+	doc, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exact := doc.Components.Parameters["exact"].Value; !exact.Schema.Value.Type.Is("boolean") || exact.Schema.Value.Default != false {
+		t.Errorf("exact is %v, %v unless given", exact.Schema.Value.Type, exact.Schema.Value.Default)
+	}
+}

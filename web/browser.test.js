@@ -1,15 +1,18 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createServer } from "node:http";
 import test from "node:test";
+import { brotliCompressSync } from "node:zlib";
 import { build } from "esbuild";
+import { compile } from "svelte/compiler";
 import { openPage, startBrowser, startGateway } from "./system.mjs";
 
 const html = (path) => ({ body: readFileSync(path), type: "text/html" });
 const js = (path) => ({ body: readFileSync(path), type: "text/javascript" });
-const modules = Object.fromEntries(["counter.js", "http.js", "queue.js", "sdk.js", "shown.js"].map((name) => [`/${name}`, js(name)]));
+const modules = Object.fromEntries(["counter.js", "http.js", "queue.js", "record.js", "sdk.js", "shown.js", "turn.js"].map((name) => [`/${name}`, js(name)]));
 
 test("in Chromium, over a whole local system", async (t) => {
   const gateway = await startGateway(t);
@@ -80,7 +83,7 @@ test("in Chromium, over a whole local system", async (t) => {
     for (const { context } of users) await context.close();
   });
 
-  await t.test("npm pack installs into an empty project, has types and works in a bundler, with React", async () => {
+  await t.test("npm pack installs into an empty project, has types and works in a bundler, with React, Vue and Svelte", async () => {
     const dir = mkdtempSync(join(tmpdir(), "project-"));
     t.after(() => rmSync(dir, { recursive: true }));
     const run = (program, args, cwd) => {
@@ -92,7 +95,8 @@ test("in Chromium, over a whole local system", async (t) => {
     };
     const [{ filename, files }] = JSON.parse(run("npm", ["pack", "--json", "--pack-destination", dir], "."));
     assert.deepEqual(files.map(({ path }) => path).sort(), ["README.md", "counter.d.ts", "counter.js", "http.d.ts", "http.js",
-      "package.json", "queue.d.ts", "queue.js", "sdk.d.ts", "sdk.js", "shown.d.ts", "shown.js"]);
+      "package.json", "queue.d.ts", "queue.js", "react.d.ts", "react.js", "record.d.ts", "record.js", "sdk.d.ts", "sdk.js", "shown.d.ts", "shown.js",
+      "turn.d.ts", "turn.js"]);
     const project = join(dir, "project");
     mkdirSync(project);
     writeFileSync(join(project, "package.json"), "{}");
@@ -120,25 +124,71 @@ test("in Chromium, over a whole local system", async (t) => {
       strict: true, noEmit: true, module: "esnext", moduleResolution: "bundler", target: "es2022", lib: ["es2023", "dom"], types: [], skipLibCheck: true }, files: ["use.ts"] }));
     run(join(process.cwd(), "node_modules/.bin/tsc"), ["-p", project], ".");
 
-    const counter = `react-${unique}`;
-    writeFileSync(join(project, "likes.jsx"), readFileSync("examples/react.jsx"));
-    writeFileSync(join(project, "like.jsx"), readFileSync("examples/like.jsx"));
-    writeFileSync(join(project, "main.jsx"), `
-      import { createRoot } from "react-dom/client";
+    // What a page gets of it.
+    writeFileSync(join(project, "size.js"), `import { Counters } from "@firestore-counters/web"; globalThis.Counters = Counters;`);
+    const { outputFiles: [{ contents }] } = await build({ entryPoints: [join(project, "size.js")], bundle: true, minify: true, format: "esm", target: "es2022", write: false });
+    const size = brotliCompressSync(contents).length;
+    t.diagnostic(`${contents.length} bytes, ${size} of them compressed`);
+    assert.ok(size < 7_000, `${size} bytes compressed`);
+    assert.deepEqual(JSON.parse(readFileSync("package.json", "utf8")).dependencies, undefined);
+
+    await renders("react", `
+      import { Counters } from "@firestore-counters/web";
+      import { CountersProvider } from "@firestore-counters/web/react";
       import { Like } from "./like.jsx";
-      import { Likes } from "./likes.jsx";
-      createRoot(document.getElementById("root")).render(<><Likes post="${counter}" /><Like post="${counter}-liked" user="ada" /></>);`);
-    await build({ entryPoints: [join(project, "main.jsx")], bundle: true, minify: true, format: "esm", jsx: "automatic",
-      nodePaths: ["node_modules"], define: { "process.env.NODE_ENV": '"production"' }, outfile: join(project, "bundle.js"), logLevel: "error" });
+      import { Likes } from "./react.jsx";
+      const counters = new Counters({ url: "/increment", member: "react" });
+      export const App = ({ post }) => <CountersProvider value={counters}><Likes post={post} /><Like post={post + "-liked"} /></CountersProvider>;`,
+    `import { hydrateRoot } from "react-dom/client"; import { App } from "./app.jsx"; hydrateRoot(root, <App post={post} />);`,
+    `import { renderToString } from "react-dom/server"; import { App } from "./app.jsx"; export const html = renderToString(<App post="p" />);`, project);
+    await renders("vue", `
+      import { Counters } from "@firestore-counters/web";
+      import { createSSRApp, h } from "vue";
+      import { Like } from "./Like.vue.js";
+      const counters = new Counters({ url: "/increment", member: "vue" });
+      export const app = (post) => createSSRApp(() => h(Like, { counter: counters.counter(post + "-liked") }));`,
+    `import { app } from "./app.jsx"; app(post).mount(root);`,
+    `import { renderToString } from "vue/server-renderer"; import { app } from "./app.jsx"; export const html = renderToString(app("p"));`, project);
+    await renders("svelte", `
+      import { Counters } from "@firestore-counters/web";
+      export { default as Like } from "./Like.svelte";
+      const counters = new Counters({ url: "/increment", member: "svelte" });
+      export const counter = (post) => counters.counter(post + "-liked");`,
+    `import { hydrate } from "svelte"; import { counter, Like } from "./app.jsx"; hydrate(Like, { target: root, props: { counter: counter(post) } });`,
+    `import { render } from "svelte/server"; import { counter, Like } from "./app.jsx"; export const html = render(Like, { props: { counter: counter("p") } }).body;`, project);
+  });
+
+  /** Renders an app on a server, brings it to life in a page, and likes there. */
+  async function renders(framework, app, client, server, project) {
+    const counter = `${framework}-${unique}`;
+    for (const example of readdirSync("examples")) writeFileSync(join(project, example), readFileSync(join("examples", example)));
+    for (const [name, source] of Object.entries({ app, client: `const root = document.getElementById("root"), post = "${counter}";${client}`, server })) {
+      writeFileSync(join(project, `${name}.jsx`), source);
+    }
+    const bundle = (entry, platform) => build({
+      entryPoints: [join(project, entry)], bundle: true, format: "esm", jsx: "automatic", platform, nodePaths: ["node_modules"], logLevel: "error",
+      define: { "process.env.NODE_ENV": '"production"', __VUE_OPTIONS_API__: "true", __VUE_PROD_DEVTOOLS__: "false", __VUE_PROD_HYDRATION_MISMATCH_DETAILS__: "true" },
+      conditions: platform === "node" ? ["node"] : ["browser"], outfile: join(project, `${platform}.mjs`), target: "es2022",
+      banner: platform === "node" ? { js: `import { createRequire } from "node:module"; const require = createRequire(import.meta.url);` } : {},
+      plugins: [{ name: "svelte", setup: (build) => build.onLoad({ filter: /\.svelte$/ }, ({ path }) => ({
+        contents: compile(readFileSync(path, "utf8"), { generate: platform === "node" ? "server" : "client", filename: path }).js.code, loader: "js",
+      })) }],
+    });
+    await bundle("server.jsx", "node");
+    const html = await (await import(`${join(project, "node.mjs")}?${framework}`)).html;
+    assert.match(html.replaceAll(/<!--.*?-->/g, ""), /<button aria-pressed="false">♥ …<\/button>/, "what a server renders");
+    await bundle("client.jsx", "browser");
     for (const id of [counter, `${counter}-liked`]) await fetch(`${gateway}/increment/${id}`, { method: "POST" });
-    const body = `<!doctype html><html lang="en"><title>React</title><div id="root"></div><script type="module" src="/bundle.js"></script></html>`;
-    const { page, said } = await openPage(t, browser, gateway, { "/react.html": { body, type: "text/html" }, "/bundle.js": js(join(project, "bundle.js")) });
-    await page.goto(`${gateway}/react.html`);
-    await page.waitForFunction(() => document.querySelector("button")?.textContent === "♥ 1");
-    await page.click("button");
-    await page.waitForFunction(() => document.querySelector("button").textContent === "♥ 2");
-    await page.waitForFunction(() => localStorage.length === 0);
-    assert.equal(await exact(counter), 2);
+    const body = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${framework}</title><div id="root">${html}</div><script type="module" src="/bundle.js"></script></html>`;
+    const { page, said } = await openPage(t, browser, gateway, { "/app.html": { body, type: "text/html" }, "/bundle.js": js(join(project, "browser.mjs")) });
+    await page.goto(`${gateway}/app.html`);
+    if (framework === "react") {
+      const add = page.locator("button:not([aria-pressed])");
+      await page.waitForFunction(() => document.querySelector("button").textContent === "♥ 1");
+      await add.click();
+      await page.waitForFunction(() => document.querySelector("button").textContent === "♥ 2" && localStorage.length === 0);
+      assert.equal(await exact(counter), 2);
+    }
     const like = page.locator("[aria-pressed]");
     for (const [text, pressed, want] of [["♥ 1", "false"], ["♥ 2", "true", 2], ["♥ 1", "false", 1]]) {
       if (want !== undefined) await like.click();
@@ -148,7 +198,50 @@ test("in Chromium, over a whole local system", async (t) => {
       }, [text, pressed]);
       if (want !== undefined) assert.equal(await exact(`${counter}-liked`), want);
     }
-    assert.deepEqual(said, []);
+    assert.deepEqual(said, [], framework);
     await page.close();
+  }
+
+  await t.test("10: a function that doesn't name the page's origin is said to be that, and one that isn't there, too", async () => {
+    const server = createServer((request, response) => response.end("{}")); // without a word about origins
+    await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+    t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+    const { page } = await openPage(t, browser, gateway, modules);
+    await page.goto(`${gateway}/?counter=cors`); // From a server: Chromium lets no other page call this machine.
+    const trouble = (url) => page.evaluate(async (url) => {
+      const { Counters } = await import("/counter.js");
+      const counters = new Counters({ url, storage: null });
+      counters.counter("a").add(1);
+      counters.counter("a").subscribe(() => {});
+      while (!counters.trouble || counters.counter("a").live) await new Promise((later) => setTimeout(later, 20));
+      await new Promise((later) => setTimeout(later, 200)); // The one that is watched, too.
+      const said = [counters.trouble, counters.counter("a").error?.message];
+      counters.close();
+      return said;
+    }, url);
+    const refused = await trouble(`http://127.0.0.1:${server.address().port}`);
+    assert.deepEqual(refused, Array(2).fill(`The server's ALLOWED_ORIGINS doesn't name ${gateway}.`));
+    assert.deepEqual(await trouble("http://127.0.0.1:1"), ["The server can't be reached.", undefined]);
+    await page.close();
+  });
+
+  await t.test("3: two tabs of Chromium, clicked in turns, one of them reloaded and closed: each click counts once", async () => {
+    const counter = `tabs-${unique}`;
+    const context = await browser.newContext();
+    const example = readFileSync("examples/plain.html", "utf8").replace("post-123", counter);
+    const tabs = [];
+    for (let i = 0; i < 2; i++) {
+      const { page } = await openPage(t, context, gateway, { ...modules, "/examples/plain.html": { body: example, type: "text/html" } });
+      await page.goto(`${gateway}/examples/plain.html`);
+      tabs.push(page);
+    }
+    for (let i = 0; i < 20; i++) {
+      await tabs[i % 2].click("#like");
+      if (i === 9) await tabs[0].reload();
+    }
+    await tabs[0].close();
+    await tabs[1].waitForFunction(() => document.getElementById("likes").textContent === "20" && localStorage.length === 0);
+    assert.equal(await exact(counter), 20);
+    await context.close();
   });
 });

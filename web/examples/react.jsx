@@ -1,10 +1,6 @@
-import { useSyncExternalStore } from "react";
-import { Counters } from "@firestore-counters/web";
-
-const counters = new Counters({ url: "/increment" });
+import { useCounter } from "@firestore-counters/web/react";
 
 export function Likes({ post }) {
-  const likes = counters.counter(post);
-  const value = useSyncExternalStore(likes.subscribe, () => likes.value);
-  return <button onClick={() => likes.add(1)}>♥ {value ?? "…"}</button>;
+  const { value, add } = useCounter(post);
+  return <button onClick={() => add(1)}>♥ {value ?? "…"}</button>;
 }
