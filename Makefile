@@ -27,7 +27,7 @@ simulate: ## Simulate HOURS (1000) of faults in virtual time, from SEED on (the 
 	@set -o pipefail; go test ./simulation -run '^TestSimulation$$' -count=1 -v -failfast -timeout 0 -sim.operations=1500 -sim.rate=$(or $(RATE),0) \
 	  -sim.hours=$(or $(HOURS),1000) -sim.seed=$(or $(SEED),$(shell date +%s000)) | grep -v '^ *=== \|--- PASS'
 
-mutants: ## Leave out the rules one at a time, and see that each is missed; with RUN=name some of them.
+mutants: ## Leave out the rules one at a time, and see that each is caught; with RUN=name some of them.
 	go run ./simulation/mutants -run '$(RUN)'
 
 lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.

@@ -145,7 +145,7 @@ func zipped(t *testing.T) (files []string) {
 func TestGcloudUploadsTheFunctions(t *testing.T) {
 	t.Parallel()
 	want := zipped(t)
-	for _, name := range []string{"function.go", "go.mod", "go.sum", "functions/increment.go", "rollup/apply.go", "shards/client.go"} {
+	for _, name := range []string{"function.go", "go.mod", "go.sum", "functions/increment.go", "rollup/flush.go", "shards/client.go"} {
 		if !slices.Contains(want, name) {
 			t.Errorf("%s is not uploaded", name)
 		}

@@ -81,11 +81,10 @@ func FuzzReadEvent(f *testing.F) {
 	})
 }
 
-// Shards whose events come within a Pub/Sub message, because no header can have their ids, count like others.
-func TestRollupCountsWhatNoHeaderCanHave(t *testing.T) {
-	t.Parallel()
-	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
-	d, err := eventarc.New(eventarc.Options{Pattern: "counters/{counter}/shards/{shard}", Logger: slog.New(slog.DiscardHandler)})
+// delivered delivers a Firestore's events to the function, and returns what waits until all are.
+func (f *rollupFunction) delivered(t *testing.T, pattern string, further ...string) (settle func()) {
+	t.Helper()
+	d, err := eventarc.New(eventarc.Options{Pattern: pattern, Further: further, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,19 +93,71 @@ func TestRollupCountsWhatNoHeaderCanHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.firestore.Server.OnChange(d.Deliver)
+	return func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := errors.Join(f.firestore.Server.WaitForChanges(ctx), d.Wait(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Shards whose events come within a Pub/Sub message, because no header can have their ids, count like others.
+func TestRollupCountsWhatNoHeaderCanHave(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
+	settle := f.delivered(t, "counters/{counter}/shards/{shard}")
 	f.snippet(t)
 	for _, id := range []string{"ends in a space ", " begins with one", "new\nline", "größer", "%41"} {
 		if _, err := f.fs.Collection("counters/c/shards").Doc(id).Set(t.Context(), map[string]any{"count": 3}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := errors.Join(f.firestore.Server.WaitForChanges(ctx), d.Wait(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	settle()
 	if got := f.total(t); got != int64(15) {
 		t.Errorf("the total is %v, want 15\n%s", got, &f.log)
+	}
+}
+
+// A document that is too large comes without: what is counted of its collection is asked for, and a shard is read.
+func TestRollupCountsEventsWithoutDocument(t *testing.T) {
+	t.Parallel()
+	f := startRollupOf(t, rollup.Config{Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
+	settle := f.delivered(t, "posts/{post}/shards/{shard}", "posts/{post}/comments/{document}")
+	large := strings.Repeat("x", 600<<10)
+	post := f.fs.Doc("posts/p")
+	shard, comment := post.Collection("shards").Doc("0 "), post.Collection("comments").Doc("long ")
+	if _, err := post.Set(t.Context(), map[string]any{"title": "hi"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name            string
+		do              func() error
+		likes, comments int64
+	}{
+		{"a large comment", func() error { _, err := comment.Set(t.Context(), map[string]any{"text": large}); return err }, 0, 1},
+		{"a large shard", func() error { _, err := shard.Set(t.Context(), map[string]any{"likes": 3, "junk": large}); return err }, 3, 1},
+		{"it grows", func() error { _, err := shard.Set(t.Context(), map[string]any{"likes": 8, "junk": large}); return err }, 8, 1},
+		{"a small comment", func() error {
+			_, err := post.Collection("comments").Doc("b").Set(t.Context(), map[string]any{"text": "b"})
+			return err
+		}, 8, 2},
+		{"the large comment is gone", func() error { _, err := comment.Delete(t.Context()); return err }, 8, 1},
+		{"the shard is gone", func() error { _, err := shard.Delete(t.Context()); return err }, 0, 1},
+		{"and back", func() error { _, err := shard.Set(t.Context(), map[string]any{"likes": 2, "junk": large}); return err }, 2, 1},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		snap, err := post.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if likes, comments := snap.Data()["likes"], snap.Data()["comments"]; likes != step.likes || comments != step.comments {
+			t.Errorf("%s: %v likes and %v comments, want %d and %d\n%s", step.name, likes, comments, step.likes, step.comments, &f.log)
+		}
 	}
 }
 

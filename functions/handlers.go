@@ -21,7 +21,12 @@ func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Sett
 	return newRollupHandler(client, roller, s, log)
 }
 
-// ReconcileHandler is the function Reconcile over a client. Deletions that were cut short are only reported.
-func ReconcileHandler(client *rollup.Client, s settings.Settings, log *slog.Logger) http.Handler {
-	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, reconcileOptions(s), log)
+// ReconcileHandler is the function Reconcile over a client. What is left of counters that are gone is removed by the other
+// client; nil removes nothing.
+func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
+	opts := reconcileOptions(s)
+	if counters != nil {
+		opts.Remove = counters.Remove
+	}
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log)
 }

@@ -13,12 +13,11 @@ import (
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
-func buildIncrement(ctx context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := shards.New(db, ShardsConfig(s, log))
+func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
+	client, err := shards.Open(ctx, ShardsConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,9 +25,10 @@ func buildIncrement(ctx context.Context, s settings.Settings, db *store.DB, log 
 	return handler, nil, nil
 }
 
-// ShardsConfig is what the settings say of the clients of Increment, but for where the counters are.
+// ShardsConfig is what the settings say of the clients of Increment.
 func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
+		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
 		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,

@@ -126,6 +126,8 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
 	case errors.Is(err, shards.ErrNotFound):
 		return problem{Status: http.StatusNotFound, Detail: err.Error()}
+	case errors.Is(err, shards.ErrFull):
+		return problem{Status: http.StatusConflict, Detail: shards.ErrFull.Error() + "; nothing was counted"}
 	case errors.Is(err, shards.ErrNotCounted):
 		return problem{Status: http.StatusConflict, Detail: err.Error()}
 	case errors.Is(err, shards.ErrBusy), errors.Is(err, shards.ErrClosed):

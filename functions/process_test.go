@@ -19,7 +19,6 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -142,9 +141,5 @@ func (p *process) send(t *testing.T, request string) int {
 
 // openShards opens what Increment uses, over a connection of its own.
 func openShards(s settings.Settings, log *slog.Logger, opts ...option.ClientOption) (*shards.Client, error) {
-	db, err := store.Open(context.Background(), s.Store(), opts...)
-	if err != nil {
-		return nil, err
-	}
-	return shards.New(db, ShardsConfig(s, log))
+	return shards.Open(context.Background(), ShardsConfig(s, log), opts...)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -20,18 +19,16 @@ import (
 // maxReconcileBody bounds the body of a call to Reconcile.
 const maxReconcileBody = 64 << 10
 
-func buildReconcile(_ context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := rollup.New(db, rollup.Config{Logger: log})
+func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
+	client, err := rollup.Open(ctx, RollupConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
-	counters, err := shards.New(db, shards.Config{Logger: log})
+	counters, err := shards.Open(ctx, ShardsConfig(s, log))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, client.Close())
 	}
-	opts := reconcileOptions(s)
-	opts.FinishDeletion = finishDeletion(counters)
-	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log), nil, nil
+	return ReconcileHandler(client, counters, s, log), nil, nil
 }
 
 // reconcileOptions are what the settings say of it.
@@ -41,20 +38,6 @@ func reconcileOptions(s settings.Settings) rollup.ReconcileOptions {
 	}
 	return rollup.ReconcileOptions{
 		Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, RecountAge: s.RecountAge, RecountReads: s.RecountReads,
-	}
-}
-
-// finishDeletion deletes what is left of a counter whose deletion took several commits and was cut short.
-func finishDeletion(client *shards.Client) func(context.Context, string) error {
-	return func(ctx context.Context, id string) error {
-		counter, err := client.Counter(id)
-		if err != nil {
-			return err
-		}
-		if err := counter.FinishDeletion(ctx); !errors.Is(err, shards.ErrNotFound) {
-			return err
-		}
-		return nil // another call was faster, and the counter may have been made again
 	}
 }
 

@@ -51,7 +51,7 @@ func TestReconcileAnswersThatItFailed(t *testing.T) {
 	p := startProcess(t, "Reconcile")
 	p.create(t, "a")
 	p.create(t, "damaged")
-	if _, err := p.fs.Doc("counters/damaged/counter_rollup/ledger").Set(t.Context(), map[string]any{"shards": "of something else's"}); err != nil {
+	if _, err := p.fs.Doc("counters/damaged/counter_rollup/ledger").Set(t.Context(), map[string]any{"states": "of something else's", "base": 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{`{"counters":["damaged","a"]}`, ""} {

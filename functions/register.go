@@ -2,7 +2,6 @@ package functions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Register makes the functions of this package known to the functions framework: Increment, Rollup and Reconcile. It is
@@ -34,8 +32,8 @@ var functionsByName = map[string]builder{"Increment": buildIncrement, "Rollup": 
 // Names are the names of the functions, in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(functionsByName)) }
 
-// builder returns a function's handler, over a database that is open.
-type builder func(context.Context, settings.Settings, *store.DB, *slog.Logger) (http.Handler, drain, error)
+// builder returns a function's handler, with clients of its own.
+type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)
 
 // drain answers at once the requests that a function holds back, when the process is to end. It is nil where none are:
 // requests that are under way are waited for in any case. Connections are left to the end of the process, for one of them
@@ -94,13 +92,9 @@ func (f *function) ready() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	db, err := store.Open(context.Background(), set.Store())
+	handler, drain, err := f.build(context.Background(), set, slog.New(newLogHandler(os.Stdout, set.LogLevel)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
-	}
-	handler, drain, err := f.build(context.Background(), set, db, slog.New(newLogHandler(os.Stdout, set.LogLevel)))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errStart, errors.Join(err, db.Close()))
 	}
 	f.handler = boundBodies(set.RequestTimeout, f.life.ending, handler)
 	go f.endOnSignal(drain)

@@ -9,17 +9,24 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
-	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
 
-func buildRollup(_ context.Context, s settings.Settings, db *store.DB, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := rollup.New(db, rollup.Config{Ledgers: s.RollupLedgers, Logger: log})
+func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
+	client, err := rollup.Open(ctx, RollupConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
 	roller := rollup.NewRoller(client, RollerOptions(s))
 	return newRollupHandler(client, roller, s, log), roller.Close, nil
+}
+
+// RollupConfig is what the settings say of the clients of Rollup and Reconcile.
+func RollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
+	return rollup.Config{
+		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
+		Ledgers: s.RollupLedgers, Logger: log,
+	}
 }
 
 // RollerOptions are what the settings say of rollers.
@@ -44,7 +51,11 @@ func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.S
 		var change rollup.Change
 		event, err := readEvent(w, r)
 		if err == nil {
-			change, err = client.Decode(event.contentType, event.data)
+			if len(event.data) > 0 {
+				change, err = client.Decode(event.contentType, event.data)
+			} else {
+				change, err = client.Named(event.path)
+			}
 		}
 		if err == nil {
 			timeout := s.RequestTimeout

@@ -51,10 +51,16 @@ func (b *syncBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return 
 
 func startRollup(t *testing.T, opts rollup.RollerOptions, timeout time.Duration) *rollupFunction {
 	t.Helper()
+	return startRollupOf(t, rollup.Config{}, opts, timeout)
+}
+
+func startRollupOf(t *testing.T, cfg rollup.Config, opts rollup.RollerOptions, timeout time.Duration) *rollupFunction {
+	t.Helper()
 	f := &rollupFunction{firestore: emulator.Start(t)}
 	f.fs = f.firestore.Client(t, "p")
 	log := slog.New(newLogHandler(&f.log, slog.LevelInfo))
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Logger: log}, option.WithGRPCConn(f.firestore.Conn(t)))
+	cfg.Project, cfg.Logger = "p", log
+	client, err := rollup.Open(t.Context(), cfg, option.WithGRPCConn(f.firestore.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +177,21 @@ func TestRollupCounts(t *testing.T) {
 	}
 }
 
+// An event above the size that is delivered comes without its document: what its path names is looked at.
+func TestRollupWithoutADocument(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
+	f.snippet(t)
+	if _, err := f.fs.Doc("counters/c/shards/0").Set(t.Context(), map[string]any{"count": 7}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if code := f.post(t, event{id: "empty", kind: written, contentType: "application/protobuf"}); code != http.StatusNoContent || f.total(t) != int64(7) {
+			t.Errorf("answered %d, total %v; want 7", code, f.total(t))
+		}
+	}
+}
+
 func TestRollupPoison(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
@@ -185,7 +206,6 @@ func TestRollupPoison(t *testing.T) {
 	text := &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: "5"}}
 	tests := map[string]event{
 		"not a protocol buffer": valid(func(e *event) { e.data = []byte{0xff} }),
-		"nothing":               valid(func(e *event) { e.data = nil }),
 		"not JSON":              valid(func(e *event) { e.contentType, e.data = "application/json", []byte("{") }),
 		"another content type":  valid(func(e *event) { e.contentType = "text/plain" }),
 		"another type of event": valid(func(e *event) { e.kind = "google.cloud.storage.object.v1.finalized" }),

@@ -20,6 +20,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -31,8 +32,7 @@ type world struct {
 	fs     *firestore.Client // what a user's program has
 	rollup *rollup.Client
 
-	id     string            // of the counter
-	fields map[string]string // :: name of a counted field → its name in the shards
+	id string // of the counter
 
 	connect func() *grpc.ClientConn
 	mu      sync.Mutex
@@ -48,8 +48,8 @@ func newWorld(t testing.TB) *world {
 	return w.begin()
 }
 
-// inVirtualTime runs a test in a bubble (testing/synctest), over connections without a network: it is over in no time, and
-// a busy machine changes none of its times.
+// inVirtualTime runs a test in a bubble (testing/synctest), over connections without a network: it
+// is over in no time, and a busy machine changes none of its times.
 func inVirtualTime(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func inVirtualTime(t *testing.T, test func(w *world)) {
 
 func (w *world) begin() *world {
 	w.t.Helper()
-	w.id, w.fields, w.seen = "c", map[string]string{"total": "count"}, map[string]bool{}
+	w.id, w.seen = "c", map[string]bool{}
 	w.more = sync.NewCond(&w.mu)
 	fs, err := firestore.NewClient(w.ctx, "p", option.WithGRPCConn(w.connect()))
 	if err != nil {
@@ -128,20 +128,18 @@ func (w *world) record(c emulator.Change) {
 	}
 	change := rollup.Change{Shard: shard}
 	if c.Old != nil {
-		change.Before = &rollup.Version{Counts: w.counts(c.Old), Updated: c.Old.UpdateTime.AsTime()}
+		change.Before = versionOf(c.Old)
 	}
 	if c.New != nil {
-		change.After = &rollup.Version{Counts: w.counts(c.New), Updated: c.New.UpdateTime.AsTime()}
+		change.After = versionOf(c.New)
 	}
 	w.events = append(w.events, change.State())
 }
 
-func (w *world) counts(doc *firestorepb.Document) map[string]int64 {
-	counts := map[string]int64{}
-	for name, field := range w.fields {
-		counts[name] = doc.Fields[field].GetIntegerValue()
-	}
-	return counts
+// versionOf is a shard's document as an event has it.
+func versionOf(doc *firestorepb.Document) *rollup.Version {
+	s := store.ShardState(doc)
+	return &rollup.Version{Counts: s.Counts, Odd: s.Odd, Updated: s.AsOf}
 }
 
 // arrived takes the states of all events so far.

@@ -117,7 +117,8 @@ func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
 	}
 }
 
-// An event that claims a time which has not come is poison: its state would hide the shard for as long.
+// An event that claims a time which has not come is poison: its state would hide the
+// shard for as long.
 func TestEventFromTheFutureIsPoison(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,8 +132,8 @@ func TestEventFromTheFutureIsPoison(t *testing.T) {
 	}
 	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []rollup.Change{
-		change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 999}, AsOf: future}),
-		change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 999}, AsOf: w.now().Add(time.Minute)}),
+		change(ledger.State{Shard: "0", Counts: ledger.Counts{"count": 999}, AsOf: future}),
+		change(ledger.State{Shard: "0", Counts: ledger.Counts{"count": 999}, AsOf: w.now().Add(time.Minute)}),
 		{Counter: "c", Shard: "0", Before: &rollup.Version{Updated: future}},
 	} {
 		if err := r.Add(w.ctx, c); !errors.Is(err, rollup.ErrPoison) {
@@ -148,7 +149,8 @@ func TestEventFromTheFutureIsPoison(t *testing.T) {
 	w.total(6)
 }
 
-// What a ledger claims of a time that has not come, or of one at which a shard did not change, a reconcile replaces.
+// What a ledger claims of a time that has not come, or of one at which a shard did not change, a
+// reconcile replaces.
 func TestReconcileOverwritesImpossibleEntries(t *testing.T) {
 	t.Parallel()
 	for name, asOf := range map[string]func(w *world) time.Time{
@@ -161,8 +163,8 @@ func TestReconcileOverwritesImpossibleEntries(t *testing.T) {
 			w.snippet(2)
 			w.inc(0, 5)
 			w.apply(w.arrived()...)
-			claim := map[string]any{"count": 999, "as_of": asOf(w)}
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"shards", "0"}, Value: claim}, {FieldPath: []string{"shards", "gone"}, Value: claim}}))
+			claim := map[string]any{"counts": map[string]any{"count": 999}, "as_of": asOf(w)}
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"states", "0"}, Value: claim}, {FieldPath: []string{"states", "gone"}, Value: claim}}))
 			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1998}}))
 			w.before(func() { w.inc(0, 2) }) // hidden by the claim until the commit
 			w.reconcile()
@@ -179,78 +181,42 @@ func TestReconcileOverwritesImpossibleEntries(t *testing.T) {
 	}
 }
 
-// An instance that reads a ledger with a time that has not come corrects it at once: it would pass events over for as long, also after
-// a reconcile has come by, as it never had anything to commit that the ledger's condition refuses.
-func TestEventsGoOnAfterAnImpossibleTime(t *testing.T) {
-	t.Parallel()
-	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, damage := range map[string]firestore.Update{
-		"of a shard":                {FieldPath: []string{"shards", "0", "as_of"}, Value: future},
-		"of a shard that is a text": {FieldPath: []string{"shards", "1", "as_of"}, Value: future},
-		"of the floor":              {Path: "floor", Value: future},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.snippet(2)
-			w.inc(0, 5)
-			w.inc(1, 2)
-			counted := w.arrived()
-			w.apply(counted...)
-			if strings.Contains(name, "text") {
-				w.must(w.shard(1).Update(w.ctx, []firestore.Update{{Path: "count", Value: "two"}}))
-			}
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{damage}))
-			w.rollup = w.open()
-			w.apply(counted...) // where the floor is all that has to be corrected
-			for total := int64(8); total < 10; total++ {
-				w.inc(0, 1)
-				w.apply(w.arrived()...)
-				w.total(total)
-			}
-		})
-	}
-}
-
-// What an impossible entry has hidden is looked for shard by shard: a total that is right by then is so by chance.
+// What an impossible entry has hidden is looked for shard by shard: a total that is right by then
+// is so by chance.
 func TestReconcileLooksBehindATotalThatIsRightByChance(t *testing.T) {
 	t.Parallel()
-	for _, older := range []bool{false, true} { // an instance of an older revision, which the claim hides an event from
-		t.Run(fmt.Sprint("older ", older), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.snippet(2)
-			w.inc(0, 5)
-			w.inc(1, 5)
-			w.apply(w.arrived()...)
-			claim := map[string]any{"count": 999, "as_of": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"shards", "0"}, Value: claim}}))
-			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 11}})) // or else there is no reason to look
-			var late []ledger.State
-			w.before(func() { // a move from one shard to the other, the first half of which the claim hides
-				w.inc(0, -3)
-				if states := w.arrived(); !older {
-					w.apply(states...)
-				}
-				w.inc(1, 3)
-				late = w.arrived()
-			})
-			w.reconcile()
-			w.apply(late...)
-			w.total(10)
-		})
-	}
+	w := newWorld(t)
+	w.snippet(2)
+	w.inc(0, 5)
+	w.inc(1, 5)
+	w.apply(w.arrived()...)
+	claim := map[string]any{"counts": map[string]any{"count": 999}, "as_of": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"states", "0"}, Value: claim}}))
+	// or else there is no reason to look
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 11}}))
+	w.rollup = w.open()
+	var late []ledger.State
+	w.before(func() { // a move from one shard to the other, the first half of which the claim hides
+		w.inc(0, -3)
+		w.apply(w.arrived()...)
+		w.inc(1, 3)
+		late = w.arrived()
+	})
+	w.reconcile()
+	w.apply(late...)
+	w.total(10)
 }
 
-// A shard that is older than the ledger and not in it counts once a reconcile has found it. If it goes before that is
-// committed, the event of its end is as old, and passed over: the reconcile looks again.
+// A shard that is older than the ledger and not in it counts once a reconcile has found it. If
+// it goes before that is committed, the event of its end is as old, and passed over: the
+// reconcile looks again.
 func TestReconcileLooksAgainAtAShardThatWasOverlooked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.snippet(2)
 	w.inc(1, 3)
 	w.apply(w.arrived()...)
-	w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"shards", "1"}, Value: firestore.Delete}}))
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: []string{"states", "1"}, Value: firestore.Delete}}))
 	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 0}}))
 	w.before(func() {
 		w.must(w.shard(1).Delete(w.ctx))
@@ -268,8 +234,8 @@ func TestFullLedger(t *testing.T) {
 	w.apply(w.arrived()...)
 	now := w.now()
 	var states []ledger.State
-	for i := range ledger.MaxEntries + 10 {
-		states = append(states, ledger.State{Shard: fmt.Sprintf("%0100d", i), Counts: ledger.Counts{"total": 0}, AsOf: now})
+	for i := range ledger.MaxNumbers + 10 {
+		states = append(states, ledger.State{Shard: fmt.Sprintf("%0100d", i), AsOf: now})
 	}
 	if a := w.apply(states...); a.Full != 11 {
 		t.Errorf("%d shards were refused, want 11: one more was known", a.Full)
@@ -277,21 +243,33 @@ func TestFullLedger(t *testing.T) {
 	w.inc(0, 5)
 	w.apply(w.arrived()...)
 	w.total(5)
+	// One more shard, and there is no room: entries of shards that are gone go at once.
 	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 3}))
 	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	one := w.arrived()[0]
-	if err := r.Add(w.ctx, change(one)); !errors.Is(err, rollup.ErrLedgerFull) {
+	if err := r.Add(w.ctx, change(w.arrived()[0])); err != nil {
+		t.Errorf("Add = %v", err)
+	}
+	w.total(8)
+	w.apply(states[:5]...) // late ones of shards that are gone
+	w.total(8)
+}
+
+// Where every number in a ledger is of a shard that is there, an event of one more is refused.
+func TestALedgerFullOfShardsThatAreThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	many := map[string]any{}
+	for i := range ledger.MaxNumbers {
+		many[fmt.Sprint("f", i)] = 1
+	}
+	w.must(w.shard(0).Set(w.ctx, many))
+	w.apply(w.arrived()...)
+	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 3}))
+	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	if err := r.Add(w.ctx, change(w.arrived()[0])); !errors.Is(err, rollup.ErrLedgerFull) {
 		t.Errorf("Add = %v, want ErrLedgerFull", err)
 	}
-	w.reconcile()
-	w.total(8)
-	w.inc(1, 1)
-	if err := r.Add(w.ctx, change(w.arrived()[0])); err != nil {
-		t.Errorf("after a reconcile: %v", err)
-	}
-	w.total(9)
-	w.apply(states[:5]...) // late ones of shards that are gone
-	w.total(9)
 }
 
 // A ledger of another's making stops its own counter, is reported, and stops no other.
@@ -302,51 +280,16 @@ func TestDamagedLedger(t *testing.T) {
 	w.inc(0, 5)
 	events := w.arrived()
 	w.apply(events...)
-	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "shards", Value: "none"}}))
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "states", Value: "none"}}))
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
 	if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedLedger) {
 		t.Errorf("reconcile = %v, want ErrDamagedLedger", err)
 	}
-	// The counter is deleted by hand, and made again by a snippet.
-	w.must(w.counter().Delete(w.ctx))
-	w.snippet(1)
+	// Without it, another is made of what the shards hold.
+	w.must(w.ledger().Delete(w.ctx))
 	w.inc(0, 2)
 	w.apply(w.arrived()...)
-	w.total(2)
-}
-
-// Snippets that write no counter document make shards one by one: the number of shards rises with those that show up.
-func TestInferredNumberOfShardsRises(t *testing.T) {
-	t.Parallel()
-	for _, how := range []string{"event", "reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			count := func() {
-				if events := w.arrived(); how == "event" {
-					w.apply(events...)
-				} else {
-					w.reconcile()
-				}
-			}
-			for _, n := range []int{2, 0, 5, 3, 9} {
-				w.must(w.shard(n).Set(w.ctx, map[string]any{"count": 0}))
-				count()
-			}
-			w.field("num_shards", int64(10))
-			w.field("num_shards_inferred", true)
-			w.must(w.counter().Collection("shards").Doc("x").Set(w.ctx, map[string]any{"count": 1}))
-			w.must(w.counter().Collection("shards").Doc("1000").Set(w.ctx, map[string]any{"count": 1}))
-			count()
-			w.field("num_shards", int64(10))
-			// A number that is meant stays, whatever shows up.
-			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "num_shards_inferred", Value: firestore.Delete}}))
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "ops", Value: []string{"resize"}}}))
-			w.must(w.shard(20).Set(w.ctx, map[string]any{"count": 1}))
-			count()
-			w.field("num_shards", int64(10))
-			w.total(3)
-		})
-	}
+	w.total(7)
 }
 
 // Google's Go snippet writes Count.
@@ -387,7 +330,8 @@ func (w *world) counters(n int) {
 	}
 }
 
-// However short the time of a walk is, the next one goes on where it stopped, and one slow counter holds no other up.
+// However short the time of a walk is, the next one goes on where it stopped, and one slow counter
+// holds no other up.
 func TestReconcileAllGetsFurther(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -426,7 +370,9 @@ func TestReconcileAllGetsFurther(t *testing.T) {
 		for _, n := range seen {
 			again += n
 		}
-		if again > 8*calls { // of a call that ran out of time: those that others, behind the first one that was left, were done with
+		if again > 8*calls {
+			// of a call that ran out of time: those that others, behind the first one that was
+			// left, were done with
 			w.t.Errorf("%d counters were seen again in %d further calls: pages are walked anew", again, calls)
 		}
 	})
@@ -480,24 +426,25 @@ func TestReconcileFinishesADeletion(t *testing.T) {
 	if r := w.reconcile(); r.Right() || r.Repaired() || r.Problem == "" {
 		t.Errorf("reconcile = %+v, want a problem", r)
 	}
-	finish := func(_ context.Context, counter string) error {
+	remove := func(_ context.Context, counter string, _ time.Time) (bool, error) {
 		if counter != "c" {
 			t.Errorf("asked to delete %q", counter)
 		}
 		w.delete()
-		return nil
+		return true, nil
 	}
-	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: true, FinishDeletion: finish})
+	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: true, Remove: remove})
 	if err != nil || !r.Deleted || !w.exists(w.counter()) {
 		t.Errorf("dry run = %+v, %v", r, err)
 	}
-	r, err = w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{FinishDeletion: finish})
+	r, err = w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Remove: remove})
 	if err != nil || !r.Deleted || !r.Repaired() || w.exists(w.counter()) {
 		t.Errorf("reconcile = %+v, %v", r, err)
 	}
 }
 
-// A roller that closes takes nothing more, so that it ends whatever comes, and commits no more than it needs.
+// A roller that closes takes nothing more, so that it ends whatever comes, and commits no
+// more than it needs.
 func TestRollerClosesUnderASteadyStream(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -510,7 +457,7 @@ func TestRollerClosesUnderASteadyStream(t *testing.T) {
 		for range 8 {
 			stream.Go(func() {
 				for !stop.Load() {
-					if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
+					if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: w.now()})); errors.Is(err, rollup.ErrClosed) {
 						time.Sleep(time.Millisecond)
 					}
 				}
@@ -573,34 +520,6 @@ func TestClosingRollerRefusesFirst(t *testing.T) {
 	})
 }
 
-// Where nothing is wrong with a counter but that its ledger knows many shards that are gone, a reconcile removes them.
-func TestReconcilePrunes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	known := func() int {
-		doc, err := w.ledger().Get(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(doc.Data()["shards"].(map[string]any))
-	}
-	now := w.now()
-	for _, tt := range []struct{ gone, left int }{{gone: 50, left: 51}, {gone: 150, left: 1}} {
-		var states []ledger.State
-		for i := range tt.gone {
-			states = append(states, ledger.State{Shard: fmt.Sprint("gone", i), Counts: ledger.Counts{"total": 0}, AsOf: now})
-		}
-		w.apply(states...)
-		w.reconcile()
-		if n := known(); n != tt.left {
-			t.Errorf("with %d shards that are gone, the ledger knows %d after a reconcile, want %d", tt.gone, n, tt.left)
-		}
-	}
-	w.total(0)
-}
-
 // A client without a logger is silent.
 func TestNoLogger(t *testing.T) {
 	t.Parallel()
@@ -637,7 +556,8 @@ func TestApplyOutlastsDoubt(t *testing.T) {
 	w.total(5)
 }
 
-// An event is answered as soon as a newer one of its shard is held; that one is answered when it is counted.
+// An event is answered as soon as a newer one of its shard is held; that one is answered
+// when it is counted.
 func TestRollerAnswersSupersededEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

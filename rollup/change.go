@@ -1,52 +1,76 @@
 package rollup
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Change is one change of a shard's document, as an event brings it, or of a document that a field counts.
+// Change is one change of a shard's document, as an event brings it, or of a document in a
+// collection that a query counts.
 type Change struct {
 	Counter string // id of the counter
 	Shard   string // id of the shard; empty of another document
 
-	Collection string // id of the counter's collection that a counted document is in; empty of a shard
+	Collection string // id of the counter's collection that a query counts; empty for a shard
 	Document   string // id of that document
 
-	Before *Version // nil when the change created the document; all of its Counts are there
-	After  *Version // nil when the change deleted the document
+	// Before is nil when the change created the document, and After when it deleted it. Where both
+	// are nil, it isn't known what it did: see [Client.Named].
+	Before, After *Version
 }
 
 // Version is one version of a document.
 type Version struct {
-	// Counts are what a shard holds, by the names of the counted fields in the counter's document: 0 where it lacks a field, as
-	// for Firestore's own sum(). Left out are those that are not integers, which no event can count.
+	// what a shard holds: its integer fields, by their names, without zeros
 	Counts  map[string]int64
+	Odd     []string  // its fields that are no integers, which no event can count
 	Updated time.Time // the document's update time, in microseconds
 }
 
 // state is what the shard holds after the change.
 //
-// A deleted shard holds 0, a microsecond after the old version's update time. The platform doesn't say whether that
-// time is the version's before or the deletion's own, and examples of both are about; either way the state sorts after
-// everything the document held before, and before whatever is made under its name later. Neither our clock nor the
-// event's is asked.
+// A deleted shard holds nothing, a microsecond after the old version's update time. The platform
+// doesn't say whether that time is the version's before or the deletion's own, and examples of both
+// are about; either way the state sorts after everything the document held before, and before
+// whatever is made under its name later. Neither our clock nor the event's is asked.
 func (c Change) state() ledger.State {
 	if c.After == nil {
-		none := make(ledger.Counts, len(c.Before.Counts))
-		for name := range c.Before.Counts {
-			none[name] = 0
-		}
-		return ledger.State{Shard: c.Shard, Counts: none, AsOf: c.Before.Updated.Add(time.Microsecond), Gone: true}
+		return ledger.State{Shard: c.Shard, AsOf: c.Before.Updated.Add(time.Microsecond), Gone: true}
 	}
-	return ledger.State{Shard: c.Shard, Counts: c.After.Counts, AsOf: c.After.Updated}
+	return ledger.State{Shard: c.Shard, AsOf: c.After.Updated, Counts: c.After.Counts, Odd: c.After.Odd}
 }
 
-// updated is the newest update time in the change.
+// known reports whether the change says what it did.
+func (c Change) known() bool { return c.Before != nil || c.After != nil }
+
+// updated is the newest update time in the change; the zero time where it isn't known.
 func (c Change) updated() time.Time {
-	if c.After == nil {
+	switch {
+	case c.After != nil:
+		return c.After.Updated
+	case c.Before != nil:
 		return c.Before.Updated
 	}
-	return c.After.Updated
+	return time.Time{}
+}
+
+// look reads the shard of a change that doesn't say what it did. A shard that is missing holds
+// nothing as of the time of the read.
+func (c *Client) look(ctx context.Context, change Change) (Change, error) {
+	docs, at, err := c.db.Get(ctx, c.db.Shard(change.Counter, change.Shard))
+	if err != nil {
+		return change, fmt.Errorf("read shard %q of counter %q: %w", change.Shard, change.Counter, err)
+	}
+	c.clock.saw(at)
+	if docs[0] == nil {
+		change.Before = &Version{Updated: at.Add(-time.Microsecond)}
+		return change, nil
+	}
+	s := store.ShardState(docs[0])
+	change.After = &Version{Counts: s.Counts, Odd: s.Odd, Updated: s.AsOf}
+	return change, nil
 }

@@ -15,15 +15,19 @@ import (
 
 // Config says where the counters are. Zero values mean the defaults.
 type Config struct {
-	Project  string // when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found from the credentials
+	// when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found
+	// from the credentials
+	Project  string
 	Database string // default "(default)"
 	Counters string // path of the counters' documents; default "counters/{counter}"
-	Fields   string // what is counted, such as "likes,comments=count(comments)"; default "total=count"
-	Shards   string // id of the collection of a counter's shards; default "shards"
-	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
+	// what the documents show, such as "likes,comments=count(comments)"; default "total=count"
+	Fields string
+	Shards string // id of the collection of a counter's shards; default "shards"
+	Hosted bool   // the counters' documents are the app's own: none is made or deleted
 
-	Ledgers int          // kept in memory, default 1000; one takes about 100 bytes per shard
-	Logger  *slog.Logger // of flushes, contention and what was wrong ([LogRollup] …); by default silent
+	Ledgers int // kept in memory, default 1000; one takes about 100 bytes per shard
+	// of flushes, contention and what was wrong ([LogRollup] …); by default silent
+	Logger *slog.Logger
 }
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
@@ -36,38 +40,35 @@ type Client struct {
 
 // Open connects to a database; opts are the official client's. Nothing is sent yet.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
+	known, err := lru.New[string, *ledgerCopy](cmp.Or(cfg.Ledgers, 1000))
+	if err != nil {
+		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
+	}
 	db, err := store.Open(ctx, layout.Place{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("rollup: %w", err)
 	}
-	c, err := New(db, cfg)
-	if err != nil {
-		_ = db.Close()
-	}
-	return c, err
-}
-
-// New is [Open] for a connection that package shards has too, as in this module's functions. The connection, which is made
-// for one place of counters, is of an internal type, since it must not be sent commits that are sent again: importers open
-// one for each package.
-func New(db *store.DB, cfg Config) (*Client, error) {
-	cfg.Ledgers = cmp.Or(cfg.Ledgers, 1000)
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	known, err := lru.New[string, *ledgerCopy](cfg.Ledgers)
-	if err != nil {
-		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
-	}
-	return &Client{db: db, clock: serverClock{asking: make(chan struct{}, 1)}, log: cfg.Logger, known: known}, nil
+	return &Client{
+		db: db, clock: serverClock{asking: make(chan struct{}, 1)}, known: known,
+		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+	}, nil
 }
 
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or JSON
-// by its content type. Every error is an [ErrPoison]: the event is of another database or of no shard of a counter, or can't
-// be read.
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
+// protocol buffer or JSON by its content type. Every error is an [ErrPoison]: the event is of
+// another database or of no shard of a counter, or can't be read.
 func (c *Client) Decode(contentType string, data []byte) (Change, error) {
 	return decode(c.db.Layout, contentType, data)
+}
+
+// Named is the change of the document at a path such as counters/post-123/shards/7, of which
+// nothing else is known: an event above the size that is delivered comes without its document
+// (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
+func (c *Client) Named(path string) (Change, error) {
+	return named(c.db.Layout, c.db.Document(path))
 }

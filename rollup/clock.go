@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// serverClock knows what Firestore's own clock says at least: the newest time in an answer of Firestore, and what has passed
-// here since that answer.
+// serverClock knows what Firestore's own clock says at least: the newest time in an answer of
+// Firestore, and what has passed here since that answer.
 type serverClock struct {
-	asking chan struct{} // holds one while Firestore is asked: one question at a time is enough for all who wait
+	// holds one while Firestore is asked: one question at a time is enough for all who wait
+	asking chan struct{}
 
 	mu     sync.Mutex
 	newest time.Time
@@ -35,9 +36,10 @@ func (c *serverClock) passed(t time.Time) bool {
 	return !c.newest.IsZero() && !t.After(c.newest.Add(time.Since(c.at)))
 }
 
-// check refuses a change from the future, as [ErrPoison]: nothing is newer than now. Its state would hide what the shard
-// really holds for as long as its time is ahead. Firestore is asked for its time only where this process doesn't know
-// that it is late enough, which is rare: an event takes longer to arrive than Firestore's last answer did.
+// check refuses a change from the future, as [ErrPoison]: nothing is newer than now. Its state
+// would hide what the shard really holds for as long as its time is ahead. Firestore is asked for
+// its time only where this process doesn't know that it is late enough, which is rare: an event
+// takes longer to arrive than Firestore's last answer did.
 func (c *Client) check(ctx context.Context, change Change) error {
 	t := change.updated()
 	if c.clock.passed(t) {

@@ -14,7 +14,8 @@ import (
 	"github.com/firestore-counters/counters/rollup"
 )
 
-// Events whose times have to be asked about wait for one question, and none of them beyond its own deadline.
+// Events whose times have to be asked about wait for one question, and none of them beyond
+// its own deadline.
 func TestAskingForTheTimeKeepsDeadlines(t *testing.T) {
 	t.Parallel()
 	server := emulator.New(emulator.Options{})

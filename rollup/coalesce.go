@@ -2,7 +2,7 @@ package rollup
 
 import (
 	"container/heap"
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/ledger"
@@ -21,15 +21,17 @@ import (
 // newer ones only. A duplicate waits with its twin: they are the same event, and once one delivery of it is acknowledged, it
 // does not come again.
 type coalescer[W any] struct {
-	least, most time.Duration // of an interval
-	maxWaiting  int           // events, those in flight included
-	maxFlushes  int           // in flight at a time
-	maxFailures int           // of a counter's flushes in a row, before its events are answered
+	least, most time.Duration  // of an interval
+	maxWaiting  int            // events, those in flight included
+	maxFlushes  int            // in flight at a time
+	patience    time.Duration  // from the first of a row of failures until a counter's events are answered with an error
+	spread      func() float64 // at random, from 0 to 1
 
 	backlogs map[string]*backlog[W] // :: counter id → what waits, and when it may go
 	queue    schedule[W]            // backlogs without a flush in flight, by the time they may go
 	waiting  int
-	flushes  int // in flight
+	flushes  int  // in flight
+	draining bool // nothing waits for its interval any more
 }
 
 // backlog is what waits for a counter's next flush, and what is in flight.
@@ -37,10 +39,12 @@ type backlog[W any] struct {
 	counter  string
 	next     map[string]*held[W] // :: shard id → its newest state
 	inFlight map[string]*held[W] // of shards that are in next too, without events
+	answered []answered[W]       // what queries have said, for the next flush
+	flying   []answered[W]       // the same, in flight
 	events   int                 // that came for the next flush, superseded ones included
 	interval time.Duration
 	due      time.Time // no flush starts before
-	failures int       // flushes that failed in a row
+	failing  time.Time // since when, if its last flush failed
 }
 
 // held is a state, and the events that wait for it: one, and its duplicates.
@@ -49,11 +53,41 @@ type held[W any] struct {
 	events []W
 }
 
+// answered is what the queries of one collection have said, and the events that are covered once it is in the ledger.
+type answered[W any] struct {
+	collection string
+	answers    map[string]ledger.Answer // :: key of a field's definition → what was asked for it
+	events     []waitingEvent[W]
+}
+
+// has reports whether one of the answers is among the keys.
+func (a answered[W]) has(keys map[string]bool) bool {
+	for key := range a.answers {
+		if keys[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// counts reports whether the collection holds something, or it isn't known what: a query without an answer says nothing.
+func (a answered[W]) counts() bool {
+	for _, answer := range a.answers {
+		if answer.Odd || answer.Value != 0 {
+			return true
+		}
+	}
+	return len(a.answers) == 0
+}
+
 // batch is a flush: it is handed out by start, and handed back to done.
 type batch struct {
 	counter string
 	states  []ledger.State
-	events  int // that it stands for
+	answers map[string]ledger.Answer
+	adopts  bool // not all of it is deletions, which make no ledger
+	counts  bool // a collection holds something, or it isn't known what
+	events  int  // that it stands for
 	started time.Time
 }
 
@@ -65,7 +99,7 @@ const (
 	unchanged          // there was nothing to commit
 	failed             // not committed: to go again
 	permanent          // not committed, and going again will not help
-	unanswered         // of a recount: a query's time was over, and whether it is only slow is not known
+	unanswered         // of a query: its time was over, and whether it is only slow is not known
 )
 
 // add takes an event of a state, and returns the events that are superseded, and done: older ones of the shard, or this
@@ -75,27 +109,18 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	newest := b.newest(s.Shard)
 	switch {
 	case newest != nil && newest.state.Supersedes(s):
-		if len(s.Missing(newest.state)) > 0 {
-			return nil, false // to come again once the newer one is flushed, which lacks one of its fields
-		}
+		newest.state = newest.state.Over(s.Counts)
 		b.events++
 		return []W{event}, true
 	case newest != nil && s.Supersedes(newest.state): // takes their place, so there is room
-		if missing := newest.state.Missing(s); len(missing) > 0 { // no integers any more: the older ones are what is known of them
-			maps.Copy(missing, s.Counts)
-			s.Counts = missing
-		}
+		s = s.Over(newest.state.Counts)
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:
 		return nil, false
 	}
 	c.waiting += 1 - len(superseded)
-	if b == nil {
-		b = &backlog[W]{counter: counter, next: map[string]*held[W]{}, interval: c.least, due: now}
-		c.backlogs[counter] = b
-		heap.Push(&c.queue, b)
-	}
+	b = c.backlog(now, counter)
 	b.events++
 	if newest != nil && len(newest.events) > 0 {
 		newest.events = append(newest.events, event) // a duplicate
@@ -103,6 +128,25 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 		b.next[s.Shard] = &held[W]{state: s, events: []W{event}}
 	}
 	return superseded, true
+}
+
+// answer takes what queries have said of one of a counter's collections, with the events that have been waiting for it.
+func (c *coalescer[W]) answer(now time.Time, counter string, a answered[W]) {
+	b := c.backlog(now, counter)
+	b.answered = append(b.answered, a)
+	b.events += len(a.events)
+	c.waiting += len(a.events)
+}
+
+// backlog is a counter's, which is made where there is none.
+func (c *coalescer[W]) backlog(now time.Time, counter string) *backlog[W] {
+	b := c.backlogs[counter]
+	if b == nil {
+		b = &backlog[W]{counter: counter, next: map[string]*held[W]{}, interval: c.least, due: now}
+		c.backlogs[counter] = b
+		heap.Push(&c.queue, b)
+	}
+	return b
 }
 
 func (b *backlog[W]) newest(shard string) *held[W] {
@@ -119,19 +163,38 @@ func (b *backlog[W]) newest(shard string) *held[W] {
 func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 	for c.flushes < c.maxFlushes && len(c.queue) > 0 && !c.queue[0].due.After(now) {
 		b := heap.Pop(&c.queue).(*backlog[W])
-		if len(b.next) == 0 { // quiet for an interval: forgotten
+		if len(b.next) == 0 && len(b.answered) == 0 { // quiet for an interval: forgotten
 			delete(c.backlogs, b.counter)
 			continue
 		}
 		flush := batch{counter: b.counter, states: make([]ledger.State, 0, len(b.next)), events: b.events, started: now}
 		for _, h := range b.next {
 			flush.states = append(flush.states, h.state)
+			flush.adopts = flush.adopts || !h.state.Gone
+		}
+		for _, a := range b.answered {
+			flush.answer(a.answers)
+			flush.counts = flush.counts || a.counts()
+			flush.adopts = flush.adopts || slices.ContainsFunc(a.events, func(e waitingEvent[W]) bool { return !e.gone })
 		}
 		b.inFlight, b.next, b.events = b.next, make(map[string]*held[W], len(b.next)), 0
+		b.flying, b.answered = b.answered, nil
 		c.flushes++
 		return flush, true
 	}
 	return batch{}, false
+}
+
+// answer takes answers into the flush: of several to one query the newest.
+func (b *batch) answer(answers map[string]ledger.Answer) {
+	if b.answers == nil && len(answers) > 0 {
+		b.answers = make(map[string]ledger.Answer, len(answers))
+	}
+	for key, a := range answers {
+		if known, ok := b.answers[key]; !ok || a.ReadTime.After(known.ReadTime) {
+			b.answers[key] = a
+		}
+	}
 }
 
 // wake is when start should be asked again. It reports false when only done or add can change its answer.
@@ -142,50 +205,78 @@ func (c *coalescer[W]) wake() (time.Time, bool) {
 	return c.queue[0].due, true
 }
 
-// done takes a flush back, with how many flushes others made since the last one of this instance and the keys of shards
-// that were refused, and returns the events that need not wait any longer: those whose state was counted, and those that
-// are to be delivered again. The states of a failed flush go again with what has come meanwhile, and their events wait on,
-// until too many have failed in a row.
-func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, otherFlushes int64, full map[string]bool) (counted, refused []W) {
+// done takes a flush back, with what became of it, and returns the events that need not wait any longer: those whose state
+// or answer was counted, and those that are to be delivered again. What was asked too early is to be asked again. The states
+// and answers of a failed flush go again with what has come meanwhile, and their events wait on, until that has gone on
+// for too long.
+func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (counted, refused []W, early []answered[W]) {
 	c.flushes--
 	b := c.backlogs[flush.counter]
 	switch o {
 	case unchanged: // no write was taken: what comes next need not wait
 		b.due = flush.started
 	case committed:
-		b.interval = max(c.share(otherFlushes), b.interval/2)
-		if b.due = flush.started.Add(b.interval); otherFlushes > 0 {
+		b.interval = max(c.share(f.otherFlushes), b.interval/2)
+		if b.due = flush.started.Add(b.interval); f.otherFlushes > 0 {
 			// Counted from the end, those who got into each other's way move apart.
 			b.due = now.Add(b.interval)
 		}
 	case failed, permanent:
 		b.interval = min(c.most, b.interval*2)
-		b.due = now.Add(c.least) // what waits has waited for an interval already
+		// What waits has waited for an interval already. At random, or two instances that meet once meet each time.
+		b.due = now.Add(c.least/2 + time.Duration(c.spread()*float64(c.least)))
 	}
-	if b.failures++; o != failed {
-		b.failures = 0
+	if c.draining && o != failed {
+		b.due = now
 	}
-	again := o == failed && b.failures <= c.maxFailures
+	switch {
+	case o != failed:
+		b.failing = time.Time{}
+	case b.failing.IsZero():
+		b.failing = now
+	}
+	again := o == failed && now.Sub(b.failing) < c.patienceNow()
 	for shard, h := range b.inFlight {
 		switch {
 		case again && b.next[shard] == nil:
 			b.next[shard] = h
 		case again: // superseded: its events are done
-		case o == failed || o == permanent || full[ledger.Key(shard)]:
+		case o == failed || o == permanent || f.full[ledger.Key(shard)]:
 			refused = append(refused, h.events...)
 		default:
 			counted = append(counted, h.events...)
 		}
 	}
+	for _, a := range b.flying {
+		switch {
+		case again:
+			b.answered = append(b.answered, a)
+		case o == failed || o == permanent || a.has(f.full):
+			refused = append(refused, events(a.events)...)
+		case a.has(f.early):
+			early = append(early, a)
+			c.waiting -= len(a.events)
+		default:
+			counted = append(counted, events(a.events)...)
+		}
+	}
 	if again {
 		b.events += flush.events
 	} else if o == failed {
-		b.failures = 0
+		b.failing = time.Time{}
 	}
-	b.inFlight = nil
+	b.inFlight, b.flying = nil, nil
 	c.waiting -= len(counted) + len(refused)
 	heap.Push(&c.queue, b)
-	return counted, refused
+	return counted, refused, early
+}
+
+// patienceNow is the patience; of a process that ends, no more than a few attempts.
+func (c *coalescer[W]) patienceNow() time.Duration {
+	if c.draining {
+		return min(c.patience, 3*c.least)
+	}
+	return c.patience
 }
 
 // share is the interval at which this instance and as many others write once per least interval, and a quarter less than
@@ -200,10 +291,26 @@ func (c *coalescer[W]) share(otherFlushes int64) time.Duration {
 
 // drain lets what waits go now. What fails then waits its interval as before.
 func (c *coalescer[W]) drain(now time.Time) {
+	c.draining = true
 	for _, b := range c.queue {
 		b.due = now
 	}
 	heap.Init(&c.queue)
+}
+
+// left are the events that wait for a flush that has not begun.
+func (c *coalescer[W]) left() (left []W) {
+	for _, b := range c.backlogs {
+		for _, h := range b.next {
+			left = append(left, h.events...)
+			h.events = nil
+		}
+		for _, a := range b.answered {
+			left = append(left, events(a.events)...)
+		}
+		b.answered = nil
+	}
+	return left
 }
 
 // schedule is a heap of backlogs, the one that is due first on top.

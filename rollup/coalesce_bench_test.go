@@ -8,8 +8,9 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// BenchmarkCoalesce queues a thousand events, hands them out and takes them back: an event's share of it is what the
-// numbers are per. They are of one counter with a hundred shards, or of a thousand counters.
+// BenchmarkCoalesce queues a thousand events, hands them out and takes them back: an event's share
+// of it is what the numbers are per. They are of one counter with a hundred shards, or of a
+// thousand counters.
 func BenchmarkCoalesce(b *testing.B) {
 	const events = 1000
 	for _, counters := range []int{1, 1000} {
@@ -34,7 +35,7 @@ func BenchmarkCoalesce(b *testing.B) {
 				queued = 0
 				now = now.Add(time.Minute) // beyond every interval
 				for flush, ok := c.start(now); ok; flush, ok = c.start(now) {
-					c.done(now, flush, committed, 0, nil)
+					c.done(now, flush, committed, flushed{})
 				}
 				if c.waiting != 0 {
 					b.Fatalf("%d events are still waiting", c.waiting)

@@ -3,6 +3,7 @@ package rollup
 import (
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -10,12 +11,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as protocol buffer or
-// JSON by its content type. Names are taken from the documents in the event, never from its headers. Every error is an
-// [ErrPoison].
+// decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
+// protocol buffer or JSON by its content type. Names are taken from the documents in the event,
+// never from its headers. Every error is an [ErrPoison].
 func decode(names layout.Layout, contentType string, data []byte) (Change, error) {
 	var event firestoredata.DocumentEventData
 	mediaType, _, err := mime.ParseMediaType(contentType)
@@ -49,53 +51,58 @@ func decode(names layout.Layout, contentType string, data []byte) (Change, error
 	if before != nil && after != nil && before.GetName() != name {
 		return Change{}, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), name)
 	}
-	fields := names.Fields
-	var c Change
-	var ok bool
-	if c.Counter, c.Shard, ok = names.ParseShard(name); !ok {
-		// Of a document that is counted, only the time matters.
-		if c.Counter, c.Collection, c.Document, ok = names.ParseCounted(name); !ok {
-			return Change{}, fmt.Errorf("%w: document %q is none of %s in %s", ErrPoison, name, strings.Join(names.Patterns(), ", "), names.Database)
-		}
-		fields, c.Shard = nil, ""
+	c, err := named(names, name)
+	if err != nil {
+		return Change{}, err
 	}
 	if before != nil {
-		// What it held doesn't matter to the ledger, so it may be anything. When a deleted one was there does.
-		c.Before, err = version(before, fields)
+		// What it held doesn't matter, so it may be anything. When a deleted one was there does.
+		c.Before, err = version(before, c.Shard != "")
 		if err != nil && after == nil {
 			return Change{}, fmt.Errorf("%w: old value: %w", ErrPoison, err)
 		}
 	}
 	if after != nil {
-		if c.After, err = version(after, fields); err != nil {
+		if c.After, err = version(after, c.Shard != ""); err != nil {
 			return Change{}, fmt.Errorf("%w: %w", ErrPoison, err)
 		}
-		// One field that is not an integer keeps no other from being counted: a reconcile says what is wrong with it.
-		if len(c.After.Counts) == 0 && len(fields) > 0 {
+		// One field that is not an integer keeps no other from being counted: a reconcile says what
+		// is wrong with it.
+		odd := func(field layout.Field) bool { return slices.Contains(c.After.Odd, field.Shard) }
+		if c.Shard != "" && len(c.After.Counts) == 0 && !slices.ContainsFunc(names.Fields, func(f layout.Field) bool { return !odd(f) }) {
 			return Change{}, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, name, names.Fields)
-		}
-	}
-	if c.Before != nil {
-		for _, field := range fields {
-			c.Before.Counts[field.Name] += 0 // there, and 0 where it was not an integer
 		}
 	}
 	return c, nil
 }
 
-// version is a document's, with the fields that are integers. Its error says that there is no update time.
-func version(doc *firestoredata.Document, fields layout.Fields) (*Version, error) {
+// named is the change of a document of which only the resource name is known.
+func named(names layout.Layout, name string) (c Change, err error) {
+	var ok bool
+	if c.Counter, c.Shard, ok = names.ParseShard(name); ok {
+		return c, nil
+	}
+	c.Shard = ""
+	if c.Counter, c.Collection, c.Document, ok = names.ParseCounted(name); ok {
+		return c, nil
+	}
+	return Change{}, fmt.Errorf("%w: document %q is none of %s in %s", ErrPoison, name, strings.Join(names.Patterns(), ", "), names.Database)
+}
+
+// version is a document's, with the integers of a shard. Its error says that there is
+// no update time.
+func version(doc *firestoredata.Document, shard bool) (*Version, error) {
 	if err := doc.GetUpdateTime().CheckValid(); err != nil {
 		return nil, fmt.Errorf("update time of %q: %w", doc.GetName(), err)
 	}
-	v := &Version{Counts: make(map[string]int64, len(fields)), Updated: doc.GetUpdateTime().AsTime()}
-	for _, field := range fields {
-		value, there := doc.GetFields()[field.Shard]
-		if count, ok := eventInteger(value); ok || !there {
-			v.Counts[field.Name] = count
+	var s ledger.State
+	if shard {
+		for name, value := range doc.GetFields() {
+			n, ok := eventInteger(value)
+			s.Set(name, n, ok)
 		}
 	}
-	return v, nil
+	return &Version{Counts: s.Counts, Odd: s.Odd, Updated: doc.GetUpdateTime().AsTime()}, nil
 }
 
 // eventInteger is [store.Integer] of a value in an event, which has types of its own.

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkDecode decodes the event of one increment of one shard, in both of the forms that events may have.
+// BenchmarkDecode decodes the event of one increment of one shard, in both of the forms that
+// events may have.
 func BenchmarkDecode(b *testing.B) {
 	event := &firestoredata.DocumentEventData{
 		Value:      shardDoc(shardName, at(20), integer(6)),

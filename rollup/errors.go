@@ -2,26 +2,24 @@ package rollup
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
-
-// errAppeared ends a reconcile that never gets done with a document which comes and goes.
-var errAppeared = errors.New("its document was made meanwhile")
 
 // Errors of this package; those of the client library are passed on.
 var (
-	// ErrPoison: the event can never be counted, so that delivering it again is no help. Log and acknowledge it: a reconcile
-	// covers what it carried.
+	// ErrPoison: the event can never be counted, so that delivering it again is no help. Log and
+	// acknowledge it: a reconcile covers what it carried.
 	ErrPoison = errors.New("event can never be counted")
-	// ErrContention: too many write the counter's documents, and nothing was applied. Try again after a while.
-	ErrContention = errors.New("counter is contended")
-	// ErrDamagedLedger: the counter's ledger is not what this module writes. Delete it, and the counter is adopted again.
-	ErrDamagedLedger = ledger.ErrDamaged
-	// ErrLedgerFull: the counter's ledger has as many shards as it can hold, so that others are not counted. A reconcile
-	// makes room by removing those that are gone.
-	ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d shards", ledger.MaxEntries)
+	// ErrContention: too many write the counter's documents, and nothing was applied. Try
+	// again after a while.
+	ErrContention = store.ErrContention
+	// ErrDamagedLedger: the counter's ledger is not what this module writes. Delete it, and the
+	// counter is adopted again.
+	ErrDamagedLedger = store.ErrDamaged
+	// ErrLedgerFull: the counter's ledger has as many shards as it can hold, so that others are not
+	// counted. A reconcile makes room by removing those that are gone.
+	ErrLedgerFull = store.ErrLedgerFull
 	// ErrBusy: too many events wait already. The event is to be delivered again.
 	ErrBusy = errors.New("too many events are waiting")
 	// ErrClosed: the roller is closed. The event is to be delivered again.

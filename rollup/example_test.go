@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-counters/counters/rollup"
 )
 
-// A roller counts changes as they come, in one commit per second and counter; here two of one shard, the second of them
-// twice.
+// A roller counts changes as they come, in one commit per second and counter; here two of one
+// shard, the second of them twice.
 func ExampleRoller() {
 	ctx := context.Background()
 	server := emulator.New(emulator.Options{}) // a Firestore in memory

@@ -17,9 +17,14 @@ type Applied struct {
 	Lagged       bool // there was a state to measure a lag by
 }
 
+// Apply is a flush of states.
 func (c *Client) Apply(ctx context.Context, counter string, states []ledger.State) (Applied, error) {
-	a, err := c.apply(ctx, counter, states)
-	return Applied{a.shards, a.deltas["total"], a.otherFlushes, a.gone, len(a.full), !a.oldest.IsZero()}, err
+	b := batch{counter: counter, states: states}
+	for _, s := range states {
+		b.adopts = b.adopts || !s.Gone
+	}
+	f, err := c.flush(ctx, b)
+	return Applied{f.shards, f.deltas["total"], f.otherFlushes, f.gone, len(f.full), !f.oldest.IsZero()}, err
 }
 
 func (c Change) State() ledger.State { return c.state() }

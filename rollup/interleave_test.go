@@ -17,7 +17,8 @@ import (
 	"github.com/firestore-counters/counters/rollup"
 )
 
-// before does something at the moment when the next commit of a ledger has been sent and is not applied yet.
+// before does something at the moment when the next commit of a ledger has been sent and is
+// not applied yet.
 func (w *world) before(do func()) {
 	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		for _, write := range req.GetWrites() {
@@ -38,7 +39,7 @@ func (w *world) create() {
 		return errors.Join(
 			tx.Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}),
 			tx.Create(w.shard(0), map[string]any{"count": 0}),
-			tx.Create(w.ledger(), map[string]any{"shards": map[string]any{}, "base": 0, "ops": []string{}}))
+			tx.Create(w.ledger(), map[string]any{"states": map[string]any{}, "base": map[string]any{}}))
 	})
 }
 
@@ -59,7 +60,8 @@ func (w *world) reconcile() rollup.Report {
 	return r
 }
 
-// A reconcile that has read an earlier counter under the same id says nothing about the one that is there now.
+// A reconcile that has read an earlier counter under the same id says nothing about the one
+// that is there now.
 func TestReconcileOfAnEarlierCounter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +79,8 @@ func TestReconcileOfAnEarlierCounter(t *testing.T) {
 	w.total(1)
 }
 
-// A shard that was made just before the counter is older than the ledger, and no event of it counts. A reconcile does.
+// A shard that was made just before the counter is older than the ledger, and no event of it
+// counts. A reconcile does.
 func TestReconcileOfAShardOlderThanTheLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,7 +143,8 @@ func TestFlushOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
 	w.total(2)
 }
 
-// Others' flushes, increments and another reconcile come between what a reconcile has read and its commit.
+// Others' flushes, increments and another reconcile come between what a reconcile has read
+// and its commit.
 func TestReconcileBesideEverything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -168,8 +172,9 @@ func TestReconcileBesideEverything(t *testing.T) {
 	w.total(16)
 }
 
-// Deleted by hand, which leaves shards and ledger behind, and made again by a snippet, which knows of no ledger: the
-// counter starts from zero, whether an instance has a copy of the old ledger or reads it.
+// Deleted by hand, which leaves shards and ledger behind, and made again by a snippet, which knows
+// of no ledger and sets the shards to 0: the counter shows what its path has counted, whether an
+// instance has a copy of the ledger or reads it.
 func TestMadeAgainByASnippet(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "event at another instance", "reconcile"} {
@@ -179,7 +184,7 @@ func TestMadeAgainByASnippet(t *testing.T) {
 			w.snippet(2)
 			w.inc(0, 5)
 			w.apply(w.arrived()...) // adopted
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: 100}}))
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base.count", Value: 100}}))
 			w.inc(0, 1)
 			w.apply(w.arrived()...)
 			w.must(w.counter().Delete(w.ctx))
@@ -192,18 +197,18 @@ func TestMadeAgainByASnippet(t *testing.T) {
 				w.rollup = w.open()
 				fallthrough
 			case "event":
-				w.apply(events[len(events)-1])
+				w.apply(events...)
 			default:
-				if r := w.reconcile(); !r.Adopted || r.After != 2 {
-					t.Errorf("reconcile = %+v, want that it was adopted", r)
+				if r := w.reconcile(); r.Adopted || r.After != 102 {
+					t.Errorf("reconcile = %+v, want 102", r)
 				}
 			}
-			w.total(2)
+			w.total(102)
 			w.apply(append(late, events...)...)
-			w.total(2)
+			w.total(102)
 			w.inc(0, 3)
 			w.apply(w.arrived()...)
-			w.total(5)
+			w.total(105)
 			if r := w.reconcile(); r.Repaired() {
 				t.Errorf("reconcile = %+v, want nothing to repair", r)
 			}
@@ -211,8 +216,8 @@ func TestMadeAgainByASnippet(t *testing.T) {
 	}
 }
 
-// The client library resends a transaction's commit whose answer was lost, and production answers that it does not know
-// the transaction any more. That is doubt, and not the end of it.
+// The client library resends a transaction's commit whose answer was lost, and production answers
+// that it does not know the transaction any more. That is doubt, and not the end of it.
 func TestAdoptionLosesItsAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +248,7 @@ func TestFlushBesideAReset(t *testing.T) {
 		w.commit(func(tx *firestore.Transaction) error {
 			return errors.Join(
 				tx.Update(w.shard(0), []firestore.Update{{Path: "count", Value: 0}}),
-				tx.Update(w.ledger(), []firestore.Update{{Path: "ops", Value: []string{"reset"}}}))
+				tx.Update(w.ledger(), []firestore.Update{{Path: "ops.reset", Value: firestore.ServerTimestamp}}))
 		})
 	})
 	w.apply(before...)
@@ -255,7 +260,8 @@ func TestFlushBesideAReset(t *testing.T) {
 	w.total(2)
 }
 
-// An instance that keeps fewer ledgers than there are counters reads them again, and counts no less.
+// An instance that keeps fewer ledgers than there are counters reads them again, and
+// counts no less.
 func TestFewLedgersInMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -265,9 +271,61 @@ func TestFewLedgersInMemory(t *testing.T) {
 	for i := range 5 {
 		w.inc(0, 1)
 		w.apply(w.arrived()...)
-		if _, err := w.rollup.Apply(w.ctx, "d", []ledger.State{{Shard: "0", Counts: ledger.Counts{"total": int64(i)}, AsOf: w.now()}}); err != nil {
+		if _, err := w.rollup.Apply(w.ctx, "d", []ledger.State{{Shard: "0", Counts: ledger.Counts{"count": int64(i)}, AsOf: w.now()}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.total(5)
+}
+
+// A document is made between what a flush, or a reconcile, has read and its commit: it is not noted
+// as missing, and shows its counts.
+func TestADocumentIsMadeBesideACommitWithoutIt(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"flush", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(1)
+			w.inc(0, 3)
+			w.apply(w.arrived()...)
+			w.must(w.counter().Delete(w.ctx))
+			w.inc(0, 1)
+			states := w.arrived()
+			w.rollup = w.open()
+			w.before(func() { w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1})) })
+			if how == "flush" {
+				w.apply(states...)
+			} else if r := w.reconcile(); r.Gone {
+				t.Errorf("reconcile = %+v", r)
+			}
+			w.total(4)
+			snap, err := w.ledger().Get(w.ctx)
+			if w.must(nil, err); snap.Data()["gone_at"] != nil {
+				t.Errorf("the ledger says that the document is gone since %v", snap.Data()["gone_at"])
+			}
+		})
+	}
+}
+
+// A text in place of a total is set also where the total is 0.
+func TestATextForATotalOfZero(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"flush", "reconcile"} {
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.inc(0, -1)
+		w.apply(w.arrived()...)
+		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: "none"}}))
+		if how == "flush" {
+			w.inc(0, 1)
+			w.inc(0, -1)
+			w.apply(w.arrived()...)
+		} else {
+			w.reconcile()
+		}
+		w.total(0)
+	}
 }

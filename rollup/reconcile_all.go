@@ -55,11 +55,12 @@ func (s *Summary) add(r Report, err error) {
 // pageSize is how many counters one page lists.
 const pageSize = 100
 
-// counterLimit is how long one counter may take: adopting the largest ones takes seconds, and one that waits for the locks
-// of a process that was killed a minute, which is left to the next walk.
+// counterLimit is how long one counter may take: adopting the largest ones takes seconds, and one
+// that waits for the locks of a process that was killed a minute, which is left to the next walk.
 const counterLimit = 30 * time.Second
 
-// cursor is where a walk over all counters goes on: behind the last counter of a page that it has done.
+// cursor is where a walk over all counters goes on: behind the last counter of a page
+// that it has done.
 type cursor struct {
 	page string // token of the page
 	done string // id of the last counter of it that was done, with all before it; empty for none
@@ -73,8 +74,9 @@ const (
 	cursorAt    = "updated_at"
 )
 
-// ReconcileAll reconciles all counters, until the context ends. A counter's failure is reported and passed over. Running out
-// of time is not an error: the summary is not done then. Errors are those of listing.
+// ReconcileAll reconciles all counters, until the context ends. A counter's failure is reported
+// and passed over. Running out of time is not an error: the summary is not done then. Errors are
+// those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	opts.budget = newReadBudget(opts.RecountReads)
@@ -95,7 +97,8 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 		}
 		stopped := false
 		if err == nil {
-			if done := slices.Index(ids, at.done); done >= 0 { // -1: it is gone, and others may be behind it now
+			if done := slices.Index(ids, at.done); done >= 0 {
+				// -1: it is gone, and others may be behind it now
 				ids = ids[done+1:]
 			}
 			if n := c.reconcilePage(ctx, ids, opts, &sum); n < len(ids) {
@@ -139,8 +142,9 @@ func (o ReconcileOptions) withDefaults(ctx context.Context) ReconcileOptions {
 	return o
 }
 
-// reconcilePage returns how many counters it has done from the first on, those that failed included: the next walk goes on
-// behind them. The first ones of a walk have their whole limit, so that every walk gets further than the one before.
+// reconcilePage returns how many counters it has done from the first on, those that failed
+// included: the next walk goes on behind them. The first ones of a walk have their whole limit, so
+// that every walk gets further than the one before.
 func (c *Client) reconcilePage(ctx context.Context, ids []string, opts ReconcileOptions, sum *Summary) int {
 	var mu sync.Mutex
 	var group errgroup.Group

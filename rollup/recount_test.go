@@ -58,7 +58,8 @@ func (w *world) counting(cfg rollup.Config) *counting {
 	return c
 }
 
-// decode sends a change through the wire's format. It reports false for documents that are not counted.
+// decode sends a change through the wire's format. It reports false for documents that
+// are not counted.
 func (c *counting) decode(change emulator.Change) (rollup.Change, bool) {
 	_, body, err := eventarc.Encode("id", change)
 	if err != nil {
@@ -183,7 +184,39 @@ func TestCountedFields(t *testing.T) {
 	}
 }
 
-// Fields of one collection are counted as of one time: they agree with each other, whatever happens between their queries.
+// A field that the app has kept itself so far is never anything but the number that it was and the
+// one that its documents come to: not both together, for as long as it takes to see that.
+func TestFirstAnswerTakesTheNumbersPlace(t *testing.T) {
+	t.Parallel()
+	for path, cfg := range map[string]rollup.Config{"counters/c": defaultCounters, "posts/c": hostedPosts} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, cfg)
+			var shown []any
+			t.Cleanup(c.server.OnChange(func(change emulator.Change) {
+				if n := change.New.GetFields()["comments"]; n != nil {
+					shown = append(shown, n.GetIntegerValue())
+				}
+			}))
+			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+			c.set(path, map[string]any{"comments": 57})
+			c.set(path+"/comments/1", map[string]any{})
+			c.set(path+"/comments/2", map[string]any{})
+			c.deliver(r, c.happened()...)
+			c.holds(path, map[string]any{"comments": int64(2)})
+			c.happened()
+			for _, n := range shown {
+				if n != int64(57) && n != int64(2) {
+					t.Errorf("comments were %v, one after the other", shown)
+					break
+				}
+			}
+		})
+	}
+}
+
+// Fields of one collection are counted as of one time: they agree with each other, whatever happens
+// between their queries.
 func TestCountedFieldsAreOfOneTime(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -213,7 +246,8 @@ func TestCountedFieldsAreOfOneTime(t *testing.T) {
 	})
 }
 
-// Two instances count the same post and commit in the other order: the newer value stays, also where it is the one of before.
+// Two instances count the same post and commit in the other order: the newer value stays, also
+// where it is the one of before.
 func TestRecountsInTheWrongOrder(t *testing.T) {
 	t.Parallel()
 	for want, meanwhile := range map[int64]func(*counting){
@@ -248,8 +282,8 @@ func TestRecountsInTheWrongOrder(t *testing.T) {
 	}
 }
 
-// The first event of a post adopts it. What was counted before the ledger was made is counted again, and so is what came in
-// between.
+// The first event of a post adopts it. What was counted before the ledger was made is counted
+// again, and so is what came in between.
 func TestRecountThatAdopts(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPosts)
@@ -307,8 +341,9 @@ func TestSumThatIsNoInteger(t *testing.T) {
 	c.holds("posts/p", map[string]any{"stars": int64(7)})
 }
 
-// A document of which the only event brought no value has a ledger all the same, by which a reconcile finds it, or a note if it is
-// not there yet. The reconcile says what is wrong, and counts what the event was not of.
+// A document of which the only event brought no value has a ledger all the same, by which a
+// reconcile finds it, also where it is not there yet. The reconcile says what is wrong, and counts
+// what the event was not of.
 func TestFirstEventBringsNoValue(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"the document first": true, "the rating first": false} {
@@ -331,8 +366,8 @@ func TestFirstEventBringsNoValue(t *testing.T) {
 	}
 }
 
-// A query for which an index is missing is logged, and its event is not delivered for a day. Fields of other queries are
-// counted all the same. One that Firestore is too busy for is asked again.
+// A query for which an index is missing is logged, and its event is not delivered for a day. Fields
+// of other queries are counted all the same. One that Firestore is too busy for is asked again.
 func TestAggregationThatCannotSucceed(t *testing.T) {
 	t.Parallel()
 	instance := emulator.Start(t)
@@ -365,7 +400,8 @@ func TestAggregationThatCannotSucceed(t *testing.T) {
 	if err != nil || !strings.Contains(report.Problem, "comments=count(comments) can't be counted") {
 		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
 	}
-	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} { // long before the query's own time is over
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
+		// long before the query's own time is over
 		answer.Store(status.New(code, "busy"))
 		if err := r.Add(c.ctx, changes[0]); status.Code(err) != code {
 			t.Errorf("while Firestore is busy: %v, want that the event comes again", err)
@@ -395,15 +431,12 @@ func TestEventBeforeItsCounter(t *testing.T) {
 				}
 				c.holds(path, map[string]any{"comments": int64(1), "title": "hello"})
 			}
-			if c.exists(c.fs.Doc(path + "/counter_rollup/note")) {
-				t.Error("the note is still there")
-			}
 		})
 	}
 }
 
-// The app deletes its document and makes it anew, with what its clients think is right. Comments that came meanwhile are in the
-// next reconcile's count.
+// The app deletes its document and makes it anew, with what its clients think is right. Comments
+// that came meanwhile are in the next reconcile's count.
 func TestDocumentThatIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPosts)
@@ -421,68 +454,34 @@ func TestDocumentThatIsMadeAnew(t *testing.T) {
 	c.holds("posts/p", map[string]any{"comments": int64(2)})
 }
 
-// The note of a document that never comes goes as what is left of one does: after CleanupAfter.
-func TestNoteOfADocumentThatNeverComes(t *testing.T) {
+// What was counted for a document that never comes goes as what is left of one does: after
+// CleanupAfter, and not before.
+func TestAnswerForADocumentThatNeverComes(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPages)
 	c.set("sites/s/pages/c/comments/1", map[string]any{})
 	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
-	note := c.fs.Doc("sites/s/pages/c/counter_rollup/note")
+	its := c.fs.Doc("sites/s/pages/c/counter_rollup/ledger")
+	removed := 0
+	remove := func(context.Context, string, time.Time) (bool, error) {
+		removed++
+		_, err := its.Delete(c.ctx)
+		return true, err
+	}
 	for _, step := range []struct {
-		after time.Duration
-		there bool
-	}{{0, true}, {time.Hour, true}, {time.Nanosecond, false}} {
-		if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{CleanupAfter: step.after}); err != nil || c.exists(note) != step.there {
-			t.Errorf("after %v: there is a note: %v, %v", step.after, !step.there, err)
+		after   time.Duration
+		removed int
+	}{{0, 0}, {time.Hour, 0}, {time.Nanosecond, 1}, {time.Nanosecond, 1}} {
+		if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{CleanupAfter: step.after, Remove: remove}); err != nil || removed != step.removed {
+			t.Errorf("after %v: removed %d times, %v", step.after, removed, err)
 		}
 	}
 }
 
-// An event comes when a reconcile has seen that the note of the one before is old enough to go: the note is a new one, and stays.
-func TestNoteThatIsWrittenAgain(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPages)
-	events := 0
-	event := func() {
-		events++
-		c.set(fmt.Sprint("sites/s/pages/c/comments/", events), map[string]any{})
-		c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
-	}
-	event()
-	note := c.fs.Doc("sites/s/pages/c/counter_rollup/note")
-	first, err := note.Get(c.ctx)
-	c.must(nil, err)
-	begun := 0
-	conn, err := c.server.Connect(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if strings.HasSuffix(method, "/BeginTransaction") {
-			if begun++; begun == 2 { // the first is that of an adoption, which finds nothing
-				event()
-			}
-		}
-		return next(ctx, method, req, reply, cc, opts...)
-	}))
-	c.must(nil, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := rollup.Open(c.ctx, hostedPages, option.WithGRPCConn(conn))
-	c.must(nil, err)
-	// It is old enough now, and the one that is written at this moment isn't.
-	again, err := note.Get(c.ctx)
-	c.must(nil, err)
-	after := again.ReadTime.Sub(first.UpdateTime)
-	if _, err := client.Reconcile(c.ctx, "s/c", rollup.ReconcileOptions{CleanupAfter: after}); err != nil {
-		t.Fatal(err)
-	}
-	if begun != 2 {
-		t.Errorf("%d transactions: the test shows nothing", begun)
-	}
-	if second, err := note.Get(c.ctx); err != nil || !second.UpdateTime.After(first.UpdateTime) {
-		t.Errorf("the note of an event that has just come is gone: %v", err)
-	}
-}
-
-// A comment comes below a document that has been gone for long, just before a reconcile removes what is left of it. The note of
-// that outlasts it, so that the next reconcile finds the document when it is made again.
-func TestNoteThatOutlastsACleanup(t *testing.T) {
+// A comment comes below a document that has been gone for long, just before a reconcile would
+// remove what is left of it: something was counted, so it stays, and is shown in the document
+// that is made again.
+func TestWhatIsCountedPutsOffACleanup(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		c := w.counting(hostedPosts)
@@ -492,23 +491,29 @@ func TestNoteThatOutlastsACleanup(t *testing.T) {
 		c.deliver(r, c.happened()...)
 		c.holds("posts/p", map[string]any{"comments": int64(1)})
 		c.must(c.fs.Doc("posts/p").Delete(c.ctx))
-		reconcile := func(deleted bool) {
+		reconcile := func(due bool) {
 			w.t.Helper()
-			if r, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{}); err != nil || r.Deleted != deleted {
-				w.t.Fatalf("%+v, %v, want deleted %t", r, err, deleted)
+			asked := false
+			remove := func(context.Context, string, time.Time) (bool, error) { asked = true; return true, nil }
+			if r, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{Remove: remove}); err != nil || r.Deleted != due || asked != due {
+				w.t.Fatalf("%+v, %v, want deleted %t", r, err, due)
 			}
 		}
 		reconcile(false)
 		time.Sleep(25 * time.Hour)
 		c.set("posts/p/comments/2", map[string]any{})
 		c.deliver(r, c.happened()...)
-		reconcile(true)
+		reconcile(false)
 		c.set("posts/p", map[string]any{})
 		c.happened()
 		if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
 		c.holds("posts/p", map[string]any{"comments": int64(2)})
+		c.must(c.fs.Doc("posts/p").Delete(c.ctx))
+		reconcile(false)
+		time.Sleep(25 * time.Hour)
+		reconcile(true)
 	})
 }
 
@@ -524,8 +529,8 @@ func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
 	}
 }
 
-// A reconcile counts again what has missed its event: at once where counters are named, and else after a while and within
-// its budget.
+// A reconcile counts again what has missed its event: at once where counters are named, and else
+// after a while and within its budget.
 func TestReconcileCountsAgain(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPosts)
@@ -584,7 +589,7 @@ func TestReconcileCountsAgain(t *testing.T) {
 
 	// Something else writes the field: seen without counting, and mended.
 	c.must(c.fs.Doc("posts/p0").Update(c.ctx, []firestore.Update{{Path: "comments", Value: 99}}))
-	if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 1 {
+	if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 0 {
 		t.Errorf("of a field that something else has written: %+v", s)
 	}
 	c.holds("posts/p0", map[string]any{"comments": int64(1)})
@@ -592,8 +597,9 @@ func TestReconcileCountsAgain(t *testing.T) {
 
 var recountOperations = flag.Int("recount.operations", 3000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
-// A query gets no answer until its time is over. The connection may have been silent, so the event goes on waiting for the next
-// query. Where that gets none either, it takes too long: the event is acknowledged, and so are later ones after one query.
+// A query gets no answer until its time is over. The connection may have been silent, so the event
+// goes on waiting for the next query. Where that gets none either, it takes too long: the event is
+// acknowledged, and so are later ones after one query.
 func TestQueryWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -626,11 +632,13 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 			c.set(fmt.Sprint("posts/p/comments/more", n), map[string]any{})
 			silent.Store(times)
 			c.deliver(r, c.happened()...)
-			c.holds("posts/p", map[string]any{"comments": int64(n + 2)}) // no other event has to come for that
+			// no other event has to come for that
+			c.holds("posts/p", map[string]any{"comments": int64(n + 2)})
 		}
 		silent.Store(1_000_000)
 		for n, want := range []int64{2, 1, 1} {
-			time.Sleep(9 * time.Minute) // it is remembered for as long as an event takes to come again
+			// it is remembered for as long as an event takes to come again
+			time.Sleep(9 * time.Minute)
 			c.set(fmt.Sprint("posts/p/comments/slow", n), map[string]any{})
 			before := asked.Load()
 			c.deliver(r, c.happened()...)
@@ -645,8 +653,8 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// A recount that has failed until its events are to come again says so, also where the last of its queries was one without an
-// answer, which is no error by itself.
+// A recount that has failed until its events are to come again says so, also where the last of its
+// queries was one without an answer, which is no error by itself.
 func TestQueriesThatFailAndThenGetNoAnswer(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -684,9 +692,9 @@ func TestQueriesThatFailAndThenGetNoAnswer(t *testing.T) {
 	})
 }
 
-// Documents of 20 posts are made, edited and deleted at random, with events that come twice, late, in any order, and some
-// never, and instances that die. When it is quiet, each field is what a fresh query says; where an event was lost, it is once
-// a reconcile has come by.
+// Documents of 20 posts are made, edited and deleted at random, with events that come twice, late,
+// in any order, and some never, and instances that die. When it is quiet, each field is what a
+// fresh query says; where an event was lost, it is once a reconcile has come by.
 func TestCountedFieldsThroughFaults(t *testing.T) {
 	t.Parallel()
 	for _, drop := range []float64{0, 0.02} {

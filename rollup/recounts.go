@@ -6,20 +6,22 @@ import (
 	"time"
 )
 
-// recounts decides when the documents of a collection are counted again, and which events that covers. Like the coalescer it
-// holds no clock and starts nothing. W is an event that waits to be covered.
+// recounts decides when the queries of a collection are asked again, which is a recount, and which
+// events that covers. Like the coalescer it holds no clock and starts nothing. W is an event that
+// waits to be covered.
 //
-// An event is covered only by a recount that has begun after the event came. Times in events don't tell whether an earlier
-// one saw the change: a deletion's is that of the version before it. An event need not wait where a strictly later change of
-// the collection is held: that one is not acknowledged, so it comes again if this process dies, and what covers it has seen
-// the earlier one too. That doesn't hold for a deletion, which may be much later than its time; nor does one supersede others,
-// because a counter that has no ledger yet isn't adopted for deletions alone.
+// An event is covered only by a recount that has begun after the event came. Times in events don't
+// tell whether an earlier one saw the change: a deletion's is that of the version before it. An
+// event need not wait where a strictly later change of the collection is held: that one is not
+// acknowledged, so it comes again if this process dies, and what covers it has seen the earlier one
+// too. That doesn't hold for a deletion, which may be much later than its time; nor does one
+// supersede others, because a counter that has no ledger yet isn't adopted for deletions alone.
 //
-// A query costs a read per 1,000 documents. So where one took N reads, the next recount waits until about N events have come,
-// but no longer than most.
+// A query costs a read per 1,000 documents. So where one took N reads, the next recount waits until
+// about N events have come, but no longer than most.
 type recounts[W any] struct {
 	least, most time.Duration // between two recounts of a collection, and how late one may be
-	longest     time.Duration // what failures and other instances stretch least to
+	longest     time.Duration // what failures stretch least to
 	maxWaiting  int           // events, those in flight included
 	maxRunning  int           // recounts
 	maxFailures int           // in a row, before events are answered
@@ -50,24 +52,25 @@ type recountTask[W any] struct {
 
 // waitingEvent is an event of a document that changed.
 type waitingEvent[W any] struct {
-	at    time.Time // newest update time in it
-	gone  bool      // the document was deleted
-	event W
+	at time.Time // newest update time in it
+	// that says nothing about when it was: the document was deleted, or did not come along
+	timeless bool
+	gone     bool // the document was deleted
+	event    W
 }
 
 // recount is one that is handed out by start, and handed back to done.
 type recount struct {
 	of      collection
 	events  int64
-	gone    bool // all of them are of deletions
 	started time.Time
 }
 
-// add takes an event, which may wait for patience at most, and returns the events that are superseded, and done. It reports
-// false when too many wait already.
+// add takes an event, which may wait for patience at most, and returns the events that are
+// superseded, and done. It reports false when too many wait already.
 func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patience time.Duration) (superseded []W, ok bool) {
 	t := r.tasks[of]
-	if t != nil && !e.gone && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return !h.gone && h.at.After(e.at) }) {
+	if t != nil && !e.timeless && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return !h.timeless && h.at.After(e.at) }) {
 		t.events++
 		r.place(t)
 		return []W{e.event}, true
@@ -80,9 +83,10 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 		r.tasks[of] = t
 		heap.Push(&r.queue, t)
 	}
+	waited := len(t.next) > 0 // the first event's deadline holds, whatever follows it
 	for _, list := range []*[]waitingEvent[W]{&t.next, &t.inFlight} {
 		*list = slices.DeleteFunc(*list, func(h waitingEvent[W]) bool {
-			done := !h.gone && !e.gone && e.at.After(h.at)
+			done := !h.timeless && !e.timeless && e.at.After(h.at)
 			if done {
 				superseded = append(superseded, h.event)
 			}
@@ -92,7 +96,7 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 	if r.waiting -= len(superseded); r.waiting >= r.maxWaiting {
 		return superseded, false
 	}
-	if limit := now.Add(min(r.most, patience)); len(t.next) == 0 || limit.Before(t.latest) {
+	if limit := now.Add(min(r.most, patience)); !waited || limit.Before(t.latest) {
 		t.latest = limit
 	}
 	t.next = append(t.next, e)
@@ -129,7 +133,7 @@ func (r *recounts[W]) start(now time.Time) (recount, bool) {
 			delete(r.tasks, t.of)
 			continue
 		}
-		flush := recount{of: t.of, events: t.events, started: now, gone: !slices.ContainsFunc(t.next, func(h waitingEvent[W]) bool { return !h.gone })}
+		flush := recount{of: t.of, events: t.events, started: now}
 		t.inFlight, t.next, t.events = t.next, nil, 0
 		r.running++
 		return flush, true
@@ -137,7 +141,8 @@ func (r *recounts[W]) start(now time.Time) (recount, bool) {
 	return recount{}, false
 }
 
-// wake is when start should be asked again. It reports false when only done or add can change its answer.
+// wake is when start should be asked again. It reports false when only done or add can
+// change its answer.
 func (r *recounts[W]) wake() (time.Time, bool) {
 	if r.running >= r.maxRunning || len(r.queue) == 0 {
 		return time.Time{}, false
@@ -145,20 +150,20 @@ func (r *recounts[W]) wake() (time.Time, bool) {
 	return r.queue[0].due(), true
 }
 
-// rememberSlow is how long it is remembered that a collection's last recount got no answer in time: longer than an event takes
-// to come again, which is 10 minutes at most.
+// rememberSlow is how long it is remembered that a collection's last recount got no answer in time:
+// longer than an event takes to come again, which is 10 minutes at most.
 const rememberSlow = 15 * time.Minute
 
-// done takes a recount back, with the reads that its largest query took and how many flushes of the counter others have made,
-// and returns the events that need not wait any longer: those that are covered, and those that are to be delivered again. The
-// events of one that failed wait on, until too many have failed in a row.
+// done takes a recount back, with the reads that its largest query took, and returns the events
+// that are covered by what it said, and those that are to be delivered again. The events of one
+// that failed wait on, until too many have failed in a row.
 //
-// A recount that got no answer in time has failed, as its connection may have been silent. The next one goes over another
-// connection: when it gets none either, the query takes too long, and to deliver its events again would be no help.
-func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, otherFlushes int64) (covered, refused []W) {
+// A recount that got no answer in time has failed, as its connection may have been silent. The next
+// one goes over another connection: when it gets none either, the query takes too long, and to
+// deliver its events again would be no help.
+func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64) (covered []waitingEvent[W], refused []W) {
 	r.running--
 	t := r.tasks[flush.of]
-	turns := coalescer[W]{least: r.least, most: r.longest}
 	before := t.slow
 	t.slow = o == unanswered
 	switch {
@@ -173,7 +178,7 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, other
 	switch o {
 	case committed:
 		t.reads = reads
-		t.interval = max(turns.share(otherFlushes), t.interval/2)
+		t.interval = max(r.least, t.interval/2)
 		t.earliest = flush.started.Add(t.interval)
 	default:
 		t.interval = min(r.longest, t.interval*2)
@@ -190,7 +195,7 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, other
 		t.failures = 0
 		refused = events(t.inFlight)
 	default:
-		covered = events(t.inFlight)
+		covered = t.inFlight
 	}
 	t.inFlight = nil
 	if len(t.next) == 0 {
@@ -202,6 +207,22 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads, other
 	r.waiting -= len(covered) + len(refused)
 	heap.Push(&r.queue, t)
 	return covered, refused
+}
+
+// again takes back the events of answers that were from before the counter's ledger was made: they
+// are asked for at once.
+func (r *recounts[W]) again(now time.Time, of collection, waiting []waitingEvent[W]) {
+	t := r.tasks[of]
+	if t == nil {
+		t = &recountTask[W]{of: of, interval: r.least, index: -1}
+		r.tasks[of] = t
+		heap.Push(&r.queue, t)
+	}
+	t.next = append(waiting, t.next...)
+	t.events += int64(len(waiting))
+	t.earliest, t.latest = now, now
+	r.waiting += len(waiting)
+	r.place(t)
 }
 
 // drain lets what waits go now.

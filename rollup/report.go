@@ -20,12 +20,13 @@ type Report struct {
 	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
-	// Deleted says that what was left of it is removed now, or would be: its deletion was half-finished, or its document is the
-	// app's own and has been gone for long enough.
+	// Deleted says that what was left of it is removed now, or would be: its deletion was
+	// half-finished, or its document is the app's own and has been gone for long enough.
 	Deleted bool `json:"deleted,omitempty"`
 	Gone    bool `json:"gone,omitempty"` // there is no such counter
 
-	// Problem is what keeps the total from being right, and what to do about it; empty when nothing does.
+	// Problem is what keeps the total from being right, and what to do about it; empty
+	// when nothing does.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -34,8 +35,10 @@ type FieldReport struct {
 	Before int64 `json:"before"` // its total before
 	After  int64 `json:"after"`  // its total now, or what it would be
 
-	Late  int64 `json:"late"`  // of the difference, states that no event had brought yet: lost ones, and ones on their way
-	Drift int64 `json:"drift"` // what the total had beyond its ledger, written by something else; it was taken off
+	// of the difference, states that no event had brought yet: lost ones, and ones on their way
+	Late int64 `json:"late"`
+	// what the total had beyond its ledger, written by something else; it was taken off
+	Drift int64 `json:"drift"`
 }
 
 // Repaired reports whether anything had to be done.
@@ -84,21 +87,3 @@ func (r *Report) set(name string, first bool, field FieldReport) {
 
 // Right reports whether nothing had to be done, and nothing is left to do.
 func (r Report) Right() bool { return !r.Repaired() && r.Problem == "" }
-
-// and is a report of what two commits did, one after the other.
-func (r Report) and(next Report) Report {
-	if r.Repaired() {
-		next.FieldReport = r.FieldReport.and(next.FieldReport)
-		for name, field := range next.Fields {
-			next.Fields[name] = r.Fields[name].and(field)
-		}
-		next.Shards = max(r.Shards, next.Shards)
-	}
-	return next
-}
-
-func (f FieldReport) and(next FieldReport) FieldReport {
-	next.Before = f.Before
-	next.Late, next.Drift = ledger.Add(f.Late, next.Late), ledger.Add(f.Drift, next.Drift)
-	return next
-}

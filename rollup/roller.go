@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -30,8 +31,12 @@ type RollerOptions struct {
 // should not be held for much longer than the longest interval.
 const flushTimeout = 8 * time.Second
 
-// maxFailures is how many flushes of a counter fail in a row before its events are answered with an error. With
-// doubling intervals that is after some ten seconds, well before the callers' own deadlines.
+// flushPatience is how long flushes of a counter fail in a row before its events are answered with an error. That is dear: Pub/Sub
+// delivers them again after 10 s at the earliest, and sends less of everybody's meanwhile, while an event that is held costs
+// little. It is less than a request may take (REQUEST_TIMEOUT, 20 s).
+const flushPatience = 15 * time.Second
+
+// maxFailures is how many recounts of a collection fail in a row before its events are answered with an error.
 const maxFailures = 2
 
 // Roller rolls up changes as they come, coalesced: see the package comment. It is safe for concurrent use.
@@ -41,7 +46,7 @@ type Roller struct {
 
 	mu       sync.Mutex
 	pending  coalescer[chan<- error]
-	recounts recounts[chan<- error] // of counted documents
+	recounts recounts[chan<- error] // of fields that show queries' answers
 	closed   bool
 
 	kick    chan struct{} // something may be due
@@ -59,7 +64,7 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 		log:    client.log,
 		pending: coalescer[chan<- error]{
 			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
-			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), maxFailures: maxFailures,
+			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: flushPatience, spread: rand.Float64,
 			backlogs: map[string]*backlog[chan<- error]{},
 		},
 		recounts: recounts[chan<- error]{
@@ -80,6 +85,12 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 // [ErrLedgerFull]; [ErrContention]; [ErrDamagedLedger]; the context's, in which case the change may be counted all the same;
 // and the client library's.
 func (r *Roller) Add(ctx context.Context, change Change) error {
+	if change.Shard != "" && !change.known() {
+		var err error
+		if change, err = r.client.look(ctx, change); err != nil {
+			return err
+		}
+	}
 	// Checked first: once it is held, nothing may drop it any more, because events that it supersedes are done.
 	if err := r.client.check(ctx, change); err != nil {
 		return err
@@ -116,7 +127,7 @@ func (r *Roller) hold(ctx context.Context, change Change, flushed chan<- error) 
 	if end, ok := ctx.Deadline(); ok {
 		patience = end.Sub(now) * 3 / 4
 	}
-	e := waitingEvent[chan<- error]{at: change.updated(), gone: change.After == nil, event: flushed}
+	e := waitingEvent[chan<- error]{at: change.updated(), timeless: change.After == nil, gone: change.After == nil && change.known(), event: flushed}
 	return r.recounts.add(now, collection{change.Counter, change.Collection}, e, patience)
 }
 
@@ -142,13 +153,8 @@ func (r *Roller) Close(ctx context.Context) error {
 	r.all.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, b := range r.pending.backlogs {
-		for _, h := range b.next {
-			for _, event := range h.events {
-				event <- ErrClosed
-			}
-			h.events = nil
-		}
+	for _, event := range r.pending.left() {
+		event <- ErrClosed
 	}
 	for _, event := range r.recounts.left() {
 		event <- ErrClosed
@@ -214,18 +220,22 @@ func (r *Roller) flush(b batch) {
 	// A context of its own: no event's deadline or disconnect ends what others wait for.
 	ctx, cancel := context.WithTimeout(r.running, flushTimeout)
 	defer cancel()
-	applied, err := r.client.apply(ctx, b.counter, b.states)
-	r.report(ctx, b, applied, err)
+	f, err := r.client.flush(ctx, b)
+	r.report(ctx, b, f, err)
 
 	o := committed
 	switch {
-	case err == nil && applied.shards == 0 && !applied.gone:
-		o = unchanged
 	case err != nil:
 		o = failure(err)
+	case !f.committed && !f.gone:
+		o = unchanged
 	}
 	r.mu.Lock()
-	counted, refused := r.pending.done(time.Now(), b, o, applied.otherFlushes, applied.full)
+	now := time.Now()
+	counted, refused, early := r.pending.done(now, b, o, f)
+	for _, a := range early {
+		r.recounts.again(now, collection{b.counter, a.collection}, a.events)
+	}
 	r.rest()
 	r.mu.Unlock()
 	for _, event := range counted {
@@ -239,14 +249,14 @@ func (r *Roller) flush(b batch) {
 
 // failure is what became of a flush, or a recount, that returned an error.
 func failure(err error) outcome {
-	if store.KindOf(err) == store.Permanent || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull) {
+	if store.KindOf(err) == store.Permanent || errors.Is(err, ErrPoison) || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull) {
 		return permanent
 	}
 	return failed
 }
 
 // report writes the one log line per flush that metrics are made from.
-func (r *Roller) report(ctx context.Context, b batch, applied applied, err error) {
+func (r *Roller) report(ctx context.Context, b batch, applied flushed, err error) {
 	delta := slog.Any("deltas", applied.deltas)
 	if fields := r.client.db.FieldNames(); len(fields) == 1 {
 		delta = slog.Int64("delta", applied.deltas[fields[0]])
@@ -273,7 +283,7 @@ func (r *Roller) report(ctx context.Context, b batch, applied applied, err error
 	}
 	if len(applied.full) > 0 {
 		r.log.LogAttrs(ctx, slog.LevelError, logLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.full)),
-			slog.Int("known", ledger.MaxEntries))
+			slog.Int("known", ledger.MaxNumbers))
 	}
 }
 

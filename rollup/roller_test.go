@@ -35,11 +35,11 @@ func (w *world) roller(opts rollup.RollerOptions) *rollup.Roller {
 }
 
 func change(s ledger.State) rollup.Change {
-	return rollup.Change{Counter: "c", Shard: s.Shard, After: &rollup.Version{Counts: map[string]int64{"total": s.Counts["total"]}, Updated: s.AsOf}}
+	return rollup.Change{Counter: "c", Shard: s.Shard, After: &rollup.Version{Counts: s.Counts, Updated: s.AsOf}}
 }
 
-// load writes shards until the context ends, about rate a second, and has every event counted by one of the rollers. It
-// returns what was added.
+// load writes shards until the context ends, about rate a second, and has every event counted by
+// one of the rollers. It returns what was added.
 func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Roller) int64 {
 	w.t.Helper()
 	var deliveries sync.WaitGroup
@@ -48,7 +48,7 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 		if shard == c.Name {
 			return
 		}
-		s := ledger.State{Shard: shard, Counts: ledger.Counts{"total": c.New.GetFields()["count"].GetIntegerValue()}, AsOf: c.CommitTime}
+		s := ledger.State{Shard: shard, Counts: ledger.Counts{"count": c.New.GetFields()["count"].GetIntegerValue()}, AsOf: c.CommitTime}
 		roller := rollers[rand.IntN(len(rollers))]
 		deliveries.Go(func() {
 			for roller.Add(context.WithoutCancel(ctx), change(s)) != nil {
@@ -86,7 +86,8 @@ func (w *world) commitsOnCounter() *atomic.Int64 {
 	return &n
 }
 
-// However many events come in, a counter's document is written once per interval and instance, and once more.
+// However many events come in, a counter's document is written once per interval and
+// instance, and once more.
 func TestRollerCommitsOncePerInterval(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -106,14 +107,15 @@ func TestRollerCommitsOncePerInterval(t *testing.T) {
 	})
 }
 
-// Several instances on one hot counter slow each other down: three stay under two commits per interval altogether,
-// once they have settled.
+// Several instances on one hot counter slow each other down: three stay under two commits per
+// interval altogether, once they have settled.
 func TestRollersShareACounter(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		w.snippet(20)
 		w.apply(w.arrived()...)
-		w.server.SetFaults(emulator.Faults{CommitLatency: 5 * time.Millisecond}) // or they would never meet
+		// or they would never meet
+		w.server.SetFaults(emulator.Faults{CommitLatency: 5 * time.Millisecond})
 		const interval = 200 * time.Millisecond
 		var rollers []*rollup.Roller
 		for range 3 {
@@ -281,8 +283,8 @@ func TestRollerOneGivesUp(t *testing.T) {
 	})
 }
 
-// A flush that gets no answer is given up after a while and goes again, and its events are answered before whoever delivers them
-// gives up.
+// A flush that gets no answer is given up after a while and goes again, and its events are answered
+// before whoever delivers them gives up.
 func TestFlushEnds(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {

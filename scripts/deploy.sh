@@ -302,7 +302,7 @@ exempt() { # collection group, field
     --collection-group="$1" --disable-indexes --format=none
 }
 exempt counter_requests expire_at
-for map in shards fields counted; do # the ledger's
+for map in states answers ops; do # the ledger's
   exempt counter_rollup $map
 done
 deployed=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.environmentVariables.HOSTED)')

@@ -5,25 +5,26 @@ import (
 	"fmt"
 )
 
-// Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy], [ErrUnknown],
-// [ErrInvalidIncrement] when by is 0, [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond
-// an int64 stays at the largest or smallest one.
+// Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy],
+// [ErrUnknown], [ErrInvalidIncrement] when by is 0, [ErrClosed], or one of Firestore's, after which
+// nothing was counted. A sum beyond an int64 stays at the largest or smallest one.
 //
-// When ctx ends while the increment waits for its commit, nothing is counted; once its commit has begun it goes on, and
-// Add returns [ErrUnknown].
+// When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
+// begun it goes on, and Add returns [ErrUnknown].
 func (c Counter) Add(ctx context.Context, by int64) error {
 	_, err := c.AddOnce(ctx, by, Key{})
 	return err
 }
 
-// AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and the others report
-// that they are replays. [ErrKeyReused] says that the key came with another increment before.
+// AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and
+// the others report that they are replays. [ErrKeyReused] says that the key came with another
+// increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
 	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
 }
 
-// AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none. The zero [Key] means none.
-// Errors are those of [Counter.AddOnce].
+// AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none.
+// The zero [Key] means none. Errors are those of [Counter.AddOnce].
 func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
 	increments := make([]Increment, 0, len(by))
 	for field, n := range by {
@@ -35,8 +36,9 @@ func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (r
 	return c.client.add(ctx, increments, key, c.id)
 }
 
-// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same field of a counter are taken
-// together. The zero [Key] means none. Errors are those of [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
+// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same
+// field of a counter are taken together. The zero [Key] means none. Errors are those of
+// [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
 	return c.add(ctx, increments, key, several)
 }

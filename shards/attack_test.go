@@ -23,8 +23,9 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// hold keeps the first commit that is what is asked for until release is called, as if it were slow on its way, and then
-// has it applied late, whatever its sender has done since. The sender is told at once that it is unavailable.
+// hold keeps the first commit that is what is asked for until release is called, as if it were slow
+// on its way, and then has it applied late, whatever its sender has done since. The sender is told
+// at once that it is unavailable.
 func (w *world) hold(t *testing.T, is func(*firestorepb.CommitRequest) bool) (release func() error) {
 	var held *firestorepb.CommitRequest
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -44,107 +45,8 @@ func (w *world) hold(t *testing.T, is func(*firestorepb.CommitRequest) bool) (re
 	}
 }
 
-// A part of a large deletion whose answer is lost, the first or the last, arrives when the counter is gone and was made again:
-// it leaves the new one alone.
-func TestLatePartOfADeletionSparesTheSuccessor(t *testing.T) {
-	t.Parallel()
-	for part, is := range map[string]func(deleted string) bool{
-		"first": func(deleted string) bool { return strings.Contains(deleted, "/shards/") },
-		"last":  func(deleted string) bool { return strings.HasSuffix(deleted, "/counters/a") },
-	} {
-		t.Run(part, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			client := w.open(t, shards.Config{})
-			c := w.counter(t, client, "a", 1000)
-			release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
-				return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool { return is(w.GetDelete()) })
-			})
-			if err := c.Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c = w.counter(t, client, "a", 1000)
-			for range 20 {
-				if err := c.Add(t.Context(), 1); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := release(); err == nil {
-				t.Error("the late commit was applied")
-			}
-			w.wantSum(t, "a", 20)
-			if n := len(w.counts(t, "a")); n != 1000 {
-				t.Errorf("%d shards, want 1000", n)
-			}
-			if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil {
-				t.Errorf("the new counter: %v, %v", doc.Data(), err)
-			}
-		})
-	}
-}
-
-// Two delete a large counter, and one of them has made it again when the other goes on.
-func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 1000)
-	var begun bool
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if begun || req.GetWrites()[0].GetDelete() == "" {
-			return emulator.Verdict{}
-		}
-		begun = true
-		other := w.open(t, shards.Config{})
-		if err := handle(t, other, "a").Delete(t.Context()); err != nil {
-			t.Error(err)
-		}
-		again := w.counter(t, other, "a", 1000)
-		for range 20 {
-			if err := again.Add(t.Context(), 1); err != nil {
-				t.Error(err)
-			}
-		}
-		return emulator.Verdict{}
-	})
-	if err := c.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 20)
-}
-
-// A deletion that was cut short is finished by whoever finds it, and nothing else is deleted that way.
-func TestFinishDeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 1000)
-	if err := c.FinishDeletion(t.Context()); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("of a counter that is not being deleted: %v, want ErrNotFound", err)
-	}
-	commits := 0
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		if commits++; commits > 2 { // the mark, and the first part
-			return emulator.Verdict{Before: status.Error(codes.PermissionDenied, "cut short")}
-		}
-		return emulator.Verdict{}
-	})
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied {
-		t.Fatalf("cut short: %v", err)
-	}
-	w.Server.SetInterceptor(nil)
-	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
-		t.Errorf("made while it is being deleted: %v, want ErrExists", err)
-	}
-	if err := c.FinishDeletion(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if doc, _ := w.fs.Doc("counters/a").Get(t.Context()); doc.Exists() || len(w.counts(t, "a")) > 0 {
-		t.Errorf("left: %v, %d shards", doc.Data(), len(w.counts(t, "a")))
-	}
-}
-
-// Totals and sums beyond an int64 stay at the largest or smallest one, as Firestore's own increments do.
+// Totals and sums beyond an int64 stay at the largest or smallest one, as Firestore's
+// own increments do.
 func TestSumsSaturate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,41 +80,21 @@ func TestSumsSaturate(t *testing.T) {
 		t.Fatal(err)
 	}
 	exact(math.MinInt64)
-
-	if _, err := w.fs.Doc("pages/hello").Set(t.Context(), map[string]any{"views": math.MaxInt64}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.fs.Doc("pages/hello/_counter_shards_/x").Set(t.Context(), map[string]any{"views": 7}); err != nil {
-		t.Fatal(err)
-	}
-	d := handle(t, client, "b")
-	if err := d.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 1}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := d.ImportExtension(t.Context(), shards.ExtensionCounter{Path: "pages/hello", Field: "views"})
-	if err != nil || got.Value != math.MaxInt64 {
-		t.Errorf("import: %+v, %v; want the largest int64", got, err)
-	}
-	if total := w.total(t, "b"); total != math.MaxInt64 {
-		t.Errorf("total after the import %d, want the largest int64", total)
-	}
 }
 
-// A command leaves no drift behind where the total, or what the shards add up to, has come to the end of an int64.
+// A command leaves no drift behind where the total, or what the shards add up to, has come to the
+// end of an int64.
 func TestCommandsBeyondAnInt64(t *testing.T) {
 	t.Parallel()
-	page := shards.ExtensionCounter{Path: "pages/hello", Field: "views"}
 	for name, s := range map[string]struct {
 		total   int64 // to start from
 		counts  []int64
 		command func(c shards.Counter) error
 		want    int64
 	}{
-		"reset":                            {math.MaxInt64 - 10, []int64{100}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
-		"reset of the smallest":            {math.MinInt64, []int64{-1, 5}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
-		"rebase":                           {0, []int64{math.MaxInt64, 5}, func(c shards.Counter) error { return c.Rebase(t.Context(), 100) }, 100},
-		"import beyond the largest":        {math.MaxInt64 - 10, []int64{-100}, func(c shards.Counter) error { _, err := c.ImportExtension(t.Context(), page); return err }, math.MaxInt64 - 100},
-		"import into a sum at the largest": {math.MaxInt64 - 70, []int64{100}, func(c shards.Counter) error { _, err := c.ImportExtension(t.Context(), page); return err }, math.MaxInt64},
+		"reset":                 {math.MaxInt64 - 10, []int64{100}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
+		"reset of the smallest": {math.MinInt64, []int64{-1, 5}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
+		"rebase":                {0, []int64{math.MaxInt64, 5}, func(c shards.Counter) error { return c.Rebase(t.Context(), 100) }, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,9 +107,6 @@ func TestCommandsBeyondAnInt64(t *testing.T) {
 				w.inc(t, fmt.Sprint(n), count)
 			}
 			w.rollUp(t, "a")
-			if _, err := w.fs.Doc(page.Path).Set(t.Context(), map[string]any{"views": 50}); err != nil {
-				t.Fatal(err)
-			}
 			if err := s.command(c); err != nil {
 				t.Fatal(err)
 			}
@@ -307,122 +186,8 @@ func TestWholeDoublesAreIntegers(t *testing.T) {
 	}
 }
 
-// A ledger that a deleted counter left behind is in nobody's way, whatever it holds.
-func TestCreateOverADamagedLedger(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for id, cfg := range map[string]shards.Config{"a": {}, "b": {AutoCreate: true}} {
-		if _, err := w.fs.Doc("counters/"+id+"/counter_rollup/ledger").Set(t.Context(), map[string]any{"shards": "none", "base": "x"}); err != nil {
-			t.Fatal(err)
-		}
-		c := handle(t, w.open(t, cfg), id)
-		if !cfg.AutoCreate {
-			if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
-				t.Errorf("create: %v", err)
-			}
-		}
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Errorf("add: %v", err)
-		}
-		w.wantSum(t, id, 1)
-	}
-}
-
-// A counter is deleted by hand. One instance has not noticed and goes on counting, another one creates the counter with
-// its next increment: what either has acknowledged since stays, and what the total held before is gone.
-func TestAutoCreateKeepsWhatWasAcknowledged(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	late, other := w.open(t, shards.Config{AutoCreate: true}), w.open(t, shards.Config{AutoCreate: true})
-	c := w.counter(t, late, "a", 2)
-	for range 5 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.rollUp(t, "a")
-	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for range 6 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := handle(t, other, "a").Add(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	for range 4 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.wantSum(t, "a", 11)
-	if got := w.total(t, "a"); got != 0 {
-		t.Errorf("total %d before any roll-up, want 0", got)
-	}
-	if r := w.rollUp(t, "a"); r.Drift != 0 || w.total(t, "a") != 11 {
-		t.Errorf("total %d, %+v; want 11 without drift", w.total(t, "a"), r)
-	}
-}
-
-// A counter that a snippet made without a number of shards, of which one was there when it was adopted, is written to on
-// as many shards as any other. Whoever sets the number ends the guess.
-func TestInferredShardsAreNoBottleneck(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{CacheTTL: time.Nanosecond})
-	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
-		t.Fatal(err)
-	}
-	w.rollUp(t, "a")
-	ref := w.fs.Doc("counters/a")
-	if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "num_shards", Value: 1}, {Path: "num_shards_inferred", Value: true}}); err != nil {
-		t.Fatal(err)
-	}
-	c := handle(t, client, "a")
-	for range 40 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(w.counts(t, "a")); n < 5 || n > 10 {
-		t.Errorf("%d shards were written, want some of 10", n)
-	}
-	w.wantSum(t, "a", 40)
-	if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(w.counts(t, "a")); n != 2 {
-		t.Errorf("after a resize to 2: %d shards", n)
-	}
-	if doc, err := ref.Get(t.Context()); err != nil || doc.Data()["num_shards_inferred"] != nil {
-		t.Errorf("after a resize: %v, %v; want the number to be inferred no more", doc.Data(), err)
-	}
-}
-
-// What AUTO_CREATE makes beside shards of a snippet may have more of them than there are yet.
-func TestAutoCreateBesideShardsIsInferred(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if _, err := w.fs.Doc("counters/a/shards/3").Set(t.Context(), map[string]any{"count": 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 2}), "a").Add(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil || doc.Data()["num_shards"] != int64(4) || doc.Data()["num_shards_inferred"] != true {
-		t.Errorf("made %v, %v; want 4 shards, inferred", doc.Data(), err)
-	}
-}
-
-// crowd begins calls for several counters that share a commit: as many others keep the commits busy which would otherwise
-// go at once. It returns the error of each call.
+// crowd begins calls for several counters that share a commit: as many others keep the commits busy
+// which would otherwise go at once. It returns the error of each call.
 func (w *world) crowd(t *testing.T, client *shards.Client, fault func(*firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
 	t.Helper()
 	const busy = 4
@@ -478,8 +243,8 @@ func writesTo(req *firestorepb.CommitRequest, counter string) bool {
 	})
 }
 
-// Calls for several counters share a commit. Trouble with one of them is that one's alone, also when the shared commit was
-// in doubt before.
+// Calls for several counters share a commit. Trouble with one of them is that one's alone, also
+// when the shared commit was in doubt before.
 func TestTroubleLeavesASharedCommit(t *testing.T) {
 	t.Parallel()
 	invalid := status.Error(codes.InvalidArgument, "not this one")
@@ -529,7 +294,8 @@ func TestTroubleLeavesASharedCommit(t *testing.T) {
 	}
 }
 
-// A counter that was deleted, and is known all the same, fails no one else's increments; neither do those that are unknown.
+// A counter that was deleted, and is known all the same, fails no one else's increments; neither do
+// those that are unknown.
 func TestDeletedAndUnknownCountersLeaveASharedCommit(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -553,7 +319,8 @@ func TestDeletedAndUnknownCountersLeaveASharedCommit(t *testing.T) {
 	}
 }
 
-// Five hundred unknown counters of one call, made one after the other, and slowly: nobody else waits for them.
+// Five hundred unknown counters of one call, made one after the other, and slowly: nobody else
+// waits for them.
 func TestCreationsKeepNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -597,7 +364,8 @@ func TestCreationsKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A shard that goes missing again each time it was made is tried a few times with pauses, and not for ever.
+// A shard that goes missing again each time it was made is tried a few times with pauses,
+// and not for ever.
 func TestMissingShardsDontLoop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -619,25 +387,38 @@ func TestMissingShardsDontLoop(t *testing.T) {
 	}
 }
 
-// A command whose answers are all lost looks at what became of it, also when the caller's time is over.
+// A command whose answers are all lost looks at what became of it, also when the
+// caller's time is over.
 func TestCommandsInDoubtFindOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	client := w.open(t, shards.Config{})
 	c := handle(t, client, "a")
-	for name, command := range map[string]func(context.Context) error{
-		"create": func(ctx context.Context) error { return c.Create(ctx, shards.CreateOptions{Shards: 1, Total: 7}) },
+	for name, command := range map[string]func(context.Context, shards.Counter) error{
+		"create": func(ctx context.Context, c shards.Counter) error {
+			return c.Create(ctx, shards.CreateOptions{Shards: 1, Total: 7})
+		},
+		"rebase": func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 9) },
+		"reset":  func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
+		"delete": func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		maker := w.sent(t, shards.Config{}, "Commit", func(int) error {
 			cancel() // the caller's time is over before the answer is there
-			return emulator.Verdict{After: unavailable}
+			return unavailable
 		})
-		if err := command(ctx); err != nil {
+		id := "of " + name
+		if name != "create" {
+			w.counter(t, client, id, 1)
+		}
+		if err := command(ctx, handle(t, maker, id)); err != nil {
 			t.Errorf("%s, which was applied: %v", name, err)
 		}
 	}
-	w.wantSum(t, "a", 7)
+	w.wantSum(t, "of create", 7)
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7}); err != nil {
+		t.Fatal(err)
+	}
 	for name, command := range map[string]func(context.Context) error{
 		"reset":  func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
 		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
@@ -657,105 +438,14 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 	w.wantSum(t, "a", 7)
 }
 
-// A counter is deleted by a script that knows the public layout alone: its document and its shards go, in any order, and
-// its ledger stays. The counter that AUTO_CREATE makes meanwhile, or then, begins at zero, and owes nothing for them.
-func TestAutoCreateBesideADeletionByHand(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ before, after []string }{
-		"one shard before":       {before: []string{"0"}},
-		"two before, one after":  {before: []string{"0", "1"}, after: []string{"2"}},
-		"all before":             {before: []string{"0", "1", "2"}},
-		"two after":              {after: []string{"0", "1"}},
-		"all after the document": {after: []string{"0", "1", "2"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
-			for n := range 3 {
-				w.inc(t, fmt.Sprint(n), 5)
-			}
-			if r := w.rollUp(t, "a"); r.After != 15 {
-				t.Fatalf("rolled up %+v, want 15", r)
-			}
-			remove := func(docs ...string) {
-				for _, doc := range docs {
-					if _, err := w.fs.Doc("counters/a" + doc).Delete(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			for _, n := range tt.before {
-				remove("/shards/" + n)
-			}
-			remove("")
-			auto := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
-			if err := auto.Add(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-			w.wantSum(t, "a", 1)
-			w.rollUp(t, "a")
-			kept := int64(1)
-			for _, n := range tt.after {
-				kept -= w.counts(t, "a")[n] % 5 // the increment may have gone there: it is deleted as well
-				remove("/shards/" + n)
-			}
-			if err := auto.Add(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-			kept++
-			w.rollUp(t, "a")
-			if got := w.total(t, "a"); got != kept {
-				t.Errorf("total %d, want %d", got, kept)
-			}
-			if s, err := c.Sum(t.Context()); err != nil || s.Total != kept {
-				t.Errorf("exact total %d, %v; want %d", s.Total, err, kept)
-			}
-		})
-	}
-}
-
-// While Create is about to remove what lies where it is to make a counter, the roll-up or an increment with AUTO_CREATE makes
-// one of it: Create finds a counter then, and has taken nothing of it.
-func TestCreateBesideAnAdoption(t *testing.T) {
-	t.Parallel()
-	for name, adopt := range map[string]func(w *world) int64{
-		"roll-up": func(w *world) int64 { return w.rollUp(t, "a").After },
-		"AUTO_CREATE": func(w *world) int64 {
-			if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
-				t.Error(err)
-			}
-			return w.rollUp(t, "a").After
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			for _, n := range []string{"50", "51"} {
-				if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": 5}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var had int64
-			w.before(func() { had = adopt(w) })
-			if err := handle(t, w.open(t, shards.Config{}), "a").Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
-				t.Errorf("create: %v, want ErrExists", err)
-			}
-			if had < 10 {
-				t.Errorf("the counter had %d before, want 10 or more", had)
-			}
-			w.wantSum(t, "a", had)
-		})
-	}
-}
-
-// A key that is to be remembered for a minute only: its marker, the only one there is, still stands in the way of a commit
-// that arrives half an hour late.
+// A key that is to be remembered for a minute only: its marker, the only one there is, still stands
+// in the way of a commit that arrives half an hour late.
 func TestLateCommitFindsAKeyOfAMinute(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	i := emulator.StartWith(t, emulator.Options{
-		TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: time.Hour, // the test sweeps
+		// the test sweeps
+		TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: time.Hour,
 		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 	})
 	w := &world{Instance: i, fs: i.Client(t, "p")}

@@ -3,7 +3,6 @@ package shards
 import (
 	"context"
 	"fmt"
-	"math/big"
 
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -14,16 +13,18 @@ type Audit struct {
 	Field   string `json:"field"`
 	Shards  int64  `json:"shards"`  // what they add up to
 	Members int64  `json:"members"` // whom they count once each
-	// Otherwise is what the shards hold besides the members: what was incremented. In a field that is for members only it is 0,
-	// and anything else says that shards and memberships don't agree.
+	// Otherwise is what the shards hold besides the members: what was incremented. In a field that
+	// is for members only it is 0, and anything else says that shards and memberships don't agree.
 	Otherwise int64 `json:"otherwise"`
-	Base      int64 `json:"base"`  // what the counter started from, or was set to, beyond its shards
-	Exact     int64 `json:"exact"` // shards and base together: see [Counter.Sum]
-	Total     int64 `json:"total"` // as the roll-up has it, about a second old
+	// what the counter started from, or was set to, beyond its shards
+	Base  int64 `json:"base"`
+	Exact int64 `json:"exact"` // shards and base together: see [Counter.Sum]
+	Total int64 `json:"total"` // as the roll-up has it, about a second old
 }
 
-// Audit counts the members of each field of the counter and adds up its shards, on the server and at one time. It costs two
-// reads, two more per field, and one per 1,000 shards or members. Errors are those of [Counter.Sum].
+// Audit counts the members of each field of the counter and adds up its shards, on the server and
+// at one time. It costs two reads, two more per field, and one per 1,000 shards or members. Errors
+// are those of [Counter.Sum].
 func (c Counter) Audit(ctx context.Context) ([]Audit, error) {
 	audits, err := c.audit(ctx)
 	if err != nil {
@@ -41,9 +42,6 @@ func (c Counter) audit(ctx context.Context) ([]Audit, error) {
 	if _, ok := c.client.snapshotOf(c.id, docs[0]); !ok {
 		return nil, ErrNotFound
 	}
-	if !ledger.Of(db.Layout, docs[1], docs[0]) {
-		docs[1] = nil // an earlier counter's
-	}
 	var audits []Audit
 	for _, field := range db.Fields {
 		parts, err := c.sumField(ctx, field, docs[1], at)
@@ -54,10 +52,10 @@ func (c Counter) audit(ctx context.Context) ([]Audit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("count members: %w", err)
 		}
-		a := Audit{Field: field.Name, Members: members, Base: parts.base}
-		a.Shards = saturated(parts.shards)
-		a.Otherwise = saturated(new(big.Int).Sub(parts.shards, big.NewInt(members)))
-		a.Exact = saturated(new(big.Int).Add(parts.shards, big.NewInt(parts.base)))
+		a := Audit{
+			Field: field.Name, Members: members, Base: parts.base, Shards: ledger.Add(parts.shards...),
+			Otherwise: ledger.Add(append(parts.shards, -members)...), Exact: parts.total(),
+		}
 		a.Total, _ = store.Integer(docs[0].GetFields()[field.Name])
 		audits = append(audits, a)
 	}

@@ -20,12 +20,12 @@ type Increment struct {
 	By      int64  // negative to take off; not zero
 }
 
-// MaxIncrements is how many increments one call of [Client.AddAll] may have, of each counted field, and how many counters they
-// may be of.
+// MaxIncrements is how many increments one call of [Client.AddAll] may have, of each counted field,
+// and how many counters they may be of.
 const MaxIncrements = 500
 
-// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows more; its limit of
-// 10 MiB for a commit would be reached at several thousand.
+// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows
+// more; its limit of 10 MiB for a commit would be reached at several thousand.
 const maxWrites = 500
 
 // request is the increments of one call: all of them are applied, or none.
@@ -36,8 +36,8 @@ type request struct {
 	member     *membership // that is made or deleted with it; nil for an increment
 	done       chan outcome
 
-	// fate: a commit of it may have been sent, or its caller went away before. Whichever comes first
-	// holds.
+	// fate: a commit of it may have been sent, or its caller went away before. Whichever
+	// comes first holds.
 	fate atomic.Int32
 }
 
@@ -53,13 +53,14 @@ func (r *request) becomes(fate int32) bool {
 
 // outcome is what became of a request.
 type outcome struct {
-	replayed bool // counted by an earlier call with the same key; of a member: it was as asked already
+	// counted by an earlier call with the same key; of a member: it was as asked already
+	replayed bool
 	pending  bool // the caller went away after its commit had begun: what becomes of it comes later
 	err      error
 }
 
-// newRequest makes a request of increments, those of the same counter taken together. A key counts within its scope, the
-// counter or [several].
+// newRequest makes a request of increments, those of the same counter taken together. A key counts
+// within its scope, the counter or [several].
 func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
 	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
@@ -136,9 +137,10 @@ func counters(increments []Increment) (n int) {
 	return n
 }
 
-// asked tells requests apart that came under the same key. FIELDS may change between a request and its repetition, and
-// with it what an increment that names no field is of. So two are the same that were written alike, or that come to the
-// same fields: the first was counted, and its repetition is not to be.
+// asked tells requests apart that came under the same key. FIELDS may change between a request and
+// its repetition, and with it what an increment that names no field is of. So two are the same
+// that were written alike, or that come to the same fields: the first was counted, and its
+// repetition is not to be.
 type asked struct {
 	written string // fingerprint of the increments as they were asked for
 	meant   string // and of what they come to, by the fields' names
@@ -146,7 +148,8 @@ type asked struct {
 
 func (a asked) same(other asked) bool { return a.written == other.written || a.meant == other.meant }
 
-// fingerprint is the same for the same increments in any order. First is the name of the field of those that name none.
+// fingerprint is the same for the same increments in any order. First is the name of the field of
+// those that name none.
 func fingerprint(increments []Increment, first string) string {
 	sorted := slices.Clone(increments)
 	for n := range sorted {
@@ -157,12 +160,14 @@ func fingerprint(increments []Increment, first string) string {
 	})
 	parts := make([]string, 0, 3*len(sorted))
 	for _, i := range sorted {
-		parts = append(parts, i.Counter, i.Field, strconv.FormatInt(i.By, 10)) // always three: hash prefixes each with its length
+		// always three: hash prefixes each with its length
+		parts = append(parts, i.Counter, i.Field, strconv.FormatInt(i.By, 10))
 	}
 	return hash(parts...)
 }
 
-// document names what a request writes besides shards: its key's marker or its membership; "" is nothing.
+// document names what a request writes besides shards: its key's marker or its
+// membership; "" is nothing.
 func (r *request) document() string {
 	if r.member != nil {
 		return r.member.name
@@ -249,9 +254,10 @@ func (g *gathering) full() bool {
 	return len(g.batch.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
 }
 
-// take takes requests into the batch, oldest first, and returns those that are left for a later one: because this one is
-// full, has the same key or member, or would hold a sum that does not fit into an int64, whichever of its requests drop out of it.
-// The batch's first request is always taken.
+// take takes requests into the batch, oldest first, and returns those that are left for a
+// later one: because this one is full, has the same key or member, or would hold a sum that
+// does not fit into an int64, whichever of its requests drop out of it. The batch's first
+// request is always taken.
 func (g *gathering) take(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.batch.requests) == 0 {
 		g.batch.requests = requests // the usual case, which needs no maps
@@ -286,7 +292,8 @@ func (g *gathering) joins(r *request) bool {
 	if own := r.document(); own != "" && g.keys[own] {
 		return false
 	}
-	writes := len(g.counters) + len(g.keys) + 2 // with the request's own document, and the batch's marker
+	// with the request's own document, and the batch's marker
+	writes := len(g.counters) + len(g.keys) + 2
 	for _, i := range r.increments {
 		if !g.counters[i.Counter] {
 			writes++

@@ -122,8 +122,8 @@ func BenchmarkManyCounters(b *testing.B) {
 	b.ReportMetric(float64(i.Server.Stats().CommitRequests-before)/float64(b.N), "commits/op")
 }
 
-// A thousand different members a second, at ten milliseconds a commit: about ten share one. -benchtime 3000x is three
-// seconds of it.
+// A thousand different members a second, at ten milliseconds a commit: about ten share one.
+// -benchtime 3000x is three seconds of it.
 func BenchmarkMembers(b *testing.B) {
 	counter, i := benchmarkCounter(b, shards.Config{})
 	i.Server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond})

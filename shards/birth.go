@@ -14,9 +14,10 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// births are counters that a batch makes in the same commit that adds to them, so that one that is not applied has made
-// nothing: "nothing was counted" must not leave documents that nobody asks for again. It is done where nothing lies yet. Over
-// what an earlier counter has left, one is made as [Counter.Create] does, in a commit of its own.
+// births are counters that a batch makes in the same commit that adds to them, so that one that is
+// not applied has made nothing: "nothing was counted" must not leave documents that nobody asks for
+// again. It is done where nothing lies below the path yet. Beside what a path has counted, a counter
+// is made as [Counter.Create] does, in a commit of its own.
 //
 // Such a counter has no ledger. The first roll-up adopts it, from its shards as they are.
 type births struct {
@@ -102,13 +103,13 @@ func (b *births) expect(counters map[string]bool, picked picks, n int) {
 // that is not too much for a commit, because clients that write by themselves update shards that exist.
 func (c *Client) birth(of sum, picked int, whole bool) []*firestorepb.Write {
 	n := c.cfg.NumShards
-	totals := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n)), layout.LedgerID: store.String(newID())}
+	totals := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
 	for _, name := range c.db.FieldNames() {
 		totals[name] = store.Int(0)
 	}
 	writes := []*firestorepb.Write{
 		store.Create(c.db.Counter(of.counter), totals, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)),
-		none(c.db.LedgerOf(of.counter)),
+		store.Check(c.db.LedgerOf(of.counter), false),
 	}
 	for i := range n {
 		if i != picked && !whole {
@@ -134,7 +135,7 @@ func (c *Client) grown(ctx context.Context, counters []string) {
 	group.SetLimit(creationsOfOne)
 	for some := range slices.Chunk(counters, max(1, maxWrites/c.cfg.NumShards)) {
 		group.Go(func() error {
-			return c.db.Transact(ctx, func(tx *store.Tx) error {
+			return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 				names := make([]string, len(some))
 				for i, id := range some {
 					names[i] = c.db.Counter(id)

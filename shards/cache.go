@@ -13,13 +13,13 @@ const cachedCounters = 10_000
 type cache struct {
 	counters            *lru.Cache[string, cached]
 	shardsTTL, readsTTL time.Duration
-	least               int // shards that a counter is written to whose number is only inferred
 }
 
 // cached is a counter's document as it was read last.
 type cached struct {
 	Snapshot
-	read time.Time // when the read began: what was written since may not be in it, however long it took
+	// when the read began: what was written since may not be in it, however long it took
+	read time.Time
 }
 
 func newCache(cfg Config) *cache {
@@ -27,7 +27,7 @@ func newCache(cfg Config) *cache {
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &cache{counters: counters, shardsTTL: cfg.CacheTTL, readsTTL: cfg.ReadCache, least: cfg.NumShards}
+	return &cache{counters: counters, shardsTTL: cfg.CacheTTL, readsTTL: cfg.ReadCache}
 }
 
 // put remembers a counter that was read from began on, unless a later read is known.
@@ -45,16 +45,7 @@ func (c *cache) shards(counter string) (int, bool) {
 	if !ok || time.Since(known.read) > c.shardsTTL {
 		return 0, false
 	}
-	return c.writable(known.Snapshot), true
-}
-
-// writable is the number of shards that a counter is written to. Where it is only inferred from the shards that there
-// were, a few more than those do no harm, and keep a young counter's increments off a single document.
-func (c *cache) writable(s Snapshot) int {
-	if s.inferred {
-		return max(s.NumShards, c.least)
-	}
-	return s.NumShards
+	return known.NumShards, true
 }
 
 // snapshot is a counter that was read within readsTTL, and how long ago that was.

@@ -3,6 +3,7 @@ package shards
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -17,38 +18,44 @@ import (
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
 type Config struct {
-	Project  string // when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found from the credentials
+	// when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found
+	// from the credentials
+	Project  string
 	Database string // default "(default)"
 	Counters string // path of the counters' documents; default "counters/{counter}"
-	Fields   string // what is counted, such as "likes,views"; default "total=count"
+	Fields   string // what the documents show, such as "likes,views"; default "total=count"
 	Shards   string // id of the collection of a counter's shards; default "shards"
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
 
-	// AutoCreate makes a counter of NumShards shards with its first increment, instead of returning [ErrNotFound].
+	// AutoCreate makes a counter of NumShards shards with its first increment, instead of
+	// returning [ErrNotFound].
 	AutoCreate bool
-	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to [MaxShards]; default [DefaultNumShards].
+	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to
+	// [MaxShards]; default [DefaultNumShards].
 	NumShards int
-	// MaxShards lets a counter that meets contention grow: its shards are doubled, at most once in ten seconds, up to
-	// this many. 0 never grows one.
+	// MaxShards lets a counter that meets contention grow: its shards are doubled, at most once in
+	// ten seconds, up to this many. 0 never grows one.
 	MaxShards int
-	// CacheTTL is how long a counter's number of shards is trusted; default 60s. Too small a number only means more
-	// contention, and too large a one is noticed.
+	// CacheTTL is how long a counter's number of shards is trusted; default 60s. Too small a number
+	// only means more contention, and too large a one is noticed.
 	CacheTTL time.Duration
-	// ReadCache is how old a counter may be that [Counter.Cached] returns; default 1s. Below 0 it always reads.
+	// ReadCache is how old a counter may be that [Counter.Cached] returns; default 1s. Below 0
+	// it always reads.
 	ReadCache time.Duration
 
-	// InexactWrites drops the marker of commits without a [Key], which saves a write and a delete per commit. A commit
-	// whose answer is lost is then reported as [ErrUnknown].
+	// InexactWrites drops the marker of commits without a [Key], which saves a write and a delete
+	// per commit. A commit whose answer is lost is then reported as [ErrUnknown].
 	InexactWrites bool
-	// KeyTTL is how long a [Key] is remembered, an hour at least; default 24h. It takes a TTL policy on the field expire_at
-	// of the collection counter_requests.
+	// KeyTTL is how long a [Key] is remembered, an hour at least; default 24h. It takes a TTL
+	// policy on the field expire_at of the collection counter_requests.
 	KeyTTL time.Duration
 	// Timeout is how long a batch is tried, retries included; default 20s.
 	Timeout time.Duration
 	// MaxBatch is how many calls share a commit at most; default 500.
 	MaxBatch int
-	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met trouble; further ones return
-	// [ErrBusy]. One counter's calls take nine tenths of it at most. Default 10000.
+	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met
+	// trouble; further ones return [ErrBusy]. One counter's calls take nine tenths of it at
+	// most. Default 10000.
 	MaxQueue int
 
 	// Logger gets contention, growth and commits whose answer was lost; by default it is silent.
@@ -67,8 +74,8 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Client makes, writes and reads counters in a database. It is safe for concurrent use. One process should use one, so
-// that its increments share commits.
+// Client makes, writes and reads counters in a database. It is safe for concurrent use. One process
+// should use one, so that its increments share commits.
 type Client struct {
 	cfg    Config
 	db     *store.DB
@@ -82,9 +89,9 @@ type Client struct {
 	creations *semaphore.Weighted
 }
 
-// Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a connection that the
-// program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent yet. Errors: [ErrInvalidShards], or the client
-// library's, which finds no credentials, say.
+// Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
+// connection that the program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
+// yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	db, err := store.Open(ctx, layout.Place{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
@@ -92,17 +99,6 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
-	c, err := New(db, cfg)
-	if err != nil {
-		_ = db.Close()
-	}
-	return c, err
-}
-
-// New is [Open] for a connection that package rollup has too, as in this module's functions. The connection, which is made
-// for one place of counters, is of an internal type, since it must not be sent commits that are sent again: importers open
-// one for each package. Errors: [ErrInvalidShards].
-func New(db *store.DB, cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	c := &Client{
 		cfg:    cfg,
@@ -115,15 +111,15 @@ func New(db *store.DB, cfg Config) (*Client, error) {
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.validShards(n); err != nil {
-			return nil, fmt.Errorf("shards: %w", err)
+			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}
 	c.queues = newQueues(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
 	return c, nil
 }
 
-// Close waits until the increments that were accepted are committed, and closes the connection. Later ones return
-// [ErrClosed].
+// Close waits until the increments that were accepted are committed, and closes the connection.
+// Later ones return [ErrClosed].
 func (c *Client) Close() error {
 	c.queues.close()
 	return c.db.Close()

@@ -3,15 +3,10 @@ package shards_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
@@ -86,18 +81,6 @@ func TestCommandsUnderFaults(t *testing.T) {
 			if got := w.total(t, "a"); got != 0 {
 				t.Errorf("after reset: total %d, want what the shards had when they were last rolled up, 0", got)
 			}
-			page := w.fs.Collection("pages").Doc("hello")
-			if _, err := page.Set(t.Context(), map[string]any{"views": 1000}); err != nil {
-				t.Fatal(err)
-			}
-			once(func() error {
-				_, err := c.ImportExtension(t.Context(), shards.ExtensionCounter{Path: "pages/hello", Field: "views"})
-				return err
-			})
-			w.wantSum(t, "a", 1000)
-			if got := w.total(t, "a"); got != 1000 {
-				t.Errorf("after import: total %d, want 1000", got)
-			}
 			once(func() error { return c.Delete(t.Context()) })
 			if doc, _ := w.fs.Collection("counters").Doc("a").Get(t.Context()); doc.Exists() || len(w.counts(t, "a")) > 0 {
 				t.Errorf("after delete: %v, %v", doc.Data(), w.counts(t, "a"))
@@ -112,25 +95,12 @@ func TestCommandsOnMissingCounters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	client := w.open(t, shards.Config{})
-	if _, err := w.fs.Collection("counters").Doc("unadopted").Set(t.Context(), map[string]any{"num_shards": 2}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.fs.Collection("pages").Doc("hello").Set(t.Context(), map[string]any{"views": 1}); err != nil {
-		t.Fatal(err)
-	}
 	for name, do := range map[string]func(shards.Counter) error{
 		"reset":  func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) },
 		"rebase": func(c shards.Counter) error { return c.Rebase(t.Context(), 1) },
-		"import": func(c shards.Counter) error {
-			_, err := c.ImportExtension(t.Context(), shards.ExtensionCounter{Path: "pages/hello", Field: "views"})
-			return err
-		},
 	} {
 		if err := do(handle(t, client, "unknown")); !errors.Is(err, shards.ErrNotFound) {
 			t.Errorf("%s of an unknown counter: %v, want ErrNotFound", name, err)
-		}
-		if err := do(handle(t, client, "unadopted")); !errors.Is(err, shards.ErrNoLedger) {
-			t.Errorf("%s of a counter without a ledger: %v, want ErrNoLedger", name, err)
 		}
 	}
 	unknown := handle(t, client, "unknown")
@@ -152,103 +122,5 @@ func TestCommandsOnMissingCounters(t *testing.T) {
 		if !errors.Is(err, shards.ErrNotFound) {
 			t.Errorf("watch: %v, %v, want ErrNotFound", watched, err)
 		}
-	}
-}
-
-// A counter that is deleted before its creator has an answer, and is made again by the next try, is another one: a command that
-// is late knows the first by its id.
-func TestCreateAgainIsAnother(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	other := handle(t, w.open(t, shards.Config{}), "a")
-	id := func() string {
-		doc, err := w.fs.Doc("counters/a").Get(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return doc.Data()["ledger_id"].(string)
-	}
-	var first string
-	conn, err := w.Server.Connect(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		err := invoke(ctx, method, req, reply, cc, opts...)
-		if first == "" && err == nil && strings.HasSuffix(method, "/Commit") {
-			first = id()
-			if err := other.Delete(t.Context()); err != nil {
-				t.Error(err)
-			}
-			return status.Error(codes.Unavailable, "the answer is lost")
-		}
-		return err
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p"}, option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	if err := handle(t, client, "a").Create(t.Context(), shards.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if second := id(); first == "" || second == first {
-		t.Errorf("both counters have the id %q", first)
-	}
-}
-
-// A counter that was deleted in a console leaves its shards and its ledger behind.
-func TestCreateOverLeftovers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 5)
-	for range 20 {
-		if err := c.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.fs.Collection("counters").Doc("a").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: 3}); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 3)
-	if n := len(w.counts(t, "a")); n != 2 {
-		t.Errorf("%d shards, want 2", n)
-	}
-}
-
-// More shards than one commit deletes: the counter is marked, and goes last.
-func TestDeleteLarge(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 1000)
-	var commits atomic.Int64
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		if commits.Add(1) > 2 { // the mark, and the first part
-			return emulator.Verdict{Before: status.Error(codes.PermissionDenied, "cut short")}
-		}
-		return emulator.Verdict{}
-	})
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied {
-		t.Fatalf("cut short: %v", err)
-	}
-	w.Server.SetInterceptor(nil)
-	if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("add while it is being deleted: %v, want ErrNotFound", err)
-	}
-	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
-		t.Errorf("create while it is being deleted: %v, want ErrExists", err)
-	}
-	if err := c.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(w.counts(t, "a")); n > 0 {
-		t.Errorf("%d shards are left", n)
-	}
-	if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
-		t.Error(err)
 	}
 }

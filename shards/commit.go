@@ -21,8 +21,8 @@ import (
 // picks says which shard of each counter is written to.
 type picks map[string]int
 
-// run takes a batch from its first commit to its end. It runs under a context of its own: whoever waits for it may go
-// away, and no one else is touched.
+// run takes a batch from its first commit to its end. It runs under a context of its own: whoever
+// waits for it may go away, and no one else is touched.
 func (c *Client) run(f *inFlight) {
 	if f.until.IsZero() {
 		f.until = time.Now().Add(c.cfg.Timeout)
@@ -85,7 +85,7 @@ func (c *Client) run(f *inFlight) {
 			picked, gone, err = c.pick(ctx, f, picked)
 		}
 		switch {
-		case err != nil && store.KindOf(err) == store.Permanent:
+		case err != nil && permanent(err):
 			next = f.conclude(nil, err)
 		case err != nil:
 			next = f.failure(err)
@@ -109,8 +109,9 @@ func (c *Client) wait(ctx, whole context.Context, f *inFlight, pauses *gax.Backo
 	return f.resume()
 }
 
-// pick picks a random shard of each counter, another one than the last time, and tells which counters don't exist. Where
-// others share the commit, requests to counters that have yet to be read leave it: the others don't wait for that.
+// pick picks a random shard of each counter, another one than the last time, and tells which
+// counters don't exist. Where others share the commit, requests to counters that have yet to be
+// read leave it: the others don't wait for that.
 func (c *Client) pick(ctx context.Context, f *inFlight, last picks) (picks, map[string]bool, error) {
 	sums := f.sums()
 	picked := make(picks, len(sums))
@@ -147,7 +148,7 @@ func (c *Client) pick(ctx context.Context, f *inFlight, last picks) (picks, map[
 		if s == nil {
 			gone[ids[i]] = true
 		} else {
-			picked[s.Counter] = pickShard(c.known.writable(*s), s.Counter, last)
+			picked[s.Counter] = pickShard(s.NumShards, s.Counter, last)
 		}
 	}
 	return picked, gone, nil
@@ -240,7 +241,8 @@ func (c *Client) shardPath(name string) string { return layout.FieldPath(c.shard
 // marks is the write that makes a marker.
 func (c *Client) marks(id string, m marker, now time.Time) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
-	if m.asked == (asked{}) || ttl < batchMarkerTTL { // a key's may be the only one that stands in the way of a late commit
+	if m.asked == (asked{}) || ttl < batchMarkerTTL {
+		// a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}
 	return store.Create(c.db.Request(id), m.fields(now.Add(ttl)))
@@ -257,7 +259,8 @@ func (c *Client) settle(ctx context.Context, f *inFlight) step {
 	return f.unsettled(err)
 }
 
-// readMarkers returns those of a batch's markers that are there, and which of its memberships are, all at one time.
+// readMarkers returns those of a batch's markers that are there, and which of its memberships are,
+// all at one time.
 func (c *Client) readMarkers(ctx context.Context, f *inFlight) (map[string]marker, map[*request]bool, error) {
 	var ids, names []string
 	for id := range f.markers() {
@@ -289,7 +292,8 @@ func (c *Client) readMarkers(ctx context.Context, f *inFlight) (map[string]marke
 }
 
 const (
-	// creationsAtOnce is how many counters a client makes at the same time, and creationsOfOne for one call.
+	// creationsAtOnce is how many counters a client makes at the same time, and
+	// creationsOfOne for one call.
 	creationsAtOnce = 16
 	creationsOfOne  = 8
 )
@@ -362,7 +366,7 @@ func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[
 				return err
 			}
 			defer c.creations.Release(1)
-			err := Counter{client: c, id: counter}.Create(ctx, CreateOptions{keep: true})
+			err := Counter{client: c, id: counter}.Create(ctx, CreateOptions{})
 			if errors.Is(err, ErrExists) { // someone else was faster
 				return nil
 			}
@@ -372,7 +376,7 @@ func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[
 	switch err := group.Wait(); {
 	case err == nil:
 		return pickShards
-	case errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) || store.KindOf(err) != store.Permanent:
+	case !permanent(err):
 		clear(created)
 		return f.failure(notCounted(err))
 	default:
@@ -380,5 +384,12 @@ func (c *Client) autoCreate(ctx context.Context, f *inFlight, gone, created map[
 	}
 }
 
-// notCounted is a creation's error without its doubt: whether or not the counter was made, nothing was counted.
+// permanent reports whether what failed will fail again: Firestore refuses it, or there is a
+// reason of ours.
+func permanent(err error) bool {
+	return !store.FromFirestore(err) || store.KindOf(err) == store.Permanent
+}
+
+// notCounted is a creation's error without its doubt: whether or not the counter was made,
+// nothing was counted.
 func notCounted(err error) error { return status.Error(codes.Unavailable, err.Error()) }

@@ -12,7 +12,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Fields that count documents are read with the others: as the counter's document has them, or counted anew.
+// Fields that count documents are read with the others: as the counter's document has them,
+// or counted anew.
 func TestReadOfCountedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -34,7 +35,8 @@ func TestReadOfCountedFields(t *testing.T) {
 		}
 	}
 	s, err := c.Get(t.Context())
-	check("get", s, err, map[string]int64{"likes": 0, "comments": 0, "stars": 0}) // no event has told of them
+	// no event has told of them
+	check("get", s, err, map[string]int64{"likes": 0, "comments": 0, "stars": 0})
 	s, err = c.Sum(t.Context())
 	check("sum", s, err, map[string]int64{"likes": 0, "comments": 3, "stars": 3})
 
@@ -46,7 +48,8 @@ func TestReadOfCountedFields(t *testing.T) {
 	}
 }
 
-// What counts documents is neither incremented nor joined nor rebased, and who asks for that is told why.
+// What counts documents is neither incremented nor joined nor rebased, and who asks for
+// that is told why.
 func TestCountedFieldsAreNotIncremented(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -2,7 +2,10 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -13,146 +16,332 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Delete deletes the counter, its members, its shards and its ledger. A counter without members and of up to about 500 shards
-// goes in one commit, unless it is being added to. Any other is marked first, so that nothing is added to it and it isn't
-// made again, and its own document goes last: when that is cut short, deleting it again finishes it, and so does
-// [Counter.FinishDeletion]. Errors: [ErrNotFound], [ErrBusy], [ErrUnknown], or the client library's.
+// A counter's life ends in steps, each a transaction, so that each is on condition of what it has
+// read. Of more than one commit takes, members go first, page by page, each page with its -1s; then
+// shards, which leave what they hold to one that stays. What one commit takes goes in one: members,
+// shards, ledger and document. So wherever that stops, the sum of a field's shards is still the
+// number of its members and what was counted otherwise, and whoever goes on, or makes the document
+// again, finds it so.
+
+// membersAtOnce is how many memberships go in one step. Each may take a write for its shard too.
+const membersAtOnce = maxWrites/2 - 1
+
+// errBack says that a counter which was to be removed is there, or has counted something.
+var errBack = errors.New("the counter is back")
+
+// Delete deletes the counter, its members, its shards and its ledger, and whatever is left of one
+// whose document is gone. A counter of less than 500 shards and members goes in one commit. A
+// larger one is marked first, so that nothing is added to it: when that is cut short, deleting it
+// again finishes it, and so does [Counter.Remove]. Errors: [ErrNotFound], [ErrHosted] for a
+// document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context) error {
-	if err := c.delete(ctx, false); err != nil {
+	r := removal{Counter: c}
+	if err := r.run(ctx); err != nil {
 		return fmt.Errorf("delete counter %q: %w", c.id, err)
 	}
 	return nil
 }
 
-// FinishDeletion is [Counter.Delete] for a counter whose deletion was cut short. Any other counter is left as it is, and
-// [ErrNotFound] returned.
-func (c Counter) FinishDeletion(ctx context.Context) error {
-	if err := c.delete(ctx, true); err != nil {
-		return fmt.Errorf("finish the deletion of counter %q: %w", c.id, err)
+// Remove is [Counter.Remove] of the counter of that id.
+func (c *Client) Remove(ctx context.Context, counter string, version time.Time) (removed bool, err error) {
+	of, err := c.Counter(counter)
+	if err != nil {
+		return false, err
+	}
+	return of.Remove(ctx, version)
+}
+
+// Remove removes what is left of a counter whose document is missing, as long as its ledger is the
+// version of that update time, or whose deletion or removal was cut short. It reports false where
+// the counter is back, or ctx ended first. Errors are those of [Counter.Delete].
+func (c Counter) Remove(ctx context.Context, version time.Time) (removed bool, err error) {
+	r := removal{Counter: c, version: &version}
+	err = r.run(ctx)
+	switch {
+	case errors.Is(err, errBack), err != nil && r.steps > 0 && ctx.Err() != nil:
+		// it is large, and whoever comes next goes on
+		return false, nil
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return false, fmt.Errorf("remove what is left of counter %q: %w", c.id, err)
+	}
+	return true, nil
+}
+
+// removal is the end of a counter's life, on its way.
+type removal struct {
+	Counter
+	// of the ledger, of a counter whose document is missing; nil removes whatever there is
+	version *time.Time
+	fields  layout.Fields // that may have members: see learn
+	begun   *life         // that is being ended, once a step was sent
+	steps   int           // that were taken
+}
+
+// life tells one life of a path from the next, by the times when its documents were made; zero
+// where there is none.
+type life struct{ ledger, doc time.Time }
+
+func lifeOf(doc, itsLedger *firestorepb.Document) (l life) {
+	if itsLedger != nil {
+		l.ledger = itsLedger.GetCreateTime().AsTime()
+	}
+	if doc != nil {
+		l.doc = doc.GetCreateTime().AsTime()
+	}
+	return l
+}
+
+// over reports whether a life has ended, by what is there now. One without a ledger may get
+// one at any moment.
+func (l life) over(now life) bool {
+	if l.ledger.IsZero() {
+		return !l.doc.IsZero() && !now.doc.Equal(l.doc)
+	}
+	return !now.ledger.Equal(l.ledger)
+}
+
+// run takes one step after another.
+func (r *removal) run(ctx context.Context) error {
+	defer r.client.known.forget(r.id)
+	db := r.client.db
+	for done := false; !done; r.steps++ {
+		tries := 0
+		err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+			done = false
+			docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id))
+			if err != nil {
+				return err
+			}
+			doc, itsLedger := docs[0], docs[1]
+			marked, now := db.Deleting(doc), lifeOf(doc, itsLedger)
+			switch {
+			case r.begun != nil && !marked && r.begun.over(now):
+				// by this call, whose answer was lost, or another: what is there by now
+				// is another life's
+				done = true
+				return nil
+			case r.version != nil && !marked && (doc != nil || r.steps == 0 && !isEnding(itsLedger) && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
+				return errBack
+			case doc != nil && db.Hosted:
+				return ErrHosted
+			}
+			if tries++; tries > 2 && doc != nil && !marked { // it is being added to
+				r.mark(tx)
+				r.begun = &now
+				return nil
+			}
+			found, err := r.step(ctx, tx, doc, itsLedger)
+			switch {
+			case err != nil:
+				return err
+			case found == nothing && r.begun == nil:
+				return ErrNotFound
+			}
+			done = found != more
+			if r.begun == nil {
+				r.begun = &now
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (c Counter) delete(ctx context.Context, begun bool) error {
-	if c.client.db.Hosted {
-		return ErrHosted
-	}
-	defer c.client.known.forget(c.id)
-	var made time.Time // when the counter that is to go was made
-	atOnce := true
-	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
-		docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
-		if err != nil {
-			return nil, false, err
-		}
-		counter := docs[0]
-		switch created := counter.GetCreateTime().AsTime(); {
-		case made.IsZero() && (counter == nil || begun && !c.client.isDeleting(counter)):
-			return nil, false, ErrNotFound
-		case made.IsZero():
-			made = created
-		case counter == nil || !created.Equal(made):
-			return nil, true, nil // gone by a commit whose answer was lost, and maybe made again by someone else
-		}
-		writes, final, err := c.planDeletion(ctx, counter, docs[1], atOnce)
-		atOnce = atOnce && err != nil // where that failed, the counter is being added to
-		return writes, final, err
-	})
-}
+// left is what a step has found.
+type left int
 
-// planDeletion plans the next commit of a deletion. Each of them, and not only the last, is on condition that the counter
-// is still the version that was read: one that arrives late, when the counter is gone and another one was made under its
-// id, must not take that one's shards.
-func (c Counter) planDeletion(ctx context.Context, counter, itsLedger *firestorepb.Document, atOnce bool) (writes []*firestorepb.Write, final bool, err error) {
-	db := c.client.db
-	unchanged := store.UpdatedAtTime(counter.GetUpdateTime().AsTime())
-	listed, err := c.shards(ctx)
+const (
+	nothing left = iota
+	last         // and is removing it
+	more         // and there will be something after it
+)
+
+// step writes what the next step of a removal takes.
+func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (left, error) {
+	db := r.client.db
+	r.learn(db.Fields...)
+	r.learnLedger(itsLedger)
+	members, err := r.firstMembers(ctx, tx)
 	if err != nil {
-		return nil, false, err
+		return nothing, err
 	}
-	members, err := c.someMembers(ctx, c.everCounted(itsLedger), maxWrites, time.Time{}) // after the shards
+	var shards []*firestorepb.Document
+	large := len(members) == maxWrites
+	if !large {
+		if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id), Limit: maxWrites}); err != nil {
+			return nothing, fmt.Errorf("read shards: %w", err)
+		}
+		if r.learnShards(shards) {
+			return r.step(ctx, tx, doc, itsLedger)
+		}
+		large = len(members)+len(shards) >= maxWrites
+	}
+	if large && doc == nil && itsLedger != nil && !isEnding(itsLedger) {
+		// whoever comes next goes on at once
+		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, []string{store.LedgerEnding}))
+	}
+	switch {
+	case large && doc != nil && !db.Deleting(doc):
+		r.mark(tx)
+		return more, nil
+	case large && len(members) > 0:
+		return more, r.takeOff(ctx, tx, members[:min(len(members), membersAtOnce)])
+	case large:
+		r.gather(tx, shards[:maxWrites-1])
+		return more, nil
+	}
+	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {
-		return nil, false, err
+		return nothing, fmt.Errorf("read what is left: %w", err)
 	}
-	last := []*firestorepb.Write{store.Delete(db.LedgerOf(c.id)), deleteIf(db.Counter(c.id), counter.GetUpdateTime().AsTime())}
-	if !c.client.isDeleting(counter) {
-		// Where the number of shards is only inferred, instances write to more, each to as many as its settings say.
-		if s, _ := c.client.snapshotOf(c.id, counter); atOnce && len(members) == 0 && !s.inferred {
-			writes = c.deleteUnchanged(counter, listed)
-		}
-		if len(writes) > 0 && len(writes) <= maxWrites {
-			return append(writes, last...), true, nil
-		}
-		return []*firestorepb.Write{store.Update(db.Counter(c.id), unchanged,
-			map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, []string{layout.Deleting})}, false, nil
+	all := slices.Concat(members, shards, beside)
+	if doc != nil {
+		all = append(all, doc)
 	}
-	// Shards go first. Without one, and none is made any more, no member joins: the members that are left then are all.
-	for _, s := range listed[:min(len(listed), maxWrites)] {
-		writes = append(writes, store.Delete(c.shardName(s.id)))
+	for _, d := range all {
+		tx.Write(store.Delete(d.GetName()))
 	}
-	if len(listed) == 0 {
-		for _, m := range members {
-			writes = append(writes, store.Delete(m.GetName()))
-		}
+	if len(all) == 0 {
+		return nothing, nil
 	}
-	if len(writes) > 0 {
-		// A write that changes nothing: it is there for its condition.
-		return append(writes, store.Update(db.Counter(c.id), unchanged, nil, nil)), false, nil
-	}
-	return last, true, nil
+	return last, nil
 }
 
-// deleteUnchanged deletes all shards of a counter in one commit, on condition that they are as they were listed, and that
-// those that were missing are: whoever joins at this moment changes one of them, and would stay behind.
-func (c Counter) deleteUnchanged(counter *firestorepb.Document, listed []shard) (writes []*firestorepb.Write) {
-	there := map[string]bool{}
-	for _, s := range listed {
-		there[s.id] = true
-		writes = append(writes, deleteIf(c.shardName(s.id), s.updated))
-	}
-	for n := range c.client.db.ShardCount(counter).N {
-		if id := layout.ShardID(n); !there[id] {
-			writes = append(writes, none(c.shardName(id)))
-		}
-	}
-	return writes
+// isEnding reports whether a ledger says that what it counts is being removed.
+func isEnding(itsLedger *firestorepb.Document) bool {
+	return itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue()
 }
 
-// everCounted are the fields that may have members: those that are counted, and those that the counter's ledger knows, which
-// another revision counts, or an earlier one did. Memberships that stay behind would be in the way of a successor's members.
-func (c Counter) everCounted(itsLedger *firestorepb.Document) []string {
-	names := c.client.db.FieldNames()
-	if itsLedger == nil {
-		return names
-	}
-	l, err := ledger.Decode(itsLedger)
-	if err != nil {
-		return names // damaged: nothing is known
-	}
-	for name := range l.Sums {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
+// mark says in the counter's document that it is being deleted: nothing is added to
+// it from then on.
+func (r *removal) mark(tx *store.Tx) {
+	tx.Write(store.Update(r.client.db.Counter(r.id), store.Exists(true),
+		map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, []string{layout.Deleting}))
 }
 
-// someMembers reads memberships of the counter's fields, at most that many, as they were at a time; the zero time is now.
-func (c Counter) someMembers(ctx context.Context, fields []string, most int, at time.Time) (docs []*firestorepb.Document, err error) {
+// learn notes fields that may have members, and reports whether one of them is new. Beside those
+// that are shown, these are what ledger and shards hold, which another revision shows, or an
+// earlier one did. Memberships that stay behind would be in the way of the next life's members.
+func (r *removal) learn(fields ...layout.Field) (learned bool) {
 	for _, field := range fields {
-		if len(docs) == most {
+		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == field.Name }) {
+			r.fields = append(r.fields, field)
+			learned = true
+		}
+	}
+	return learned
+}
+
+func (r *removal) learnNames(names []string) bool {
+	slices.Sort(names)
+	learned := false
+	for _, name := range names {
+		learned = r.learn(layout.Field{Name: name, Shard: name}) || learned
+	}
+	return learned
+}
+
+func (r *removal) learnLedger(itsLedger *firestorepb.Document) {
+	l, err := store.DecodeLedger(itsLedger)
+	if itsLedger == nil || err != nil { // damaged: nothing is known
+		return
+	}
+	names := maps.Clone(l.Base)
+	for _, e := range l.States {
+		maps.Copy(names, e.Counts)
+	}
+	r.learnNames(slices.Collect(maps.Keys(names)))
+}
+
+func (r *removal) learnShards(shards []*firestorepb.Document) bool {
+	names := map[string]bool{}
+	for _, shard := range shards {
+		for name, value := range shard.GetFields() {
+			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
+				names[name] = true
+			}
+		}
+	}
+	return r.learnNames(slices.Collect(maps.Keys(names)))
+}
+
+// firstMembers reads memberships of all fields, as many as one commit may delete.
+func (r *removal) firstMembers(ctx context.Context, tx *store.Tx) (members []*firestorepb.Document, err error) {
+	for _, field := range r.fields {
+		if len(members) == maxWrites {
 			break
 		}
-		of, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), Limit: most - len(docs), At: at})
+		of, err := tx.Documents(ctx, store.Query{Collection: r.client.db.MembersOf(r.id, field.Name), Limit: maxWrites - len(members)})
 		if err != nil {
 			return nil, fmt.Errorf("read members: %w", err)
 		}
-		docs = append(docs, of...)
+		members = append(members, of...)
 	}
-	return docs, nil
+	return members, nil
 }
 
-// isDeleting reports whether a counter's deletion is under way, or was cut short.
-func (c *Client) isDeleting(counter *firestorepb.Document) bool {
-	return c.db.Own(counter)[layout.Deleting].GetBooleanValue()
+// takeOff removes members, and takes them off the shards that they were counted in, or off shard 0
+// where theirs is no longer there: what it held is in others.
+func (r *removal) takeOff(ctx context.Context, tx *store.Tx, members []*firestorepb.Document) error {
+	counts := map[string]string{} // :: collection of memberships → field of the shards
+	for _, field := range r.fields {
+		counts[r.client.db.MembersOf(r.id, field.Name)] = field.Shard
+	}
+	first := r.shardName("0")
+	// :: resource name of a shard → field → its members
+	names, off := []string{first}, map[string]map[string]int64{first: {}}
+	for _, member := range members {
+		name := first
+		if id := member.GetFields()[memberShard].GetStringValue(); layout.ValidateID(id) == nil {
+			name = r.shardName(id)
+		}
+		if off[name] == nil {
+			names = append(names, name)
+			off[name] = map[string]int64{}
+		}
+		off[name][counts[path.Dir(member.GetName())]]++
+		tx.Write(store.Delete(member.GetName()))
+	}
+	shards, _, err := tx.Get(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("read shards: %w", err)
+	}
+	for i, name := range slices.Backward(names) {
+		// the first one last, when it is known what falls to it
+		var transforms []*firestorepb.DocumentTransform_FieldTransform
+		for field, n := range off[name] {
+			if shards[i] == nil && name != first {
+				off[first][field] += n
+			} else if _, counted := store.Integer(shards[i].GetFields()[field]); counted {
+				transforms = append(transforms, store.Increment(layout.FieldPath(field), -n))
+			}
+		}
+		if len(transforms) > 0 { // the first shard is made for it
+			tx.Write(store.Update(name, nil, nil, nil, transforms...))
+		}
+	}
+	return nil
+}
+
+// gather removes shards but the last of them, which gets what the others hold: of any field, as
+// another revision may show it.
+func (r *removal) gather(tx *store.Tx, shards []*firestorepb.Document) {
+	last := len(shards) - 1
+	held := map[string]int64{} // :: field of the shards → what goes
+	for _, shard := range shards[:last] {
+		for name, value := range shard.GetFields() {
+			if n, ok := store.Integer(value); ok {
+				held[name] = ledger.Add(held[name], n)
+			}
+		}
+		tx.Write(store.Delete(shard.GetName()))
+	}
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	for name, n := range held {
+		transforms = append(transforms, store.Increment(layout.FieldPath(name), n))
+	}
+	tx.Write(store.Update(shards[last].GetName(), store.Exists(true), nil, nil, transforms...))
 }

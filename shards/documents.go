@@ -3,58 +3,56 @@ package shards
 import (
 	"context"
 	"fmt"
-	"path"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// documents reads the counter's document and its ledger; nil is one that doesn't exist.
-func (c Counter) documents(ctx context.Context) (*firestorepb.Document, *ledger.Ledger, error) {
-	docs, _, err := c.client.db.Get(ctx, c.client.db.Counter(c.id), c.client.db.LedgerOf(c.id))
-	if err != nil {
-		return nil, nil, fmt.Errorf("read counter and ledger: %w", err)
+// insistent is how long a change of a counter that may take several commits goes on: about fifteen
+// seconds for each.
+var insistent = store.Patience{Conflicts: 20, Doubts: 20}
+
+// repeat commits what a plan asks for, until there is nothing left to do.
+func (c *Client) repeat(ctx context.Context, plan func(context.Context) ([]*firestorepb.Write, error)) error {
+	for {
+		resp, err := c.db.Settle(ctx, insistent, plan)
+		if err != nil || resp == nil {
+			return err
+		}
 	}
-	if docs[1] == nil || docs[0] != nil && !ledger.Of(c.client.db.Layout, docs[1], docs[0]) {
-		return docs[0], nil, nil // none, or an earlier counter's
-	}
-	l, err := ledger.Decode(docs[1])
-	return docs[0], l, err
 }
 
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
-// shard is a shard's document.
-type shard struct {
-	id      string
-	fields  map[string]*firestorepb.Value // those that are counted are integers unless something else wrote them
-	updated time.Time
-}
-
-// shards reads all shards there are, whatever the counter's document says of their number.
-func (c Counter) shards(ctx context.Context) ([]shard, error) { return c.shardsAt(ctx, time.Time{}) }
-
-func (c Counter) shardsAt(ctx context.Context, at time.Time) ([]shard, error) {
+// shardDocuments reads all shards there are, whatever the counter's document says of their number,
+// as they were at a time; the zero time is now.
+func (c Counter) shardDocuments(ctx context.Context, at time.Time) ([]*firestorepb.Document, error) {
 	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
 	}
-	shards := make([]shard, len(docs))
-	for i, doc := range docs {
-		shards[i] = shard{id: path.Base(doc.GetName()), fields: doc.GetFields(), updated: doc.GetUpdateTime().AsTime()}
+	return docs, nil
+}
+
+// someMembers reads memberships of the counter's fields, at most that many, as they were at a time;
+// the zero time is now.
+func (c Counter) someMembers(ctx context.Context, most int, at time.Time) (docs []*firestorepb.Document, err error) {
+	for _, field := range c.client.db.Fields {
+		if len(docs) == most {
+			break
+		}
+		of, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
+		if err != nil {
+			return nil, fmt.Errorf("read members: %w", err)
+		}
+		docs = append(docs, of...)
 	}
-	return shards, nil
+	return docs, nil
 }
 
-// deleteIf is the write that deletes a document that is still the version of that update time.
-func deleteIf(name string, updated time.Time) *firestorepb.Write {
-	return store.DeleteIf(name, store.UpdatedAtTime(updated))
-}
-
-// none is the write that changes nothing, and is there for its condition: that there is no such document.
-func none(name string) *firestorepb.Write {
-	return store.DeleteIf(name, store.Exists(false))
+// deleteUnchanged is the write that deletes a document that is still the version that was read.
+func deleteUnchanged(doc *firestorepb.Document) *firestorepb.Write {
+	return store.DeleteIf(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()))
 }

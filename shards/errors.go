@@ -3,54 +3,56 @@ package shards
 import (
 	"errors"
 
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 var (
 	// ErrNotFound says that there is no such counter, or that it is being deleted.
-	ErrNotFound = errors.New("counter not found")
+	ErrNotFound = command.ErrNotFound
 	// ErrExists says that there is such a counter already.
 	ErrExists = errors.New("counter exists already")
 	// ErrInvalidID says that an id can't be a counter's, and why.
 	ErrInvalidID = errors.New("invalid counter id")
 	// ErrInvalidShards says that a counter can't have that many shards.
 	ErrInvalidShards = errors.New("invalid number of shards")
-	// ErrInvalidIncrement says that an increment is zero, or that increments of one counter don't fit an int64 together,
-	// or that there are too many or none at all.
+	// ErrInvalidIncrement says that an increment is zero, or that increments of one counter don't
+	// fit an int64 together, or that there are too many or none at all.
 	ErrInvalidIncrement = errors.New("invalid increment")
 	// ErrInvalidField says that no field of that name is a sum of shards, and why.
 	ErrInvalidField = errors.New("invalid field")
-	// ErrNotCounted says that a counter has other fields than those that are asked for, and which: its document was rolled up,
-	// and none of them is in it.
+	// ErrNotCounted says that a counter has other fields than those that are asked for, and which:
+	// its document was rolled up, and none of them is in it.
 	ErrNotCounted = errors.New("not counted here")
 	// ErrInvalidKey says that an idempotency key is not 1 to 255 printable ASCII characters.
 	ErrInvalidKey = errors.New("invalid idempotency key")
-	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id can't be one, and why.
+	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id
+	// can't be one, and why.
 	ErrInvalidMember = errors.New("invalid member")
-	// ErrHasMembers says that a counter is not reset, because it has members: say what to do with them.
+	// ErrHasMembers says that a counter is not reset, because it has members: say what
+	// to do with them.
 	ErrHasMembers = errors.New("the counter has members")
-	// ErrBusy says that too much is asked of the counter, the database or this client. Nothing was counted; the call may
-	// be repeated after a second or so.
-	ErrBusy = errors.New("too busy")
-	// ErrUnknown says that an increment may have been counted, or a command carried out, or not. Repeating an increment may
-	// count it twice, unless it has a [Key].
-	ErrUnknown = errors.New("outcome unknown")
-	// ErrKeyReused says that the same caller used an idempotency key for another request before. Nothing was counted.
+	// ErrBusy says that too much is asked of the counter, the database or this client. Nothing was
+	// counted; the call may be repeated after a second or so.
+	ErrBusy = store.ErrContention
+	// ErrUnknown says that an increment may have been counted, or a command carried out, or not.
+	// Repeating an increment may count it twice, unless it has a [Key].
+	ErrUnknown = store.ErrDoubt
+	// ErrKeyReused says that the same caller used an idempotency key for another request before.
+	// Nothing was counted.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
-	// ErrNoLedger says that a counter has never been rolled up, so that a command has no total to work on: reconcile it
-	// first, which adopts it.
-	ErrNoLedger = errors.New("counter has no ledger yet")
-	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something else wrote it. Delete the
-	// document, and the counter is adopted again.
-	ErrDamagedLedger = ledger.ErrDamaged
-	// ErrNotInteger says that a shard holds something else than a whole number, or a double beyond ±2⁵³.
-	ErrNotInteger = errors.New("a shard's count is not an integer")
-	// ErrHosted says that the documents are the app's own: it makes and deletes them, and no command does.
+	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something
+	// else wrote it. Delete the document, and the counter is adopted again.
+	ErrDamagedLedger = store.ErrDamaged
+	// ErrNotInteger says that a shard holds something else than a whole number, or a
+	// double beyond ±2⁵³.
+	ErrNotInteger = store.ErrNotInteger
+	// ErrHosted says that the documents are the app's own: it makes and deletes them, and
+	// no command does.
 	ErrHosted = errors.New("the documents are the app's own: make and delete them there")
-	// ErrInvalidSource says that there can be no counter to import from there.
-	ErrInvalidSource = errors.New("invalid source of an import")
-	// ErrExtensionRuns says that a field can't be counted in place yet, because the extension still writes it.
-	ErrExtensionRuns = errors.New("the extension still runs and would write the same field: uninstall it, and import again five minutes later")
+	// ErrFull says that the app's document has no room for what counting keeps in it, so that
+	// nothing was counted: make room.
+	ErrFull = errors.New("the document has no room left (1 MiB) for counter_rollup: make room in it")
 	// ErrClosed says that the client is closed. Nothing was counted.
 	ErrClosed = errors.New("client is closed")
 )

@@ -22,7 +22,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(ctx, shards.Config{Project: "my-project"}, option.WithGRPCConn(conn)) // in production, no option
+	// in production, no option
+	client, err := shards.Open(ctx, shards.Config{Project: "my-project"}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -79,7 +79,8 @@ func TestOneIncrementUnderFaults(t *testing.T) {
 		{name: "lasting contention after doubt", faults: []emulator.Verdict{lost, contended, contended, contended, contended, contended, contended, contended, contended},
 			counted: 1, commits: 9},
 		{name: "lasting contention after doubt, not applied", faults: []emulator.Verdict{down, contended, contended, contended, contended, contended, contended, contended, contended},
-			want: shards.ErrBusy, counted: 0, commits: 9}, // the marker was made alone: it is certain
+			// the marker was made alone: it is certain
+			want: shards.ErrBusy, counted: 0, commits: 9},
 		{name: "a quota", faults: repeat(quota, 8), want: shards.ErrBusy, commits: 8},
 		{name: "a quota that was none", faults: append([]emulator.Verdict{{After: quota.Before}}, repeat(quota, 7)...), counted: 1, commits: 8},
 		{name: "no marker, quota", unmarked: true, faults: []emulator.Verdict{{After: quota.Before}}, want: shards.ErrUnknown, counted: 1, commits: 1},
@@ -131,7 +132,8 @@ func TestPlainClientCountsTwice(t *testing.T) {
 	w.wantSum(t, "ours", 1)
 }
 
-// A commit that nobody waits for any more arrives after the one that went in its place: it must count nothing.
+// A commit that nobody waits for any more arrives after the one that went in its place: it
+// must count nothing.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	for _, key := range []shards.Key{{}, {Value: "k"}} {
@@ -157,8 +159,8 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// A counter that is deleted between a commit, whose answer is lost, and the next one: the increment was counted, and that
-// is the answer.
+// A counter that is deleted between a commit, whose answer is lost, and the next one: the increment
+// was counted, and that is the answer.
 func TestDeletedInDoubt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -366,7 +368,8 @@ func TestMissingShards(t *testing.T) {
 	}
 }
 
-// A call that ends while its counter is still being read was not counted, and never will be: that is not doubt.
+// A call that ends while its counter is still being read was not counted, and never will be:
+// that is not doubt.
 func TestCallThatEndsBeforeItsCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -109,7 +109,8 @@ func TestHosted(t *testing.T) {
 	if len(data) != 3 || data["title"] != "one" || data["likes"] != int64(17) || own["num_shards"] != int64(3) {
 		t.Errorf("the document is %v", data)
 	}
-	// A ledger by which reconcile finds it, though no event may ever come. It has no sums: those begin with what the shards hold.
+	// A ledger by which reconcile finds it, though no event may ever come. It has no sums: those
+	// begin with what the shards hold.
 	if l, err := ref.Collection("counter_rollup").Doc("ledger").Get(t.Context()); err != nil || l.Data()["id"] == "" || l.Data()["fields"] != nil {
 		t.Errorf("the ledger is %v, %v", l.Data(), err)
 	}
@@ -133,8 +134,8 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// The app copies a document that is counted, what we keep in it included. The copy is a counter of its own, which a reconcile finds
-// though no event may ever come.
+// The app copies a document that is counted, what we keep in it included. The copy is a counter of
+// its own, which a reconcile finds though no event may ever come.
 func TestHostedCopyOfADocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +166,8 @@ func TestHostedCopyOfADocument(t *testing.T) {
 	}
 }
 
-// A document that was never counted is given a number of shards: it gets all of them, and a ledger by which a reconcile finds it.
+// A document that was never counted is given a number of shards: it gets all of them, and a ledger
+// by which a reconcile finds it.
 func TestHostedResizeBeforeTheFirstIncrement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,86 +235,25 @@ func TestShrinkingKeepsFieldsOfOtherRevisions(t *testing.T) {
 	}
 }
 
-// A revision that counts fewer fields deletes a counter, or makes one over what was deleted by hand: the members of the others go
-// too. They would be in the way of the next counter's.
+// A revision that shows fewer fields deletes a counter, rolled up or not: the members of the others
+// go too. They would be in the way of the next life's.
 func TestMembersOfOtherRevisionsGoWithTheirCounter(t *testing.T) {
 	t.Parallel()
-	for _, byHand := range []bool{false, true} {
-		w := newWorld(t)
-		counter := w.counter(t, w.open(t, shards.Config{Fields: "likes,views"}), "a", 2)
-		older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
-		for range 2 {
-			for _, member := range []string{"u", "v"} {
-				if counted, err := counter.Join(t.Context(), "views", member); err != nil || !counted {
-					t.Errorf("by hand %v: %s joins: %v, %v; want that it is counted", byHand, member, counted, err)
-				}
-			}
-			var err error
-			if byHand {
-				_, err = w.fs.Doc("counters/a").Delete(t.Context())
-			} else {
-				err = older.Delete(t.Context())
-			}
-			if err == nil {
-				err = older.Create(t.Context(), shards.CreateOptions{Shards: 2})
-			}
-			if err != nil {
-				t.Fatal(err)
+	w := newWorld(t)
+	counter := handle(t, w.open(t, shards.Config{Fields: "likes,views", AutoCreate: true}), "a")
+	older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+	for _, s := range []struct{ members, rolledUp int }{{2, 0}, {2, 1}, {600, 0}, {600, 1}} {
+		for n := range s.members {
+			if counted, err := counter.Join(t.Context(), "views", fmt.Sprint(n)); err != nil || !counted {
+				t.Fatalf("%+v: %d joins: %v, %v; want that it is counted", s, n, counted, err)
 			}
 		}
-	}
-}
-
-// A revision that counts fewer fields makes a counter anew over what a deletion by hand has left: the others begin at zero too.
-func TestRevivalByARevisionThatCountsFewerFields(t *testing.T) {
-	t.Parallel()
-	for _, known := range []bool{true, false} { // by its ledger, what the field is called in shards
-		t.Run(fmt.Sprint("known ", known), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.counter(t, w.open(t, shards.Config{Fields: "total=count,likes"}), "a", 1)
-			ref := w.fs.Doc("counters/a")
-			shard, err := ref.Collection("shards").Doc("0").Update(t.Context(), []firestore.Update{{Path: "likes", Value: 6}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			own := ref.Collection("counter_rollup").Doc("ledger")
-			counted := map[string]any{"count": 6, "as_of": shard.UpdateTime}
-			if _, err := own.Update(t.Context(), []firestore.Update{{FieldPath: []string{"fields", "likes", "shards", "0"}, Value: counted}}); err != nil {
-				t.Fatal(err)
-			}
-			if !known {
-				if _, err := own.Update(t.Context(), []firestore.Update{{FieldPath: []string{"fields", "likes", "shard_field"}, Value: firestore.Delete}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := ref.Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			older, err := w.open(t, shards.Config{Fields: "total=count", AutoCreate: true}).Counter("a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := older.Add(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-			newer, err := w.open(t, shards.Config{Fields: "total=count,likes"}).Counter("a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 || s.Total != 1 {
-				t.Errorf("sum %+v, %v; want a total of 1 and no like of the counter before", s, err)
-			}
-			if !known {
-				return // what the shards hold is made up for, so they are to stay
-			}
-			// Whatever deletes the earlier counter takes this shard at last.
-			if _, err := ref.Collection("shards").Doc("0").Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if s, err := newer.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 {
-				t.Errorf("sum %+v, %v after the shard is gone; want that it owes the counter nothing", s, err)
-			}
-		})
+		for range s.rolledUp {
+			w.rollUp(t, "a")
+		}
+		if err := older.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantNothing(t)
 	}
 }

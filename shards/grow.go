@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// growthInterval is the least time between two doublings of a counter. Shards that are new take part at once, so what
-	// is still contended after that long needs more.
+	// growthInterval is the least time between two doublings of a counter. Shards that are new take
+	// part at once, so what is still contended after that long needs more.
 	growthInterval = 10 * time.Second
 	// growthTimeout bounds a doubling, for which a batch waits.
 	growthTimeout = 5 * time.Second
@@ -23,17 +23,18 @@ const (
 
 // growth remembers which counters met contention lately.
 type growth struct {
-	mu      sync.Mutex
-	logged  map[string]time.Time // :: counter → when its contention was last logged
-	doubled map[string]time.Time // :: counter → when it was last doubled, by this client or, as far as it saw, another
+	mu     sync.Mutex
+	logged map[string]time.Time // :: counter → when its contention was last logged
+	// :: counter → when it was last doubled, by this client or, as far as it saw, another
+	doubled map[string]time.Time
 }
 
 func newGrowth() *growth {
 	return &growth{logged: map[string]time.Time{}, doubled: map[string]time.Time{}}
 }
 
-// due reports whether the last time is an interval ago, and notes now if it is. Older entries are dropped, so that the
-// map holds only counters that are contended now.
+// due reports whether the last time is an interval ago, and notes now if it is. Older entries are
+// dropped, so that the map holds only counters that are contended now.
 func (g *growth) due(last map[string]time.Time, counter string, interval time.Duration, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,8 +50,8 @@ func (g *growth) due(last map[string]time.Time, counter string, interval time.Du
 	return true
 }
 
-// contended notes that a commit met contention, and doubles the shards of the counter where that is allowed. Of a commit
-// to several counters it is not known which one is to blame.
+// contended notes that a commit met contention, and doubles the shards of the counter where that is
+// allowed. Of a commit to several counters it is not known which one is to blame.
 func (c *Client) contended(ctx context.Context, sums []sum, err error) {
 	counter, now := sums[0].counter, time.Now()
 	if len(sums) == 1 {
@@ -65,8 +66,8 @@ func (c *Client) contended(ctx context.Context, sums []sum, err error) {
 	}
 }
 
-// grow doubles a counter's shards, unless another client has changed them meanwhile, or has just made those that this one
-// saw: then that has to do for now.
+// grow doubles a counter's shards, unless another client has changed them meanwhile, or has just
+// made those that this one saw: then that has to do for now.
 func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()
@@ -74,7 +75,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	was := 0
 	grown, err := c.grownLately(ctx, counter, seen)
 	if err == nil && !grown {
-		was, err = Counter{client: c, id: counter}.setShards(ctx, false, func(is int) int {
+		was, err = Counter{client: c, id: counter}.setShards(ctx, func(is int) int {
 			if is != seen {
 				return is
 			}
@@ -90,7 +91,8 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	}
 }
 
-// grownLately reports whether the last of a counter's shards was made less than an interval ago, and not with the counter.
+// grownLately reports whether the last of a counter's shards was made less than an interval ago,
+// and not with the counter.
 func (c *Client) grownLately(ctx context.Context, counter string, shards int) (bool, error) {
 	docs, now, err := c.db.Get(ctx, c.db.Counter(counter), c.db.Shard(counter, layout.ShardID(shards-1)))
 	if err != nil || docs[0] == nil || docs[1] == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to the caller and to what
-// is asked: another caller's same key is another key, and so is the same key for another counter, or for counters at
-// another path or with other shards.
+// Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to
+// the caller and to what is asked: another caller's same key is another key, and so is the same key
+// for another counter, or for counters at another path or with other shards.
 type Key struct {
 	Caller string // who asks, where that is known
 	Value  string // 1 to 255 printable ASCII characters; "" means none
@@ -35,8 +35,9 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// id is the id of the key's marker document. Keys are stored hashed: they may be anything that a caller has at hand. A key
-// counts within its scope, which is a counter or [several], of one deployment.
+// id is the id of the key's marker document. Keys are stored hashed: they may be anything
+// that a caller has at hand. A key counts within its scope, which is a counter or [several],
+// of one deployment.
 func (k Key) id(names layout.Layout, scope string) string {
 	return hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)
 }
@@ -61,11 +62,12 @@ const (
 	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
 )
 
-// batchMarkerTTL is how long any marker is kept at least. A batch asks for its own within seconds; a commit whose answer was
-// lost may arrive when the batch has long ended, and finds it.
+// batchMarkerTTL is how long any marker is kept at least. A batch asks for its own within seconds;
+// a commit whose answer was lost may arrive when the batch has long ended, and finds it.
 const batchMarkerTTL = time.Hour
 
-// marker is a document that is made in the same commit as increments, and so shows whether they were applied.
+// marker is a document that is made in the same commit as increments, and so shows whether
+// they were applied.
 type marker struct {
 	batch   string
 	asked   asked // of a key's

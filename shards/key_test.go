@@ -16,7 +16,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// A process that dies after its commit leaves the marker of the key: whoever repeats the request finds it.
+// A process that dies after its commit leaves the marker of the key: whoever repeats the
+// request finds it.
 func TestCrashAfterCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,7 +80,8 @@ func TestKeys(t *testing.T) {
 	w.wantSum(t, "b", 2)
 }
 
-// Replays, keys used twice, unknown counters and increments without a key share batches; each gets its own outcome.
+// Replays, keys used twice, unknown counters and increments without a key share batches; each gets
+// its own outcome.
 func TestMixedBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -89,7 +91,8 @@ func TestMixedBatch(t *testing.T) {
 	if _, err := counter.AddOnce(t.Context(), 1000, shards.Key{Value: "old"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Server.SetFaults(emulator.Faults{CommitLatency: 5 * time.Millisecond, LoseAnswers: 0.2, Abort: 0.1, Seed: 1}) // a batch gives up when eight attempts are aborted: not here
+	// a batch gives up when eight attempts are aborted: not here
+	w.Server.SetFaults(emulator.Faults{CommitLatency: 5 * time.Millisecond, LoseAnswers: 0.2, Abort: 0.1, Seed: 1})
 	var group sync.WaitGroup
 	var counted atomic.Int64
 	for i := range 40 {
@@ -167,7 +170,8 @@ func TestExactUnderFaults(t *testing.T) {
 	w.wantSum(t, "a", 500)
 }
 
-// Deployments in one database share its markers: what is asked of one is no replay of another, wherever their counters differ.
+// Deployments in one database share its markers: what is asked of one is no replay of another,
+// wherever their counters differ.
 func TestKeysOfTwoDeployments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -251,7 +255,8 @@ func TestKeysAfterAChangeOfFields(t *testing.T) {
 	}
 }
 
-// The marker of a batch expires after an hour, and that of a key after KeyTTL, which may not be shorter.
+// The marker of a batch expires after an hour, and that of a key after KeyTTL, which may
+// not be shorter.
 func TestMarkersExpire(t *testing.T) {
 	t.Parallel()
 	for ttl, want := range map[time.Duration]time.Duration{24 * time.Hour: 24 * time.Hour, time.Minute: time.Hour} {

@@ -2,7 +2,7 @@ package shards
 
 import (
 	"context"
-	"crypto/rand"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -12,19 +12,19 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// makeShards makes the picked shards, at zero, where they are missing, and returns which shards to write to: others,
-// where a counter has fewer than was thought. It also tells which counters don't exist.
+// makeShards makes the picked shards, at zero, where they are missing, and returns which
+// shards to write to: others, where a counter has fewer than was thought. It also tells which
+// counters don't exist.
 //
-// It is one transaction that reads the counters, so that no deleted counter gets a shard again, and none gets back a
-// shard that a resize has removed. Running it twice is harmless.
+// It is one transaction that reads the counters, so that no deleted counter gets a shard again, and
+// none gets back a shard that a resize has removed. Running it twice is harmless.
 func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[string]bool, error) {
 	var picked picks
 	var gone map[string]bool
-	err := c.db.Transact(ctx, func(tx *store.Tx) error {
+	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		picked, gone = picks{}, map[string]bool{} // this may run again
 		ids := slices.Collect(maps.Keys(wanted))
 		names := make([]string, len(ids))
@@ -37,7 +37,6 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			return err
 		}
 		names = names[:0]
-		var ledgers []string
 		for i, doc := range docs {
 			id := ids[i]
 			s, ok := c.snapshotOf(id, doc)
@@ -48,49 +47,52 @@ func (c *Client) makeShards(ctx context.Context, wanted picks) (picks, map[strin
 			}
 			c.known.put(s, began)
 			n := wanted[id]
-			if most := c.known.writable(s); n >= most {
-				n = pickShard(most, id, nil)
+			if n >= s.NumShards {
+				n = pickShard(s.NumShards, id, nil)
 			}
 			picked[id] = n
-			if c.db.Hosted {
-				// A ledger without sums, where there is none: by it the next reconcile finds the counter where every event gets lost,
-				// and begins with what the shards hold.
-				ledgers = append(ledgers, c.db.LedgerOf(id))
+			names = append(names, c.db.Shard(id, layout.ShardID(n)))
+			if !c.db.Hosted {
+				continue
 			}
-			if c.db.Hosted && !c.db.ShardCount(doc).Written {
-				// The first increment of a document of the app's, unless it is a copy of one that was counted. All shards are made here, at zero.
-				for i := range c.cfg.NumShards {
+			// By its ledger the next reconcile finds the counter, where every event gets lost.
+			if err := c.createMissingLedger(ctx, tx, id, doc); err != nil {
+				return err
+			}
+			if _, written := c.db.NumShards(doc); !written {
+				// The first increment of a document of the app's, unless it is a copy of one that
+				// was counted. All shards are made here, at zero.
+				names = names[:len(names)-1]
+				for i := range s.NumShards {
 					names = append(names, c.db.Shard(id, layout.ShardID(i)))
 				}
 				fields := map[string]*firestorepb.Value{}
-				mask := c.db.SetOwn(fields, nil, map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(c.cfg.NumShards))})
+				mask := c.db.SetOwn(fields, nil, map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(s.NumShards))})
 				tx.Write(store.Update(c.db.Counter(id), store.Exists(true), fields, mask))
-				continue
 			}
-			names = append(names, c.db.Shard(id, layout.ShardID(n)))
-		}
-		if err := c.createMissingLedgers(ctx, tx, ledgers); err != nil {
-			return err
 		}
 		return c.createMissingShards(ctx, tx, names)
 	})
-	if status.Code(err) == codes.AlreadyExists { // someone else was faster
+	switch {
+	case status.Code(err) == codes.AlreadyExists: // someone else was faster
 		err = nil
+	case store.IsTooLarge(err) && c.db.Hosted:
+		err = fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return picked, gone, err
 }
 
-// createMissingLedgers makes those of the named ledgers that are not there.
-func (c *Client) createMissingLedgers(ctx context.Context, tx *store.Tx, names []string) error {
-	docs, _, err := tx.Get(ctx, names...)
+// createMissingLedger makes a counter's ledger where there is none, of what its shards hold.
+func (c *Client) createMissingLedger(ctx context.Context, tx *store.Tx, counter string, doc *firestorepb.Document) error {
+	docs, _, err := tx.Get(ctx, c.db.LedgerOf(counter))
+	if err != nil || docs[0] != nil {
+		return err
+	}
+	l, _, err := tx.Adopt(ctx, counter, doc)
 	if err != nil {
 		return err
 	}
-	for i, doc := range docs {
-		if doc == nil {
-			tx.Write(store.Create(names[i], (&ledger.Ledger{ID: rand.Text()}).Fields()))
-		}
-	}
+	tx.CreateLedger(counter, l, time.Time{})
 	return nil
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Clients that count by themselves make requests beside our markers, in the same collection. The rules take UUIDs with their
-// uids from them and nothing else, so a client can neither read one of ours nor be there first, as long as ours never look like that:
-// not those of batches, nor those of keys, whatever the key.
+// Clients that count by themselves make requests beside our markers, in the same collection. The
+// rules take UUIDs with their uids from them and nothing else, so a client can neither read one of
+// ours nor be there first, as long as ours never look like that: not those of batches, nor those of
+// keys, whatever the key.
 func TestOurMarkersLookLikeNoClientsRequest(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../firestore.rules")

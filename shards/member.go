@@ -16,13 +16,14 @@ import (
 
 // Fields of a membership, besides its batch. Those that clients make by the rules have the same.
 const (
-	memberID    = "member" // the id of the document, which queries over several counters can't ask for
-	memberAt    = "at"     // when it was made
-	memberShard = "shard"  // the shard that it was counted on, where a client's undo goes
+	// the id of the document, which queries over several counters can't ask for
+	memberID    = "member"
+	memberAt    = "at"    // when it was made
+	memberShard = "shard" // the shard that it was counted on, where a client's undo goes
 )
 
-// membership is the document that says that a member is counted: it is made or deleted in the commit that counts, on
-// condition that it wasn't there, or was.
+// membership is the document that says that a member is counted: it is made or deleted in the
+// commit that counts, on condition that it wasn't there, or was.
 type membership struct {
 	name   string // resource name
 	member string
@@ -49,16 +50,19 @@ type Member struct {
 	At     time.Time `json:"at"` // when it joined
 }
 
-// Join counts a member in a field of the counter, once ever until it leaves: it reports whether that was done now, or the
-// member was there already. It may be repeated. A member is any text of 1 to 1,500 bytes that Firestore takes for a
-// document's id, such as a user's. Errors are those of [Counter.Add], and [ErrInvalidMember].
+// Join counts a member in a field of the counter, once ever until it leaves: it reports whether
+// that was done now, or the member was there already. It may be repeated. A member is any text of 1
+// to 1,500 bytes that Firestore takes for a document's id, such as a user's. Errors are those of
+// [Counter.Add], and [ErrInvalidMember].
 //
-// Calls of one client for the same member are carried out in their order. Those of different members share commits.
+// Calls of one client for the same member are carried out in their order. Those of different
+// members share commits.
 func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
 	return c.toggle(ctx, field, member, true)
 }
 
-// Leave takes a member off again: it reports whether that was done now, or the member was not there. See [Counter.Join].
+// Leave takes a member off again: it reports whether that was done now, or the member was not
+// there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
 	return c.toggle(ctx, field, member, false)
 }
@@ -96,9 +100,10 @@ func (c Counter) toggleInTurn(ctx context.Context, field, member string, join bo
 	return !out.replayed && out.err == nil, out.err
 }
 
-// membershipRequest is the request of a member to join or leave. The increment takes any shard, also that of a member who
-// leaves: the shards add up to the same. (Clients that write by themselves are held to the shard that the membership names,
-// because rules can look at one shard, and not at a sum.)
+// membershipRequest is the request of a member to join or leave. The increment takes any shard,
+// also that of a member who leaves: the shards add up to the same. (Clients that write by
+// themselves are held to the shard that the membership names, because rules can look at one shard,
+// and not at a sum.)
 func (c Counter) membershipRequest(field, member string, join bool) (*request, error) {
 	name, err := c.membershipName(field, member)
 	if err != nil {
@@ -134,8 +139,9 @@ func (c Counter) countsMembers(field string) error {
 	return nil
 }
 
-// Joined reports whether a member is counted in a field of the counter, and since when. It costs one read, and another one
-// where this client has not read the counter lately. Errors: [ErrNotFound], [ErrInvalidMember], or the client library's.
+// Joined reports whether a member is counted in a field of the counter, and since when. It costs
+// one read, and another one where this client has not read the counter lately. Errors:
+// [ErrNotFound], [ErrInvalidMember], or the client library's.
 func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
 	name, err := c.membershipName(field, member)
 	if err != nil {
@@ -175,9 +181,9 @@ func memberOf(doc *firestorepb.Document) Member {
 // membersPage is how many memberships are read at a time.
 const membersPage = 500
 
-// Members yields the members that a field of the counter counts, in the order of their ids, each of which costs a read.
-// Those who join or leave meanwhile may be there or not. It ends with the first error: [ErrInvalidMember], or the client
-// library's.
+// Members yields the members that a field of the counter counts, in the order of their ids, each of
+// which costs a read. Those who join or leave meanwhile may be there or not. It ends with the first
+// error: [ErrInvalidMember], or the client library's.
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		err := c.countsMembers(field)
@@ -200,11 +206,12 @@ func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, er
 	}
 }
 
-// turns has those who want the same take turns, in the order in which they came: the operations of one member. Sent side by
-// side, one that was asked for later might be carried out first.
+// turns has those who want the same take turns, in the order in which they came: the operations of
+// one member. Sent side by side, one that was asked for later might be carried out first.
 type turns struct {
-	mu   sync.Mutex
-	last map[string]chan struct{} // :: what is wanted → closed when the last one who wants it is done
+	mu sync.Mutex
+	// :: what is wanted → closed when the last one who wants it is done
+	last map[string]chan struct{}
 }
 
 // take waits for a turn, or until ctx ends. Whoever has it calls over in the end.

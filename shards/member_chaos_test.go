@@ -130,8 +130,9 @@ func (i *instance) end() {
 	close(i.quiet)
 }
 
-// Members join and leave at random through three instances, every request is sent twice, to any of them; commits are refused,
-// lost and late, and instances are killed all the time. Members, and what the shards add up to, are what was asked for.
+// Members join and leave at random through three instances, every request is sent twice, to any of
+// them; commits are refused, lost and late, and instances are killed all the time. Members, and
+// what the shards add up to, are what was asked for.
 func TestMembersInChaos(t *testing.T) {
 	t.Parallel()
 	seed := *chaosSeed
@@ -166,7 +167,9 @@ func TestMembersInChaos(t *testing.T) {
 				return false, tries
 			}
 			if i.ctx.Err() != nil {
-				<-i.quiet // what a dead process has sent may arrive until then, and undo what is asked for next
+				// what a dead process has sent may arrive until then, and undo what
+				// is asked for next
+				<-i.quiet
 			}
 		}
 	}

@@ -12,14 +12,13 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 
-// populate gives the counter a n members, "0" to n-1, as clients that write by themselves do, but many at once.
+// populate gives the counter a n members, "0" to n-1, as clients that write by themselves do,
+// but many at once.
 func (w *world) populate(t *testing.T, n int) {
 	t.Helper()
 	for first := 0; first < n; first += 400 {
@@ -46,145 +45,6 @@ func (w *world) memberships(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(docs)
-}
-
-// A deletion is cut short after any of its commits: then the counter is marked, so that nothing is added to it, or sum and
-// members agree; and finishing it leaves nothing behind.
-func TestDeletionOfMembersIsCutShort(t *testing.T) {
-	t.Parallel()
-	const members = 501
-	for cut := 0; ; cut++ {
-		w := newWorld(t)
-		client := w.open(t, shards.Config{})
-		c := w.counter(t, client, "a", 3)
-		w.populate(t, members)
-		commits := 0
-		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-			if commits++; commits > cut {
-				return emulator.Verdict{Before: status.Error(codes.PermissionDenied, "cut short")}
-			}
-			return emulator.Verdict{}
-		})
-		err := c.Delete(t.Context())
-		w.Server.SetInterceptor(nil)
-		if err == nil {
-			if cut < 4 {
-				t.Errorf("%d members went in %d commits", members, cut)
-			}
-			break
-		}
-		if status.Code(err) != codes.PermissionDenied {
-			t.Fatal(err)
-		}
-		doc, err := w.fs.Doc("counters/a").Get(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if marked, _ := doc.Data()["deleting"].(bool); !marked {
-			w.wantSum(t, "a", int64(w.memberships(t)))
-		} else if _, err := handle(t, client, "a").Join(t.Context(), "total", "late"); !errors.Is(err, shards.ErrNotFound) && w.memberships(t) < members {
-			t.Errorf("after %d commits one joins: %v", cut, err)
-		}
-		if cut%2 == 0 {
-			err = c.Delete(t.Context())
-		} else if err = c.FinishDeletion(t.Context()); cut == 0 && errors.Is(err, shards.ErrNotFound) {
-			err = nil
-		}
-		if err != nil {
-			t.Errorf("finished after %d commits: %v", cut, err)
-		}
-		if n := w.memberships(t); n > 0 {
-			t.Errorf("after %d commits, and the rest later: %d memberships are left", cut, n)
-		}
-		if _, err := w.fs.Doc("counters/a").Get(t.Context()); status.Code(err) != codes.NotFound {
-			t.Errorf("after %d commits, and the rest later: the counter is there: %v", cut, err)
-		}
-	}
-}
-
-// Another instance, which knows nothing of a deletion, has a member join between what the deletion has seen and each of its
-// commits: none of them stays behind.
-func TestJoinsBesideADeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 3)
-	other := handle(t, w.open(t, shards.Config{}), "a")
-	if err := other.Add(t.Context(), 1); err != nil { // it knows the counter from now on
-		t.Fatal(err)
-	}
-	n, joined := 0, 0
-	var beside func(context.Context, *firestorepb.CommitRequest) emulator.Verdict
-	beside = func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		w.Server.SetInterceptor(nil)
-		n++
-		switch counted, err := other.Join(t.Context(), "total", fmt.Sprint("late", n)); {
-		case counted:
-			joined++
-		case !errors.Is(err, shards.ErrNotFound):
-			t.Errorf("a join beside the deletion: %v", err)
-		}
-		w.Server.SetInterceptor(beside)
-		return emulator.Verdict{}
-	}
-	w.Server.SetInterceptor(beside)
-	if err := c.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.Server.SetInterceptor(nil)
-	if joined == 0 {
-		t.Error("no one joined: the test shows nothing")
-	}
-	if left := w.memberships(t); left > 0 {
-		t.Errorf("%d memberships are left, of %d who joined beside the deletion", left, joined)
-	}
-}
-
-// A counter's document was deleted by hand, and everything below it is still there. One that is made on purpose begins anew;
-// one that an increment or a join makes goes on with the members that it has.
-func TestMembersOfACounterDeletedByHand(t *testing.T) {
-	t.Parallel()
-	for name, again := range map[string]struct {
-		do   func(*testing.T, shards.Counter)
-		want int64 // members, and what was incremented otherwise
-	}{
-		"create": {func(t *testing.T, c shards.Counter) {
-			if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
-				t.Error(err)
-			}
-		}, 0},
-		"join": {func(t *testing.T, c shards.Counter) { join(t, c, "new") }, 601},
-		"add": {func(t *testing.T, c shards.Counter) {
-			if err := c.Add(t.Context(), 1); err != nil {
-				t.Error(err)
-			}
-		}, 600},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.counter(t, w.open(t, shards.Config{}), "a", 3)
-			w.populate(t, 600)
-			w.rollUp(t, "a")
-			if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
-			again.do(t, c)
-			w.rollUp(t, "a")
-			audits, err := c.Audit(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			otherwise := int64(0)
-			if name == "add" {
-				otherwise = 1
-			}
-			if a := audits[0]; a.Members != again.want || a.Otherwise != otherwise || a.Total != again.want+otherwise || a.Exact != a.Total {
-				t.Errorf("%+v, want %d members, %d otherwise, and a total of both", a, again.want, otherwise)
-			}
-		})
-	}
 }
 
 func TestResetOfMembers(t *testing.T) {
@@ -224,7 +84,8 @@ func TestResetOfMembers(t *testing.T) {
 	}
 }
 
-// Some join and some leave between what a reset has read and its commit: whoever is there afterwards is counted.
+// Some join and some leave between what a reset has read and its commit: whoever is there
+// afterwards is counted.
 func TestMembersBesideAReset(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -277,8 +138,8 @@ func TestResetOfOddShards(t *testing.T) {
 	}
 }
 
-// Resized up and down beside members who come and go: sum and members agree. Shards that are kept are empty, and a client that
-// follows the rules takes a member off the one that it names.
+// Resized up and down beside members who come and go: sum and members agree. Shards that are kept
+// are empty, and a client that follows the rules takes a member off the one that it names.
 func TestResizeWithMembers(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{false, true} {
@@ -314,7 +175,8 @@ func TestResizeWithMembers(t *testing.T) {
 		if !keep {
 			continue
 		}
-		if err := c.Resize(t.Context(), 3, shards.ResizeOptions{KeepShards: true}); err != nil { // what instances that did not know yet have written
+		if err := c.Resize(t.Context(), 3, shards.ResizeOptions{KeepShards: true}); err != nil {
+			// what instances that did not know yet have written
 			t.Fatal(err)
 		}
 		for shard, count := range w.counts(t, "a") {

@@ -38,7 +38,8 @@ func leave(t *testing.T, c shards.Counter, member string) bool {
 	return counted
 }
 
-// wantMembers fails unless those are the members of the counter, and its shards add up to their number.
+// wantMembers fails unless those are the members of the counter, and its shards add up
+// to their number.
 func (w *world) wantMembers(t *testing.T, c shards.Counter, want ...string) {
 	t.Helper()
 	var got []string
@@ -185,8 +186,8 @@ func TestOneMemberUnderFaults(t *testing.T) {
 	}
 }
 
-// A join is applied and its answer is lost; before it is sent again, another instance takes the member off. The membership
-// says nothing of the commit then, and its marker does.
+// A join is applied and its answer is lost; before it is sent again, another instance takes the
+// member off. The membership says nothing of the commit then, and its marker does.
 func TestJoinIsTakenBackInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, inexact := range []bool{false, true} { // EXACT_WRITES=false is not for members
@@ -209,8 +210,9 @@ func TestJoinIsTakenBackInDoubt(t *testing.T) {
 	}
 }
 
-// A join is on its way, and late; another one of the same member, and one that takes it off again, go by. When the first one
-// has been told that the member was there already, its commit arrives: it must count nothing.
+// A join is on its way, and late; another one of the same member, and one that takes it off again,
+// go by. When the first one has been told that the member was there already, its commit arrives: it
+// must count nothing.
 func TestLateJoin(t *testing.T) {
 	t.Parallel()
 	for _, inexact := range []bool{false, true} { // EXACT_WRITES=false is not for members
@@ -240,7 +242,8 @@ func TestLateJoin(t *testing.T) {
 	}
 }
 
-// Of many who share a commit some are there already: the others need one more read and one more commit.
+// Of many who share a commit some are there already: the others need one more read and
+// one more commit.
 func TestReplayedMembersShareACommit(t *testing.T) {
 	t.Parallel()
 	for name, fields := range map[string]struct{ replayed, others bool }{"joins": {true, true}, "leaves": {false, false}, "a leave among joins": {false, true}} {
@@ -301,10 +304,12 @@ func TestReplayedMembersShareACommit(t *testing.T) {
 			close(release)
 			group.Wait()
 			w.Server.SetInterceptor(nil)
-			if n := commits.Load(); n != 3 { // that of the increment, the one that fails, the one in its place
+			if n := commits.Load(); n != 3 {
+				// that of the increment, the one that fails, the one in its place
 				t.Errorf("%d commits, want 3", n)
 			}
-			if n := w.Server.Stats().Reads - reads; n > 22 { // in one request: the marker, and who shared the commit
+			if n := w.Server.Stats().Reads - reads; n > 22 {
+				// in one request: the marker, and who shared the commit
 				t.Errorf("%d documents were read, want those of one look", n)
 			}
 			if err := c.Add(t.Context(), -1); err != nil {
@@ -315,7 +320,8 @@ func TestReplayedMembersShareACommit(t *testing.T) {
 	}
 }
 
-// What one client is asked for the same member is done in that order, though the first commit is slow.
+// What one client is asked for the same member is done in that order, though the first
+// commit is slow.
 func TestOperationsOfAMemberKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -354,7 +360,8 @@ func TestOperationsOfAMemberKeepTheirOrder(t *testing.T) {
 	w.wantMembers(t, c)
 }
 
-// A join makes a counter where that is on, and a leave doesn't. A shard that is missing is made for both.
+// A join makes a counter where that is on, and a leave doesn't. A shard that is missing
+// is made for both.
 func TestMembersMakeWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

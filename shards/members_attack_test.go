@@ -22,8 +22,9 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// crowded is a counter whose members come and go, by several instances at once, while its owner resizes, resets, deletes and
-// makes it, and a reconcile goes by. Commits fail, lose their answers, and arrive late.
+// crowded is a counter whose members come and go, by several instances at once, while its owner
+// resizes, resets, deletes and makes it, and a reconcile goes by. Commits fail, lose their answers,
+// and arrive late.
 type crowded struct {
 	*world
 	doc       string // path of its document
@@ -56,7 +57,9 @@ func newCrowded(t *testing.T, hosted bool) *crowded {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.rollup.Close() })
-	c.reconcile.FinishDeletion = func(ctx context.Context, _ string) error { return c.instances[2].FinishDeletion(ctx) }
+	c.reconcile.Remove = func(ctx context.Context, _ string, version time.Time) (bool, error) {
+		return c.instances[2].Remove(ctx, version)
+	}
 	return c
 }
 
@@ -115,8 +118,9 @@ func (c *crowded) members(t *testing.T, ctx context.Context, counter shards.Coun
 
 func (c *crowded) mayFail(t *testing.T, err error) {
 	t.Helper()
-	expected := []error{nil, shards.ErrNotFound, shards.ErrUnknown, shards.ErrBusy, shards.ErrExists, shards.ErrNoLedger, context.DeadlineExceeded}
-	if status.Code(err) == codes.DeadlineExceeded { // the server may say so a moment before the context does
+	expected := []error{nil, shards.ErrNotFound, shards.ErrUnknown, shards.ErrBusy, shards.ErrExists, context.DeadlineExceeded}
+	if status.Code(err) == codes.DeadlineExceeded {
+		// the server may say so a moment before the context does
 		err = nil
 	}
 	if !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
@@ -183,7 +187,8 @@ func (c *crowded) run(t *testing.T, increments bool, agree []string, owner func(
 	return audits
 }
 
-// A field that only has members adds up to their number at every moment, whatever happens to the counter.
+// A field that only has members adds up to their number at every moment, whatever happens
+// to the counter.
 func TestMembersAgreeAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, false)
@@ -203,7 +208,8 @@ func TestMembersAgreeAtEveryMoment(t *testing.T) {
 	})
 }
 
-// The same below a document of the app's own, which deletes it, makes it anew, and sets it to what it held once.
+// The same below a document of the app's own, which deletes it, makes it anew, and sets it to
+// what it held once.
 func TestMembersOfAnAppsDocumentAgreeAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, true)

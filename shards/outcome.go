@@ -12,8 +12,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// maxFailures is how often a batch is tried against contention before its callers get an error. With [store.Pauses] that is
-// about two seconds.
+// maxFailures is how often a batch is tried against contention before its callers get an error.
+// With [store.Pauses] that is about two seconds.
 const maxFailures = 8
 
 // step is what is to be done next about a batch in flight.
@@ -23,20 +23,22 @@ const (
 	pickShards  step = iota // pick a shard of each counter
 	sendCommit              // write to the picked shards
 	readMarkers             // see which of the batch's markers are there
-	settle                  // make the batch's own marker alone, so that no commit of the batch can be applied any more
-	makeShards              // make the picked shards, where they are missing
-	pause                   // for a while, then pick shards again, or settle
-	leave                   // every group of the batch goes on alone: see inFlight.split
-	finished                // every request has its outcome
+	// make the batch's own marker alone, so that no commit of the batch can be applied any more
+	settle
+	makeShards // make the picked shards, where they are missing
+	pause      // for a while, then pick shards again, or settle
+	leave      // every group of the batch goes on alone: see inFlight.split
+	finished   // every request has its outcome
 )
 
-// inFlight is a batch from its first commit until each of its requests has an outcome. It knows what follows from what
-// happened, and does nothing by itself.
+// inFlight is a batch from its first commit until each of its requests has an outcome. It knows
+// what follows from what happened, and does nothing by itself.
 //
-// A commit is in doubt when its answer is lost: it may have been applied, or may yet be. Two rules keep that exact. Each
-// commit of a batch makes at least one marker of every earlier one that is in doubt, so that at most one of them is
-// applied. And nothing leaves a batch in doubt before that is settled: its own marker is made alone, and says so. Where
-// that succeeds, no commit of the batch was applied or ever will be; where the marker is there already, it tells which.
+// A commit is in doubt when its answer is lost: it may have been applied, or may yet be. Two rules
+// keep that exact. Each commit of a batch makes at least one marker of every earlier one that is in
+// doubt, so that at most one of them is applied. And nothing leaves a batch in doubt before that is
+// settled: its own marker is made alone, and says so. Where that succeeds, no commit of the batch
+// was applied or ever will be; where the marker is there already, it tells which.
 type inFlight struct {
 	*batch
 	exact    bool // without it, only batches with a key get markers
@@ -62,14 +64,15 @@ type verdict struct {
 // newInFlight begins a batch.
 func newInFlight(b *batch, exact bool) *inFlight {
 	f := &inFlight{batch: b, exact: exact}
-	f.own = exact && !(len(b.requests) == 1 && b.requests[0].key != "") // a key's marker does for a request that is alone
+	// a key's marker does for a request that is alone
+	f.own = exact && !(len(b.requests) == 1 && b.requests[0].key != "")
 	if len(b.requests) > 1 {
 		for _, r := range b.requests {
 			f.own = f.own || r.key != ""
 		}
 	}
-	// A membership is not a marker: between a commit and its repetition another instance may take it away again, and then it
-	// hides that the commit was applied.
+	// A membership is not a marker: between a commit and its repetition another instance may take
+	// it away again, and then it hides that the commit was applied.
 	f.own = f.own || slices.ContainsFunc(b.requests, func(r *request) bool { return r.member != nil })
 	return f
 }
@@ -91,7 +94,8 @@ func (f *inFlight) markers() map[string]marker {
 	return markers
 }
 
-// group is what goes alone when a batch is split: a call to several counters, or all requests of one counter.
+// group is what goes alone when a batch is split: a call to several counters, or all requests
+// of one counter.
 func (r *request) group() any {
 	if counter := r.counter(); counter != several {
 		return counter
@@ -109,7 +113,8 @@ func (f *inFlight) shared() bool {
 	return false
 }
 
-// begin begins the batch's commit, without the requests whose callers went away before, and reports whether any is left.
+// begin begins the batch's commit, without the requests whose callers went away before, and reports
+// whether any is left.
 func (f *inFlight) begin() bool {
 	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool { return !r.becomes(committing) })
 	return len(f.requests) > 0
@@ -151,7 +156,8 @@ func (f *inFlight) failed(err error) step {
 			return f.shardMissing(err)
 		case codes.AlreadyExists:
 			if r := f.requests[0]; len(f.requests) == 1 && !f.doubt && r.member != nil {
-				// No commit of the batch was applied or may yet be, so there is no marker of it: the membership is there.
+				// No commit of the batch was applied or may yet be, so there is no marker of it:
+				// the membership is there.
 				r.done <- outcome{replayed: true}
 				f.requests = nil
 				return finished
@@ -177,8 +183,8 @@ func (f *inFlight) shardMissing(err error) step {
 	return makeShards
 }
 
-// failure says that something else than a commit failed, or that a commit was not applied, and that trying again may
-// help.
+// failure says that something else than a commit failed, or that a commit was not applied, and that
+// trying again may help.
 func (f *inFlight) failure(err error) step {
 	if f.failures++; f.failures < maxFailures {
 		return pause
@@ -186,7 +192,8 @@ func (f *inFlight) failure(err error) step {
 	return f.conclude(ErrBusy, err)
 }
 
-// conclude fails what is left of the batch: as sentinel, which may be nil, unless it was counted after all.
+// conclude fails what is left of the batch: as sentinel, which may be nil, unless it was
+// counted after all.
 func (f *inFlight) conclude(sentinel, err error) step {
 	if f.settling != nil { // and it could not be settled
 		return f.giveUp(ErrUnknown, err)
@@ -203,8 +210,8 @@ func (f *inFlight) settleThen(v verdict) step {
 		f.settling = &v
 		return settle
 	case f.marked():
-		// The only marker is the key's, which must not be there unless its request was counted. A look at it is the last
-		// chance to know.
+		// The only marker is the key's, which must not be there unless its request was counted. A
+		// look at it is the last chance to know.
 		f.settling = &v
 		return readMarkers
 	}
@@ -262,8 +269,8 @@ func (f *inFlight) unread(err error) step {
 	return pause
 }
 
-// found says which of the batch's markers and memberships are there, all at one time, after a commit failed because of
-// one of them.
+// found says which of the batch's markers and memberships are there, all at one time, after a
+// commit failed because of one of them.
 func (f *inFlight) found(there map[string]marker, members map[*request]bool) step {
 	missing := f.missing
 	f.missing = nil
@@ -293,12 +300,14 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 	}
 	dropped := len(left) < len(f.requests)
 	if dropped {
-		f.doubt, f.settling = false, nil // every commit so far had those keys, so none was applied or ever will be
+		// every commit so far had those keys, so none was applied or ever will be
+		f.doubt, f.settling = false, nil
 	}
 	f.requests = left
 	if asAsked := func(r *request) bool { return r.member != nil && r.member.join == members[r] }; f.settling == nil && slices.ContainsFunc(left, asAsked) {
 		if f.doubt {
-			// Another operation may change that again, and then an earlier commit of this batch arrive.
+			// Another operation may change that again, and then an earlier commit of
+			// this batch arrive.
 			return f.settleThen(verdict{next: pickShards, err: errMarkerGone})
 		}
 		dropped = true
@@ -317,7 +326,8 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 	case missing != nil && f.settling == nil:
 		return f.shardMissing(missing)
 	}
-	// What was in the way is gone again: a membership that others toggle, or a marker that the TTL policy has taken.
+	// What was in the way is gone again: a membership that others toggle, or a marker that the TTL
+	// policy has taken.
 	switch f.failures++; {
 	case f.failures >= 2*maxFailures, f.failures >= maxFailures && f.settling == nil:
 		return f.conclude(ErrBusy, errMarkerGone)
@@ -329,7 +339,8 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 
 var errMarkerGone = errors.New("a marker or a membership is in the way that is gone again")
 
-// without says that shards are picked, and which counters don't exist. Requests to those fail, the others go on.
+// without says that shards are picked, and which counters don't exist. Requests to those fail,
+// the others go on.
 func (f *inFlight) without(gone map[string]bool) step {
 	if len(gone) == 0 {
 		return sendCommit
@@ -356,8 +367,8 @@ func (f *inFlight) without(gone map[string]bool) step {
 	return sendCommit
 }
 
-// split takes the groups apart that are in trouble, each a batch of its own from now on; the rest stays. It must not be
-// in doubt.
+// split takes the groups apart that are in trouble, each a batch of its own from now on; the rest
+// stays. It must not be in doubt.
 func (f *inFlight) split(leaves func(*request) bool) []*inFlight {
 	var parts []*inFlight
 	of := map[any]*inFlight{} // :: group → its part
@@ -386,8 +397,8 @@ func (f *inFlight) split(leaves func(*request) bool) []*inFlight {
 	return parts
 }
 
-// takeOut takes the requests that are chosen out of the batch into one of their own, with their queues; nil where there is
-// none, or no other. The batch must not be in doubt.
+// takeOut takes the requests that are chosen out of the batch into one of their own, with their
+// queues; nil where there is none, or no other. The batch must not be in doubt.
 func (f *inFlight) takeOut(chosen func(*request) bool) *inFlight {
 	out := &batch{id: newID()}
 	var left []*request

@@ -52,8 +52,8 @@ func gather(queue []*request, most int) (*batch, []*request) {
 	return g.batch, left
 }
 
-// Whatever waits: batches take it in order, none of it twice, and hold only what can be committed together, also when
-// some of it drops out.
+// Whatever waits: batches take it in order, none of it twice, and hold only what can be committed
+// together, also when some of it drops out.
 func TestGathering(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -296,10 +296,11 @@ func (s *firestore) send(t *rapid.T, c sent) error {
 	return s.apply(c)
 }
 
-// Several batches at once, shared by counters or not, callers that repeat their requests, commits that fail, are lost or
-// come late, counters that go away and come back, members who join and leave in several batches at once, and requests that
-// leave a batch in trouble: whatever a request's outcome says is true of how often it was counted, and of the membership at
-// some time between its beginning and its answer; and a field's sum is the number of its members.
+// Several batches at once, shared by counters or not, callers that repeat their requests, commits
+// that fail, are lost or come late, counters that go away and come back, members who join and leave
+// in several batches at once, and requests that leave a batch in trouble: whatever a request's
+// outcome says is true of how often it was counted, and of the membership at some time between its
+// beginning and its answer; and a field's sum is the number of its members.
 func TestBatchesCountOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { countOnce(t, drawRequest) })
@@ -485,7 +486,8 @@ var flat = func() layout.Layout {
 	return layout.Layout{Path: path, Fields: layout.Fields{{Name: "total", Shard: "count"}, {Name: "views", Shard: "views"}}, Shards: layout.DefaultShards}
 }()
 
-// Without a marker for each commit, a batch that has a key in it can still find out what became of it.
+// Without a marker for each commit, a batch that has a key in it can still find out
+// what became of it.
 func TestBatchWithAKeyIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {

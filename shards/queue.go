@@ -12,10 +12,12 @@ import (
 
 // When a commit goes, and with whom, is decided by the numbers of package groupcommit and these.
 const (
-	// troubledFor is how long a counter that met contention goes alone: other counters' increments don't wait for it.
+	// troubledFor is how long a counter that met contention goes alone: other counters' increments
+	// don't wait for it.
 	troubledFor = 10 * time.Second
-	// maxIdle is how many goroutines wait for batches. A new one grows its stack to the depth of a commit first, which was
-	// 6 % of what a lone increment took; those that wait have it grown already.
+	// maxIdle is how many goroutines wait for batches. A new one grows its stack to the
+	// depth of a commit first, which was 6 % of what a lone increment took; those that wait
+	// have it grown already.
 	maxIdle = 16
 )
 
@@ -34,14 +36,17 @@ type queues struct {
 	exact  bool
 	run    func(*inFlight) // gives each request of the batch its outcome
 
-	mu       sync.Mutex
-	of       map[string]*queue    // :: counter or several → its queue, while a request of it waits or is in flight
+	mu sync.Mutex
+	// :: counter or several → its queue, while a request of it waits or is in flight
+	of       map[string]*queue
 	ready    []*queue             // those that wait for one of the few commits to end
 	due      *time.Timer          // ends their wait; nil while none waits
 	troubled map[string]time.Time // :: counter → when it last met contention
-	waiting  int                  // requests that wait, or have left a shared commit and are tried again
-	commits  int                  // in flight, the further ones of one counter and those that are in trouble left out
-	starting []*inFlight          // to be started by whoever holds the lock
+	// requests that wait, or have left a shared commit and are tried again
+	waiting int
+	// in flight, the further ones of one counter and those that are in trouble left out
+	commits  int
+	starting []*inFlight // to be started by whoever holds the lock
 	closed   bool
 
 	workers sync.WaitGroup // goroutines that run batches
@@ -61,8 +66,8 @@ func newQueues(l limits, exact bool, run func(*inFlight)) *queues {
 	return &queues{limits: l, exact: exact, run: run, of: map[string]*queue{}, troubled: map[string]time.Time{}, work: make(chan *inFlight, maxIdle)}
 }
 
-// add waits for the request's outcome, or until ctx ends. What ctx ends before its commit has begun is never counted; a
-// commit that has begun goes on regardless.
+// add waits for the request's outcome, or until ctx ends. What ctx ends before its commit has begun
+// is never counted; a commit that has begun goes on regardless.
 func (q *queues) add(ctx context.Context, r *request) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
@@ -140,8 +145,8 @@ func (q *queues) drop(of *queue) {
 	}
 }
 
-// consider begins a batch of a queue that has many requests or goes alone, and lists any other as ready, unless what
-// waits in it is to wait for its batches in flight.
+// consider begins a batch of a queue that has many requests or goes alone, and lists any other as
+// ready, unless what waits in it is to wait for its batches in flight.
 func (q *queues) consider(of *queue) {
 	for len(of.requests) > 0 && !of.ready {
 		many := len(of.requests) >= groupcommit.ManyWaiting
@@ -167,8 +172,8 @@ func (q *queues) consider(of *queue) {
 	}
 }
 
-// schedule begins batches of the ready queues as long as few commits are in flight; of all that fit into one when due
-// says that they have waited long enough.
+// schedule begins batches of the ready queues as long as few commits are in flight; of all that fit
+// into one when due says that they have waited long enough.
 func (q *queues) schedule(due bool) {
 	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		g := newGathering(q.limits.batch)
@@ -251,8 +256,8 @@ func (q *queues) reserve(f *inFlight) {
 	q.waiting += f.reserved
 }
 
-// start starts what was begun, on other goroutines than the caller's; instead of mine, which has ended, it returns one
-// that the caller is to run.
+// start starts what was begun, on other goroutines than the caller's; instead of mine, which has
+// ended, it returns one that the caller is to run.
 func (q *queues) start(mine *inFlight) (next *inFlight) {
 	for _, f := range q.starting {
 		switch {
@@ -298,7 +303,8 @@ func (q *queues) rest() bool {
 	return true
 }
 
-// ended says that a batch's requests have their outcomes, or have left it, and returns the next batch to run.
+// ended says that a batch's requests have their outcomes, or have left it, and returns the
+// next batch to run.
 func (q *queues) ended(f *inFlight) *inFlight {
 	q.mu.Lock()
 	defer q.mu.Unlock()

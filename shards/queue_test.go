@@ -14,11 +14,13 @@ import (
 // traffic is queues whose batches are held in flight until a test lets them end.
 type traffic struct {
 	*queues
-	t        *testing.T
-	group    sync.WaitGroup
-	inFlight map[string][]chan struct{} // :: counters of a batch, and how many requests it has → what ends it
-	begun    []string                   // counters of each batch and how many requests it has, in order
-	mu       sync.Mutex
+	t     *testing.T
+	group sync.WaitGroup
+	// :: counters of a batch, and how many requests it has → what ends it
+	inFlight map[string][]chan struct{}
+	// counters of each batch and how many requests it has, in order
+	begun []string
+	mu    sync.Mutex
 }
 
 func newTraffic(t *testing.T, l limits) *traffic {
@@ -135,7 +137,8 @@ func TestCommitsOfOneCounter(t *testing.T) {
 	})
 }
 
-// The first counters go at once; further ones share the next commit, and wait for it until one of those ends, or a moment.
+// The first counters go at once; further ones share the next commit, and wait for it until one of
+// those ends, or a moment.
 func TestCountersShareCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
@@ -162,7 +165,8 @@ func TestCountersShareCommits(t *testing.T) {
 	})
 }
 
-// A counter that met contention goes alone, beside the commits that others share; a batch in trouble keeps no one.
+// A counter that met contention goes alone, beside the commits that others share; a batch in
+// trouble keeps no one.
 func TestTroubleIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
@@ -183,7 +187,8 @@ func TestTroubleIsItsOwn(t *testing.T) {
 	})
 }
 
-// Requests of many counters that wait are refused beyond the limit, and one counter's don't take all of it.
+// Requests of many counters that wait are refused beyond the limit, and one counter's don't
+// take all of it.
 func TestQueuesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 10, waiting: 100})

@@ -20,32 +20,35 @@ import (
 // Snapshot is a counter's document.
 type Snapshot struct {
 	Counter string `json:"counter"`
-	Total   int64  `json:"total"` // of the first field that is counted, as the roll-up has it, about a second old
-	// Totals are those of all fields, by their names, where more than one is counted; otherwise nil. Those that count documents
-	// are among them.
+	// of the first field that is counted, as the roll-up has it, about a second old
+	Total int64 `json:"total"`
+	// Totals are those of all fields, by their names, where more than one is counted; otherwise
+	// nil. Those that count documents are among them.
 	Totals map[string]int64 `json:"totals,omitempty"`
-	// NotCounted are those that are not in the document, though it was rolled up: the field is new, or the counter has others.
-	// Their totals are 0.
+	// NotCounted are those that are not in the document, though it was rolled up: the field is new,
+	// or the counter has others. Their totals are 0.
 	NotCounted []string  `json:"not_counted,omitempty"`
 	NumShards  int       `json:"num_shards"`
 	UpdatedAt  time.Time `json:"updated_at"` // when the total was last written
 
-	there    []string // fields of the document that may be counted instead, where none is that is asked for
-	inferred bool     // the number of shards is: see [layout.NumShardsInferred]
+	// fields of the document that may be counted instead, where none is that is asked for
+	there []string
 }
 
-// Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their names, and what is.
+// Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their
+// names, and what is.
 func (s Snapshot) Counts(fields ...string) error {
 	for _, field := range fields {
 		if slices.Contains(s.NotCounted, field) {
-			return fmt.Errorf("%w: %s; in the document are %s (FIELDS says what is counted, and a reconcile brings what is new)",
+			return fmt.Errorf("%w: %s; in the document are %s (FIELDS says what is counted; the next roll-up brings what is new)",
 				ErrNotCounted, field, cmp.Or(strings.Join(s.there, ", "), "no numbers"))
 		}
 	}
 	return nil
 }
 
-// right reports, as [ErrNotCounted], that nothing of what is asked for is counted in the counter: its totals are no zeros.
+// right reports, as [ErrNotCounted], that nothing of what is asked for is counted in the counter:
+// its totals are no zeros.
 func (s Snapshot) right(fields int) error {
 	if len(s.NotCounted) < fields {
 		return nil
@@ -53,7 +56,8 @@ func (s Snapshot) right(fields int) error {
 	return s.Counts(s.NotCounted[0])
 }
 
-// Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the client library's.
+// Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the
+// client library's.
 func (c Counter) Get(ctx context.Context) (Snapshot, error) {
 	snapshots, err := c.client.read(ctx, c.id)
 	if err != nil {
@@ -73,9 +77,9 @@ func (c Counter) rightly(s Snapshot) error {
 	return nil
 }
 
-// Cached is [Counter.Get] from memory, where this client has read the counter within Config.ReadCache, and age is how long
-// ago that was. One read does for all who ask at the same time. It is as fresh as the total itself, which lags by about a
-// second.
+// Cached is [Counter.Get] from memory, where this client has read the counter within
+// Config.ReadCache, and age is how long ago that was. One read does for all who ask at the same
+// time. It is as fresh as the total itself, which lags by about a second.
 func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err error) {
 	asked := time.Now()
 	for {
@@ -105,8 +109,9 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 	}
 }
 
-// Missing returns those of the counters that don't exist, or are being deleted, each once. It costs a read of each that this
-// client has not read lately. Errors: [ErrInvalidID], or the client library's.
+// Missing returns those of the counters that don't exist, or are being deleted, each once. It
+// costs a read of each that this client has not read lately. Errors: [ErrInvalidID], or the
+// client library's.
 func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {
 	var unknown []string
 	for _, id := range counters {
@@ -135,7 +140,8 @@ func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, err
 	return missing, nil
 }
 
-// read reads counters' documents, and remembers them; nil is one that doesn't exist, or is being deleted.
+// read reads counters' documents, and remembers them; nil is one that doesn't exist, or
+// is being deleted.
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
 	names := make([]string, len(counters))
 	for i, id := range counters {
@@ -159,22 +165,22 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	return snapshots, nil
 }
 
-// snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a counter that doesn't
-// exist, or is being deleted.
+// snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a
+// counter that doesn't exist, or is being deleted.
 func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
-	if doc == nil || c.isDeleting(doc) {
+	if doc == nil || c.db.Deleting(doc) {
 		return Snapshot{}, false
 	}
-	count := c.db.ShardCount(doc)
-	s := Snapshot{Counter: counter, NumShards: count.N, UpdatedAt: doc.GetUpdateTime().AsTime()}
-	s.inferred = count.Inferred || !count.Written
+	n, written := c.db.NumShards(doc)
+	if !written {
+		n = c.cfg.NumShards
+	}
+	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
 	s.Total, _ = store.Integer(doc.GetFields()[c.db.Fields[0].Name])
-	if len(c.db.Fields)+len(c.db.Counted) > 1 {
-		s.Totals = make(map[string]int64, len(c.db.Fields)+len(c.db.Counted))
-		for _, fields := range []layout.Fields{c.db.Fields, c.db.Counted} {
-			for _, field := range fields {
-				s.Totals[field.Name], _ = store.Integer(doc.GetFields()[field.Name])
-			}
+	if shown := c.db.Shown(); len(shown) > 1 {
+		s.Totals = make(map[string]int64, len(shown))
+		for _, field := range shown {
+			s.Totals[field.Name], _ = store.Integer(doc.GetFields()[field.Name])
 		}
 	}
 	if at := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue(); at != nil {
@@ -186,11 +192,9 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 
 // missing notes which fields are not in a document that was rolled up, and which numbers are.
 func (c *Client) missing(s *Snapshot, fields map[string]*firestorepb.Value) {
-	for _, of := range []layout.Fields{c.db.Fields, c.db.Counted} {
-		for _, field := range of {
-			if fields[field.Name] == nil {
-				s.NotCounted = append(s.NotCounted, field.Name)
-			}
+	for _, field := range c.db.Shown() {
+		if fields[field.Name] == nil {
+			s.NotCounted = append(s.NotCounted, field.Name)
 		}
 	}
 	if s.NotCounted == nil {
@@ -203,11 +207,13 @@ func (c *Client) missing(s *Snapshot, fields map[string]*firestorepb.Value) {
 	}
 }
 
-// listPage is how many counters are read at a time. A query of all of them might take longer than Firestore lets one.
+// listPage is how many counters are read at a time. A query of all of them might take longer than
+// Firestore lets one.
 const listPage = 500
 
-// List yields all counters, in the order of their ids within a collection. Where COUNTERS has several wildcards, counters
-// that have not been rolled up yet are left out. It ends with the first error, which is the client library's.
+// List yields all counters, in the order of their ids within a collection. Where COUNTERS has
+// several wildcards, counters that have not been rolled up yet are left out. It ends with the first
+// error, which is the client library's.
 func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for token := ""; ; {
@@ -236,9 +242,10 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	}
 }
 
-// Watch yields the counter as it is, and again with every change of its document, as long as ctx and the loop last.
-// Changes that follow each other quickly may come as one. It ends with an error: [ErrNotFound] when there is no such
-// counter any more, [ErrNotCounted], or the client library's; when ctx ends it just ends.
+// Watch yields the counter as it is, and again with every change of its document, as long as ctx
+// and the loop last. Changes that follow each other quickly may come as one. It ends with an error:
+// [ErrNotFound] when there is no such counter any more, [ErrNotCounted], or the client library's;
+// when ctx ends it just ends.
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
@@ -18,17 +19,19 @@ const movesAtOnce = 8
 
 // ResizeOptions are the choices in resizing a counter.
 type ResizeOptions struct {
-	// KeepShards keeps the shards that are too many, with nothing in them. That is for counters that clients write to by
-	// themselves: a write that waits on a phone may still name such a shard, and is lost where it is gone.
+	// KeepShards keeps the shards that are too many, with nothing in them. That is for counters
+	// that clients write to by themselves: a write that waits on a phone may still name such a
+	// shard, and is lost where it is gone.
 	KeepShards bool
 	// Progress is called for each shard that was moved, one call at a time.
 	Progress func(moved, of int)
 }
 
-// Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved onto the others one by
-// one, each in one commit; a client that does not know yet finds its shard gone, and reads the counter again. When it is
-// cut short, resizing again finishes it. Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy],
-// [ErrUnknown], or the client library's.
+// Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved
+// onto the others one by one, each in one commit; a client that does not know yet finds its
+// shard gone, and reads the counter again. When it is cut short, resizing again finishes it.
+// Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the
+// client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 	if err := c.resize(ctx, n, opts); err != nil {
 		return fmt.Errorf("resize counter %q: %w", c.id, err)
@@ -41,20 +44,18 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 		return err
 	}
 	defer c.client.known.forget(c.id)
-	if _, err := c.setShards(ctx, true, func(int) int { return n }); err != nil {
-		if fromFirestore(err) && store.KindOf(err) == store.Doubtful {
-			err = fmt.Errorf("%w: %w", ErrUnknown, err)
-		}
+	if _, err := c.setShards(ctx, func(int) int { return n }); err != nil {
 		return err
 	}
-	shards, err := c.shards(ctx)
+	shards, err := c.shardDocuments(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
 	var beyond []string
 	for _, s := range shards {
-		if number, ok := layout.ShardNumber(s.id); ok && number >= n {
-			beyond = append(beyond, s.id)
+		id := store.IDOf(s.GetName())
+		if number, ok := layout.ShardNumber(id); ok && number >= n {
+			beyond = append(beyond, id)
 		}
 	}
 	var mu sync.Mutex
@@ -81,11 +82,12 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return c.keepShards(ctx, n)
 }
 
-// keepShards makes those of the counter's shards, from the n-th on, that are not there: where another resize, or growth,
-// has given the counter more shards than n meanwhile, this one may have taken some away. Clients that only know the public
-// layout add to shards that exist, and to no others.
+// keepShards makes those of the counter's shards, from the n-th on, that are not there: where
+// another resize, or growth, has given the counter more shards than n meanwhile, this one may
+// have taken some away. Clients that only know the public layout add to shards that exist,
+// and to no others.
 func (c Counter) keepShards(ctx context.Context, n int) error {
-	return c.client.db.Transact(ctx, func(tx *store.Tx) error {
+	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, c.client.db.Counter(c.id))
 		if err != nil {
 			return err
@@ -100,12 +102,13 @@ func (c Counter) keepShards(ctx context.Context, n int) error {
 	})
 }
 
-// setShards sets the counter's number of shards to what change makes of it, and makes those that are missing, so that
-// clients which only know the public layout find them. It returns the number that was. A number that is chosen is not
-// inferred any more. It is one transaction, and running it twice is harmless as long as change settles on a number.
-func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) int) (was int, err error) {
+// setShards sets the counter's number of shards to what change makes of it, and makes those that
+// are missing, so that clients which only know the public layout find them. It returns the
+// number that was. It is one transaction, and running it twice is harmless as long as change
+// settles on a number.
+func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, err error) {
 	db := c.client.db
-	err = db.Transact(ctx, func(tx *store.Tx) error {
+	err = db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id))
 		if err != nil {
 			return err
@@ -114,22 +117,23 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		if !ok {
 			return ErrNotFound
 		}
-		was = c.client.known.writable(s)
+		was = s.NumShards
 		n := change(was)
 		var names []string
-		from := s.NumShards
-		if !db.ShardCount(docs[0]).Written {
+		_, written := db.NumShards(docs[0])
+		from := was
+		if !written {
 			from = 0
 		}
 		for i := from; i < n; i++ {
 			names = append(names, db.Shard(c.id, layout.ShardID(i)))
 		}
 		if db.Hosted { // it may never have been counted: see makeShards
-			if err := c.client.createMissingLedgers(ctx, tx, []string{db.LedgerOf(c.id)}); err != nil {
+			if err := c.client.createMissingLedger(ctx, tx, c.id, docs[0]); err != nil {
 				return err
 			}
 		}
-		if err := c.client.createMissingShards(ctx, tx, names); err != nil || n == s.NumShards && !(chosen && s.inferred) {
+		if err := c.client.createMissingShards(ctx, tx, names); err != nil || written && n == was {
 			return err
 		}
 		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
@@ -138,44 +142,42 @@ func (c Counter) setShards(ctx context.Context, chosen bool, change func(int) in
 		}
 		fields := map[string]*firestorepb.Value{}
 		mask := db.SetOwn(fields, nil, own)
-		if chosen {
-			mask = append(mask, db.OwnPath(layout.NumShardsInferred))
-		}
 		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
 		return nil
 	})
 	return was, err
 }
 
-// move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one commit, on condition
-// that nothing was added to it since it was read. A commit whose answer was lost and the one that goes in its place have the same condition, so that
-// one of them is applied. A shard that the counter has again stays: another resize, or growth, came in between.
+// move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one
+// commit, on condition that nothing was added to it since it was read. A commit whose answer was
+// lost and the one that goes in its place have the same condition, so that one of them is applied.
+// A shard that the counter has again stays: another resize, or growth, came in between.
 func (c Counter) move(ctx context.Context, from string, to int, keep bool) error {
 	db := c.client.db
-	return c.client.carryOut(ctx, func(ctx context.Context) ([]*firestorepb.Write, bool, error) {
+	_, err := c.client.db.Settle(ctx, insistent, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		target := c.shardName(layout.ShardID(to))
 		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target, db.Counter(c.id))
 		if err != nil || docs[0] == nil {
-			return nil, true, err
+			return nil, err
 		}
 		if s, there := c.client.snapshotOf(c.id, docs[2]); there {
 			if number, ok := layout.ShardNumber(from); ok && number < s.NumShards {
-				return nil, true, nil
+				return nil, nil
 			}
 		}
-		remove := deleteIf(c.shardName(from), docs[0].GetUpdateTime().AsTime())
+		remove := deleteUnchanged(docs[0])
 		var transforms, back []*firestorepb.DocumentTransform_FieldTransform
 		moved := docs[0].GetFields()
 		for _, field := range db.Fields {
 			if _, ok := store.Integer(moved[field.Shard]); !ok {
-				return nil, false, fmt.Errorf("%w: %v", ErrNotInteger, moved[field.Shard])
+				return nil, fmt.Errorf("%w: %s is %v", ErrNotInteger, field.Shard, moved[field.Shard])
 			}
 		}
 		// Fields that are not counted here too: another revision may count them.
 		for name, value := range moved {
 			count, ok := store.Integer(value)
 			if _, half := value.GetValueType().(*firestorepb.Value_DoubleValue); half && !ok {
-				return nil, false, fmt.Errorf("%w: %s is %v", ErrNotInteger, name, value)
+				return nil, fmt.Errorf("%w: %s is %v", ErrNotInteger, name, value)
 			}
 			if ok && count != 0 {
 				transforms = append(transforms, store.Increment(layout.FieldPath(name), count))
@@ -187,19 +189,20 @@ func (c Counter) move(ctx context.Context, from string, to int, keep bool) error
 		}
 		switch {
 		case len(transforms) == 0 && keep:
-			return nil, true, nil
+			return nil, nil
 		case len(transforms) == 0:
-			return []*firestorepb.Write{remove}, true, nil
+			return []*firestorepb.Write{remove}, nil
 		case docs[1] == nil:
 			_, gone, err := c.client.makeShards(ctx, picks{c.id: to})
 			if err == nil && gone[c.id] {
 				err = ErrNotFound
 			}
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 		}
 		add := store.Update(target, store.Exists(true), nil, nil, transforms...)
-		return []*firestorepb.Write{add, remove}, true, nil
+		return []*firestorepb.Write{add, remove}, nil
 	})
+	return err
 }

@@ -89,7 +89,8 @@ func TestResizeOfPublicCounter(t *testing.T) {
 	}
 }
 
-// Contention doubles a counter's shards, once in a while, up to the limit, however many clients meet it.
+// Contention doubles a counter's shards, once in a while, up to the limit, however many
+// clients meet it.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +124,8 @@ func TestGrowth(t *testing.T) {
 	w.wantSum(t, "a", 7)
 }
 
-// Instances that start under load have read the number of shards that the last one made of it: they leave it at that too.
+// Instances that start under load have read the number of shards that the last one made of it: they
+// leave it at that too.
 func TestGrowthOfManyInstances(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,8 +146,8 @@ func TestGrowthOfManyInstances(t *testing.T) {
 	w.wantSum(t, "a", 6)
 }
 
-// The client library resends a transaction's commit whose answer was lost, and production answers that it does not know
-// the transaction any more. That is doubt, and not the end of it.
+// The client library resends a transaction's commit whose answer was lost, and production answers
+// that it does not know the transaction any more. That is doubt, and not the end of it.
 func TestResizeLosesItsAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,11 +169,12 @@ func TestResizeLosesItsAnswer(t *testing.T) {
 	}
 }
 
-// Two resizes at a time, one of which makes the counter smaller: whatever the other one has in the end is there, for
-// clients that only add to shards that exist.
+// Two resizes at a time, one of which makes the counter smaller: whatever the other one has in the
+// end is there, for clients that only add to shards that exist.
 func TestResizeBesideAResize(t *testing.T) {
 	t.Parallel()
-	for _, between := range []int{1, 2} { // the commits of the first resize after which the second one comes
+	for _, between := range []int{1, 2} {
+		// the commits of the first resize after which the second one comes
 		w := newWorld(t)
 		client := w.open(t, shards.Config{})
 		c := w.counter(t, client, "a", 4)
@@ -203,8 +206,8 @@ func TestResizeBesideAResize(t *testing.T) {
 	}
 }
 
-// A client that has read how many shards there are asks again after CacheTTL: a counter that another one has given more is written
-// to all of them.
+// A client that has read how many shards there are asks again after CacheTTL: a counter that
+// another one has given more is written to all of them.
 func TestCacheExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

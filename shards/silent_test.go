@@ -17,8 +17,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// quiet stands between a client and Firestore, and from a moment on keeps to itself what comes over the connections that
-// there are then. New ones work.
+// quiet stands between a client and Firestore, and from a moment on keeps to itself what comes over
+// the connections that there are then. New ones work.
 type quiet struct {
 	net.Listener
 	mu     sync.Mutex
@@ -47,7 +47,8 @@ func (q *quiet) serve(to string) {
 	}
 }
 
-// muted drops what is written to it while it is silent: answers are lost, after what was asked has been done.
+// muted drops what is written to it while it is silent: answers are lost, after what was
+// asked has been done.
 type muted struct {
 	io.Writer
 	silent *atomic.Bool
@@ -60,8 +61,8 @@ func (m muted) Write(b []byte) (int, error) {
 	return m.Writer.Write(b)
 }
 
-// An instance whose connection goes silent, with commits under way that were applied: each increment is counted once, and
-// within the time that it has.
+// An instance whose connection goes silent, with commits under way that were applied: each
+// increment is counted once, and within the time that it has.
 func TestSilentConnection(t *testing.T) {
 	t.Parallel()
 	i := emulator.Start(t)

@@ -8,11 +8,11 @@ import (
 )
 
 // Bounds says where a history in which nothing went wrong is slower than it may be, or writes more: a shard's state is
-// counted within lag, and a counter's document is written by the roll-up at most perMinute times a minute. It is pure.
+// counted within lag, and a counter's document is written at most perMinute times a minute, whatever is shown in it. It is pure.
 func Bounds(h History, lag time.Duration, perMinute int) []Violation {
 	var violations []Violation
 	waiting := map[Doc][]int64{}        // :: shard → update times of its states that are not counted yet, oldest first
-	written := map[string][]time.Time{} // :: counter → when its total was written in the last minute
+	written := map[string][]time.Time{} // :: counter → when its document was written in the last minute
 	there := map[string]bool{}          // :: counter
 	fail := func(i int, format string, args ...any) {
 		violations = append(violations, Violation{Entry: i, Message: fmt.Sprintf(format, args...)})
@@ -43,17 +43,17 @@ func Bounds(h History, lag time.Duration, perMinute int) []Violation {
 			case ch.Doc.Kind == "shard" && ch.After == nil:
 				delete(waiting, ch.Doc)
 			case ch.Doc.Kind == "ledger" && ch.After != nil:
-				for shard, s := range ch.After.Shards {
+				for shard, s := range ch.After.States {
 					name := Doc{Kind: "shard", Counter: id, Shard: shard}
 					left := slices.DeleteFunc(waiting[name], func(t int64) bool { return t <= s.AsOf })
 					if waiting[name] = left; len(left) == 0 {
 						delete(waiting, name)
 					}
 				}
-			case ch.Doc.Kind == "counter" && ch.Before != nil && ch.After != nil && ch.Before.Total != ch.After.Total:
+			case ch.Doc.Kind == "counter" && ch.Before != nil && ch.After != nil:
 				written[id] = append(slices.DeleteFunc(written[id], func(t time.Time) bool { return e.At.Sub(t) > time.Minute }), e.At)
 				if len(written[id]) > perMinute {
-					fail(i, "the total of %q was written %d times within a minute", id, len(written[id]))
+					fail(i, "the document of %q was written %d times within a minute", id, len(written[id]))
 					written[id] = nil
 				}
 			}

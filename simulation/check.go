@@ -43,7 +43,9 @@ type checker struct {
 	counters   map[string]*counter
 	calls      map[int]*call
 	intents    map[int]*intent
-	foreign    bool // something else wrote a total
+	drift      bool // something else wrote a total, ever
+	older      bool // a revision runs beside that doesn't know the field
+	fair       bool // nothing goes wrong
 	hosted     *Hosted
 	inPlace    bool      // what is imported is the app's own document
 	extension  time.Time // when that has last run
@@ -53,45 +55,45 @@ type checker struct {
 type counter struct {
 	doc, ledger *Document
 	shards      map[string]*Document
-	versions    map[string]map[int64]int64 // :: shard → update time → count; of this life of the counter
-	deleted     map[string]bool            // shards that were deleted in this life
-	before      map[string]bool            // and in earlier ones, which late events may say
-	ops         map[string]bool            // ids of commands that were applied
-	names       map[int64]*intent          // of a named counter :: bit → what it stands for
+	versions    map[string]map[int64]int64 // :: shard → update time → count; since there is no ledger, or this one
+	deletions   map[string]map[int64]bool  // :: shard → times that say so of its deletions
 	series      []point
-	writers     int  // of its total, that are about to write it and are not the system
-	foreign     bool // one of them wrote it since it was last right
-	drift       bool // one of them wrote it
-	dropped     bool // an event was lost since the last reconcile
-	shrinks     bool // a command took something away, or may have: it doesn't only grow
-	acked       int64
-	attempted   int64
-	resized     time.Time      // when a resize began last
-	makers      int            // of shards without a counter, that are under way
-	byHand      int            // deletions of it, shard by shard, that are under way
-	creations   int            // commits that made it, and whose caller has not been told yet
-	titles      map[int64]bool // that the app has written, or is about to
-	goneSince   time.Time      // when the app deleted it
+
+	// What is in the document. It is a view of the ledger, but for what others write there.
+	writers int  // that are about to write the total, and are not the system
+	stale   bool // one of them wrote it since it was last right
+	drift   bool // one of them wrote it, ever
+	again   bool // a shard was written in fair weather
+
+	names            map[int64]*intent // of a named counter :: bit → what it stands for
+	acked, attempted int64
+	dropped          bool // an event was lost since the last reconcile
+	shrinks          bool // a command took something away, or may have: it doesn't only grow
+
+	resized  time.Time // when a resize began last
+	snippets int       // that are about to make it, or shards of it
+	byHand   int       // deletions of documents of it, one by one, that are under way
+	deletes  int       // of it, that are under way
+	deleted  time.Time // when the last of them ended
+	made     int       // commits that made it, and whose caller has not been told yet
+	commands commands
+
+	titles    map[int64]bool // that the app has written, or is about to
+	goneSince time.Time      // when the app deleted it
 
 	ofMembers  map[string]*member
 	members    map[string]*Document // memberships that are there
 	hadMembers bool
 	gcd        int64     // of all increments of it
-	reset      bool      // somebody asked for it, ever
 	emptied    time.Time // when a reset began last that takes members off
-	torn       bool      // shards were deleted by hand that had counted members, or a deletion was left half done
-	owed       int64     // what the shards hold that is nobody's: see surplus
 	wrong      bool      // shards and members don't agree, which was said
-
-	gone     time.Time // when its document was deleted last
-	outlived time.Time // when a commit arrived last that is to make it, and was planned before that
-	arrived  time.Time // when a commit arrived last that is to make it
-	planned  time.Time // as of when that one's sender looked
 
 	source imports
 
-	events      map[string]*events // :: shard
-	made, begun int64              // when its document was made, and its ledger made or deleted
+	events   map[string]*events // :: shard
+	begun    int64              // when its ledger was made or deleted
+	vacant   bool               // there is nothing that a ledger could be made of
+	occupied int64              // when that was last no longer so
 }
 
 // point is a counter as of a commit.
@@ -111,9 +113,9 @@ func (c *checker) counter(id string) *counter {
 	k := c.counters[id]
 	if k == nil {
 		k = &counter{
-			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deleted: map[string]bool{}, before: map[string]bool{},
-			ops: map[string]bool{}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
-			source: newImports(), events: map[string]*events{},
+			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deletions: map[string]map[int64]bool{},
+			commands: commands{ids: map[string]bool{}}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
+			source: newImports(), events: map[string]*events{}, vacant: true,
 		}
 		c.counters[id] = k
 	}
@@ -134,12 +136,6 @@ func (c *checker) entry(what any) {
 		of := k.eventsOf(e.Shard)
 		of.lost = max(of.lost, e.Of)
 		delete(of.waiting, e.Of)
-	case Arrives:
-		k := c.counter(e.Makes)
-		k.arrived, k.planned = c.now, e.Planned
-		if e.Planned.Before(k.gone) {
-			k.outlived = c.now
-		}
 	case Acknowledged:
 		if e.Doc.Kind == "shard" {
 			c.acknowledged(e)
@@ -150,20 +146,28 @@ func (c *checker) entry(what any) {
 		c.fail("%s", e.What)
 	case Hosted:
 		c.hosted, c.inPlace = &e, e.InPlace
+	case Older:
+		c.older = true
 	case AppWrites:
 		c.counter(e.Counter).titles[e.Title] = true
 	case Reconciled:
 		c.reconciled(e)
+	case Fair:
+		c.fair = true
 	case Calm:
 		c.quiet(false)
 	case Settled:
 		c.quiet(true)
+		c.fair = false
+		for _, k := range c.counters {
+			k.again = false
+		}
 	}
 }
 
 func (c *checker) reconciled(r Reconciled) {
 	if r.Counter == "" {
-		if r.Drift != 0 && !c.foreign {
+		if r.Drift != 0 && !c.drift {
 			c.fail("a reconcile found a drift of %d, and nothing else wrote a total", r.Drift)
 		}
 		return
@@ -173,26 +177,24 @@ func (c *checker) reconciled(r Reconciled) {
 	}
 }
 
-// quiet checks that totals have followed: everywhere after a reconcile, and before it where no event was lost.
+// quiet checks that ledgers have followed: everywhere after a reconcile, and before it where no event was lost. So have totals,
+// wherever something was counted in fair weather, whatever others have written there.
 func (c *checker) quiet(reconciled bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 		k := c.counters[id]
-		if k.doc == nil || k.doc.Deleting {
-			continue
+		k.dropped = k.dropped && !reconciled
+		if l := k.ledger; l != nil && !k.dropped && l.sum() != c.exact(k) {
+			c.fail("long after everything, reconciled: %v, the ledger of %q has %d, and it holds %d", reconciled, id, l.sum(), c.exact(k))
 		}
-		if !reconciled && (k.dropped || k.foreign || c.own(k) == nil) { // without a ledger it waits to be adopted
-			continue
-		}
+		there := k.doc != nil && !k.doc.Deleting
+		heard := reconciled || k.again && !(k.ledger == nil && k.dropped)
 		if c.hosted != nil && k.ledger == nil && len(k.shards) == 0 {
 			continue // nothing was counted on it yet: its number is the app's
 		}
-		if reconciled {
-			k.dropped = false
+		if there && heard && !k.right() {
+			c.fail("long after everything, reconciled: %v, the total of %q is %d, and its ledger has %s", reconciled, id, k.doc.Total, k.ledger)
 		}
-		if k.total() != c.exact(k) {
-			c.fail("long after everything, reconciled: %v, the total of %q is %d, and it holds %d", reconciled, id, k.total(), c.exact(k))
-		}
-		if !k.shrinks && (c.exact(k) < k.acked || c.exact(k) > k.attempted) {
+		if there && !k.shrinks && (c.exact(k) < k.acked || c.exact(k) > k.attempted) {
 			c.fail("%q holds %d; %d were acknowledged, %d attempted", id, c.exact(k), k.acked, k.attempted)
 		}
 	}

@@ -13,12 +13,11 @@ type call struct {
 	from  int   // index in the counter's series as of the begin
 	acked int64 // of the counter, as of the begin
 
-	entry  int // in the history, of a call about a member
+	entry  int // in the history
 	member *memberCall
 
 	// Of an import, as of its begin:
-	ledger    Document
-	imported  int       // how many were applied
+	imported  int64     // what the ledger has of the source
 	extension time.Time // when the extension has last run
 }
 
@@ -31,8 +30,40 @@ type intent struct {
 	applied bool
 }
 
+// commands are what is known of a counter's commands that must not be applied twice. Each is one commit, which leaves an id in the
+// ledger.
+type commands struct {
+	ids     map[string]bool // that were ever there
+	asked   int
+	refused int
+	applied []*applied
+	bases   int // that were asked for and may change the base
+}
+
+// applied is a commit of a command.
+type applied struct {
+	entry        int
+	imports      bool
+	value, added int64 // of an import
+	told         bool  // to one of the callers
+}
+
+// tooMany reports whether more were applied than were asked for and not refused.
+func (k *commands) tooMany() bool { return len(k.applied) > k.asked-k.refused }
+
+// tell finds a commit since an entry that nobody was told of yet, and tells it.
+func (k *commands) tell(since int, is func(*applied) bool) bool {
+	for _, a := range k.applied {
+		if a.entry > since && !a.told && is(a) {
+			a.told = true
+			return true
+		}
+	}
+	return false
+}
+
 func (c *checker) begin(b Begin) {
-	k := &call{Begin: b, at: c.now}
+	k := &call{Begin: b, at: c.now, entry: c.at}
 	c.calls[b.Call] = k
 	switch b.Kind {
 	case Increment:
@@ -54,30 +85,45 @@ func (c *checker) begin(b Begin) {
 	case ExactRead, Read:
 		n := c.counter(b.Counter)
 		k.from, k.acked = len(n.series)-1, n.acked
-	case Import:
-		n := c.counter(b.Counter)
-		n.source.asks(k, n.ledger, c.extension) // which stays when the counter's document is gone, and may be its own again
 	case Old:
 		for _, a := range b.Adds {
 			c.counter(a.Counter).attempted += a.By
 		}
-	case Delete, Reset, Rebase, ResetMembers:
+	case Elsewhere:
+		c.counter(b.Counter).commands.asked++
+	case Import:
+		n := c.counter(b.Counter)
+		n.commands.asked++
+		k.extension = c.extension
+		if n.ledger != nil {
+			k.imported = n.ledger.Imported
+		}
+	case Reset, Rebase, ResetMembers:
 		n := c.counter(b.Counter)
 		n.shrinks = true
-		n.source.bases++
-		n.reset = n.reset || b.Kind == Reset || b.Kind == ResetMembers
+		n.commands.asked++
+		n.commands.bases++
 		if b.Kind == ResetMembers {
 			n.emptied = c.now
 		}
+	case Delete:
+		n := c.counter(b.Counter)
+		n.shrinks = true
+		n.deletes++
 	case Join, Leave, Look, Audit:
 		c.beginMember(k)
 	case Resize:
 		c.counter(b.Counter).resized = c.now
-	case MakeShards:
-		c.counter(b.Counter).makers++
-	case DeleteByHand:
-		c.counter(b.Counter).shrinks = true
+	case Snippet:
+		n := c.counter(b.Counter)
+		n.shrinks = true
+		n.snippets++
+	case DeleteDocument:
 		c.counter(b.Counter).byHand++
+	case DeleteByHand:
+		n := c.counter(b.Counter)
+		n.shrinks = true
+		n.byHand++
 	}
 }
 
@@ -95,19 +141,23 @@ func (c *checker) end(e End) {
 		c.endMember(k, e)
 	case Audit:
 		c.endAudit(k, e)
-	case Import:
-		c.endImport(k, e)
-	case MakeShards:
-		c.counter(k.Counter).makers--
-	case DeleteByHand:
+	case Import, Elsewhere, Reset, Rebase, ResetMembers:
+		c.endCommand(k, e)
+	case Delete:
+		n := c.counter(k.Counter)
+		n.deletes--
+		n.deleted = c.now
+	case Snippet:
+		c.counter(k.Counter).snippets--
+	case DeleteDocument, DeleteByHand:
 		c.counter(k.Counter).byHand--
 	case Create:
 		n := c.counter(k.Counter)
 		if e.Outcome == OK {
-			if n.creations == 0 {
+			if n.made == 0 {
 				c.fail("create of %q was acknowledged, and no commit made it", k.Counter)
 			}
-			n.creations = max(0, n.creations-1)
+			n.made = max(0, n.made-1)
 		}
 	}
 }
@@ -134,6 +184,22 @@ func (c *checker) endIncrement(k *call, e End) {
 		if named && i.applied {
 			c.fail("increment %v (intent %d) was refused (%s), and is in a commit", i.adds, k.Intent, e.Detail)
 		}
+	}
+}
+
+// endCommand checks what the caller of a command was told.
+func (c *checker) endCommand(k *call, e End) {
+	n := &c.counter(k.Counter).commands
+	switch {
+	case e.Outcome == Refused:
+		if n.refused++; n.tooMany() {
+			c.fail("%s of %q was refused (%s), and is applied", k.Kind, k.Counter, e.Detail)
+		}
+	case e.Outcome != OK, k.Kind == Elsewhere:
+	case k.Kind == Import:
+		c.endImport(k, e)
+	case !n.tell(k.entry, func(a *applied) bool { return !a.imports }):
+		c.fail("%s of %q was acknowledged, and is in no commit", k.Kind, k.Counter)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -30,26 +29,22 @@ func (c *checker) commit(e Commit) {
 // deed is what a commit did to a counter.
 type deed struct {
 	made, gone bool  // its document
-	born       bool  // made by what is added to it, with its shards and no ledger
+	over       bool  // its life is over
 	deletes    bool  // shards
 	inUse      bool  // of these, one that the counter has, by its number of shards
-	command    bool  // has an op id that the ledger had not
-	total      bool  // is changed, and the ledger isn't
+	command    bool  // is of a command that must not be applied twice
 	delta      int64 // of the sum of the shards
-	updates    int64 // the part of it that is updates
-	members    int64 // the part of it that is members'
 	shardsMade []string
 }
 
 func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[*intent]int) {
 	k := c.counter(id)
-	before, ledgerBefore := k.doc, k.ledger
+	before, was := k.doc, k.ledger
 	var d deed
 	for _, ch := range changes {
 		switch ch.Doc.Kind {
 		case "counter":
 			d.made, d.gone = ch.Before == nil, ch.After == nil
-			d.total = !d.made && !d.gone && ch.Before.Total != ch.After.Total
 			if c.hosted == nil && !d.made && !d.gone && ch.After.NumShards < ch.Before.NumShards && c.now.Sub(k.resized) > 10*time.Minute {
 				c.fail("%q has %d shards instead of %d, and no command resized it", id, ch.After.NumShards, ch.Before.NumShards)
 			}
@@ -58,97 +53,122 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 			k.ledger = ch.After
 		}
 	}
-	if d.made {
-		k.made = at.UnixMicro()
+	for _, ch := range changes {
+		if ch.Doc.Kind == "shard" {
+			k.shard(at.UnixMicro(), ch, &d)
+			k.again = k.again || c.fair
+		}
 	}
-	if d.gone {
-		k.gone = at
-	}
-	if (k.ledger == nil) != (ledgerBefore == nil) || k.ledger != nil && ledgerBefore.LedgerID != k.ledger.LedgerID {
-		k.begun = at.UnixMicro()
-	}
-	// An increment revives a counter that was deleted by hand: its shards and its ledger stay, and what was counted of them
-	// is taken off. What is below a document of the app's goes on with the next one, counted yet or not.
-	revived := d.made && ledgerBefore != nil && (c.own(k) != nil || c.hosted != nil && k.ledger != nil)
-	if d.made && !revived {
-		k.live()
+	d.over = was != nil && k.ledger == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.ledger == nil && len(k.shards) == 0
+	if (k.ledger == nil) != (was == nil) {
+		k.begin(at.UnixMicro())
 	}
 	if c.hosted != nil {
-		c.app(id, k, before, ledgerBefore)
+		c.app(id, k, before, was)
 	}
-	if d.total && k.ledger == ledgerBefore && !c.right(k) {
-		if k.writers == 0 {
-			c.fail("a commit changes the total of %q, and not its ledger", id)
-		}
-		k.writers, k.foreign, k.drift, c.foreign = max(0, k.writers-1), true, true, true
+	command := c.commandOf(id, k, &d, was)
+	c.based(id, k, d, was, before, command)
+	members := c.moved(id, k, d, changes)
+	if k.commands.tooMany() && command != nil {
+		c.fail("%d commands of %q are applied; %d were asked for, and %d of these refused", len(k.commands.applied), id, k.commands.asked, k.commands.refused)
 	}
-	for _, ch := range changes {
-		if ch.Doc.Kind != "shard" {
-			continue
-		}
-		c.expected(k, at.UnixMicro(), ch)
-		was, is := k.shards[ch.Doc.Shard], ch.After
-		if was != nil {
-			d.delta -= was.Count
-		}
-		if is == nil {
-			d.deletes, k.deleted[ch.Doc.Shard] = true, true
-			if n, err := strconv.ParseInt(ch.Doc.Shard, 10, 64); err == nil && k.doc != nil && n < k.doc.NumShards {
-				d.inUse = true
-			}
-			delete(k.shards, ch.Doc.Shard)
-			continue
-		}
-		d.delta += is.Count
-		if was == nil {
-			d.shardsMade = append(d.shardsMade, ch.Doc.Shard)
-		} else {
-			d.updates += is.Count - was.Count
-		}
-		k.shards[ch.Doc.Shard] = is
-		if k.versions[ch.Doc.Shard] == nil {
-			k.versions[ch.Doc.Shard] = map[int64]int64{}
-		}
-		k.versions[ch.Doc.Shard][is.Updated] = is.Count
+	if d.over && k.byHand == 0 {
+		c.ended(id, k, before)
 	}
-	if l := k.ledger; l != nil {
-		for _, op := range l.Ops {
-			command, _, _ := strings.Cut(op, "-") // without its attempt
-			if !k.ops[command] {
-				k.ops[command], d.command = true, true
-			} else if ledgerBefore != nil && !slices.Contains(ledgerBefore.Ops, op) {
-				c.fail("command %s of %q is applied twice", op, id)
-			}
-		}
-	}
-	d.born = d.made && !revived && k.ledger == nil && len(d.shardsMade) > 0
-	c.based(id, k, d, ledgerBefore, before, revived)
-	d.members = c.moved(id, k, d, revived, changes)
-	c.counted(id, k, d, before, revived, found)
-	c.agreed(id, k, d, before, ledgerBefore != nil)
-	c.summed(id, k)
-	if c.hosted != nil && k.doc != nil && k.doc != before && k.ledger != nil && ledgerBefore != nil &&
-		!maps.Equal(k.ledger.Shards, ledgerBefore.Shards) && !c.right(k) { // not one of a revision that doesn't know the field
-		c.fail("a flush leaves the total of %q at %d, which the app wrote; its ledger has %d", id, k.doc.Total, k.ledger.sum())
-	}
-	c.stated(id, k, ledgerBefore, revived)
+	c.counted(id, k, d, d.delta-members, found)
+	c.agreed(id, k)
+	c.viewed(id, k, d, before, was)
+	c.stated(id, k, was)
 	if d.made {
-		k.creations++
-		// Events that came while it was gone have been acknowledged: the next ones bring their states along, or a reconcile.
-		k.dropped = k.dropped || c.exact(k) != k.total()
+		k.made++
+	}
+	if vacant := k.doc == nil && len(k.shards) == 0 || k.doc != nil && k.doc.Deleting; k.vacant != vacant {
+		k.vacant, k.occupied = vacant, at.UnixMicro()
 	}
 	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: c.exact(k), total: k.total(), shards: k.sum(), members: int64(len(k.members))})
 }
 
-// app checks what a commit did to the app's document, and to what is below one that is gone.
-func (c *checker) app(id string, k *counter, before, ledgerBefore *Document) {
-	switch {
-	case k.doc == nil && before != nil:
-		if ledgerBefore == nil || !ledgerBefore.Gone { // or else it was back for a while in which nothing looked at it
-			k.goneSince = c.now
+// shard takes a shard's change into what is known.
+func (k *counter) shard(at int64, ch Change, d *deed) {
+	id := ch.Doc.Shard
+	k.expected(at, ch)
+	was, is := k.shards[id], ch.After
+	if was != nil {
+		d.delta -= was.Count
+	}
+	if is == nil {
+		d.deletes = true
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil && k.doc != nil && !k.doc.Deleting && n < k.doc.NumShards {
+			d.inUse = true
 		}
-	case k.doc != nil && before == nil: // with whatever totals the app has made it
-		k.drift, k.foreign, c.foreign = true, true, true
+		if k.deletions[id] == nil {
+			k.deletions[id] = map[int64]bool{}
+		}
+		k.deletions[id][ch.Before.Updated+1] = true
+		delete(k.shards, id)
+		return
+	}
+	d.delta += is.Count
+	if was == nil {
+		d.shardsMade = append(d.shardsMade, id)
+	}
+	k.shards[id] = is
+	if k.versions[id] == nil {
+		k.versions[id] = map[int64]int64{}
+	}
+	k.versions[id][is.Updated] = is.Count
+}
+
+// begin is when a ledger is made, or is gone: of what shards held before, it counts what is there.
+func (k *counter) begin(at int64) {
+	k.begun = at
+	k.versions = map[string]map[int64]int64{}
+	for id, s := range k.shards {
+		k.versions[id] = map[int64]int64{s.Updated: s.Count}
+	}
+}
+
+// commandOf is the command that a commit is of. A creation leaves an id too, and may come again once the counter is deleted.
+func (c *checker) commandOf(id string, k *counter, d *deed, was *Document) *applied {
+	if k.ledger == nil || d.made {
+		return nil
+	}
+	for op := range k.ledger.Ops {
+		if was == nil || !was.Ops[op] {
+			if k.commands.ids[op] {
+				c.fail("command %s of %q is applied twice", op, id)
+			}
+			k.commands.ids[op], d.command = true, true
+		}
+	}
+	if !d.command {
+		return nil
+	}
+	a := &applied{entry: c.at}
+	k.commands.applied = append(k.commands.applied, a)
+	return a
+}
+
+// ended checks the commit that ends a counter's life: somebody wants it ended, or has begun to, and nothing of it stays.
+func (c *checker) ended(id string, k *counter, before *Document) {
+	if c.hosted == nil && !k.ends(c.now) && (before == nil || !before.Deleting) {
+		c.fail("the life of %q is ended, which nobody has asked for", id)
+	}
+	stays := func(what string, there bool) {
+		if there {
+			c.fail("the life of %q is ended, and its %s stay: %v", id, what, slices.Concat(slices.Sorted(maps.Keys(k.shards)), slices.Sorted(maps.Keys(k.members))))
+		}
+	}
+	stays("shards", len(k.shards) > 0)
+	stays("members", len(k.members) > 0)
+	stays("documents", k.ledger != nil || c.hosted == nil && k.doc != nil)
+	k.shrinks = true
+}
+
+// app checks what a commit did to the app's document, and to what is below one that is gone.
+func (c *checker) app(id string, k *counter, before, was *Document) {
+	if k.doc == nil && before != nil && (was == nil || !was.Gone) { // or else it was back for a while in which nothing looked at it
+		k.goneSince = c.now
 	}
 	if k.doc != nil && (before == nil || before.Title != k.doc.Title) && !k.titles[k.doc.Title] {
 		c.fail("the title of %q is %d, which the app never wrote", id, k.doc.Title)
@@ -156,38 +176,20 @@ func (c *checker) app(id string, k *counter, before, ledgerBefore *Document) {
 	if k.doc != nil && len(k.doc.Others) > 0 {
 		c.fail("the app's document %q has fields that are nobody's: %v", id, k.doc.Others)
 	}
-	if ledgerBefore == nil || k.ledger != nil {
+	if was == nil || k.ledger != nil {
 		return
 	}
-	if gone := c.now.Sub(k.goneSince); k.doc != nil || gone < c.hosted.CleanupAfter {
+	if gone := c.now.Sub(k.goneSince); k.doc != nil || gone < c.hosted.CleanupAfter && !k.ends(c.now) {
 		c.fail("what is below %q is removed, whose document is %s and was gone for %s", id, k.doc, gone)
 	}
 }
 
-// live begins a new life: what an earlier counter of that id had is no version of this one's, but for what is there.
-func (k *counter) live() {
-	maps.Copy(k.before, k.deleted)
-	k.versions, k.deleted = map[string]map[int64]int64{}, map[string]bool{}
-	for id, s := range k.shards {
-		k.versions[id] = map[int64]int64{s.Updated: s.Count}
-	}
-}
-
-// own is the counter's own ledger, if the field is counted in it. A document of the app's own has what is below it.
-func (c *checker) own(k *counter) *Document {
-	if k.doc == nil || k.ledger == nil || k.ledger.Lacks || c.hosted == nil && k.doc.LedgerID != k.ledger.LedgerID {
-		return nil
-	}
-	return k.ledger
-}
-
 // exact is what the counter holds: its shards, and what its ledger has beyond them.
 func (c *checker) exact(k *counter) int64 {
-	sum := k.sum()
-	if l := c.own(k); l != nil {
-		sum += l.Base
+	if k.ledger == nil {
+		return k.sum()
 	}
-	return sum
+	return k.sum() + k.ledger.Base
 }
 
 func (k *counter) total() int64 {
@@ -197,54 +199,19 @@ func (k *counter) total() int64 {
 	return k.doc.Total
 }
 
-// unseen reports whether other programs have written shards since the sender of a late commit, which makes the counter now, looked
-// for any. A reconcile counts them.
-func (c *checker) unseen(k *counter) bool {
-	if c.now.Sub(k.arrived) > time.Second {
-		return false
-	}
-	for _, s := range k.shards {
-		if s.Updated < c.now.UnixMicro() && s.Updated > k.planned.UnixMicro() {
-			return true
-		}
-	}
-	return false
-}
-
-// counted checks what a commit added to shards.
-func (c *checker) counted(id string, k *counter, d deed, before *Document, revived bool, found map[*intent]int) {
-	if len(d.shardsMade) > 0 && (k.doc == nil || k.doc.Deleting) && k.makers == 0 {
-		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)
-	}
+// counted checks what a commit added to shards besides members.
+func (c *checker) counted(id string, k *counter, d deed, added int64, found map[*intent]int) {
 	switch {
-	case d.made, d.gone, before == nil, before.Deleting, k.doc == nil:
-		if d.made && k.doc.NumShards == 0 && c.own(k) == nil && c.hosted == nil {
-			c.fail("a commit that makes no counter makes the document of %q: %s", id, k.doc)
-		}
-		// Adoption may make a counter of what is there, which its total has then.
-		if d.made && !revived && c.own(k) != nil && c.exact(k) != k.doc.Total && !c.unseen(k) {
-			c.fail("%q is made with a total of %d, and holds %d, of an earlier counter", id, k.doc.Total, c.exact(k))
-		}
-		if d.born && Named(id) {
-			c.names(id, k, d.delta-d.members, found)
-		}
-		if !d.made && !d.deletes && d.updates > d.members && Named(id) { // an increment of what is left of an earlier counter
-			c.names(id, k, d.updates-d.members, found)
-		}
+	case d.over, d.command, k.byHand > 0 && d.deletes, k.snippets > 0 && added < 0: // who makes a counter sets to zero what is there
 		return
-	case d.command:
-		return
-	case d.deletes:
-		if d.inUse && k.byHand == 0 && c.now.Sub(k.resized) > 10*time.Minute { // one that runs beside another makes up for it
-			c.fail("a commit deletes a shard that %q has", id)
-		}
-		if d.delta != 0 && k.byHand == 0 {
-			c.fail("a commit deletes shards of %q, and its sum changes by %d", id, d.delta)
-		}
-		return
-	}
-	if Named(id) && !(d.delta < 0 && k.makers > 0) { // who makes shards sets to zero what is there
-		c.names(id, k, d.delta-d.members, found)
+	case len(d.shardsMade) > 0 && (k.doc == nil || k.doc.Deleting) && k.snippets == 0 && !k.ends(c.now):
+		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)
+	case d.deletes && d.inUse && c.now.Sub(k.resized) > 10*time.Minute: // one that runs beside another makes up for it
+		c.fail("a commit deletes a shard that %q has", id)
+	case d.deletes && added != 0:
+		c.fail("a commit deletes shards of %q, and its sum changes by %d", id, added)
+	case Named(id):
+		c.names(id, k, added, found)
 	}
 }
 
@@ -266,53 +233,78 @@ func (c *checker) names(id string, k *counter, delta int64, found map[*intent]in
 	}
 }
 
-// summed checks the total.
-func (c *checker) summed(id string, k *counter) {
-	if c.right(k) {
-		k.foreign = false
-	} else if !k.foreign {
-		c.fail("after a commit the total of %q is %d; its ledger has %d (base %d)", id, k.doc.Total, c.own(k).sum(), c.own(k).Base)
-		k.foreign = true // said once
+// viewed checks that the total in the counter's document is what its ledger has, whatever the commit is for. Others may write
+// something else there, or make the document anew; then it is right again once something is counted in fair weather.
+func (c *checker) viewed(id string, k *counter, d deed, before, was *Document) {
+	written := before != nil && k.doc != nil && before.Total != k.doc.Total
+	others := false
+	if d.made && c.hosted == nil && k.doc.NumShards == 0 && (was != nil || k.ledger == nil) { // adoption makes one
+		c.fail("a commit that makes no counter makes the document of %q: %s", id, k.doc)
+	}
+	switch {
+	case k.doc == nil:
+		return
+	case k.right():
+		k.stale = false
+		return
+	case d.made:
+		others = c.hosted != nil || k.snippets > 0
+	case written && k.ledger == was:
+		if others = k.writers > 0; !others {
+			c.fail("a commit changes the total of %q, and not its ledger", id)
+			others = true
+		}
+		k.writers = max(0, k.writers-1)
+	case k.ledger == nil || k.stale:
+		return
+	}
+	if others || c.older && !written {
+		k.stale, k.drift, c.drift = true, true, true
+	} else if !k.stale && k.ledger != nil {
+		c.fail("after a commit the total of %q is %d; its ledger has %d (base %d)", id, k.doc.Total, k.ledger.sum(), k.ledger.Base)
+		k.stale = true // said once
 	}
 }
 
-// right reports whether the total is what the counter's own ledger has, if there is one.
-func (c *checker) right(k *counter) bool { return c.own(k) == nil || c.own(k).sum() == k.doc.Total }
+// right reports whether the total is what the ledger has.
+func (k *counter) right() bool { return k.ledger != nil && k.ledger.sum() == k.doc.Total }
 
 // sum is what a ledger makes of the total.
 func (d *Document) sum() int64 {
 	sum := d.Base
-	for _, s := range d.Shards {
+	for _, s := range d.States {
 		sum += s.Count
 	}
 	return sum
 }
 
-// stated checks what a commit wrote into the ledger.
-func (c *checker) stated(id string, k *counter, before *Document, revived bool) {
-	l := c.own(k)
+// stated checks what a commit wrote into the ledger: the newer replaces the older, and each is what its shard held at that time, or that
+// it was deleted then.
+func (c *checker) stated(id string, k *counter, before *Document) {
+	l := k.ledger
 	if l == nil || l == before {
 		return
 	}
-	for shard, s := range l.Shards {
+	for shard, s := range l.States {
 		var was State
 		had := false
-		if before != nil && (revived || before.LedgerID == l.LedgerID) {
-			was, had = before.Shards[shard]
+		if before != nil {
+			was, had = before.States[shard]
 		}
 		if had && was == s {
 			continue
 		}
-		if had && s.AsOf <= was.AsOf {
-			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
-		}
 		count, known := k.versions[shard][s.AsOf]
 		switch {
+		case had && s.AsOf <= was.AsOf:
+			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
+		case before != nil && !had && s.Count != 0 && s.AsOf <= max(before.Floor, k.begun):
+			c.fail("the ledger of %q goes back: shard %s has %v, of before its floor", id, shard, s)
 		case known && count != s.Count:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it held %d", id, s.Count, shard, s.AsOf, count)
 		case !known && s.Count != 0:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it never held that in this life", id, s.Count, shard, s.AsOf)
-		case !known && !revived && !k.deleted[shard] && !k.before[shard]: // a counter that is revived begins with shards that hold nothing
+		case !known && !k.deletions[shard][s.AsOf]:
 			c.fail("the ledger of %q has shard %s for deleted as of %d; it never was", id, shard, s.AsOf)
 		}
 	}

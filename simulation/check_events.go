@@ -23,7 +23,7 @@ func (k *counter) eventsOf(shard string) *events {
 }
 
 // expected takes the event of a shard's change into what is known.
-func (c *checker) expected(k *counter, at int64, ch Change) {
+func (k *counter) expected(at int64, ch Change) {
 	s := state{asOf: at}
 	if ch.After == nil { // what sorts after the version before
 		s = state{asOf: ch.Before.Updated + 1, gone: true}
@@ -31,8 +31,8 @@ func (c *checker) expected(k *counter, at int64, ch Change) {
 	k.eventsOf(ch.Doc.Shard).waiting[at] = s
 }
 
-// acknowledged checks that a state is counted whose event was acknowledged. Only while a newer one of its shard is not it may
-// wait for that.
+// acknowledged checks that a state is counted whose event was acknowledged, whether the counter's document is there or not. Only
+// while a newer one of its shard is not acknowledged it may wait for that.
 func (c *checker) acknowledged(e Acknowledged) {
 	id := e.Doc.Counter
 	k := c.counter(id)
@@ -40,29 +40,21 @@ func (c *checker) acknowledged(e Acknowledged) {
 	s, waited := of.waiting[e.Of]
 	delete(of.waiting, e.Of)
 	of.latest = max(of.latest, e.Of)
-	if !waited || e.Of < of.latest || e.Of <= of.lost || k.doc == nil || k.doc.Deleting || e.Of < k.made {
-		return // or nobody's: nothing is counted for a counter that isn't there
+	if !waited || e.Of < of.latest || e.Of <= of.lost {
+		return
 	}
 	for at := range of.waiting {
 		if at > e.Of {
 			return
 		}
 	}
-	l := c.own(k)
-	if l == nil {
-		// An instance's copy of an earlier counter's ledger still counts as long as it agrees with the totals.
-		if of := k.ledger; of != nil && !of.Lacks && of.sum() == k.total() && of.Shards[e.Doc.Shard].AsOf >= s.asOf {
-			return
-		}
-		if !s.gone && e.Of > k.begun { // a deletion adopts nothing; nor is there one whose ledger is deleted by hand
-			c.fail("the event of shard %s of %q as of %d is acknowledged, and the counter has no ledger", e.Doc.Shard, id, e.Of)
-		}
-		return
-	}
-	entry, known := l.Shards[e.Doc.Shard]
+	l := k.ledger
 	switch {
-	case max(entry.AsOf, l.Floor, k.begun) >= s.asOf, !known && s.gone: // a new ledger begins with what there is
-	default:
-		c.fail("the event of shard %s of %q as of %d is acknowledged, which the ledger has as of %d", e.Doc.Shard, id, e.Of, entry.AsOf)
+	case k.begun >= s.asOf: // of an earlier life, or it was there when its ledger was made
+	case l == nil && (s.gone || k.vacant || k.occupied > e.Of): // a ledger is made of what there is, and not for deletions alone
+	case l == nil:
+		c.fail("the event of shard %s of %q as of %d is acknowledged, and the counter has no ledger", e.Doc.Shard, id, e.Of)
+	case max(l.States[e.Doc.Shard].AsOf, l.Floor) < s.asOf:
+		c.fail("the event of shard %s of %q as of %d is acknowledged, which the ledger has as of %d", e.Doc.Shard, id, e.Of, l.States[e.Doc.Shard].AsOf)
 	}
 }

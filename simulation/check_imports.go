@@ -1,32 +1,20 @@
 package simulation
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
-// imports are what is known of a counter's source, and of what was imported from it.
+// imports are what is known of a counter's source.
 type imports struct {
-	docs  map[Doc]*Document // of the source: its document, where that isn't the counter's own, and its shards
+	docs  map[Doc]*Document // its document, where that isn't the counter's own, and its shards
 	value int64             // that they hold together
 	held  []held            // what that was, oldest first
 	taken int64             // by the commit that is looked at, in place
 	takes bool              // one of its shards was written by that commit, in place
-
-	done   []brought
-	asked  int // imports
-	failed int // of these
-	bases  int // commands that were asked for and may change the base
 }
 
 // held is what a source held from a time on, in microseconds.
 type held struct{ at, value int64 }
 
-// brought is what a commit has imported.
-type brought struct {
-	value, added int64
-	told         bool // to one of the callers
-}
+func newImports() imports { return imports{docs: map[Doc]*Document{}} }
 
 // oldDoc takes a change of a document of another kind of counter into what is known, and reports whether it was one.
 func (c *checker) oldDoc(ch Change) bool {
@@ -79,21 +67,21 @@ func (c *checker) oldDocs(e Commit) (others []Change) {
 }
 
 // based checks what a commit did to the base of a counter, and to what its ledger says was imported. was and before are the
-// ledger and the counter's document as they were.
-func (c *checker) based(id string, k *counter, d deed, was, before *Document, revived bool) {
+// ledger and the counter's document as they were. a is the command that the commit is of, if it is of one.
+func (c *checker) based(id string, k *counter, d deed, was, before *Document, a *applied) {
 	taken, takes := k.source.taken, k.source.takes
 	k.source.taken, k.source.takes = 0, false
 	is := k.ledger
 	switch {
-	case is == nil || is == was || is.Lacks:
+	case is == nil || is == was:
 		return
-	case was == nil || was.LedgerID != is.LedgerID:
-		c.basedAnew(id, k, was, before, revived)
-		return
-	case was.Lacks: // it is counted from now on
-		if is.Base != 0 || is.Took {
-			c.fail("%q is counted from now on, with a base of %d", id, is.Base)
-		}
+	}
+	if had := was != nil && was.Replaced == is.Replaced; is.Replaced != 0 && !had && !k.showed(is.Replaced, was) {
+		c.fail("the ledger of %q says that a total of %d was replaced, which it never was", id, is.Replaced)
+	}
+	switch {
+	case was == nil:
+		c.basedAnew(id, k, before)
 		return
 	case was.Took && !is.Took:
 		c.fail("the ledger of %q forgets that %d was imported", id, was.Imported)
@@ -101,7 +89,7 @@ func (c *checker) based(id string, k *counter, d deed, was, before *Document, re
 	}
 	added := is.Base - was.Base
 	if is.Took == was.Took && is.Imported == was.Imported {
-		if added != 0 && (k.source.bases == 0 || !d.command) {
+		if added != 0 && (k.commands.bases == 0 || a == nil) {
 			c.fail("the base of %q changes by %d; no command was to do that", id, added)
 		}
 		if takes {
@@ -110,8 +98,9 @@ func (c *checker) based(id string, k *counter, d deed, was, before *Document, re
 		return
 	}
 	switch {
-	case !d.command:
+	case a == nil:
 		c.fail("an import into %q has no id", id)
+		return
 	case d.delta != 0:
 		c.fail("an import into %q changes its shards by %d", id, d.delta)
 	case added != is.Imported-was.Imported:
@@ -119,30 +108,40 @@ func (c *checker) based(id string, k *counter, d deed, was, before *Document, re
 	case !c.inPlace && !k.source.holds(is.Imported, was.Updated):
 		c.fail("an import into %q has %d of a source that held %v", id, is.Imported, k.source.since(was.Updated))
 	}
-	value := is.Imported
+	a.imports, a.value, a.added = true, is.Imported, added
 	if c.inPlace {
-		value = is.sum()
-		if !was.Took { // adoption has replaced what the document held
-			taken += was.Replaced
-			k.attempted += was.Replaced
+		a.value = is.sum()
+		if !was.Took { // the total has replaced what the document held
+			taken += is.Replaced
+			k.attempted += is.Replaced
 		}
 		if added != taken {
 			c.fail("an import into %q takes %d off the extension's, and adds %d", id, taken, added)
 		}
 	}
-	if k.source.done = append(k.source.done, brought{value: value, added: added}); len(k.source.done) > k.source.asked-k.source.failed {
-		c.fail("%d imports into %q are applied; %d were asked for, and %d of these refused", len(k.source.done), id, k.source.asked, k.source.failed)
+}
+
+// showed reports whether the counter's document has held a total since its ledger was as given before.
+func (k *counter) showed(total int64, was *Document) bool {
+	for _, p := range slices.Backward(k.series) {
+		if p.total == total {
+			return true
+		}
+		if was != nil && p.at.UnixMicro() < was.Updated {
+			break
+		}
 	}
+	return false
 }
 
 // basedAnew checks a new ledger: nothing is imported, and there is no base but what the extension has left in the document of the app's.
-func (c *checker) basedAnew(id string, k *counter, was, before *Document, revived bool) {
+func (c *checker) basedAnew(id string, k *counter, before *Document) {
 	is := k.ledger
 	if is.Took {
 		c.fail("the ledger of %q is new, and %d was imported", id, is.Imported)
 	}
 	switch {
-	case is.Base == 0, was != nil && revived: // what only another revision counts is made up for
+	case is.Base == 0:
 	case c.inPlace && before != nil && is.Base == before.Total:
 		k.attempted += is.Base
 	default:
@@ -166,45 +165,21 @@ func (i *imports) since(at int64) []int64 {
 	return values
 }
 
-// asks is the begin of an import.
-func (i *imports) asks(k *call, l *Document, extension time.Time) {
-	i.asked++
-	k.imported, k.extension = len(i.done), extension
-	if l != nil {
-		k.ledger = *l
-	}
-}
-
-// endImport checks what the caller of an import was told.
+// endImport checks what the caller of an import was told that went well.
 func (c *checker) endImport(k *call, e End) {
 	n := c.counter(k.Counter)
-	switch e.Outcome {
-	case OK:
-		if c.inPlace && c.now.Sub(k.extension) < oldUninstall {
-			c.fail("an import into %q was acknowledged, and the extension has last run %v ago", k.Counter, c.now.Sub(k.extension))
-		}
-		for at := k.imported; at < len(n.source.done); at++ {
-			if b := &n.source.done[at]; !b.told && b.value == e.Value && b.added == e.Added {
-				b.told = true
-				n.acked += e.Added
-				return
-			}
-		}
-		if e.Added != 0 {
-			c.fail("an import of %d into %q was acknowledged, with %d more than before: no commit has that, of %v", e.Value, k.Counter, e.Added, n.source.done[k.imported:])
-		}
-		imported := func(b brought) bool { return b.value == e.Value }
-		if !c.inPlace && e.Value != k.ledger.Imported && !slices.ContainsFunc(n.source.done[k.imported:], imported) {
-			c.fail("an import into %q found all of %d there, which it had %d of", k.Counter, e.Value, k.ledger.Imported)
-		}
-	case Refused:
-		if l := c.own(n); l == nil || l.LedgerID != k.ledger.LedgerID {
-			return // of a counter that is gone
-		}
-		if n.source.failed++; len(n.source.done) > n.source.asked-n.source.failed {
-			c.fail("an import into %q was refused (%s), and is applied", k.Counter, e.Detail)
-		}
+	if c.inPlace && c.now.Sub(k.extension) < oldUninstall {
+		c.fail("an import into %q was acknowledged, and the extension has last run %v ago", k.Counter, c.now.Sub(k.extension))
+	}
+	if n.commands.tell(k.entry, func(a *applied) bool { return a.imports && a.value == e.Value && a.added == e.Added }) {
+		n.acked += e.Added
+		return
+	}
+	if e.Added != 0 {
+		c.fail("an import of %d into %q was acknowledged, with %d more than before: no commit has that", e.Value, k.Counter, e.Added)
+	}
+	others := func(a *applied) bool { return a.entry > k.entry && a.imports && a.value == e.Value }
+	if !c.inPlace && e.Value != k.imported && !slices.ContainsFunc(n.commands.applied, others) {
+		c.fail("an import into %q found all of %d there, which it had %d of", k.Counter, e.Value, k.imported)
 	}
 }
-
-func newImports() imports { return imports{docs: map[Doc]*Document{}} }

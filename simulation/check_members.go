@@ -29,8 +29,8 @@ type author int
 
 const (
 	anyCall   author = iota // one of the calls that ask for it
-	ownRight                // no call: the counter goes, or is reset
-	maybeCall               // a call, or the cleanup of a counter that is gone
+	ownRight                // no call: the counter is reset, or its life is over
+	maybeCall               // a call, or what ends the counter's life
 )
 
 // memberCall is a call that wants a membership made or deleted.
@@ -144,14 +144,9 @@ func (c *checker) endAudit(k *call, e End) {
 }
 
 // moved checks what a commit did to memberships, beside the shards, and returns by how many of them the shards were to change:
-// the rest is for increments.
-//
-// Memberships change in commits that change a shard by one for each. There are these exceptions:
-//   - A deletion takes the shards first, and then the members: without a shard nobody joins. So does a creation with what an
-//     earlier counter left, if that was deleted by hand.
-//   - A reset takes off what shards held at one time, and the members of that time.
-//   - A counter that is made anew over shards that were deleted by hand begins with what was not rolled up of them.
-func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []Change) int64 {
+// the rest is for increments. Whatever a commit is for, it changes the shards by one for each membership; only a reset takes off what
+// shards held at one time, with the members of that time.
+func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 	var made, gone int64
 	var shards []string // that changed
 	for _, ch := range changes {
@@ -174,7 +169,7 @@ func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []C
 		switch {
 		case ch.After == nil:
 			delete(k.members, ch.Doc.Member)
-			change.who = c.authorOf(k, d, bare)
+			change.who = c.authorOf(k, d)
 		case ch.Before != nil:
 			c.fail("a commit changes the membership of %q/%s", id, ch.Doc.Member)
 			continue
@@ -195,16 +190,12 @@ func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []C
 		m.changes = append(m.changes, change)
 	}
 	k.hadMembers = k.hadMembers || made > 0
-	alone := k.byHand > 0 || d.command && k.torn // a reset of shards that hold nothing, because those that counted members were deleted by hand
 	switch {
-	case bare && made > 0, bare && len(k.shards) > 0 && !alone, bare && k.doc != nil && !k.doc.Deleting && !alone:
+	case d.over:
+	case bare:
 		c.fail("a commit changes memberships of %q (%d made, %d deleted), and no shard", id, made, gone)
-	case bare, k.makers > 0:
 		return 0
-	case d.born && gone == 0 && (k.step() == 0 && d.delta == made || k.step() != 0 && (d.delta-made)%k.step() == 0): // by members, too
-	case (d.made || d.gone || d.deletes) && made+gone > 0 && k.byHand == 0:
-		c.fail("a commit that makes or deletes %q or shards of it also changes memberships (%d made, %d deleted)", id, made, gone)
-	case d.made, d.gone, d.deletes, revived:
+	case k.byHand > 0 && d.deletes, k.snippets > 0 && d.delta < 0:
 	case d.command:
 		c.commanded(id, k, d.delta-made+gone, gone)
 	case k.step() == 0 && d.delta != made-gone, k.step() != 0 && (d.delta-made+gone)%k.step() != 0:
@@ -214,11 +205,11 @@ func (c *checker) moved(id string, k *counter, d deed, revived bool, changes []C
 }
 
 // authorOf is who deletes a membership.
-func (c *checker) authorOf(k *counter, d deed, bare bool) author {
+func (c *checker) authorOf(k *counter, d deed) author {
 	switch {
-	case bare, d.command, d.deletes:
+	case d.command, d.over:
 		return ownRight
-	case c.hosted != nil && k.doc == nil, c.now.Sub(k.emptied) < longestCommand:
+	case k.doc == nil && (c.hosted != nil || k.ends(c.now)), k.doc != nil && k.doc.Deleting, c.now.Sub(k.emptied) < longestCommand:
 		return maybeCall
 	}
 	return anyCall
@@ -226,6 +217,11 @@ func (c *checker) authorOf(k *counter, d deed, bare bool) author {
 
 // longestCommand is how long after its begin a command's commits may come.
 const longestCommand = 15 * time.Minute
+
+// ends reports whether somebody is about to end the counter's life, or may be.
+func (k *counter) ends(now time.Time) bool {
+	return k.deletes > 0 || now.Sub(k.deleted) < longestCommand
+}
 
 // commanded checks what a command's commit changes besides memberships and their part of the shards.
 func (c *checker) commanded(id string, k *counter, rest, gone int64) {
@@ -235,7 +231,6 @@ func (c *checker) commanded(id string, k *counter, rest, gone int64) {
 	if rest == 0 {
 		return
 	}
-	k.owed = 0 // taken off too
 	from := len(k.series) - 1
 	for from > 0 && c.now.Sub(k.series[from].at) < longestCommand {
 		from--
@@ -263,63 +258,17 @@ func (k *counter) sum() (sum int64) {
 	return sum
 }
 
-// agreed checks, after each commit, that what the shards hold is the number of members and what was incremented. A counter that is
-// made over an earlier one's ledger goes on with what it has.
-func (c *checker) agreed(id string, k *counter, d deed, before *Document, overLedger bool) {
-	switch {
-	case len(k.members) == 0 && len(k.shards) == 0:
-		k.torn, k.owed = false, 0
-	case d.deletes && d.delta != 0 && k.byHand > 0: // those who have left, too: one shard has their 1, and another their -1
-		k.torn = k.hadMembers
-	case d.gone && before.Deleting && k.ledger != nil:
-		k.torn = len(k.members) > 0
-	case d.made && len(d.shardsMade) == len(k.shards) && c.hosted == nil: // and not made over shards that are there, which it goes on with
-		k.torn, k.owed = false, 0
-		if k.ledger != nil && k.ledger.Lacks || c.now.Sub(k.outlived) < time.Second { // by a revision that doesn't know the field, or looked before there were any
-			k.torn = len(k.members) > 0
-		} else if len(k.members) > 0 && !(d.born && d.members == int64(len(k.members))) {
-			c.fail("%q is made with members of an earlier counter: %v", id, slices.Sorted(maps.Keys(k.members)))
-		}
-	}
-	over := d.gone && (before.Deleting || k.ledger == nil) || c.hosted != nil && k.doc == nil && d.deletes && k.ledger == nil
-	if over && len(k.members) > 0 && len(k.shards) == 0 && k.byHand == 0 {
-		c.fail("%q is deleted, and members of it stay: %v", id, slices.Sorted(maps.Keys(k.members)))
-	}
-	if !k.hadMembers || k.torn || k.doc == nil || k.doc.Deleting || k.wrong {
+// agreed checks, after each commit, that what the shards hold is the number of members and what was incremented, whether the
+// counter's document is there or not.
+func (c *checker) agreed(id string, k *counter) {
+	if !k.hadMembers || k.wrong {
 		return
 	}
 	rest := k.sum() - int64(len(k.members))
-	if d.made && overLedger && c.hosted == nil {
-		k.owed = k.surplus(rest, k.membershipChanges())
-		if rest < k.owed && k.reset { // nor was a reset rolled up, which has taken off what the new counter took off again
-			k.owed = rest
-		}
-	}
-	if rest -= k.owed; rest < 0 || k.step() == 0 && rest != 0 || k.step() != 0 && rest%k.step() != 0 {
+	if rest < 0 || k.step() == 0 && rest != 0 || k.step() != 0 && rest%k.step() != 0 {
 		k.wrong = true // said once
 		c.fail("after a commit the shards of %q hold %d, with %d members, and increments of %d or multiples of it", id, k.sum(), len(k.members), k.step())
 	}
-}
-
-// surplus is what shards of a counter that is made anew hold that is neither a member's nor an increment's, at most so much
-// either way: of members who came or went after it was deleted by hand, and were not rolled up, nobody knows whose it is.
-func (k *counter) surplus(rest, most int64) int64 {
-	if step := k.step(); step != 0 {
-		if rest %= step; rest > step/2 {
-			rest -= step
-		}
-	}
-	if rest > most || -rest > most {
-		return 0
-	}
-	return rest
-}
-
-func (k *counter) membershipChanges() (n int64) {
-	for _, m := range k.ofMembers {
-		n += int64(len(m.changes))
-	}
-	return n
 }
 
 // matched checks that each call that was told that it has counted made a membership, or deleted one, and that all that was

@@ -27,6 +27,9 @@ func (s *script) commit(docs map[Doc]*Document) int64 {
 	s.now = s.now.Add(time.Second)
 	c := Commit{At: s.now}
 	for name, doc := range docs {
+		if doc == nil && s.docs[name] == nil {
+			continue
+		}
 		if doc != nil {
 			doc.Updated = s.now.UnixMicro()
 		}
@@ -46,8 +49,33 @@ func shardDoc(id string) Doc { return Doc{Kind: "shard", Counter: named, Shard: 
 // make is the creation of the counter, with two shards.
 func (s *script) make() {
 	s.commit(map[Doc]*Document{
-		counterDoc(): {LedgerID: "L"}, ledgerDoc(): {LedgerID: "L"}, shardDoc("0"): {}, shardDoc("1"): {},
+		counterDoc(): {NumShards: 2}, ledgerDoc(): {}, shardDoc("0"): {}, shardDoc("1"): {},
 	})
+}
+
+// remove deletes the counter, at once.
+func (s *script) remove() {
+	s.add(Begin{Call: 99, Kind: Delete, Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+	s.end(99, OK)
+}
+
+// resize is the begin of a resize to one shard.
+func (s *script) resize() {
+	s.add(Begin{Call: 97, Kind: Resize, Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: s.docs[counterDoc()].Total}})
+}
+
+// vanish deletes the counter's document in a console.
+func (s *script) vanish() {
+	s.add(Begin{Call: 98, Kind: DeleteDocument, Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): nil})
+	s.end(98, OK)
+}
+
+// rebase sets the base in a commit that has that id.
+func (s *script) rebase(op string, base int64) {
+	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: base}, ledgerDoc(): {Base: base, Ops: map[string]bool{op: true}}})
 }
 
 // shard sets a shard's count.
@@ -57,7 +85,7 @@ func (s *script) shard(id string, count int64) int64 {
 
 // flush sets the total, and the ledger's entries.
 func (s *script) flush(total int64, shards map[string]State) {
-	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: total}, ledgerDoc(): {LedgerID: "L", Shards: shards}})
+	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: total}, ledgerDoc(): {States: shards}})
 }
 
 func (s *script) begin(call, intent int, by int64) {
@@ -213,12 +241,12 @@ func TestCheck(t *testing.T) {
 		}},
 		{"a total without its ledger", "not its ledger", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 3}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
 		}},
 		{"somebody else's total", "", func(s *script) {
 			s.make()
 			s.add(Foreign{Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 3}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
 			s.add(Reconciled{Counter: named, Drift: 3})
 		}},
 		{"drift out of nowhere", "found a drift", func(s *script) {
@@ -260,35 +288,169 @@ func TestCheck(t *testing.T) {
 			s.make()
 			s.flush(0, map[string]State{"0": {0, s.now.UnixMicro() + 1}})
 		}},
-		{"a successor's ledger has the earlier counter's state", "in this life", func(s *script) {
+		{"the next life's ledger has a state of this one", "of before its floor", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
 			at := s.shard("0", 1)
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.remove()
 			s.make()
 			s.flush(1, map[string]State{"0": {1, at}})
 		}},
-		{"a successor is made over an earlier counter's shards", "of an earlier counter", func(s *script) {
+		{"the next life's ledger is made with a state of this one", "in this life", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.remove()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: 1}, ledgerDoc(): {States: map[string]State{"0": {1, at}}}})
+		}},
+		{"a ledger has a state of before its last snapshot", "of before its floor", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.commit(map[Doc]*Document{ledgerDoc(): {Floor: s.now.UnixMicro()}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Floor: at, States: map[string]State{"0": {1, at}}}})
+		}},
+		{"a life is ended, and its shards stay", "and its shards stay", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+		}},
+		{"a life is ended, and its ledger stays", "and its documents stay", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+		}},
+		{"a life is ended, and nobody wanted that", "which nobody has asked for", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+		}},
+		{"a life is ended whose document is gone", "", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
 			s.shard("0", 1)
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}})
+			s.end(1, OK)
+			s.vanish()
+			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.end(2, OK)
+			s.make()
+			s.read(3, ExactRead, 0, nothing)
+		}},
+		{"without its document it is counted, and made again it shows that", "", func(s *script) {
+			s.make()
+			s.vanish()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.end(1, OK)
+			s.commit(map[Doc]*Document{ledgerDoc(): {Gone: true, States: map[string]State{"0": {1, at}}}})
+			s.ack("0", at)
+			s.add(Calm{})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {States: map[string]State{"0": {1, at}}}})
+			s.read(2, ExactRead, 1, nothing)
+			s.read(3, Read, 1, nothing)
+		}},
+		{"made again, it begins at zero", "the total of \"named-1\" is 0; its ledger has 1", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.flush(1, map[string]State{"0": {1, s.shard("0", 1)}})
+			s.vanish()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+		}},
+		{"made again, it has lost what was acknowledged", "1 were acknowledged", func(s *script) {
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 1, ""}}})
+			doc, shard := Doc{Kind: "counter", Counter: "plain-1"}, Doc{Kind: "shard", Counter: "plain-1", Shard: "0"}
+			s.commit(map[Doc]*Document{doc: {NumShards: 1}, shard: {Count: 1}})
+			s.end(1, OK)
+			s.add(Begin{Call: 2, Kind: DeleteDocument, Counter: "plain-1"})
+			s.commit(map[Doc]*Document{doc: nil})
+			s.end(2, OK)
+			s.commit(map[Doc]*Document{doc: {NumShards: 1}, shard: {}})
+			s.add(Begin{Call: 3, Kind: ExactRead, Counter: "plain-1"})
+			s.add(End{Call: 3, Outcome: OK, Total: 0})
+		}},
+		{"without its document, what is acknowledged is not counted", "is acknowledged, which the ledger has as of", func(s *script) {
+			s.make()
+			s.vanish()
+			s.begin(1, 1, 1)
+			s.ack("0", s.shard("0", 1))
+		}},
+		{"without its document, its ledger doesn't follow", "the ledger of", func(s *script) {
+			s.make()
+			s.vanish()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.add(Calm{})
+		}},
+		{"a snippet makes it again with nothing, and the next flush shows what there is", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(1, map[string]State{"0": {1, at}})
+			s.vanish()
+			s.add(Begin{Call: 2, Kind: Snippet, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.add(End{Call: 2, Outcome: Unknown})
+			s.add(Calm{})
+			s.add(Fair{})
+			s.begin(3, 3, 2)
+			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
+			s.add(Calm{})
+		}},
+		{"a snippet makes it again with nothing, and the next flush only adds to that", "and its ledger has", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(1, map[string]State{"0": {1, at}})
+			s.vanish()
+			s.add(Begin{Call: 2, Kind: Snippet, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.add(End{Call: 2, Outcome: Unknown})
+			s.add(Fair{})
+			s.begin(3, 3, 2)
+			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.add(Calm{})
+		}},
+		{"an older revision leaves the field out, and the newer one shows it", "", func(s *script) {
+			s.add(Older{})
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(0, map[string]State{"0": {1, at}})
+			s.add(Calm{})
+			s.add(Fair{})
+			s.begin(2, 2, 2)
+			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
+			s.add(Calm{})
+		}},
+		{"an older revision leaves the field out, and it stays so", "and its ledger has", func(s *script) {
+			s.add(Older{})
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.flush(0, map[string]State{"0": {1, at}})
+			s.add(Fair{})
+			s.begin(2, 2, 2)
+			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.add(Calm{})
 		}},
 		{"a total brings a deleted counter back", "makes no counter", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.remove()
 			s.commit(map[Doc]*Document{counterDoc(): {Total: 1}})
 		}},
 		{"a shard of a deleted counter", "which isn't there", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.remove()
+			s.now = s.now.Add(longestCommand)
 			s.shard("0", 0)
 		}},
 		{"a resize moves a shard", "", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
 			s.shard("1", 1)
+			s.resize()
 			s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}})
 			s.end(1, OK)
 		}},
@@ -296,28 +458,52 @@ func TestCheck(t *testing.T) {
 			s.make()
 			s.begin(1, 1, 1)
 			s.shard("1", 1)
+			s.resize()
 			s.commit(map[Doc]*Document{shardDoc("1"): nil})
 		}},
-		{"an earlier counter's deletion takes a shard", "that \"named-1\" has", func(s *script) {
+		{"a deletion of an earlier life takes a shard", "that \"named-1\" has", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
 			s.commit(map[Doc]*Document{shardDoc("1"): nil})
 		}},
 		{"a snippet makes shards, and no counter", "", func(s *script) {
-			s.add(Begin{Call: 1, Kind: MakeShards, Counter: named})
+			s.add(Begin{Call: 1, Kind: Snippet, Counter: named})
 			s.shard("0", 0)
 			s.add(End{Call: 1, Outcome: OK})
 		}},
-		{"a command applied twice", "is applied twice", func(s *script) {
+		{"a rebase", "", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L"}})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
+			s.rebase("a", 7)
+			s.end(1, OK)
 		}},
-		{"two attempts of a command are applied", "is applied twice", func(s *script) {
+		{"a command's commit is applied twice", "command a of \"named-1\" is applied twice", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a", "a-2"}}})
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named})
+			s.rebase("a", 7)
+			s.commit(map[Doc]*Document{ledgerDoc(): {Base: 7}})
+			s.rebase("a", 7)
+		}},
+		{"two attempts of a command are applied", "2 commands of \"named-1\" are applied; 1 were asked for", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
+			s.rebase("a", 7)
+			s.rebase("b", 7)
+		}},
+		{"a command is refused, and applied", "was refused", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
+			s.rebase("a", 7)
+			s.end(1, Refused)
+		}},
+		{"a command is acknowledged, and not applied", "rebase of \"named-1\" was acknowledged, and is in no commit", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
+			s.rebase("a", 7)
+			s.end(1, OK)
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named})
+			s.end(2, OK)
 		}},
 		{"a creation out of nowhere", "no commit made it", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Create, Counter: named})
@@ -383,7 +569,7 @@ func TestCheck(t *testing.T) {
 			s.shard("1", 2)
 			s.ack("0", first)
 		}},
-		{"an older revision acknowledges an event", "", func(s *script) {
+		{"an event is given up, and acknowledged all the same", "", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
 			at := s.shard("0", 1)
@@ -400,49 +586,13 @@ func TestCheck(t *testing.T) {
 		{"an event is acknowledged that a snapshot has counted", "", func(s *script) {
 			s.make()
 			at := s.shard("0", 0)
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Floor: at}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Floor: at}})
 			s.ack("0", at)
-		}},
-		{"a late creation over shards that others have made since", "", func(s *script) {
-			planned := s.now
-			s.add(Begin{Call: 1, Kind: MakeShards, Counter: named})
-			s.commit(map[Doc]*Document{shardDoc("1"): {}})
-			s.begin(2, 1, 1)
-			s.shard("1", 1)
-			s.add(Arrives{Makes: named, Planned: planned})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L"}, ledgerDoc(): {LedgerID: "L"}, shardDoc("0"): {}})
-		}},
-		{"a creation that leaves what was there when it looked", "of an earlier counter", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.shard("1", 1)
-			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil})
-			s.add(Arrives{Makes: named, Planned: s.now})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
 		}},
 		{"an event of a counter without a ledger is acknowledged", "has no ledger", func(s *script) {
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
 			s.begin(1, 1, 1)
 			s.ack("0", s.shard("0", 1))
-		}},
-		{"an event is counted by an earlier counter's ledger, which agrees with the total", "", func(s *script) {
-			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: 1}, ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
-			s.ack("0", at)
-		}},
-		{"an event is counted by an earlier counter's ledger, and not in the total", "has no ledger", func(s *script) {
-			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Shards: map[string]State{"0": {1, at}}}})
-			s.ack("0", at)
 		}},
 		{"a deletion at once is acknowledged, which adopts nothing", "", func(s *script) {
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
@@ -454,6 +604,7 @@ func TestCheck(t *testing.T) {
 		{"an event of a counter whose ledger is deleted by hand is acknowledged", "", func(s *script) {
 			s.make()
 			at := s.shard("0", 0)
+			s.add(Begin{Call: 1, Kind: DeleteByHand, Counter: named})
 			s.commit(map[Doc]*Document{ledgerDoc(): nil})
 			s.ack("0", at)
 		}},
@@ -461,7 +612,7 @@ func TestCheck(t *testing.T) {
 			s.make()
 			s.begin(1, 1, 1)
 			at := s.shard("0", 1)
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.remove()
 			s.ack("0", at)
 			s.make()
 			s.ack("0", s.now.UnixMicro()-2_000_000)
@@ -472,24 +623,27 @@ func TestCheck(t *testing.T) {
 			at := s.shard("1", 1)
 			s.flush(1, map[string]State{"1": {1, at}})
 			s.ack("1", at)
+			s.resize()
 			s.ack("1", s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}}))
 		}},
 		{"a reconciled counter holds less than was acknowledged", "0; 5 were acknowledged", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
-			s.commit(map[Doc]*Document{{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {}})
+			s.commit(map[Doc]*Document{
+				{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "ledger", Counter: "plain-1"}: {}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {},
+			})
 			s.end(1, OK)
 			s.add(Settled{})
 		}},
 		{"a counter loses a shard of its number", "no command resized it", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 1}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
 		}},
 		{"a resize is in the middle of it", "", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 2}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
 			s.add(Begin{Call: 1, Kind: Resize, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", NumShards: 1}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
 		}},
 		{"something is stuck", "stuck", func(s *script) { s.add(Stuck{What: "stuck"}) }},
 	} {

@@ -8,17 +8,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
 
 // command runs a command of the command line, in a process of its own that may crash.
 func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Context, shards.Counter) error) {
-	w.commandOf(r, Begin{Kind: kind, Counter: id}, func(ctx context.Context, c shards.Counter, _ *End) error { return do(ctx, c) })
+	w.commandOf(r, Begin{Kind: kind, Counter: id}, func(ctx context.Context, i *instance, _ *End) error {
+		counter, err := i.client.Counter(id)
+		if err != nil {
+			return err
+		}
+		return do(ctx, counter)
+	})
 }
 
 // commandOf is command with all that is to be recorded of it. What do puts into its end counts when do succeeds.
-func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, shards.Counter, *End) error) {
+func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, *instance, *End) error) {
 	l := w.newLink("command")
 	i, err := newIncrement(w.dial, l, w.settings)
 	if err != nil {
@@ -26,16 +33,11 @@ func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, sh
 		return
 	}
 	end := End{Call: w.begin(begin), Outcome: Unknown}
-	counter, err := i.client.Counter(begin.Counter)
-	if err != nil {
-		w.rec.add(Stuck{What: err.Error()})
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	crash := w.crash(r)
 	done := make(chan error, 1)
-	go func() { done <- do(ctx, counter, &end) }() // which draws from r, too
+	go func() { done <- do(ctx, i, &end) }() // which draws from r, too
 	select {
 	case err = <-done:
 		if err != nil {
@@ -45,8 +47,8 @@ func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, sh
 		case err == nil:
 			end.Outcome = OK
 		case errors.Is(err, shards.ErrUnknown):
-		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrNoLedger), errors.Is(err, shards.ErrHasMembers),
-			errors.Is(err, shards.ErrInvalidSource), errors.Is(err, shards.ErrExtensionRuns):
+		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrHosted), errors.Is(err, shards.ErrHasMembers),
+			errors.Is(err, extension.ErrInvalidSource), errors.Is(err, extension.ErrRuns), errors.Is(err, extension.ErrCounted):
 			end.Outcome = Refused
 		}
 	case <-time.After(crash):
@@ -64,16 +66,16 @@ func (w *world) remove(r *rand.Rand, id string) {
 		w.removeByHand(r, id)
 		return
 	}
+	w.delete(r, id)
+}
+
+func (w *world) delete(r *rand.Rand, id string) {
 	w.command(r, Delete, id, func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) })
 }
 
 // create makes a counter, by the command line or as a public snippet does; sometimes two do it at a time.
 func (w *world) create(r *rand.Rand, id string) {
-	if w.plan.Hosted {
-		w.write(r, id, w.inherited(r), store.Exists(false), nil)
-		return
-	}
-	if w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members
+	if !w.plan.Hosted && w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members
 		w.createBySnippet(r, id)
 		return
 	}
@@ -84,13 +86,20 @@ func (w *world) create(r *rand.Rand, id string) {
 	var both sync.WaitGroup
 	for range again {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
-		both.Go(func() {
-			w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
-				return c.Create(ctx, shards.CreateOptions{Shards: 1 + r.IntN(5)})
-			})
-		})
+		both.Go(func() { w.makeCounter(r, id) })
 	}
 	both.Wait()
+}
+
+// makeCounter makes a counter as the command line does, or the app.
+func (w *world) makeCounter(r *rand.Rand, id string) {
+	if w.plan.Hosted {
+		w.write(r, id, w.inherited(r), store.Exists(false), nil)
+		return
+	}
+	w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
+		return c.Create(ctx, shards.CreateOptions{Shards: 1 + r.IntN(5)})
+	})
 }
 
 // large is the life of a counter of so many shards that its deletion takes several commits, which two people begin, while

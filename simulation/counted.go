@@ -188,12 +188,15 @@ func (d *Document) withCounted(fields map[string]*firestorepb.Value) {
 			d.Data[name] = plain(v)
 		}
 	}
-	for key, v := range fields["counted"].GetMapValue().GetFields() {
-		if d.Counted == nil {
-			d.Counted = map[string]State{}
+	for key, v := range fields["answers"].GetMapValue().GetFields() {
+		if d.Answers == nil {
+			d.Answers = map[string]Answer{}
 		}
 		e := v.GetMapValue().GetFields()
-		d.Counted[key] = State{Count: e["value"].GetIntegerValue(), AsOf: e["as_of"].GetTimestampValue().AsTime().UnixMicro()}
+		d.Answers[key] = Answer{
+			Value: e["value"].GetIntegerValue(), Known: e["value"] != nil, Odd: e["odd"].GetBooleanValue(),
+			ReadTime: e["read_time"].GetTimestampValue().AsTime().UnixMicro(),
+		}
 	}
 }
 
@@ -213,9 +216,6 @@ func (w *world) acknowledged(by *instance, doc Doc, of time.Time) {
 		if doc.Kind == "counted" && f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
 			fields = append(fields, f.Name)
 		}
-	}
-	if doc.Kind == "shard" && by.fields < len(w.plan.Fields()) { // of what this instance doesn't know, nobody else will hear
-		w.rec.add(Dropped{Counter: doc.Counter, Field: "likes", Shard: doc.Shard, Of: of.UnixMicro()})
 	}
 	w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
 }

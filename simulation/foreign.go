@@ -58,18 +58,18 @@ func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value
 func (w *world) createBySnippet(r *rand.Rand, id string) {
 	l := w.newLink("snippet")
 	defer w.forget(l)
-	call := w.begin(Begin{Kind: Reset, Counter: id}) // it sets to zero what is there
+	call := w.begin(Begin{Kind: Snippet, Counter: id})
+	defer func() {
+		w.sleep(longestLate + time.Minute) // until what is late has come
+		w.rec.add(End{Call: call, Outcome: Unknown})
+	}()
 	n := 3 + r.IntN(3)
 	if r.IntN(3) == 0 { // as the Python, Go, C# and Ruby snippets do: shards one by one, and no counter
-		made := w.begin(Begin{Kind: MakeShards, Counter: id})
 		for i := range n {
 			_ = w.commit(l, &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{
 				Name: shardName(id, i), Fields: map[string]*firestorepb.Value{"count": store.Int(0)},
 			}}})
 		}
-		w.sleep(longestLate + time.Minute) // until what is late has come
-		w.rec.add(End{Call: made, Outcome: OK})
-		w.rec.add(End{Call: call, Outcome: Unknown})
 		return
 	}
 	writes := []*firestorepb.Write{store.Create(counterName(id), map[string]*firestorepb.Value{"num_shards": store.Int(int64(n))})}
@@ -79,21 +79,19 @@ func (w *world) createBySnippet(r *rand.Rand, id string) {
 		}}})
 	}
 	_ = w.commit(l, writes...)
-	w.rec.add(End{Call: call, Outcome: Unknown})
 }
 
-// removeByHand deletes a counter's document in the console, and leaves everything below it; or all of it one by one, the
-// document first, as Google's tools do.
+// removeByHand deletes a counter's document in the console, and leaves everything below it; or, where nobody is a member, all of it
+// one by one, the document first, as Google's tools do. Sometimes somebody ends its life then.
 func (w *world) removeByHand(r *rand.Rand, id string) {
 	l := newLink(w.plan.Seed, "hand")
-	call := w.begin(Begin{Kind: DeleteByHand, Counter: id})
-	_ = w.commit(l, store.Delete(counterName(id)))
-	if w.plan.Hosted { // and most often comes back before what is below it is removed
-		w.rec.add(End{Call: call, Outcome: OK})
-		w.sleep(between(r, time.Millisecond, 6*time.Hour))
-		return
+	kind := DeleteDocument
+	if !w.plan.Hosted && w.plan.Members == 0 && r.IntN(2) == 0 {
+		kind = DeleteByHand
 	}
-	if r.IntN(2) == 0 {
+	call := w.begin(Begin{Kind: kind, Counter: id})
+	_ = w.commit(l, store.Delete(counterName(id)))
+	if kind == DeleteByHand {
 		for n := range 8 {
 			w.sleep(between(r, time.Millisecond, time.Second))
 			_ = w.commit(l, store.Delete(shardName(id, n)))
@@ -101,7 +99,14 @@ func (w *world) removeByHand(r *rand.Rand, id string) {
 		_ = w.commit(l, store.Delete(counterName(id)+"/counter_rollup/ledger"))
 	}
 	w.rec.add(End{Call: call, Outcome: OK})
-	w.sleep(between(r, time.Millisecond, time.Minute))
+	longest := time.Minute
+	if w.plan.Hosted { // and most often comes back before what is below it is removed
+		longest = 6 * time.Hour
+	}
+	ends := r.IntN(4) == 0
+	if w.sleep(between(r, time.Millisecond, longest)); ends {
+		w.delete(r, id)
+	}
 }
 
 // writeTotal writes some total, as a blind trigger would that runs beside.

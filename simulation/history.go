@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,7 @@ func (h History) Of(field string) History {
 		switch what := e.What.(type) {
 		case Begin:
 			if what.Kind == Import && what.Field != field {
-				others[what.Call] = true
-				continue
+				what.Kind = Elsewhere
 			}
 			if what.Kind == Increment || what.Kind == Old {
 				what.Adds = slices.DeleteFunc(slices.Clone(what.Adds), func(a Add) bool { return a.Field != field })
@@ -53,8 +53,8 @@ func (h History) Of(field string) History {
 				what.Changes = what.Others[field]
 			}
 			e.What = what
-		case Dropped:
-			if what.Field != "" && what.Field != field {
+		case Older:
+			if !slices.Contains(what.Fields, field) {
 				continue
 			}
 		case Foreign:
@@ -74,8 +74,8 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Arrives], [Dropped], [Foreign], [Reconciled], [Hosted], [AppWrites], [Calm],
-// [Settled], [Counting], [AppChanges], [Acknowledged], [Missed] or [GaveUp].
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Hosted], [Older], [AppWrites], [Fair],
+// [Calm], [Settled], [Counting], [AppChanges], [Acknowledged], [Missed] or [GaveUp].
 type Entry struct {
 	At   time.Time
 	What any
@@ -96,6 +96,7 @@ const (
 	Resize    Kind = "resize"
 	Import    Kind = "import" // of one field, from a counter of another kind
 	Old       Kind = "old"    // an increment of such a counter
+	Elsewhere Kind = "import of another field"
 
 	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
 	Leave        Kind = "leave"              // of a member
@@ -103,8 +104,9 @@ const (
 	Audit        Kind = "audit"              // what the fields are made of
 	ResetMembers Kind = "reset with members" // which takes them off
 
-	MakeShards   Kind = "make shards"    // without a counter, as some snippets do
-	DeleteByHand Kind = "delete by hand" // in a console, or by a tool that knows nothing of counters
+	Snippet        Kind = "snippet"         // makes a counter, or its shards alone, and sets to zero what is there
+	DeleteDocument Kind = "delete document" // of the counter, in a console, and nothing below it
+	DeleteByHand   Kind = "delete by hand"  // all of it one by one, by a tool that knows nothing of counters
 )
 
 // Begin is the begin of a call.
@@ -183,7 +185,6 @@ type Doc struct {
 type Document struct {
 	Updated   int64  // update time, in microseconds
 	Total     int64  // of a counter
-	LedgerID  string // of a counter, and of a ledger its own
 	Deleting  bool   // of a counter
 	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
 	Count     int64  // of a shard, and of what belongs to a source
@@ -191,39 +192,39 @@ type Document struct {
 	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
 	Floor     int64  // of a ledger: the time of a snapshot that it has all of, in microseconds
-	Lacks     bool   // of a ledger: it has no sum of the field
-	Gone      bool   // of a ledger: the app's document was found missing
+	Gone      bool   // of a ledger: the counter's document was found missing
 	Took      bool   // of a ledger: the field's source was imported
 	Imported  int64  // and what base holds of it
 	Replaced  int64  // of a ledger: the total that adoption replaced
-	Ops       []string
-	Shards    map[string]State
+	Ops       map[string]bool
+	States    map[string]State
 
-	Counted map[string]State // of a ledger :: key of a field that counts documents → what they come to
-	Data    map[string]any   // of a counter, its fields that count documents; of a document that is counted, its fields
+	Answers map[string]Answer // of a ledger :: key of a field that counts documents → what they come to
+	Data    map[string]any    // of a counter, its fields that count documents; of a document that is counted, its fields
 
 	Title  int64    // of an app's document, what the app wrote last
 	Others []string // of an app's document, fields that are neither its nor counted
 }
 
-// State is a ledger's entry.
+// State is a ledger's entry of a shard.
 type State struct {
 	Count int64
 	AsOf  int64 // microseconds
 }
 
-// Dropped is the event of a shard that comes late or never, or not to one who knows the field.
-type Dropped struct {
-	Counter string
-	Field   string // "" is all fields
-	Shard   string
-	Of      int64 // the time of its commit, in microseconds
+// Answer is a ledger's entry of a query.
+type Answer struct {
+	Value    int64
+	ReadTime int64 // microseconds
+	Known    bool  // there is a value
+	Odd      bool  // at that time it was no integer, and the value is an earlier one
 }
 
-// Arrives is a commit that is to make a counter, arriving. Planned is as of when its sender looked for members.
-type Arrives struct {
-	Makes   string
-	Planned time.Time
+// Dropped is the event of a shard that comes late or never.
+type Dropped struct {
+	Counter string
+	Shard   string
+	Of      int64 // the time of its commit, in microseconds
 }
 
 // Foreign is something else than the system writing a total.
@@ -242,11 +243,19 @@ type Hosted struct {
 	InPlace      bool // imports are of that same document
 }
 
+// Older says that instances of an older revision run beside, until a fair time, which don't know these fields, or mean something else
+// by them. What they write of a counter's document leaves them out.
+type Older struct{ Fields []string }
+
 // AppWrites is the app about to write its document, with that title. It may write totals too.
 type AppWrites struct {
 	Counter string
 	Title   int64
 }
+
+// Fair says that nothing goes wrong from now on, and that all instances are of the newest revision. Then every counter in use is
+// incremented once more.
+type Fair struct{}
 
 // Calm says that since a while nothing has been asked for and nothing went wrong: every event that was not lost for good
 // has been delivered.
@@ -338,23 +347,23 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		return nil
 	}
 	f := doc.GetFields()
-	total, count, sum := f["total"], f["count"], f
+	shown, counted := "total", "count"
 	if field != "" {
-		total, count, sum = f[field], f[field], f["fields"].GetMapValue().GetFields()[field].GetMapValue().GetFields()
+		shown, counted = field, field
 	}
+	entry := func(of *firestorepb.Value, key string) *firestorepb.Value { return of.GetMapValue().GetFields()[key] }
 	own := f
 	if hosted := f["counter_rollup"].GetMapValue(); hosted != nil {
 		own = hosted.GetFields()
 	}
 	d := &Document{
 		Updated:   doc.GetUpdateTime().AsTime().UnixMicro(),
-		Total:     integer(total),
-		LedgerID:  own["ledger_id"].GetStringValue() + f["id"].GetStringValue(), // a document has one of them
+		Total:     integer(f[shown]),
 		Deleting:  own["deleting"].GetBooleanValue(),
 		NumShards: integer(own["num_shards"]),
-		Count:     integer(count),
-		Base:      sum["base"].GetIntegerValue(),
-		Lacks:     sum["base"] == nil,
+		Count:     integer(f[counted]),
+		Base:      integer(entry(f["base"], counted)),
+		Replaced:  integer(entry(f["replaced"], shown)),
 		Gone:      f["gone_at"] != nil,
 		Title:     f["title"].GetIntegerValue(),
 	}
@@ -366,14 +375,16 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	if field == "" {
 		d.withCounted(f)
 	}
-	for _, op := range f["ops"].GetArrayValue().GetValues() {
-		d.Ops = append(d.Ops, op.GetStringValue())
+	for id := range f["ops"].GetMapValue().GetFields() {
+		if d.Ops == nil {
+			d.Ops = map[string]bool{}
+		}
+		d.Ops[id] = true
 	}
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
 		d.Count = oldAmount(doc, field)
 	}
-	d.Replaced = sum["replaced_total"].GetIntegerValue()
-	if floor := sum["floor"]; floor != nil {
+	if floor := f["floor"]; floor != nil {
 		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()
 	}
 	for key, value := range f["imported"].GetMapValue().GetFields() {
@@ -381,11 +392,10 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 			d.Took, d.Imported = true, value.GetIntegerValue()
 		}
 	}
-	if shards := sum["shards"].GetMapValue().GetFields(); len(shards) > 0 {
-		d.Shards = make(map[string]State, len(shards))
-		for id, v := range shards {
-			e := v.GetMapValue().GetFields()
-			d.Shards[id] = State{Count: e["count"].GetIntegerValue(), AsOf: e["as_of"].GetTimestampValue().AsTime().UnixMicro()}
+	if states := f["states"].GetMapValue().GetFields(); len(states) > 0 {
+		d.States = make(map[string]State, len(states))
+		for id, v := range states {
+			d.States[id] = State{Count: integer(entry(entry(v, "counts"), counted)), AsOf: entry(v, "as_of").GetTimestampValue().AsTime().UnixMicro()}
 		}
 	}
 	return d
@@ -418,7 +428,14 @@ func (d *Document) String() string {
 	if d == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%+v", *d)
+	var b strings.Builder
+	v := reflect.ValueOf(*d)
+	for i := range v.NumField() {
+		if !v.Field(i).IsZero() && v.Type().Field(i).Name != "Others" {
+			fmt.Fprintf(&b, " %s:%+v", v.Type().Field(i).Name, v.Field(i))
+		}
+	}
+	return "{" + strings.TrimPrefix(b.String(), " ") + "}"
 }
 
 func (d Doc) String() string {

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"io"
+	"fmt"
 	"math/rand/v2"
 	"path"
 	"strings"
@@ -14,9 +13,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
-	"github.com/firestore-counters/counters/shards"
 )
 
 // A source is a counter of another kind, one of Firebase's Distributed Counter extension. Its clients add to shards of their own
@@ -40,11 +41,11 @@ func (p *Plan) drawImports() {
 }
 
 // source is what a field of a counter is imported from.
-func (p Plan) source(id, field string) shards.ExtensionCounter {
+func (p Plan) source(id, field string) extension.Source {
 	if p.InPlace {
-		return shards.ExtensionCounter{Path: "counters/" + id, Field: cmp.Or(field, "total")}
+		return extension.Source{Path: "counters/" + id, Field: cmp.Or(field, "total")}
 	}
-	return shards.ExtensionCounter{Path: "pages/" + id, Field: cmp.Or(field, "visits")}
+	return extension.Source{Path: "pages/" + id, Field: cmp.Or(field, "visits")}
 }
 
 const (
@@ -184,8 +185,17 @@ func (w *world) takeOver(r *rand.Rand, id string) {
 	for range people {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
 		all.Go(func() {
-			w.commandOf(r, Begin{Kind: Import, Counter: id, Field: field}, func(ctx context.Context, c shards.Counter, end *End) error {
-				done, err := c.ImportExtension(ctx, w.plan.source(id, field))
+			w.commandOf(r, Begin{Kind: Import, Counter: id, Field: field}, func(ctx context.Context, i *instance, end *End) error {
+				conn, err := i.link.connect(w.dial)
+				if err != nil {
+					return err
+				}
+				db, err := store.Open(ctx, layout.Place{Project: project, Fields: w.settings.Fields.String(), Hosted: w.plan.Hosted}, option.WithGRPCConn(conn))
+				if err != nil {
+					return err
+				}
+				defer db.Close()
+				done, err := extension.Import(ctx, db, id, w.plan.source(id, field))
 				end.Value, end.Added = done.Value, done.Added
 				return err
 			})
@@ -219,8 +229,7 @@ func isKeyOf(key string, ledger *firestorepb.Document, field string) bool {
 		h := sha256.New()
 		s := p.source(id, field)
 		for _, part := range []string{"firestore-counter", s.Path, s.Field} {
-			_ = binary.Write(h, binary.BigEndian, uint64(len(part)))
-			_, _ = io.WriteString(h, part)
+			fmt.Fprintf(h, "%d:%s", len(part), part)
 		}
 		if hex.EncodeToString(h.Sum(nil)) == key {
 			return true

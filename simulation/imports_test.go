@@ -26,7 +26,7 @@ func (s *script) imported(call int, value, added int64) {
 // imports is the commit of an import: base is the whole base from then on, and value what is noted of the source.
 func (s *script) imports(op string, base, value int64) {
 	s.commit(map[Doc]*Document{
-		counterDoc(): {LedgerID: "L", Total: base}, ledgerDoc(): {LedgerID: "L", Base: base, Took: true, Imported: value, Ops: []string{op}},
+		counterDoc(): {NumShards: 2, Total: base}, ledgerDoc(): {Base: base, Took: true, Imported: value, Ops: map[string]bool{op: true}},
 	})
 }
 
@@ -42,14 +42,22 @@ func (s *script) uninstalled() {
 
 // keeps is the ledger that has the document's number for its base.
 func (s *script) keeps(base int64) {
-	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: base}, ledgerDoc(): {LedgerID: "L", Base: base}})
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: base}, ledgerDoc(): {Base: base}})
+}
+
+// replaced is the number that the ledger says was replaced.
+func (s *script) replaced() int64 {
+	if l := s.docs[ledgerDoc()]; l != nil {
+		return l.Replaced
+	}
+	return 0
 }
 
 // moves is the commit of an import in place: base and what is noted from then on, and what is left in the shard.
 func (s *script) moves(op string, base, noted, left int64) {
 	s.commit(map[Doc]*Document{
-		counterDoc(): {Title: 1, Total: base}, ledgerDoc(): {LedgerID: "L", Base: base, Took: true, Imported: noted, Ops: []string{op}},
-		sourceShardDoc("a"): {Count: left},
+		counterDoc(): {Title: 1, Total: base}, sourceShardDoc("a"): {Count: left},
+		ledgerDoc(): {Base: base, Took: true, Imported: noted, Replaced: s.replaced(), Ops: map[string]bool{op: true}},
 	})
 }
 
@@ -120,14 +128,14 @@ func TestCheckImports(t *testing.T) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Took: true, Imported: 1}})
 		}},
 		{"an import changes shards", "changes its shards", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.commit(map[Doc]*Document{
-				counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1, Ops: []string{"x"}}, shardDoc("0"): {Count: 1},
+				counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Took: true, Imported: 1, Ops: map[string]bool{"x": true}}, shardDoc("0"): {Count: 1},
 			})
 		}},
 		{"acknowledged, and in no commit", "no commit has that", func(s *script) {
@@ -158,7 +166,7 @@ func TestCheckImports(t *testing.T) {
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.commit(map[Doc]*Document{
-				counterDoc(): {Title: 1, Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Took: true, Imported: 1, Ops: []string{"x"}},
+				counterDoc(): {Title: 1, Total: 1}, ledgerDoc(): {Base: 1, Took: true, Imported: 1, Ops: map[string]bool{"x": true}},
 			})
 			s.imported(2, 1, 1)
 			s.commit(map[Doc]*Document{counterDoc(): nil})
@@ -196,7 +204,7 @@ func TestCheckImports(t *testing.T) {
 			s.end(2, Refused)
 			s.imported(3, 1, 1)
 		}},
-		{"nobody asked for it", "1 imports into", func(s *script) {
+		{"nobody asked for it", "1 commands of \"named-1\" are applied; 0 were asked for", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.imports("x", 1, 1)
@@ -218,47 +226,56 @@ func TestCheckImports(t *testing.T) {
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.imports("x", 1, 1)
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Base: 1}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Base: 1}})
 		}},
 		{"a base out of nowhere", "no command was to do that", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Ops: []string{"x"}}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Ops: map[string]bool{"x": true}}})
 		}},
 		{"a rebase", "", func(s *script) {
 			s.make()
 			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1, Ops: []string{"x"}}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Ops: map[string]bool{"x": true}}})
 			s.end(1, OK)
 		}},
-		{"a field that is counted from now on has a base", "is counted from now on", func(s *script) {
-			s.make()
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Lacks: true}})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1}})
-		}},
-		{"a successor's ledger has what was imported into the earlier counter", "is new, and 1 was imported", func(s *script) {
+		{"the next life's ledger has what was imported in this one", "is new, and 1 was imported", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.imports("x", 1, 1)
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M", Took: true, Imported: 1}, shardDoc("0"): {}})
+			s.remove()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, ledgerDoc(): {Took: true, Imported: 1}, shardDoc("0"): {}})
 		}},
-		{"a successor's ledger has the earlier counter's base", "is new, and has a base of 1", func(s *script) {
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Total: 1}, ledgerDoc(): {LedgerID: "L", Base: 1}, shardDoc("0"): {}})
+		{"a new ledger has a base", "is new, and has a base of 1", func(s *script) {
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1}, shardDoc("0"): {}})
 		}},
-		{"a successor imports all of it again", "", func(s *script) {
+		{"the next life imports all of it again", "", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.imports("x", 1, 1)
 			s.imported(2, 1, 1)
-			s.add(Begin{Call: 3, Kind: Delete, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
-			s.end(3, OK)
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
+			s.remove()
+			s.make()
 			s.asksImport(4)
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", Total: 1}, ledgerDoc(): {LedgerID: "M", Base: 1, Took: true, Imported: 1, Ops: []string{"y"}}})
+			s.imports("y", 1, 1)
 			s.imported(4, 1, 1)
+		}},
+		{"made again, it has what was imported", "", func(s *script) {
+			s.make()
+			s.old(1, 1, "a", 1)
+			s.asksImport(2)
+			s.imports("x", 1, 1)
+			s.imported(2, 1, 1)
+			s.vanish()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}})
+			s.read(3, ExactRead, 1, nothing)
+		}},
+		{"another field is imported", "", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Elsewhere, Counter: named})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"x": true}}})
+			s.end(1, OK)
 		}},
 		{"an exact read misses an import that was acknowledged", "at no moment", func(s *script) {
 			s.make()
@@ -305,16 +322,30 @@ func TestCheckImports(t *testing.T) {
 		}},
 		{"in place after adoption, which has replaced the number", "", func(s *script) {
 			s.uninstalled()
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {LedgerID: "L", Replaced: 100}})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {Replaced: 100}})
 			s.asksImport(3)
 			s.moves("x", 103, 103, 0)
 			s.imported(3, 103, 103)
 		}},
 		{"in place after adoption, without the number that it replaced", "takes 103 off", func(s *script) {
 			s.uninstalled()
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {LedgerID: "L", Replaced: 100}})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {Replaced: 100}})
 			s.asksImport(3)
 			s.moves("x", 3, 3, 0)
+		}},
+		{"in place, by the commit that first shows the field", "", func(s *script) {
+			s.uninstalled()
+			s.commit(map[Doc]*Document{ledgerDoc(): {}})
+			s.asksImport(3)
+			s.commit(map[Doc]*Document{
+				counterDoc(): {Title: 1, Total: 103}, sourceShardDoc("a"): {},
+				ledgerDoc(): {Base: 103, Took: true, Imported: 103, Replaced: 100, Ops: map[string]bool{"x": true}},
+			})
+			s.imported(3, 103, 103)
+		}},
+		{"a number is said to be replaced that never was", "of 99 was replaced, which it never was", func(s *script) {
+			s.uninstalled()
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {Replaced: 99}})
 		}},
 		{"in place, and the document's number is lost", "has a base of 1", func(s *script) {
 			s.uninstalled()

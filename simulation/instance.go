@@ -24,7 +24,6 @@ type instance struct {
 	handler http.Handler   // nil of a command line
 	client  *shards.Client // of a command line
 	closing func()         // ends its clients, once
-	fields  int            // of Rollup, how many its revision sums up
 	counted []string       // of Rollup, the fields that count documents
 
 	mu    sync.Mutex
@@ -106,13 +105,13 @@ func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
 		return nil, err
 	}
 	roller := rollup.NewRoller(client, functions.RollerOptions(s))
-	sums, counted := s.Fields.Split()
+	_, counted := s.Fields.Split()
 	var definitions []string
 	for _, f := range counted {
 		definitions = append(definitions, f.String())
 	}
 	return &instance{
-		link: l, fields: len(sums), counted: definitions, handler: functions.RollupHandler(client, roller, s, log),
+		link: l, counted: definitions, handler: functions.RollupHandler(client, roller, s, log),
 		closing: func() {
 			_ = roller.Close(context.Background())
 			_ = client.Close()
@@ -130,5 +129,15 @@ func newReconcile(dial dialer, l *link, s settings.Settings) (*instance, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &instance{link: l, handler: functions.ReconcileHandler(client, s, log), closing: func() { _ = client.Close() }}, nil
+	own, err := newIncrement(dial, l, s) // for what is left of counters that are gone
+	if err != nil {
+		return nil, err
+	}
+	return &instance{
+		link: l, handler: functions.ReconcileHandler(client, own.client, s, log),
+		closing: func() {
+			_ = client.Close()
+			own.closing()
+		},
+	}, nil
 }

@@ -107,7 +107,6 @@ type link struct {
 	name string
 	log  slog.Handler // of the process
 	told func(fault string)
-	send func(req any) (arrives func()) // of a call that begins
 
 	mu      sync.Mutex
 	faults  MessageFaults
@@ -121,7 +120,7 @@ type link struct {
 // newLink is a link without faults: see setFaults.
 func newLink(seed uint64, name string) *link {
 	return &link{
-		seed: seed, name: name, log: slog.DiscardHandler, told: func(string) {}, send: func(any) func() { return func() {} },
+		seed: seed, name: name, log: slog.DiscardHandler, told: func(string) {},
 		numbers: map[string]uint64{}, torn: make(chan struct{}), dead: make(chan struct{}),
 	}
 }
@@ -243,10 +242,8 @@ func (l *link) unary(ctx context.Context, method string, req, reply any, conn *g
 	if list, ok := req.(*firestorepb.ListDocumentsRequest); ok {
 		req = proto.Clone(list) // which its iterator changes from page to page, and it may arrive later
 	}
-	arrives := l.send(req)
 	// Whoever has given up looks at the reply no more: the generated client makes another for each call.
 	return l.call(ctx, path.Base(method), func(ctx context.Context, _ fate) error {
-		arrives()
 		return invoke(ctx, method, req, reply, conn, opts...)
 	})
 }
@@ -300,9 +297,7 @@ func (s *stream) RecvMsg(m any) error {
 // exchange is the whole call. like is a message of the type of the answers.
 func (s *stream) exchange(like proto.Message) ([]proto.Message, error) {
 	got := make(chan []proto.Message, 1)
-	arrives := s.link.send(s.req)
 	err := s.link.call(s.ctx, path.Base(s.method), func(ctx context.Context, f fate) error {
-		arrives()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		server, err := s.open(ctx, s.desc, s.conn, s.method, s.opts...)

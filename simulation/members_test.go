@@ -35,35 +35,12 @@ func (s *script) joined(call int, count int64) {
 	s.answers(call, OK, false)
 }
 
-// remove deletes the counter as a command does that has members to delete, up to its last commit.
-func (s *script) remove(members bool) {
+// removeWith deletes the counter as a command does that has a member to take off, up to its last commit.
+func (s *script) removeWith(member func()) {
 	s.add(Begin{Call: 99, Kind: Delete, Counter: named})
-	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
-	s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil})
-	if members {
-		s.commit(map[Doc]*Document{memberDoc("ann"): nil})
-	}
-	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
-}
-
-// revivedBelowZero is a counter that is made anew by an increment, after one that was deleted by hand: what was rolled up of it
-// is taken off shards that a reset may have set to zero since.
-func (s *script) revivedBelowZero(reset bool) {
-	s.make()
-	s.joined(1, 1)
-	s.begin(2, 2, 1024)
-	s.flush(1025, map[string]State{"0": {1025, s.shard("0", 1025)}})
-	if reset {
-		s.add(Begin{Call: 3, Kind: Reset, Counter: named})
-		s.commit(map[Doc]*Document{
-			shardDoc("0"): {Count: 1}, ledgerDoc(): {LedgerID: "L", Ops: []string{"x"}, Shards: s.docs[ledgerDoc()].Shards},
-		})
-	}
-	s.asks(4, Leave)
-	s.leaves("1", -1)
-	s.answers(4, OK, false)
-	s.commit(map[Doc]*Document{counterDoc(): nil})
-	s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {Count: 1 - 1025}})
+	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Deleting: true}})
+	member()
+	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 }
 
 // TestCheckMembers tells right histories of members from wrong ones, as TestCheck does.
@@ -291,7 +268,7 @@ func TestCheckMembers(t *testing.T) {
 			s.begin(4, 4, 2048) // is committed between the reset's look and its commit
 			s.shard("1", 3072)
 			s.commit(map[Doc]*Document{
-				ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil, shardDoc("0"): {}, shardDoc("1"): {Count: 2048},
+				ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil, shardDoc("0"): {}, shardDoc("1"): {Count: 2048},
 			})
 			s.add(End{Call: 3, Outcome: OK})
 		}},
@@ -299,160 +276,80 @@ func TestCheckMembers(t *testing.T) {
 			s.make()
 			s.joined(2, 1)
 			s.add(Begin{Call: 3, Kind: Reset, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil, shardDoc("0"): {}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil, shardDoc("0"): {}})
 		}},
 		{"a reset takes shards and no members", "at no time", func(s *script) {
 			s.make()
 			s.joined(2, 1)
 			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, shardDoc("0"): {}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, shardDoc("0"): {}})
 		}},
 		{"a reset takes who has joined meanwhile, and not the count", "no shard", func(s *script) {
 			s.make()
 			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
 			s.joined(2, 1)
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil})
 		}},
-		{"a reset takes members whose shard was deleted by hand", "", func(s *script) {
+		{"a reset takes off again what the one before took", "increments of 1024 or multiples of it", func(s *script) {
 			s.make()
+			s.begin(1, 1, 1024)
+			s.shard("1", 1024)
 			s.joined(2, 1)
-			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
-			s.commit(map[Doc]*Document{shardDoc("0"): nil})
-			s.add(End{Call: 3, Outcome: OK})
+			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
 			s.add(Begin{Call: 4, Kind: ResetMembers, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Ops: []string{"a"}}, memberDoc("ann"): nil})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil, shardDoc("0"): {}, shardDoc("1"): {}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"b": true}}, shardDoc("1"): {Count: -1024}})
 		}},
-		{"a deletion with members, and a successor", "", func(s *script) {
+		{"a deletion with members, and the next life", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
-			s.remove(true)
+			s.removeWith(func() { s.leaves("0", 0) })
 			s.make()
 			s.joined(2, 1)
 		}},
-		{"a deletion leaves members", "stay", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.remove(false)
-		}},
-		{"a deletion takes members together with shards", "also changes memberships", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
-			s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil, memberDoc("ann"): nil})
-		}},
-		{"a deletion takes members before shards", "no shard", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Deleting: true}})
-			s.commit(map[Doc]*Document{memberDoc("ann"): nil})
-		}},
-		{"a deletion at once leaves members", "stay", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
-		}},
-		{"a successor has an earlier counter's members", "of an earlier counter", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
-			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
-				s.commit(map[Doc]*Document{doc: nil})
-			}
-			s.add(End{Call: 2, Outcome: OK})
-			s.make()
-		}},
-		{"a successor is made by a revision that doesn't know the field of its members", "", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
-			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
-				s.commit(map[Doc]*Document{doc: nil})
-			}
-			s.add(End{Call: 2, Outcome: OK})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M", NumShards: 1}, ledgerDoc(): {LedgerID: "M", Lacks: true}, shardDoc("0"): {}})
-		}},
-		{"a successor is made by a commit that was planned before its members came", "", func(s *script) {
-			planned := s.now
-			s.make()
-			s.joined(1, 1)
-			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
-			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
-				s.commit(map[Doc]*Document{doc: nil})
-			}
-			s.add(End{Call: 2, Outcome: OK})
-			s.add(Arrives{Makes: named, Planned: planned})
-			s.now = s.now.Add(-time.Second) // it is carried out at once
-			s.make()
-		}},
-		{"a successor has an earlier counter's members, and its commit was planned in time", "of an earlier counter", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
-			for _, doc := range []Doc{counterDoc(), shardDoc("0"), shardDoc("1"), ledgerDoc()} {
-				s.commit(map[Doc]*Document{doc: nil})
-			}
-			s.add(End{Call: 2, Outcome: OK})
-			s.add(Arrives{Makes: named, Planned: s.now})
-			s.now = s.now.Add(-time.Second)
-			s.make()
-		}},
-		{"made anew, a counter takes off what a reset took off that was not rolled up", "", func(s *script) { s.revivedBelowZero(true) }},
-		{"what a counter has taken off goes with its shards", "", func(s *script) {
-			s.revivedBelowZero(true)
-			s.add(Begin{Call: 5, Kind: DeleteByHand, Counter: named})
-			s.commit(map[Doc]*Document{shardDoc("0"): nil})
-			s.commit(map[Doc]*Document{shardDoc("1"): nil})
-		}},
-		{"made anew, a counter takes off twice, and there was no reset", "increments of", func(s *script) { s.revivedBelowZero(false) }},
-		{"what was deleted by hand is cleaned before the next one is made", "", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.add(End{Call: 2, Outcome: OK})
-			s.commit(map[Doc]*Document{shardDoc("0"): nil, shardDoc("1"): nil})
-			s.commit(map[Doc]*Document{memberDoc("ann"): nil, ledgerDoc(): nil})
-			s.make()
-			s.joined(3, 1)
-		}},
-		{"made anew, a counter takes off what was rolled up of one who has left since", "", func(s *script) {
-			s.make()
-			s.joined(1, 1)
-			s.begin(2, 2, 1024)
-			s.shard("0", 1025)
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.asks(3, Leave)
-			s.leaves("1", -1)
-			s.answers(3, OK, false)
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {}})
-			s.asks(4, Join)
-			s.joins("1", 0)
-			s.answers(4, OK, false)
-		}},
-		{"made of shards that were left by hand, on one of which somebody has left", "", func(s *script) {
+		{"a member leaves while the counter is deleted", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
 			s.asks(2, Leave)
-			s.leaves("1", -1)
+			s.removeWith(func() { s.leaves("0", 0) })
 			s.answers(2, OK, false)
-			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.commit(map[Doc]*Document{shardDoc("0"): nil})
-			s.commit(map[Doc]*Document{ledgerDoc(): nil})
-			s.add(End{Call: 3, Outcome: OK})
-			at := s.docs[shardDoc("1")].Updated
-			s.commit(map[Doc]*Document{
-				counterDoc(): {LedgerID: "M", NumShards: 2, Total: -1}, ledgerDoc(): {LedgerID: "M", Shards: map[string]State{"1": {-1, at}}},
-			})
 		}},
-		{"made anew, a counter takes off more than ever was", "increments of", func(s *script) {
+		{"a deletion takes a member with all the rest", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
-			s.begin(2, 2, 1024)
-			s.shard("0", 1025)
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "M"}, ledgerDoc(): {LedgerID: "M"}, shardDoc("0"): {Count: -5}})
+			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil, memberDoc("ann"): nil})
+		}},
+		{"a deletion leaves members", "members stay", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.removeWith(func() {})
+		}},
+		{"a deletion takes members without their counts", "no shard", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.removeWith(func() { s.commit(map[Doc]*Document{memberDoc("ann"): nil}) })
+		}},
+		{"a deletion takes shards before members", "changes its shards by -1", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.removeWith(func() { s.commit(map[Doc]*Document{shardDoc("0"): nil}) })
+		}},
+		{"members stay with the path whose document is gone", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.vanish()
+			s.asks(2, Leave)
+			s.leaves("1", -1)
+			s.answers(2, OK, false)
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.joined(3, 2)
+		}},
+		{"members of a path whose document is gone are taken off, and nobody asked", "there is no call", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.vanish()
+			s.leaves("0", 0)
 		}},
 		{"a cleanup takes members with their counts", "", func(s *script) {
 			s.host()

@@ -138,6 +138,17 @@ func (p Plan) Fields() []string {
 	return []string{""}
 }
 
+// differ are the fields that the older revision doesn't know, or means something else by.
+func (p Plan) differ() (names []string) {
+	names = slices.Clone(p.Fields()[1:])
+	for _, f := range p.Counted {
+		if !slices.Contains(p.OlderCounted, f) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // Shortened is the plan with storms of so many operations at most.
 func (p Plan) Shortened(operations int) Plan {
 	p.Storm = min(p.Storm, time.Duration(float64(operations)/p.Rate*float64(time.Second)))

@@ -241,7 +241,7 @@ func check(t *testing.T, p Plan, all History) {
 			retrace(t, h, v)
 		}
 	}
-	for _, v := range CheckCounted(all) {
+	for _, v := range CheckAnswers(all) {
 		t.Errorf("counted %v (hosted %t, older %t): %s", p.Counted, p.Hosted, p.Older, v)
 		retrace(t, all, v)
 	}

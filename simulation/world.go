@@ -7,12 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/settings"
@@ -96,6 +93,9 @@ func Run(plan Plan) (History, Faults, error) {
 	if plan.Hosted {
 		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace})
 	}
+	if plan.Older {
+		w.rec.add(Older{Fields: plan.differ()})
+	}
 	if len(plan.Counted) > 0 {
 		w.rec.add(Counting{Fields: plan.Counted, Older: plan.OlderCounted, RecountAge: s.RecountAge, RecountReads: s.RecountReads})
 	}
@@ -145,6 +145,7 @@ func (w *world) run() error {
 		if err := w.update(); err != nil {
 			return err
 		}
+		w.fair(epoch)
 		if !w.sleep(calmFor) {
 			return w.ctx.Err()
 		}
@@ -157,6 +158,24 @@ func (w *world) run() error {
 		w.settleCounted(epoch)
 	}
 	return nil
+}
+
+// fair is a fair time, once what was late has come: every counter in use is incremented once more.
+func (w *world) fair(epoch int) {
+	w.sleep(longestLate + time.Minute)
+	w.rec.add(Fair{})
+	r := dice(w.plan.Seed, "fair", uint64(epoch))
+	adds, _, fresh, _ := w.take(r, inUse)
+	for _, id := range fresh {
+		w.makeCounter(r, id)
+	}
+	for _, add := range adds {
+		w.load.mu.Lock()
+		w.load.intents++
+		intent := w.load.intents
+		w.load.mu.Unlock()
+		w.increment(r, []Add{add}, intent, "")
+	}
 }
 
 // outage has no event reach an instance for as long as is planned, which began in the storm. Eventarc tries for a day. Then
@@ -285,7 +304,7 @@ func (w *world) numberOf(what string) uint64 {
 
 func (w *world) newLink(function string) *link {
 	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.numberOf(function), 10))
-	l.log, l.told, l.send = givenUp{&w.rec}, w.rec.fault, w.planning()
+	l.log, l.told = givenUp{&w.rec}, w.rec.fault
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
@@ -293,47 +312,6 @@ func (w *world) newLink(function string) *link {
 	}
 	w.links = append(w.links, l)
 	return l
-}
-
-// planning records commits of a process that are to make counters, when they arrive.
-func (w *world) planning() func(req any) (arrives func()) {
-	var mu sync.Mutex
-	looked := map[string]time.Time{} // :: counter → the oldest time as of which the process has looked for members, since it made one
-	return func(req any) (arrives func()) {
-		mu.Lock()
-		defer mu.Unlock()
-		var made []Arrives
-		switch req := req.(type) {
-		case *firestorepb.RunQueryRequest:
-			doc, _ := docOf(req.GetParent())
-			from := req.GetStructuredQuery().GetFrom()
-			if doc.Kind != "counter" || req.GetReadTime() == nil || len(from) == 0 || !strings.HasSuffix(from[0].GetCollectionId(), "_members") {
-				break
-			}
-			if at := req.GetReadTime().AsTime(); looked[doc.Counter].IsZero() || at.Before(looked[doc.Counter]) {
-				looked[doc.Counter] = at
-			}
-		case *firestorepb.CommitRequest:
-			for _, write := range req.GetWrites() {
-				doc, _ := docOf(write.GetUpdate().GetName())
-				absent, ok := write.GetCurrentDocument().GetConditionType().(*firestorepb.Precondition_Exists)
-				if !ok || absent.Exists || doc.Kind != "counter" {
-					continue
-				}
-				planned, ok := looked[doc.Counter]
-				if !ok {
-					planned = time.Now()
-				}
-				delete(looked, doc.Counter)
-				made = append(made, Arrives{Makes: doc.Counter, Planned: planned})
-			}
-		}
-		return func() {
-			for _, m := range made {
-				w.rec.add(m)
-			}
-		}
-	}
 }
 
 func (w *world) forget(l *link) {

@@ -34,11 +34,11 @@ locals {
       # Deletes what is past its time, within a day or so. Its index is of no use, and as the values only ever grow
       # it would cap all increments together at 500 a second.
       "counter_requests.expire_at" = { collection = "counter_requests", field = "expire_at", ttl = true }
-      # The ledger's maps: of shards, of the same for further fields, and of counted collections. They have an entry per
-      # shard and field, each of which would be indexed with every roll-up.
-      "counter_rollup.shards"  = { collection = "counter_rollup", field = "shards", ttl = false }
-      "counter_rollup.fields"  = { collection = "counter_rollup", field = "fields", ttl = false }
-      "counter_rollup.counted" = { collection = "counter_rollup", field = "counted", ttl = false }
+      # The ledger's maps: of shards' states, of queries' answers and of commands. Each of their entries would be indexed with
+      # every roll-up that writes it.
+      "counter_rollup.states"  = { collection = "counter_rollup", field = "states", ttl = false }
+      "counter_rollup.answers" = { collection = "counter_rollup", field = "answers", ttl = false }
+      "counter_rollup.ops"     = { collection = "counter_rollup", field = "ops", ttl = false }
     },
     # In a document of the app's own there is only our map, with updated_at in it.
     !var.exempt_updated_at ? {} : {

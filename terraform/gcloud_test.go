@@ -55,7 +55,7 @@ case "$*" in
       "eventarc triggers list"*segment*) printf '%s|nam5\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "eventarc triggers list"*) printf '%s\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "iam service-accounts list"*) printf "counters-%s@$at\n" increment rollup reconcile eventarc scheduler build ;;
-      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{shards,fields,counted} {counters,posts}.{updated,created}_at ;;
+      "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{states,answers,ops} {counters,posts}.{updated,created}_at ;;
       "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
       "alpha monitoring policies list"*) printf '%s\n' \
         'theirs|somebody else: totals lag behind' 'lag|counters: totals lag behind' 'drift|counters: a total had drifted' \

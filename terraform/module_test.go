@@ -309,8 +309,8 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 		agent  int
 		fields []string
 	}{
-		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.counted", "counter_rollup.fields", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
-		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.counted", "counter_rollup.fields", "counter_rollup.shards", "counters.created_at", "counters.updated_at"}},
+		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.answers", "counter_rollup.ops", "counter_rollup.states", "counters.created_at", "counters.updated_at"}},
+		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.answers", "counter_rollup.ops", "counter_rollup.states", "counters.created_at", "counters.updated_at"}},
 		{nil, 0, []string{"counters.created_at", "counters.updated_at"}},
 	} {
 		owns := cty.SetValEmpty(cty.String)
@@ -343,7 +343,7 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 // document of the app's own. What shards count is never exempt: sum() needs its index.
 func TestExemptionsFollowTheNames(t *testing.T) {
 	t.Parallel()
-	ours := []string{"counter_requests.expire_at", "counter_rollup.counted", "counter_rollup.fields", "counter_rollup.shards"}
+	ours := []string{"counter_requests.expire_at", "counter_rollup.answers", "counter_rollup.ops", "counter_rollup.states"}
 	fields, shards := cty.StringVal("likes,total=count"), cty.StringVal("parts")
 	for name, c := range map[string]struct {
 		vars map[string]cty.Value

@@ -9,7 +9,7 @@ output "reconcile_url" {
 }
 
 output "reconcile_command" {
-  description = "Runs Reconcile now, over all counters. An apply that changes fields ends with it: what only the version before saw of a field is missing until then."
+  description = "Runs Reconcile now, over all counters."
   value       = "gcloud scheduler jobs run ${google_cloud_scheduler_job.reconcile.name} --project=${var.project_id} --location=${local.region}"
 }
 
@@ -19,7 +19,7 @@ output "rollup_trigger" {
 }
 
 output "ack_deadline_commands" {
-  description = "To be run after an apply that makes a trigger for a counted collection, for which the provider has no argument: Pub/Sub would otherwise hang up on a waiting event after 10 s, and send it again."
+  description = "To be run after an apply that makes a trigger for a collection that is queried, for which the provider has no argument: Pub/Sub would otherwise hang up on a waiting event after 10 s, and send it again."
   value = flatten([
     for trigger in google_eventarc_trigger.watch : [
       for transport in trigger.transport : [

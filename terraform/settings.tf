@@ -80,7 +80,7 @@ variable "shards" {
 }
 
 variable "fields" {
-  description = "What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. Documents below a counter's are counted by comments=count(comments), summed up by stars=sum(ratings.stars), and both with a condition such as count(comments where public==true). At most 20, one of them from shards."
+  description = "What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it, stars=sum(ratings.stars) the sum of a field of theirs, both with a condition if need be, such as count(comments where public==true). At most 20, one of them from shards. A field that is added later shows with the next roll-up."
   type        = string
   nullable    = false
   default     = "total=count"
@@ -92,7 +92,7 @@ variable "fields" {
 }
 
 variable "hosted" {
-  description = "The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs besides the counted fields is in one map of theirs, counter_rollup."
+  description = "The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs in them besides the shown fields is in one map, counter_rollup."
   type        = bool
   nullable    = false
   default     = false
@@ -104,7 +104,7 @@ variable "hosted" {
 }
 
 variable "cleanup_after" {
-  description = "How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."
+  description = "With HOSTED: how long a document has to be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. One that is made again before that shows its counts again. Other counters end by counters delete alone."
   type        = string
   nullable    = false
   default     = "24h"
@@ -116,7 +116,7 @@ variable "cleanup_after" {
 }
 
 variable "auto_create" {
-  description = "Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."
+  description = "Create a counter with its first increment, instead of answering 404; one whose document was deleted by hand shows again what its path has counted. true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."
   type        = string
   nullable    = false
   default     = "false"
@@ -128,7 +128,7 @@ variable "auto_create" {
 }
 
 variable "num_shards" {
-  description = "Shards of a counter that is created automatically, 1 to 1000."
+  description = "Shards of a counter that is created automatically, or whose document says no number, 1 to 1000."
   type        = number
   nullable    = false
   default     = 10
@@ -368,7 +368,7 @@ variable "rollup_flushes" {
 }
 
 variable "recount_max" {
-  description = "How late a field such as comments=count(comments) may be, 1s to 1h. One that took N reads waits for about N changes before it is counted again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."
+  description = "How late a field such as comments=count(comments) may be, 1s to 1h. A query that took N reads waits for about N changes before it is asked again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."
   type        = string
   nullable    = false
   default     = "60s"
@@ -404,7 +404,7 @@ variable "reconcile_parallel" {
 }
 
 variable "recount_age" {
-  description = "Reconcile counts fields such as comments=count(comments) again that nothing has counted for this long, for a change whose event was lost, 1s to 8760h. Counters that are named are counted at once."
+  description = "Reconcile asks again for fields such as comments=count(comments) that had no answer for this long, for a change whose event was lost, 1s to 8760h. For counters that are named it asks at once."
   type        = string
   nullable    = false
   default     = "24h"

@@ -13,7 +13,9 @@ func newDeleteCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a counter",
-		Long:  `Delete a counter with its shards and its ledger. When it is cut short, deleting again finishes it.`,
+		Long: `Delete a counter with its members, its shards and its ledger, also where its document was deleted by hand:
+until this is done, the counter's counts are kept, and a document that is made again shows them.
+When it is cut short, deleting again finishes it.`,
 		Example: `  counters delete post-123
   counters delete post-123 --yes`,
 		Args: arguments(1),

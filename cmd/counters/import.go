@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -25,7 +26,7 @@ func newImportCommand(t *target) *cobra.Command {
 }
 
 func newImportExtensionCommand(t *target) *cobra.Command {
-	var source shards.ExtensionCounter
+	var source extension.Source
 	var id string
 	var opts shards.CreateOptions
 	cmd := &cobra.Command{
@@ -58,13 +59,21 @@ writing the same field. Its clients may go on, and each run takes what they have
 			if err := checkShards(opts.Shards); err != nil {
 				return err
 			}
+			if err := t.check(id); err != nil {
+				return err
+			}
+			db, err := t.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
 			return t.withCounterFor(ctx, id, func(ctx context.Context, c shards.Counter) error {
-				var imported shards.Import
+				var imported extension.Imported
 				run := func() (err error) {
-					imported, err = c.ImportExtension(ctx, source)
+					imported, err = extension.Import(ctx, db, id, source)
 					return err
 				}
-				err := t.adopted(ctx, id, run)
+				err := run()
 				if errors.Is(err, shards.ErrNotFound) && !t.hosted {
 					if err = c.Create(ctx, opts); err == nil || errors.Is(err, shards.ErrExists) {
 						err = run()
@@ -75,7 +84,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 				}
 				result := struct {
 					Counter string `json:"counter"`
-					shards.Import
+					extension.Imported
 				}{id, imported}
 				if imported.InPlace {
 					return t.print(cmd, result, "%s: %s is %d, %d of it from _counter_shards_", printable(id), source.Field, imported.Value, imported.Added)

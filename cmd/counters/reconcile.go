@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,29 +51,20 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 			if err := t.check(args...); err != nil {
 				return err
 			}
-			db, err := t.connect(cmd.Context())
+			if err := t.reach(cmd.Context()); err != nil {
+				return err
+			}
+			client, err := rollup.Open(cmd.Context(), t.rollupConfig())
+			if err != nil {
+				return whereTo(err)
+			}
+			defer client.Close()
+			counters, err := shards.Open(cmd.Context(), t.shardsConfig())
 			if err != nil {
 				return err
 			}
-			defer db.Close()
-			client, err := rollup.New(db, rollup.Config{})
-			if err != nil {
-				return err
-			}
-			counters, err := shards.New(db, shards.Config{})
-			if err != nil {
-				return err
-			}
-			opts.FinishDeletion = func(ctx context.Context, id string) error {
-				counter, err := counters.Counter(id)
-				if err == nil {
-					err = counter.Delete(ctx)
-				}
-				if errors.Is(err, shards.ErrNotFound) {
-					return nil // another was faster
-				}
-				return err
-			}
+			defer counters.Close()
+			opts.Remove = counters.Remove
 			return t.reconcile(cmd, client, args, opts)
 		},
 	}

@@ -31,7 +31,7 @@ counted with would be gone, and they would still be members.`,
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
 			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				err := t.adopted(ctx, c.ID(), func() error { return c.Reset(ctx, opts) })
+				err := c.Reset(ctx, opts)
 				if errors.Is(err, shards.ErrHasMembers) {
 					return fmt.Errorf("%w; --members=remove takes them off first", err)
 				}
@@ -47,29 +47,13 @@ counted with would be gone, and they would still be members.`,
 	return cmd
 }
 
-// adopted runs a command that needs a ledger, and adopts a counter that has none first: it was made by a public snippet,
-// and no event of it has come yet.
-func (t *target) adopted(ctx context.Context, id string, command func() error) error {
-	if err := command(); !errors.Is(err, shards.ErrNoLedger) {
-		return err
-	}
-	if err := t.reconcileOne(ctx, id); err != nil {
-		return err
-	}
-	return command()
-}
-
 // reconcileOne brings a counter's total in line with its shards.
 func (t *target) reconcileOne(ctx context.Context, id string) error {
-	db, err := t.connect(ctx)
+	client, err := rollup.Open(ctx, t.rollupConfig())
 	if err != nil {
-		return err
+		return whereTo(err)
 	}
-	defer db.Close()
-	client, err := rollup.New(db, rollup.Config{})
-	if err != nil {
-		return err
-	}
+	defer client.Close()
 	_, err = client.Reconcile(ctx, id, rollup.ReconcileOptions{})
 	return err
 }

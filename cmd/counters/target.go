@@ -21,6 +21,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -72,14 +73,19 @@ func (t *target) projectID() string {
 // connect connects to the database of the counters. A server of FIRESTORE_EMULATOR_HOST that isn't there is noticed here:
 // the client library would try it for minutes.
 func (t *target) connect(ctx context.Context) (*store.DB, error) {
-	if err := t.check(); err != nil {
-		return nil, err
-	}
-	if err := t.reachEmulator(ctx); err != nil {
+	if err := t.reach(ctx); err != nil {
 		return nil, err
 	}
 	db, err := store.Open(ctx, t.place())
 	return db, whereTo(err)
+}
+
+// reach makes sure that there is something to connect to.
+func (t *target) reach(ctx context.Context) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	return t.reachEmulator(ctx)
 }
 
 // place is where the counters are.
@@ -120,11 +126,22 @@ func (t *target) checkField(name string) error {
 
 // open connects to the counters.
 func (t *target) open(ctx context.Context) (*shards.Client, error) {
-	db, err := t.connect(ctx)
-	if err != nil {
+	if err := t.reach(ctx); err != nil {
 		return nil, err
 	}
-	return shards.New(db, shards.Config{}) // which closes the database with itself
+	client, err := shards.Open(ctx, t.shardsConfig())
+	return client, whereTo(err)
+}
+
+// shardsConfig and rollupConfig say where the counters are.
+func (t *target) shardsConfig() shards.Config {
+	p := t.place()
+	return shards.Config{Project: p.Project, Database: p.Database, Counters: p.Counters, Fields: p.Fields, Shards: p.Shards, Hosted: p.Hosted}
+}
+
+func (t *target) rollupConfig() rollup.Config {
+	p := t.place()
+	return rollup.Config{Project: p.Project, Database: p.Database, Counters: p.Counters, Fields: p.Fields, Shards: p.Shards, Hosted: p.Hosted}
 }
 
 // whereTo adds to an error of connecting what to do about it: without an emulator, credentials are looked for.

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Aggregation is what a counted field says of the documents of a collection below a counter's document: how many there are,
-// or what a field of theirs adds up to.
+// Aggregation is what a counted field says of the documents of a collection below a counter's
+// document: how many there are, or what a field of theirs adds up to.
 //
 //	count(comments)
 //	sum(ratings.stars)
@@ -52,8 +52,8 @@ func (a *Aggregation) String() string {
 	return b.String()
 }
 
-// Key names the value of a counted field in a counter's ledger, where the values of other definitions of the same field, by
-// other revisions, may be too: a hash of the field's definition.
+// Key names the value of a counted field in a counter's ledger, where the values of other
+// definitions of the same field, by other revisions, may be too: a hash of the field's definition.
 func (f Field) Key() string {
 	hash := sha256.Sum256([]byte(f.String()))
 	return hex.EncodeToString(hash[:8])
@@ -62,10 +62,12 @@ func (f Field) Key() string {
 // Dotted is a path such as ratings.stars as an update mask or a query has it.
 func Dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }
 
-// maxFilterBytes bounds the string that a filter compares with: Firestore indexes 1,500 bytes of one.
+// maxFilterBytes bounds the string that a filter compares with: Firestore indexes
+// 1,500 bytes of one.
 const maxFilterBytes = 256
 
-// parseAggregation reads the rest of text from an offset on. Its errors begin with the position, from 1.
+// parseAggregation reads the rest of text from an offset on. Its errors begin with the
+// position, from 1.
 func parseAggregation(text string, at int) (*Aggregation, error) {
 	s := &scanner{text: text, at: at}
 	s.space()

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Field is something that is counted in a field of a counter's document: the sum of a field of its shards, or what documents
-// of a collection below it come to.
+// Field is something that is counted in a field of a counter's document: the sum of a field of its
+// shards, or what documents of a collection below it come to.
 type Field struct {
 	Name    string       // in the counter's document
 	Shard   string       // in its shards; empty where Counted is set
@@ -57,15 +57,17 @@ func (f Fields) Split() (sums, counted Fields) {
 	return sums, counted
 }
 
-// DefaultFields are those of Google's public "distributed counters" page: total is the sum of the shards' count.
+// DefaultFields are those of Google's public "distributed counters" page: total is the sum of
+// the shards' count.
 const DefaultFields = "total=count"
 
-// maxFields bounds how many fields a deployment counts: each is an entry per shard in a ledger of one megabyte.
+// maxFields bounds how many fields a deployment counts: each is an entry per shard in a ledger
+// of one megabyte.
 const maxFields = 20
 
-// ParseFields reads a list such as likes,views or total=count: a name alone is called so in the counter's document and in
-// its shards. What is counted otherwise is an [Aggregation], such as comments=count(comments). Its errors give the position,
-// in bytes from 1, and what is allowed.
+// ParseFields reads a list such as likes,views or total=count: a name alone is called so in the
+// counter's document and in its shards. What is counted otherwise is an [Aggregation], such as
+// comments=count(comments). Its errors give the position, in bytes from 1, and what is allowed.
 func ParseFields(list string) (Fields, error) {
 	var fields Fields
 	for at, item := range items(list) {
@@ -89,8 +91,8 @@ func ParseFields(list string) (Fields, error) {
 	return fields, nil
 }
 
-// items yields the items of a list with their offsets, without the white space around them. Commas in parentheses and
-// quotes are parts of them.
+// items yields the items of a list with their offsets, without the white space around them. Commas
+// in parentheses and quotes are parts of them.
 func items(list string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		quote, depth, begin := byte(0), 0, 0
@@ -154,15 +156,20 @@ func parseField(list string, at int, item string) (Field, error) {
 	return field, nil
 }
 
-// shardRequest is the field of a shard in which clients that count by themselves name their request: see firestore.rules.
+// shardRequest is the field of a shard in which clients that count by themselves name their
+// request: see firestore.rules.
 const shardRequest = "request"
 
 // reserved are the fields of a counter's document that are not sums.
-var reserved = []string{NumShards, NumShardsLegacy, NumShardsInferred, CreatedAt, UpdatedAt, LedgerID, Deleting, Rollup}
+var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Deleting, Rollup}
 
-// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, in a ledger's entry too, where a shard's id
-// of up to 1,400 bytes stands before it.
+// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, in a ledger's
+// entry too, where a shard's id of up to 1,400 bytes stands before it.
 const maxFieldBytes = 64
+
+// CountsField reports whether a field of a shard may be counted: another one is none of a
+// ledger's business.
+func CountsField(name string) bool { return validateField(name) == nil && name != shardRequest }
 
 // validateField says why a name can't be that of a counted field.
 func validateField(name string) error {

@@ -8,31 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// Names of collections and documents below and beside a counter. Those that are not of the public layout begin with
-// counter_, because TTL policies and index exemptions hold for a collection group in the whole database.
+// Names of collections and documents below and beside a counter. Those that are not of the public
+// layout begin with counter_, because TTL policies and index exemptions hold for a collection group
+// in the whole database.
 const (
 	DefaultShards = "shards"
 	Rollup        = "counter_rollup"
 	Ledger        = "ledger"
 	Requests      = "counter_requests"
 	Reconcile     = "reconcile"
-	NoteID        = "note"
 )
 
 // Fields of a counter's document.
 const (
 	NumShards       = "num_shards"
 	NumShardsLegacy = "numShards" // what Google's Web and Node.js snippets write
-	// NumShardsInferred is true where NumShards was inferred from the shards that there were, for a snippet that makes
-	// them one by one and writes no number: it rises when a shard with a higher number shows up. A command that sets the
-	// number takes the mark away.
-	NumShardsInferred = "num_shards_inferred"
 
 	Total     = "total"
 	CreatedAt = "created_at"
 	UpdatedAt = "updated_at"
-	LedgerID  = "ledger_id" // id of the ledger that its total goes by
-	Deleting  = "deleting"  // true while a deletion too large for one commit is under way
+	Deleting  = "deleting" // true while a deletion too large for one commit is under way
 )
 
 // ExpireAt is the field of a request marker that the TTL policy looks at.
@@ -40,23 +35,24 @@ const ExpireAt = "expire_at"
 
 // Layout names the documents of one deployment.
 //
-//	{counter}                            num_shards, total, created_at, updated_at, ledger_id
+//	{counter}                            num_shards, total, created_at, updated_at
 //	{counter}/shards/{n}                 count
-//	{counter}/counter_rollup/ledger      id, shards, base, ops, counted
+//	{counter}/counter_rollup/ledger      states, answers, base, floor, ops
 //	{counter}/{collection}/{document}    the app's, where a counted field counts them
 //	{counter}/{field}_members/{member}   member, at, shard
 //	counter_requests/{hash}              expire_at, and what was asked
 //	counter_rollup/reconcile             where the last walk over all counters stopped
 //
-// The first two rows are the layout of Google's public "distributed counters" page, where a counter's document is
-// counters/{counter}.
+// The first two rows are the layout of Google's public "distributed counters" page, where a
+// counter's document is counters/{counter}.
 type Layout struct {
 	Database string // projects/{project}/databases/{database}
 	Path     Path   // of the counters' documents
 	Fields   Fields // sums of the shards' fields; at least one
 	Counted  Fields // what documents of collections below the counters' come to; may be none
 	Shards   string // id of the collection of a counter's shards
-	Hosted   bool   // the counters' documents are the app's own: none is made or deleted, and see Own
+	// the counters' documents are the app's own: none is made or deleted, and see Own
+	Hosted bool
 }
 
 // FieldNames are the names of the counted fields in a counter's document, in the order of FIELDS.
@@ -68,6 +64,10 @@ func (l Layout) FieldNames() []string {
 	return names
 }
 
+// Shown are all fields of a counter's document that are shown there: the sums, and then what
+// documents come to.
+func (l Layout) Shown() Fields { return slices.Concat(l.Fields, l.Counted) }
+
 // Field is the counted field of that name.
 func (l Layout) Field(name string) (Field, bool) {
 	for _, field := range l.Fields {
@@ -78,7 +78,8 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// CheckField says why a field holds no sum of shards: it is not counted, or it counts documents.
+// CheckField says why a field holds no sum of shards: it is not shown, or it shows a
+// query's answer.
 func (l Layout) CheckField(name string) error {
 	if _, ok := l.Field(name); ok {
 		return nil
@@ -92,7 +93,7 @@ func (l Layout) CheckField(name string) error {
 	return fmt.Errorf("%q %s; want one of %s", name, what, strings.Join(l.FieldNames(), ", "))
 }
 
-// Collections are the ids of the collections whose documents are counted, each once.
+// Collections are the ids of the collections that queries count, each once.
 func (l Layout) Collections() (ids []string) {
 	for _, field := range l.Counted {
 		if !slices.Contains(ids, field.Counted.Collection) {
@@ -117,7 +118,8 @@ func (l Layout) root() string { return l.Database + "/documents/" }
 // Document is the resource name of the document at a path such as pages/hello.
 func (l Layout) Document(path string) string { return l.root() + path }
 
-// Counters is the resource name of the collection of the counters, where they are in one: see [Path.Nested].
+// Counters is the resource name of the collection of the counters, where they are in one:
+// see [Path.Nested].
 func (l Layout) Counters() string { return l.root() + l.Path.Collection() }
 
 // Counter is the resource name of a counter's document.
@@ -132,7 +134,22 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 // LedgerOf is the resource name of a counter's ledger.
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
 
-// MembersOf is the resource name of the collection of those whom a field of a counter counts once each.
+// ParseLedger is the counter whose ledger has that resource name. It reports false for other
+// documents. Names are taken apart from their ends: a counter, or any part of its path, may be
+// called as a collection of ours is.
+func (l Layout) ParseLedger(name string) (counter string, ok bool) {
+	path, ok := strings.CutPrefix(name, l.root())
+	if !ok {
+		return "", false
+	}
+	if path, ok = strings.CutSuffix(path, "/"+Rollup+"/"+Ledger); !ok {
+		return "", false
+	}
+	return l.Path.ID(path)
+}
+
+// MembersOf is the resource name of the collection of those whom a field of a counter
+// counts once each.
 func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + membersID(field) }
 
 // membersID is the id of the collection of those whom a field counts once each.
@@ -141,7 +158,8 @@ func membersID(field string) string { return field + "_members" }
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }
 
-// Cursor is the resource name of the document that says where the last walk over all counters stopped.
+// Cursor is the resource name of the document that says where the last walk over all
+// counters stopped.
 func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 
 // ShardPattern is the path of all shards, as a trigger's path pattern has it.
@@ -150,15 +168,11 @@ func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards 
 // CollectionOf is the resource name of a collection below a counter's document.
 func (l Layout) CollectionOf(id, collection string) string { return l.Counter(id) + "/" + collection }
 
-// Note is the resource name of the document that says that something is to be counted for a counter whose document was not
-// there, so that it is found once it is.
-func (l Layout) Note(id string) string { return l.Counter(id) + "/" + Rollup + "/" + NoteID }
-
-// ByLedgers reports whether all counters are found by their ledgers and notes, and not by their documents.
+// ByLedgers reports whether all counters are found by their ledgers, and not by their documents.
 func (l Layout) ByLedgers() bool { return l.Path.Nested() || l.Hosted }
 
-// Patterns are the paths of all documents that change what is counted, as triggers' path patterns have them: those of the
-// shards first, and one for each of [Layout.Collections].
+// Patterns are the paths of all documents that change what is counted, as triggers' path patterns
+// have them: those of the shards first, and one for each of [Layout.Collections].
 func (l Layout) Patterns() []string {
 	patterns := []string{l.ShardPattern()}
 	for _, collection := range l.Collections() {
@@ -167,7 +181,8 @@ func (l Layout) Patterns() []string {
 	return patterns
 }
 
-// ParseCounted takes the resource name of a document apart that a counted field counts. It reports false for others.
+// ParseCounted takes the resource name of a document apart that a counted field counts. It reports
+// false for others.
 func (l Layout) ParseCounted(name string) (counter, collection, document string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
@@ -182,8 +197,8 @@ func (l Layout) ParseCounted(name string) (counter, collection, document string,
 	return counter, parts[n], parts[n+1], ok
 }
 
-// ParseShard takes the resource name of a shard apart. It reports false for a document that is not a shard of a counter
-// here, and for names that no document can have.
+// ParseShard takes the resource name of a shard apart. It reports false for a document that is not
+// a shard of a counter here, and for names that no document can have.
 func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
@@ -201,9 +216,11 @@ func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	return counter, path[at+1:], ok
 }
 
-// AllowedShards says what the id of the shards' collection has to be instead, beside these fields; "" where it may be what it is.
+// AllowedShards says what the id of the shards' collection has to be instead, beside these fields;
+// "" where it may be what it is.
 func AllowedShards(id string, fields Fields) string {
-	if ValidateID(id) != nil || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") { // triggers' patterns have them
+	if ValidateID(id) != nil || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
+		// triggers' patterns have them
 		return "the name of a collection, without /{}* and not beginning with " + ownPrefix
 	}
 	for _, field := range fields {

@@ -5,10 +5,10 @@ import "testing"
 func TestShardNumber(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]int{
-		"0": 1, "9": 10, "999": 1000, "1000": 0, "99999999999999999999": 0, "-1": 0, "007": 0, "+1": 0, " 1": 0, "one": 0, "": 0,
+		"0": 0, "9": 9, "999": 999, "99999999999999999999": -1, "-1": -1, "007": -1, "+1": -1, " 1": -1, "one": -1, "": -1,
 	} {
-		if got := Numbered(id); got != want {
-			t.Errorf("a shard %q says that there are %d, want %d", id, got, want)
+		if got, ok := ShardNumber(id); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q is %d, %v, want %d", id, got, ok, want)
 		}
 	}
 	if n, ok := ShardNumber("1000"); n != 1000 || !ok {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Path is where a deployment's counters are: collections and wildcards in turn, such as counters/{counter} or
-// teams/{team}/posts/{post}. A counter's id is its wildcards' values joined by slashes: post-123, or red/post-1.
+// Path is where a deployment's counters are: collections and wildcards in turn, such as
+// counters/{counter} or teams/{team}/posts/{post}. A counter's id is its wildcards' values joined
+// by slashes: post-123, or red/post-1.
 type Path struct {
 	pattern     string
 	collections []string // one before each wildcard
@@ -45,7 +46,8 @@ func ParsePath(pattern string) (Path, error) {
 		if seen[name] {
 			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice", name, pattern)
 		}
-		if name == "shard" || name == "document" { // it would stand twice in a trigger's path pattern: see [Layout.Patterns]
+		if name == "shard" || name == "document" {
+			// it would stand twice in a trigger's path pattern: see [Layout.Patterns]
 			return Path{}, fmt.Errorf("wildcard {%s} of %q is kept for triggers of shards and of counted documents: take another name", name, pattern)
 		}
 		seen[name] = true
@@ -53,8 +55,8 @@ func ParsePath(pattern string) (Path, error) {
 	return p, nil
 }
 
-// ownPrefix begins the names of all collections that are not of the public layout, because TTL policies and index
-// exemptions hold for a collection group in the whole database.
+// ownPrefix begins the names of all collections that are not of the public layout, because TTL
+// policies and index exemptions hold for a collection group in the whole database.
 const ownPrefix = "counter_"
 
 // UnmarshalText reads a path as [ParsePath] does.
@@ -78,7 +80,8 @@ func (p Path) Nested() bool { return len(p.collections) > 1 }
 // Parts is how many parts a counter's id has: one per wildcard.
 func (p Path) Parts() int { return len(p.collections) }
 
-// Document is the path of a counter's document, such as posts/post-123. The id is one that [Path.Validate] takes.
+// Document is the path of a counter's document, such as posts/post-123. The id is one that
+// [Path.Validate] takes.
 func (p Path) Document(id string) string {
 	if !p.Nested() {
 		return p.collections[0] + "/" + id

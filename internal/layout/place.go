@@ -5,13 +5,16 @@ import (
 	"fmt"
 )
 
-// DefaultProject is the project of an emulator where none is named, for commands, functions and libraries alike. Google's
-// emulators and libraries know by the prefix demo- that no project of theirs is meant.
+// DefaultProject is the project of an emulator where none is named, for commands, functions and
+// libraries alike. Google's emulators and libraries know by the prefix demo- that no project of
+// theirs is meant.
 const DefaultProject = "demo-counters"
 
 // Place says where the counters of a deployment are. The zero values are the defaults.
 type Place struct {
-	Project  string // when empty GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, else found from the credentials or the metadata server
+	// when empty GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, else found from the
+	// credentials or the metadata server
+	Project  string
 	Database string // default "(default)"
 	Counters string // path of the counters' documents; default [DefaultPath]
 	Fields   string // what is counted, as [ParseFields] has it; default [DefaultFields]

@@ -7,25 +7,24 @@ import (
 
 // Diff is what [Ledger.Merge] or [Ledger.Correct] changes.
 type Diff struct {
-	Sums map[string]SumDiff // :: name of a field → what changes of its sum
+	States  map[string]Entry  // :: [Key] of a shard's id → its new entry
+	Removed []string          // keys of entries that go
+	Answers map[string]Answer // :: key of a definition → its new answer
+	Floor   time.Time         // the new floor; the zero time leaves it
 
-	// Full are the keys of shards that were left out, because the ledger holds [MaxEntries] others.
+	// :: keys of shards and answers that were left out, because the ledger has no room for them
 	Full map[string]bool
-	// Impossible says that an entry or a floor was newer than now, or that a shard is not newer than the floor and had none: states may
-	// have been passed over for that, and may be until this is committed. Another snapshot is due then.
+	// :: keys of answers from before the ledger was made: they are to be asked for again
+	Early map[string]bool
+
+	// Impossible says that an entry, or the floor, was of a time that has not come: states may have
+	// been passed over for that, and may be until this is committed. Another snapshot is due then.
 	Impossible bool
+
+	more int // numbers that the ledger holds beyond those of before
 }
 
-// SumDiff is what changes of one sum.
-type SumDiff struct {
-	Entries map[string]Entry // :: [Key] of a shard's id → its new entry
-	Removed []string         // keys of entries that go
-	Floor   time.Time        // the new floor; the zero time leaves it
-	Delta   int64            // what the total grows by
-	New     bool             // the ledger has no such sum yet
-}
-
-// full notes a shard for which the ledger has no room. Few diffs have one, so the map is made for it.
+// full notes what the ledger has no room for. Few diffs have any, so the map is made for it.
 func (d *Diff) full(key string) {
 	if d.Full == nil {
 		d.Full = map[string]bool{}
@@ -33,81 +32,35 @@ func (d *Diff) full(key string) {
 	d.Full[key] = true
 }
 
-// Empty reports whether there is nothing to commit. A floor alone isn't worth a commit, unless it replaces an impossible one.
-func (d Diff) Empty() bool {
-	if d.Impossible {
-		return false
-	}
-	for _, sum := range d.Sums {
-		if sum.New || len(sum.Entries) > 0 || len(sum.Removed) > 0 {
-			return false
-		}
-	}
-	return true
-}
+// Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.
+func (d Diff) Empty() bool { return len(d.States) == 0 && len(d.Removed) == 0 && len(d.Answers) == 0 }
 
-// Deltas are what the totals grow by, those that stay the same included where anything else of their sum changes.
-func (d Diff) Deltas() Counts {
-	deltas := make(Counts, len(d.Sums))
-	for name, sum := range d.Sums {
-		deltas[name] = sum.Delta
-	}
-	return deltas
-}
-
-// Shards are the keys of the shards whose entries change.
-func (d Diff) Shards() map[string]bool {
-	keys := map[string]bool{}
-	for _, sum := range d.Sums {
-		for key := range sum.Entries {
-			keys[key] = true
-		}
-		for _, key := range sum.Removed {
-			keys[key] = true
+// Oldest is the time of the oldest state in the diff; zero where there is none. States that hold
+// nothing are left out: a deleted shard's time is that of its last write, which says nothing about
+// when it was deleted.
+func (d Diff) Oldest() (t time.Time) {
+	for _, e := range d.States {
+		if len(e.Counts) > 0 && (t.IsZero() || e.AsOf.Before(t)) {
+			t = e.AsOf
 		}
 	}
-	return keys
+	return t
 }
 
 // Apply brings the ledger up to date with a diff that was made of it.
 func (l *Ledger) Apply(d Diff) {
-	for name, change := range d.Sums {
-		sum := l.Sums[name]
-		if sum == nil {
-			sum = &Sum{Shards: map[string]Entry{}}
-			l.Sums[name] = sum
-		}
-		maps.Copy(sum.Shards, change.Entries)
-		for _, key := range change.Removed {
-			delete(sum.Shards, key)
-		}
-		if !change.Floor.IsZero() {
-			sum.Floor = change.Floor
-		}
+	if l.States == nil {
+		l.States = make(map[string]Entry, len(d.States))
 	}
-}
-
-// TotalAfter is the total once d is applied.
-func (s *Sum) TotalAfter(d SumDiff) int64 { return s.after(s.wide(), d).clamp() }
-
-// delta is the difference between the totals after and before, so that a total which has come to the end of an int64 is right
-// again once its shards come back from there.
-func (s *Sum) delta(d SumDiff) int64 {
-	if len(d.Entries) == 0 && len(d.Removed) == 0 {
-		return 0
-	}
-	before := s.wide()
-	return Sub(s.after(before, d).clamp(), before.clamp())
-}
-
-// after is the sum once d is applied to what it was before.
-func (s *Sum) after(w wide, d SumDiff) wide {
-	for key, e := range d.Entries {
-		w.sub(s.Shards[key].Count)
-		w.add(e.Count)
-	}
+	maps.Copy(l.States, d.States)
 	for _, key := range d.Removed {
-		w.sub(s.Shards[key].Count)
+		delete(l.States, key)
 	}
-	return w
+	if l.Answers == nil && len(d.Answers) > 0 {
+		l.Answers = make(map[string]Answer, len(d.Answers))
+	}
+	maps.Copy(l.Answers, d.Answers)
+	if !d.Floor.IsZero() {
+		l.Floor = d.Floor
+	}
 }

@@ -1,23 +1,24 @@
 // Package ledger is the idea of the project: what a counter's totals are made of.
 //
-// Beside each counter lies a ledger. It holds, per counted field and shard, the newest state that is already counted in the
-// field's total: what the shard held, as of the document's own update time. An event brings a state too. Counting it adds
-// the difference between the two to the total, and enters the newer one:
+// Beside each counter lies a ledger. It holds, of each shard, the newest state that is already in
+// the totals: what the shard held, as of the document's own update time. Of each query that counts
+// documents it holds the newest answer: a number, as of the query's read time. Both are a value
+// with a time of Firestore's own, and one law governs them: the newer replaces the older, whole.
 //
-//	known = ledger[field][shard], or (0, the floor)
-//	state is newer than known:  total += state.count - known.count;  ledger[field][shard] = state
+//	total(field) = base + the states' counts of the field, or the answer
 //
-// So an event that comes twice, late or out of order changes nothing, and the next state of its shard makes up for one that
-// never came. A ledger is a last-writer-wins map: merging states is idempotent, commutative and associative.
+// So an event that comes twice, late or out of order changes nothing, and the next state of its
+// shard makes up for one that never came. Merging is idempotent, commutative and associative.
 //
-// Each field of a shard has its own time. With one for the whole shard, a revision of the functions that doesn't know a field
-// yet would move it on, and what the field held by then would be passed over for good.
+// A state holds every integer field of its shard, shown in the counter's document or not. So a
+// field that is shown from today on is right with the next roll-up.
 //
 // What events can't bring, a [Snapshot] of all shards does: [Ledger.Correct].
 //
-// Everything here is pure: no client, no clock, no logger. Package rollup reads ledgers, merges states into them and
-// commits both with the totals; package shards writes them when it creates, resets or imports.
+// Everything here is pure: no client, no clock, no logger, and nothing of Firestore. Package store
+// reads and writes the document that a ledger lies in, package rollup merges states and answers,
+// package shards carries out commands.
 //
-// ledger.go is the idea: states, sums and how they merge. snapshot.go is what all shards at one time correct, diff.go what
-// either changes, counted.go the fields that count documents, wide.go sums that saturate, codec.go the document.
+// ledger.go is the idea: states, answers and how they merge. snapshot.go is what all shards at one
+// time correct, diff.go what either changes, wide.go sums that saturate.
 package ledger

@@ -1,30 +1,50 @@
 package ledger
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// MaxEntries is how many states of shards a ledger knows at most, each of a shard and a field.
-const MaxEntries = layout.MaxEntries
+// MaxNumbers is how many numbers a ledger holds at most: each shard's fields, and the answers. With
+// the longest names that is some 900 KB of the megabyte that a document may take.
+const MaxNumbers = layout.MaxNumbers
 
-// Counts are what a shard holds, by the names of the counted fields in the counter's document. A field that is missing is not
-// known: the shard holds something else than an integer there.
+// Counts are the integer fields of a shard, by their names in the shard. A field that
+// is missing is 0.
 type Counts map[string]int64
 
 // State is what a shard held as of a time.
 type State struct {
 	Shard  string
-	Counts Counts
 	AsOf   time.Time // the document's own update time, in microseconds
+	Counts Counts    // without zeros
+	Odd    []string  // fields that are there and no integers: what was last known of them stands
 	Gone   bool      // the shard was deleted, and its counts are 0
 }
 
-// Supersedes reports whether s is strictly newer than old, a state of the same shard: where s counts, old need not.
-// A deletion's time is a microsecond after the version before it. The shard may have been made again at that time, so of two
-// with the same time a document beats a deletion.
+// Set enters a field of the shard: n, or that it is no integer. A field that no ledger counts
+// is passed over.
+func (s *State) Set(field string, n int64, integer bool) {
+	switch {
+	case !layout.CountsField(field) || integer && n == 0:
+	case !integer:
+		s.Odd = append(s.Odd, field)
+	case s.Counts == nil:
+		s.Counts = Counts{field: n}
+	default:
+		s.Counts[field] = n
+	}
+}
+
+// Supersedes reports whether s is strictly newer than old, a state of the same shard: where s
+// counts, old need not. A deletion's time is a microsecond after the version before it. The shard
+// may have been made again at that time, so of two with the same time a document beats a deletion.
 func (s State) Supersedes(old State) bool {
 	if order := s.AsOf.Compare(old.AsOf); order != 0 {
 		return order > 0
@@ -32,171 +52,242 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
-// Missing are the counts that s has and newer, a state of the same shard, has not.
-func (s State) Missing(newer State) Counts {
-	var missing Counts
-	for name, count := range s.Counts {
-		if _, there := newer.Counts[name]; !there {
-			if missing == nil {
-				missing = Counts{}
+// Over is s after old, an older state of the same shard: with what is known of fields that are no
+// integers any more.
+func (s State) Over(old Counts) State {
+	for _, name := range s.Odd {
+		if n := old[name]; n != 0 && s.Counts[name] == 0 {
+			s.Counts = maps.Clone(s.Counts)
+			if s.Counts == nil {
+				s.Counts = Counts{}
 			}
-			missing[name] = count
+			s.Counts[name] = n
 		}
 	}
-	return missing
+	return s
 }
 
-// Entry is one shard's newest counted state, of one field.
+// Entry is the newest counted state of one shard. That of a deleted shard has no counts.
 type Entry struct {
-	Count int64
-	AsOf  time.Time
+	AsOf   time.Time
+	Counts Counts
 }
 
-// olderThan reports whether s, which holds count, supersedes the state of the entry. An entry of 0 may be that of a deletion.
-func (e Entry) olderThan(s State, count int64) bool {
-	return s.Supersedes(State{AsOf: e.AsOf, Gone: e.Count == 0 && count != 0})
+// olderThan reports whether s supersedes the state of the entry.
+func (e Entry) olderThan(s State) bool {
+	return s.Supersedes(State{AsOf: e.AsOf, Gone: len(e.Counts) == 0 && len(s.Counts) > 0})
 }
 
-// Sum is what the total of one counted field is made of.
-type Sum struct {
-	Shards   map[string]Entry // :: [Key] of a shard's id → the newest state counted
-	Base     int64            // what the total holds beyond the shards
-	Replaced *int64           // the total that adoption replaced, where there was one
-	Field    string           // what the field is called in shards, for revisions that don't count it; "" is not known
+// numbers is how many of [MaxNumbers] an entry takes.
+func (e Entry) numbers() int { return max(1, len(e.Counts)) }
 
-	// Floor is the time as of which everything is counted, and shards that are not in Shards held nothing: no state of a
-	// document that is not newer counts. It is the ledger's create time, so that late events of an earlier counter under the
-	// same id count nothing, or the time of the last snapshot that corrected the sum. A deletion's time tells less: see
-	// [State.Supersedes].
-	Floor time.Time
-}
-
-// Total is what the field should hold: base plus every shard's count, or the largest or smallest int64 where that is beyond.
-func (s *Sum) Total() int64 { return s.wide().clamp() }
-
-func (s *Sum) wide() wide {
-	var w wide
-	w.add(s.Base)
-	for _, e := range s.Shards {
-		w.add(e.Count)
-	}
-	return w
-}
-
-// Over is the sum with another base.
-func (s *Sum) Over(base int64) *Sum {
-	other := *s
-	other.Base = base
-	return &other
-}
-
-// BaseFor is the base with which the total is what is given, or as close to it as an int64 comes.
-func (s *Sum) BaseFor(total int64) int64 {
-	var w wide
-	w.add(total)
-	for _, e := range s.Shards {
-		w.sub(e.Count)
-	}
-	return w.clamp()
+// Answer is what a query said of the documents that a field counts, such as
+// comments=count(comments). Events only say that something has changed: the value is the query's.
+type Answer struct {
+	ReadTime time.Time
+	Value    int64 // the last integer that a query said
+	Known    bool  // one has
+	Odd      bool  // at the read time it was no integer: a half among the documents, say
 }
 
 // Ledger says what a counter's totals are made of.
 type Ledger struct {
-	ID       string           // which the counter's document names too: see [Of]
-	Sums     map[string]*Sum  // :: name of a counted field in the counter's document → what its total is made of
-	Ops      []string         // ids of the last commands that were applied, oldest first
-	Flushes  int64            // how often it was rolled up, by which an instance sees how many flushes others made
-	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; a new ledger has none
+	States  map[string]Entry  // :: [Key] of a shard's id → the newest state counted
+	Answers map[string]Answer // :: [layout.Field.Key] of a definition → the newest answer
+	Base    Counts            // :: field of the shards → what its total holds beyond them
+	// :: shown field → the number that adoption found in the counter's document,
+	// where it was another
+	Replaced map[string]int64
 
-	// Counted is what fields that count documents hold, by [layout.Field.Key], since Created, the ledger's own create time.
-	Counted map[string]Counted
-	Created time.Time
+	// Floor is the time as of which shards that are not in States held nothing: no state of a
+	// document that is not newer counts. It is the ledger's create time, so that late events of an
+	// earlier life count nothing, or the time of the last snapshot that corrected it. A deletion's
+	// time tells less: see [State.Supersedes].
+	Floor time.Time
 
-	// Gone is when the counter's document was first found missing, where that is the app's own: the zero time while it is there.
-	// States have been passed over since then, so before anything is counted again the shards are to be read.
+	// when the counter's document was first found missing; zero while it is there
 	Gone time.Time
+	// what is below the path is being removed, unless the document comes back
+	Ending bool
+	// how often it was rolled up, by which an instance sees how many flushes others made
+	Flushes int64
+	// :: id of a command → when it was applied; for as long as one may be in doubt
+	Ops      map[string]time.Time
+	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it
 
+	Created time.Time // the document's create time
 	Updated time.Time // the document's update time: every commit's precondition
 }
 
-// Behind reports whether the shards are to be read before states are merged into a ledger that was read at the time now: one of
-// the fields has no sum yet, because it is counted since the ledger was made; what is known of it has a time that has not come,
-// and would hide states; or the counter's document was gone for a while. See [Ledger.Correct].
-func (l *Ledger) Behind(now time.Time, fields ...string) bool {
-	return !l.Gone.IsZero() || slices.ContainsFunc(fields, func(name string) bool {
-		sum := l.Sums[name]
-		return sum == nil || sum.impossible(now)
-	})
-}
-
-// impossible reports whether the floor or an entry is newer than now.
-func (s *Sum) impossible(now time.Time) bool {
-	for _, e := range s.Shards {
-		if e.AsOf.After(now) {
-			return true
-		}
+// New is a ledger of what the shards hold, all as of one time.
+func New(shards []State) *Ledger {
+	l := &Ledger{States: make(map[string]Entry, len(shards)), Base: Counts{}}
+	for _, s := range shards {
+		l.States[Key(s.Shard)] = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	}
-	return s.Floor.After(now)
+	return l
 }
 
-// Totals are what the counted fields should hold.
-func (l *Ledger) Totals() Counts {
-	totals := make(Counts, len(l.Sums))
-	for name, sum := range l.Sums {
-		totals[name] = sum.Total()
+// sum is what the shards hold of a field.
+func (l *Ledger) sum(field string) (w wide) {
+	for _, e := range l.States {
+		w.add(e.Counts[field])
+	}
+	return w
+}
+
+// Total is what a field of the counter's document should hold. It reports false for one that counts
+// documents and has no answer yet: such a field stays as it is.
+func (l *Ledger) Total(field layout.Field) (int64, bool) {
+	if field.Counted != nil {
+		a := l.Answers[field.Key()]
+		return a.Value, a.Known
+	}
+	w := l.sum(field.Shard)
+	w.add(l.Base[field.Shard])
+	return w.clamp(), true
+}
+
+// Totals are what the fields of the counter's document should hold, by their names, but for those
+// that are not known.
+func (l *Ledger) Totals(fields ...layout.Field) map[string]int64 {
+	totals := make(map[string]int64, len(fields))
+	for _, field := range fields {
+		if total, ok := l.Total(field); ok {
+			totals[field.Name] = total
+		}
 	}
 	return totals
 }
 
-// entries is how many states of shards the ledger holds.
-func (l *Ledger) entries() (n int) {
-	for _, sum := range l.Sums {
-		n += len(sum.Shards)
+// BaseFor is the base with which the total of a field is what is given, or as close to it as
+// an int64 comes.
+func (l *Ledger) BaseFor(field string, total int64) int64 {
+	w := l.sum(field)
+	w.hi, w.lo = -w.hi, -w.lo
+	w.add(total)
+	return w.clamp()
+}
+
+// Numbers is how many of [MaxNumbers] the ledger holds.
+func (l *Ledger) Numbers() int {
+	n := len(l.Answers)
+	for _, e := range l.States {
+		n += e.numbers()
 	}
 	return n
 }
 
-// Merge is what the states that events bring change in the ledger: of several of a shard the newest counts. A field without
-// a sum is passed over: see [Ledger.Behind]. The ledger itself is left as it is.
-func (l *Ledger) Merge(states []State) Diff {
-	d := Diff{Sums: map[string]SumDiff{}}
-	room := MaxEntries - l.entries()
-	for name, sum := range l.Sums {
-		var change SumDiff
-		for _, s := range states {
-			count, ok := s.Counts[name]
-			if !ok {
-				continue
-			}
-			key := Key(s.Shard)
-			known, ok := change.Entries[key]
-			if !ok {
-				known, ok = sum.Shards[key]
-			}
-			switch {
-			case !s.Gone && !s.AsOf.After(sum.Floor): // counted by then, or of an earlier counter
-				continue
-			case ok && !known.olderThan(s, count):
-				continue
-			case !ok && room <= 0:
-				if !s.Gone {
-					d.full(key)
-				}
-				continue
-			case !ok:
-				// A deletion is entered too, whatever its time: a snapshot from before it may be on its way to the ledger, in
-				// which the shard is still there.
-				room--
-			}
-			if change.Entries == nil {
-				change.Entries = make(map[string]Entry, len(states))
-			}
-			change.Entries[key] = Entry{Count: count, AsOf: s.AsOf}
-		}
-		if len(change.Entries) > 0 {
-			change.Delta = sum.delta(change)
-			d.Sums[name] = change
+// Gaps is how many entries hold nothing: those of shards that are gone, and of some that are there.
+func (l *Ledger) Gaps() (n int) {
+	for _, e := range l.States {
+		if len(e.Counts) == 0 {
+			n++
 		}
 	}
+	return n
+}
+
+// Merge is what states and answers change in the ledger: of several of a shard, and of a query, the
+// newest counts. The ledger itself is left as it is.
+func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
+	d := Diff{}
+	room := -1 // not known yet
+	fits := func(more int) bool {
+		if more > 0 && room < 0 {
+			room = max(0, MaxNumbers-l.Numbers()-d.more)
+		}
+		if more > 0 && more > room {
+			return false
+		}
+		d.more += more
+		if room >= 0 {
+			room -= more
+		}
+		return true
+	}
+	for _, s := range states {
+		key := Key(s.Shard)
+		known, ok := d.States[key]
+		if !ok {
+			known, ok = l.States[key]
+		}
+		if !s.Gone && !s.AsOf.After(l.Floor) || ok && !known.olderThan(s) {
+			continue // counted, or of an earlier life
+		}
+		// A deletion is entered too, whatever its time: a snapshot from before it may be on its way
+		// to the ledger, in which the shard is still there.
+		e := Entry{AsOf: s.AsOf, Counts: s.Over(known.Counts).Counts}
+		more := e.numbers()
+		if ok {
+			more -= known.numbers()
+		}
+		if !fits(more) {
+			if !s.Gone {
+				d.full(key)
+			}
+			continue
+		}
+		if d.States == nil {
+			d.States = make(map[string]Entry, len(states))
+		}
+		d.States[key] = e
+	}
+	for key, a := range answers {
+		known, ok := l.Answers[key]
+		switch {
+		case ok && !a.ReadTime.After(known.ReadTime):
+			continue
+		case !ok && a.ReadTime.Before(l.Created):
+			// A newer one may have been in the ledger that was there before, so it is to be asked
+			// again. One of the very time at which the ledger was made is not too early: a query
+			// right after a commit may be as of that commit.
+			if d.Early == nil {
+				d.Early = map[string]bool{}
+			}
+			d.Early[key] = true
+			continue
+		case !ok && !fits(1):
+			d.full(key)
+			continue
+		}
+		if d.Answers == nil {
+			d.Answers = make(map[string]Answer, len(answers))
+		}
+		if a.Odd {
+			a.Value, a.Known = known.Value, known.Known
+		}
+		d.Answers[key] = a
+	}
 	return d
+}
+
+// Settled are the ids of commands that were applied more than [InDoubt] before a time, and need
+// not be remembered.
+func (l *Ledger) Settled(now time.Time) (ids []string) {
+	for id, at := range l.Ops {
+		if now.Sub(at) > InDoubt {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// InDoubt is how long a command may be in doubt: longer than any goes on trying.
+const InDoubt = 30 * time.Minute
+
+// maxKey is how long a shard's id may be to name its entry, in bytes. With longer ones a ledger
+// would be full of names.
+const maxKey = 100
+
+// Key is the name of a shard's entry in [Ledger.States]: the shard's id, or where that is
+// long or can't be a field's name (__x__ is Firestore's own) a hash of it behind a slash,
+// which no id has in it.
+func Key(shard string) string {
+	if len(shard) <= maxKey && !(strings.HasPrefix(shard, "__") && strings.HasSuffix(shard, "__")) {
+		return shard
+	}
+	hash := sha256.Sum256([]byte(shard))
+	return "/" + hex.EncodeToString(hash[:])
 }

@@ -6,17 +6,29 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/protobuf/proto"
+	"github.com/firestore-counters/counters/internal/layout"
 	"pgregory.net/rapid"
 )
 
-// ofTotal is a ledger of one field, total.
-func ofTotal(s Sum) *Ledger { return &Ledger{Sums: map[string]*Sum{"total": &s}} }
+// total is a field of the counter's document that is the sum of the shards' count.
+var total = layout.Field{Name: "total", Shard: "count"}
+
+func of(count int64) Counts {
+	if count == 0 {
+		return nil
+	}
+	return Counts{"count": count}
+}
+
+func (l *Ledger) total() int64 {
+	n, _ := l.Total(total)
+	return n
+}
 
 // at is a time in a test: n microseconds after some moment.
 func at(n int) time.Time { return time.UnixMicro(1_800_000_000_000_000 + int64(n)).UTC() }
@@ -24,13 +36,13 @@ func at(n int) time.Time { return time.UnixMicro(1_800_000_000_000_000 + int64(n
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	state := func(shard string, count int64, asOf int) State {
-		return State{Shard: shard, Counts: Counts{"total": count}, AsOf: at(asOf)}
+		return State{Shard: shard, Counts: of(count), AsOf: at(asOf)}
 	}
 	gone := func(shard string, asOf int) State {
-		return State{Shard: shard, Counts: Counts{"total": 0}, AsOf: at(asOf), Gone: true}
+		return State{Shard: shard, AsOf: at(asOf), Gone: true}
 	}
 	entry := func(shard string, count int64, asOf int) map[string]Entry {
-		return map[string]Entry{shard: {Count: count, AsOf: at(asOf)}}
+		return map[string]Entry{shard: {Counts: of(count), AsOf: at(asOf)}}
 	}
 	one := entry("0", 5, 200)
 	tests := []struct {
@@ -61,16 +73,95 @@ func TestMerge(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := ofTotal(Sum{Shards: tt.ledger, Floor: at(100)})
-			before := maps.Clone(l.Sums["total"].Shards)
-			d := l.Merge(tt.states)
-			if d.Sums["total"].Delta != tt.delta || !maps.Equal(d.Sums["total"].Entries, tt.changed) || len(d.Sums["total"].Removed) != 0 {
-				t.Errorf("diff = %+v, want %d, %v", d, tt.delta, tt.changed)
+			l := &Ledger{States: tt.ledger, Floor: at(100)}
+			before, was := maps.Clone(l.States), l.total()
+			d := l.Merge(tt.states, nil)
+			if !maps.EqualFunc(d.States, tt.changed, same) || len(d.Removed) != 0 {
+				t.Errorf("diff = %+v, want %v", d, tt.changed)
 			}
-			if !maps.Equal(before, l.Sums["total"].Shards) {
-				t.Errorf("merge wrote to the ledger: %v, was %v", l.Sums["total"].Shards, before)
+			if !maps.EqualFunc(before, l.States, same) {
+				t.Errorf("merge wrote to the ledger: %v, was %v", l.States, before)
+			}
+			l = &Ledger{States: maps.Clone(tt.ledger)}
+			if l.Apply(d); l.total()-was != tt.delta {
+				t.Errorf("the total grows by %d, want %d", l.total()-was, tt.delta)
 			}
 		})
+	}
+}
+
+// The newer replaces the older whole, in all fields: one that the state lacks is 0, and one that is
+// no integer any more keeps what was last known of it.
+func TestMergeSeveralFields(t *testing.T) {
+	t.Parallel()
+	l := New([]State{{Shard: "0", AsOf: at(100), Counts: Counts{"likes": 5, "views": 7, "shares": 2}}})
+	l.Apply(l.Merge([]State{{Shard: "0", AsOf: at(200), Counts: Counts{"likes": 6}, Odd: []string{"views", "title"}}}, nil))
+	if got := l.States["0"].Counts; !maps.Equal(got, Counts{"likes": 6, "views": 7}) {
+		t.Errorf("the shard's entry is %v", got)
+	}
+	l.Apply(l.Merge([]State{{Shard: "0", AsOf: at(150), Counts: Counts{"views": 9}}}, nil)) // late
+	if got := l.States["0"].Counts; !maps.Equal(got, Counts{"likes": 6, "views": 7}) {
+		t.Errorf("after a late state: %v", got)
+	}
+}
+
+// A shard's fields that can't be counted are none of a ledger's business, and zeros are left out.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	var s State
+	s.Set("likes", 3, true)
+	s.Set("views", 0, true)
+	s.Set("title", 0, false)
+	s.Set("a.b", 9, true)
+	s.Set("request", 9, true)
+	s.Set(strings.Repeat("x", 65), 9, true)
+	if !maps.Equal(s.Counts, Counts{"likes": 3}) || !slices.Equal(s.Odd, []string{"title"}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestMergeAnswers(t *testing.T) {
+	t.Parallel()
+	answer := func(value int64, read int) Answer { return Answer{Value: value, ReadTime: at(read), Known: true} }
+	for _, tt := range []struct {
+		name   string
+		known  map[string]Answer
+		answer Answer
+		want   *Answer // nil: as it was
+		early  bool
+	}{
+		{"the first", nil, answer(5, 200), new(answer(5, 200)), false},
+		{"newer", map[string]Answer{"k": answer(5, 200)}, answer(4, 300), new(answer(4, 300)), false},
+		{"newer, and the same", map[string]Answer{"k": answer(5, 200)}, answer(5, 300), new(answer(5, 300)), false},
+		{"late", map[string]Answer{"k": answer(5, 200)}, answer(9, 150), nil, false},
+		{"as old", map[string]Answer{"k": answer(5, 200)}, answer(9, 200), nil, false},
+		{"of before the ledger", nil, answer(5, 99), nil, true},
+		{"of the ledger's very time", nil, answer(5, 100), new(answer(5, 100)), false},
+		{"no integer any more", map[string]Answer{"k": answer(5, 200)}, Answer{ReadTime: at(300), Odd: true}, &Answer{ReadTime: at(300), Value: 5, Known: true, Odd: true}, false},
+		{"never an integer", nil, Answer{ReadTime: at(300), Odd: true}, &Answer{ReadTime: at(300), Odd: true}, false},
+	} {
+		l := &Ledger{Answers: tt.known, Created: at(100), Floor: at(100)}
+		d := l.Merge(nil, map[string]Answer{"k": tt.answer})
+		if got, ok := d.Answers["k"]; ok != (tt.want != nil) || ok && got != *tt.want || d.Early["k"] != tt.early {
+			t.Errorf("%s: %+v", tt.name, d)
+		}
+	}
+}
+
+// A field that counts documents shows its answer, and nothing before there is one.
+func TestTotalOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	fields, err := layout.ParseFields("total=count,comments=count(comments)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New([]State{{Shard: "0", AsOf: at(1), Counts: of(3)}})
+	if got := l.Totals(fields...); !maps.Equal(got, map[string]int64{"total": 3}) {
+		t.Errorf("before any answer: %v", got)
+	}
+	l.Apply(l.Merge(nil, map[string]Answer{fields[1].Key(): {Value: 9, ReadTime: at(2), Known: true}}))
+	if got := l.Totals(fields...); !maps.Equal(got, map[string]int64{"total": 3, "comments": 9}) {
+		t.Errorf("after it: %v", got)
 	}
 }
 
@@ -79,123 +170,115 @@ func TestCorrect(t *testing.T) {
 	const now = 1000
 	snapshot := func(at_ int, states ...State) Snapshot { return Snapshot{At: at(at_), States: states} }
 	state := func(shard string, count int64, asOf int) State {
-		return State{Shard: shard, Counts: Counts{"total": count}, AsOf: at(asOf)}
+		return State{Shard: shard, Counts: of(count), AsOf: at(asOf)}
 	}
 	tests := []struct {
-		name       string
-		known      Entry // of shard 0
-		snapshot   Snapshot
-		want       map[string]Entry // nil: as it was
-		floor      int
-		impossible bool
+		name     string
+		known    Entry // of shard 0
+		snapshot Snapshot
+		want     map[string]Entry // nil: as it was
+		floor    int
 	}{
-		{"the same", Entry{5, at(200)}, snapshot(now, state("0", 5, 200)), nil, now, false},
-		{"a lost event", Entry{5, at(200)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, false},
-		{"a lost event that changed nothing in the end", Entry{5, at(200)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {5, at(300)}}, now, false},
-		{"a shard older than the ledger", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(50)}}, now, true},
-		{"a shard that is new", Entry{5, at(200)}, snapshot(now, state("0", 5, 200), state("1", 2, 150)), map[string]Entry{"0": {5, at(200)}, "1": {2, at(150)}}, now, false},
-		{"a shard that is gone", Entry{5, at(200)}, snapshot(now), map[string]Entry{}, now, false},
-		{"a shard that is not a number now", Entry{5, at(200)}, Snapshot{At: at(now), States: []State{{Shard: "0", AsOf: at(300)}}}, nil, now, false},
-		{"counted since the snapshot", Entry{9, at(950)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
-		{"made since the snapshot", Entry{9, at(950)}, snapshot(900), nil, 900, false},
-		{"deleted since the snapshot, at an earlier time", Entry{0, at(301)}, snapshot(900, state("0", 7, 300)), nil, 900, false},
-		{"deleted, and made again at the same time", Entry{0, at(201)}, snapshot(900, state("0", 7, 201)), map[string]Entry{"0": {7, at(201)}}, 900, false},
-		{"a change that never was", Entry{99, at(500)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, false},
-		{"a change in the future", Entry{99, at(5000)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, now, true},
-		{"a change in the future, and an earlier snapshot", Entry{99, at(5000)}, snapshot(900, state("0", 7, 300)), map[string]Entry{"0": {7, at(300)}}, 900, true},
-		{"a shard in the future that is not there", Entry{99, at(5000)}, snapshot(now), map[string]Entry{}, now, true},
-		{"an earlier counter's snapshot", Entry{5, at(200)}, snapshot(100, state("0", 7, 90)), nil, 100, false},
+		{"the same", Entry{at(200), of(5)}, snapshot(now, state("0", 5, 200)), nil, now},
+		{"a lost event", Entry{at(200), of(5)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {at(300), of(7)}}, now},
+		{"a lost event that changed nothing in the end", Entry{at(200), of(5)}, snapshot(now, state("0", 5, 300)), map[string]Entry{"0": {at(300), of(5)}}, now},
+		{"a shard older than the ledger", Entry{at(200), of(5)}, snapshot(now, state("0", 5, 200), state("1", 2, 50)), map[string]Entry{"0": {at(200), of(5)}, "1": {at(50), of(2)}}, now},
+		{"a shard that is new", Entry{at(200), of(5)}, snapshot(now, state("0", 5, 200), state("1", 2, 150)), map[string]Entry{"0": {at(200), of(5)}, "1": {at(150), of(2)}}, now},
+		{"a shard that is gone", Entry{at(200), of(5)}, snapshot(now), map[string]Entry{}, now},
+		{"a shard that is not a number now", Entry{at(200), of(5)}, Snapshot{At: at(now), States: []State{{Shard: "0", AsOf: at(300), Odd: []string{"count"}}}}, map[string]Entry{"0": {at(300), of(5)}}, now},
+		{"counted since the snapshot", Entry{at(950), of(9)}, snapshot(900, state("0", 7, 300)), nil, 900},
+		{"made since the snapshot", Entry{at(950), of(9)}, snapshot(900), nil, 900},
+		{"deleted since the snapshot, at an earlier time", Entry{at(301), of(0)}, snapshot(900, state("0", 7, 300)), nil, 900},
+		{"deleted, and made again at the same time", Entry{at(201), of(0)}, snapshot(900, state("0", 7, 201)), map[string]Entry{"0": {at(201), of(7)}}, 900},
+		{"a change that never was", Entry{at(500), of(99)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {at(300), of(7)}}, now},
+		{"a change in the future", Entry{at(5000), of(99)}, snapshot(now, state("0", 7, 300)), map[string]Entry{"0": {at(300), of(7)}}, now},
+		{"a change in the future, and an earlier snapshot", Entry{at(5000), of(99)}, snapshot(900, state("0", 7, 300)), map[string]Entry{"0": {at(300), of(7)}}, 900},
+		{"a shard in the future that is not there", Entry{at(5000), of(99)}, snapshot(now), map[string]Entry{}, now},
+		{"an earlier counter's snapshot", Entry{at(200), of(5)}, snapshot(100, state("0", 7, 90)), nil, 100},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := ofTotal(Sum{Shards: map[string]Entry{"0": tt.known}, Floor: at(100)})
-			before, want := l.Sums["total"].Total(), tt.want
+			l := &Ledger{States: map[string]Entry{"0": tt.known}, Floor: at(100)}
+			want := tt.want
 			if want == nil {
 				want = map[string]Entry{"0": tt.known}
 			}
-			d := l.Correct(at(now), tt.snapshot, "total")
-			if d.Empty() != (tt.want == nil) || d.Impossible != tt.impossible {
-				t.Errorf("diff = %+v", d)
+			d, ok := l.Correct(at(now), tt.snapshot)
+			if d.Empty() != (tt.want == nil) || ok != (tt.floor != 100) {
+				t.Errorf("diff = %+v, %t", d, ok)
 			}
-			l.Apply(d)
-			if !maps.Equal(l.Sums["total"].Shards, want) || !l.Sums["total"].Floor.Equal(at(tt.floor)) || l.Sums["total"].Total() != before+d.Sums["total"].Delta {
+			if l.Apply(d); !maps.EqualFunc(l.States, want, same) || !l.Floor.Equal(at(tt.floor)) {
 				t.Errorf("ledger = %+v after %+v, want %v and floor %v", l, d, want, at(tt.floor))
 			}
 		})
 	}
 }
 
-// A snapshot that is not younger than the floor may be of an earlier counter, whose shards were others.
+// A snapshot that is not younger than the floor may be of an earlier life, whose
+// shards were others.
 func TestSnapshotFromBeforeTheFloor(t *testing.T) {
 	t.Parallel()
 	for _, taken := range []int{400, 500} {
-		l := ofTotal(Sum{Shards: map[string]Entry{"0": {5, at(300)}}, Floor: at(500)})
-		if d := l.Correct(at(1000), Snapshot{At: at(taken)}, "total"); !d.Empty() {
+		l := &Ledger{States: map[string]Entry{"0": {at(300), of(5)}}, Floor: at(500)}
+		if d, ok := l.Correct(at(1000), Snapshot{At: at(taken)}); !d.Empty() || ok {
 			t.Errorf("%+v, want that it says nothing", d)
 		}
 	}
 }
 
-// With a floor that has not come, which no snapshot is younger than, every event is passed over: the next snapshot corrects it.
+// With a floor that has not come, which no snapshot is younger than, every event is passed over:
+// the next snapshot corrects it.
 func TestFloorInTheFuture(t *testing.T) {
 	t.Parallel()
 	for _, taken := range []int{900, 1000} {
-		l := ofTotal(Sum{Shards: map[string]Entry{"0": {1, at(50)}}, Floor: at(5000)})
-		d := l.Correct(at(1000), Snapshot{At: at(taken), States: []State{{Shard: "0", Counts: Counts{"total": 7}, AsOf: at(300)}}}, "total")
-		if !d.Impossible {
-			t.Error("want another snapshot: states may have been passed over until now")
-		}
-		if l.Apply(d); l.Sums["total"].Total() != 7 || !l.Sums["total"].Floor.Equal(at(taken)) {
-			t.Errorf("%+v, want a total of 7 and the snapshot's time as the floor", l.Sums["total"])
+		l := &Ledger{States: map[string]Entry{"0": {at(50), of(1)}}, Floor: at(5000)}
+		d, _ := l.Correct(at(1000), Snapshot{At: at(taken), States: []State{{Shard: "0", Counts: of(7), AsOf: at(300)}}})
+		if l.Apply(d); l.total() != 7 || !l.Floor.Equal(at(taken)) {
+			t.Errorf("%+v, want a total of 7 and the snapshot's time as the floor", l)
 		}
 	}
 }
 
-// Whatever a ledger claims, a snapshot of this moment makes it right, and says so where states may have been passed over.
+// Whatever a ledger claims, a snapshot of this moment makes it right.
 func TestCorrectMakesAnyLedgerRight(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const now = 1000
 		times := rapid.SampledFrom([]int{0, 1, 300, 301, 999, now, now + 1, 5000})
-		l := ofTotal(Sum{Shards: map[string]Entry{}, Base: 7, Floor: at(times.Filter(func(micros int) bool { return micros != now }).Draw(t, "floor"))})
+		l := &Ledger{States: map[string]Entry{}, Base: Counts{"count": 7}, Floor: at(times.Filter(func(micros int) bool { return micros != now }).Draw(t, "floor"))}
 		shard := rapid.SampledFrom([]string{"0", "1", "2", "3"})
 		for _, id := range rapid.SliceOfDistinct(shard, rapid.ID).Draw(t, "entries") {
-			l.Sums["total"].Shards[id] = Entry{Count: rapid.Int64Range(-5, 5).Draw(t, "count"), AsOf: at(times.Draw(t, "as of"))}
+			l.States[id] = Entry{Counts: of(rapid.Int64Range(-5, 5).Draw(t, "count")), AsOf: at(times.Draw(t, "as of"))}
 		}
 		s := Snapshot{At: at(now)}
 		want := int64(7)
 		for _, id := range rapid.SliceOfDistinct(shard, rapid.ID).Draw(t, "shards") {
 			count := rapid.Int64Range(-5, 5).Draw(t, "count")
 			want += count
-			s.States = append(s.States, State{Shard: id, Counts: Counts{"total": count}, AsOf: at(times.Filter(func(micros int) bool { return micros <= now }).Draw(t, "updated"))})
+			s.States = append(s.States, State{Shard: id, Counts: of(count), AsOf: at(times.Filter(func(micros int) bool { return micros <= now }).Draw(t, "updated"))})
 		}
-		behind := l.Behind(at(now), "total")
-		before := l.Sums["total"].Total()
-		d := l.Correct(at(now), s, "total")
-		l.Apply(d)
-		if got := l.Sums["total"].Total(); got != want || before+d.Sums["total"].Delta != want {
-			t.Fatalf("the sum is %d after a difference of %d from %d, want %d", got, d.Sums["total"].Delta, before, want)
-		}
-		if behind && !d.Impossible || l.Behind(at(now), "total") {
-			t.Fatalf("behind before: %t, and after %+v: %t", behind, d, l.Behind(at(now), "total"))
+		d, _ := l.Correct(at(now), s)
+		if l.Apply(d); l.total() != want {
+			t.Fatalf("the sum is %d, want %d", l.total(), want)
 		}
 	})
 }
 
-// A shard was made and deleted, the event of its deletion is lost, and a reconcile has corrected the ledger since: a late
-// event of it counts nothing, although the ledger has never known it.
+// A shard was made and deleted, the event of its deletion is lost, and a reconcile has corrected
+// the ledger since: a late event of it counts nothing, although the ledger has never known it.
 func TestLateEventOfAShardThatTheLedgerNeverKnew(t *testing.T) {
 	t.Parallel()
-	l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(100)})
-	l.Apply(l.Correct(at(300), Snapshot{At: at(300), States: []State{{Shard: "0", Counts: Counts{"total": 1}, AsOf: at(200)}}}, "total"))
-	if d := l.Merge([]State{{Shard: "1", Counts: Counts{"total": 1}, AsOf: at(150)}}); !d.Empty() || l.Sums["total"].Total() != 1 {
-		t.Errorf("sum %d, and the late event changes %+v", l.Sums["total"].Total(), d)
+	l := &Ledger{Floor: at(100)}
+	d, _ := l.Correct(at(300), Snapshot{At: at(300), States: []State{{Shard: "0", Counts: of(1), AsOf: at(200)}}})
+	l.Apply(d)
+	if d := l.Merge([]State{{Shard: "1", Counts: of(1), AsOf: at(150)}}, nil); !d.Empty() || l.total() != 1 {
+		t.Errorf("sum %d, and the late event changes %+v", l.total(), d)
 	}
 }
 
-// Sums and deltas end at the largest and smallest int64, in whatever order their terms come, and a total that was there
-// is right again once the shards come back.
+// Sums and deltas end at the largest and smallest int64, in whatever order their terms come, and a
+// total that was there is right again once the shards come back.
 func TestSumsSaturate(t *testing.T) {
 	t.Parallel()
 	if got := Add(math.MinInt64, -1); got != math.MinInt64 {
@@ -206,14 +289,13 @@ func TestSumsSaturate(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, 1, -1, 0}))
-		l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0), Base: count.Draw(t, "base")})
-		total := l.Sums["total"].Total()
+		l := &Ledger{Base: Counts{"count": count.Draw(t, "base")}, Floor: at(0)}
+		before := l.total()
 		for i := range rapid.IntRange(1, 10).Draw(t, "steps") {
-			d := l.Merge([]State{{Shard: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "shard")), Counts: Counts{"total": count.Draw(t, "count")}, AsOf: at(i + 1)}})
-			sum := big.NewInt(l.Sums["total"].Base)
-			l.Apply(d)
-			for _, e := range l.Sums["total"].Shards {
-				sum.Add(sum, big.NewInt(e.Count))
+			l.Apply(l.Merge([]State{{Shard: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "shard")), Counts: of(count.Draw(t, "count")), AsOf: at(i + 1)}}, nil))
+			sum := big.NewInt(l.Base["count"])
+			for _, e := range l.States {
+				sum.Add(sum, big.NewInt(e.Counts["count"]))
 			}
 			want := int64(math.MaxInt64)
 			switch {
@@ -222,67 +304,78 @@ func TestSumsSaturate(t *testing.T) {
 			case sum.Sign() < 0:
 				want = math.MinInt64
 			}
-			if l.Sums["total"].Total() != want {
-				t.Fatalf("sum = %d, want %d", l.Sums["total"].Total(), want)
+			if l.total() != want {
+				t.Fatalf("sum = %d, want %d", l.total(), want)
 			}
-			if step := new(big.Int).Sub(big.NewInt(want), big.NewInt(total)); step.IsInt64() && Add(total, d.Sums["total"].Delta) != want {
-				t.Fatalf("total %d and delta %d make %d, want %d", total, d.Sums["total"].Delta, Add(total, d.Sums["total"].Delta), want)
+			if delta := Sub(want, before); new(big.Int).Sub(big.NewInt(want), big.NewInt(before)).IsInt64() && Add(before, delta) != want {
+				t.Fatalf("total %d and delta %d make %d, want %d", before, delta, Add(before, delta), want)
 			}
-			total = want
+			before = want
 		}
 	})
 }
 
-// However many shards send events, and however long their ids are, a ledger stays below a document's megabyte.
+// However many shards send events, with however many fields, a ledger holds so many
+// numbers and no more.
 func TestLedgerIsBounded(t *testing.T) {
 	t.Parallel()
-	l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
 	id := func(i int) string { return fmt.Sprintf("%0*d", maxKey, i) }
-	for i := range MaxEntries {
-		if d := l.Merge([]State{{Shard: id(i), Counts: Counts{"total": 1}, AsOf: at(1)}}); len(d.Full) > 0 {
+	l := &Ledger{Floor: at(0)}
+	for i := range MaxNumbers / 2 {
+		d := l.Merge([]State{{Shard: id(i), Counts: Counts{"count": 1, "views": 1}, AsOf: at(1)}}, nil)
+		if len(d.Full) > 0 {
 			t.Fatalf("full at %d", i)
-		} else {
-			l.Apply(d)
 		}
+		l.Apply(d)
 	}
-	d := l.Merge([]State{{Shard: "more", Counts: Counts{"total": 1}, AsOf: at(2)}, {Shard: id(7), Counts: Counts{"total": 3}, AsOf: at(2)}})
-	if !d.Full["more"] || len(d.Full) != 1 || d.Sums["total"].Delta != 2 {
-		t.Errorf("diff = %+v, want one shard refused and the other counted", d)
+	d := l.Merge([]State{
+		{Shard: "more", Counts: of(1), AsOf: at(2)}, {Shard: id(7), Counts: Counts{"count": 3, "views": 1}, AsOf: at(2)}, {Shard: id(8), Counts: Counts{"count": 1, "views": 1, "likes": 1}, AsOf: at(2)},
+	}, map[string]Answer{"comments": {ReadTime: at(3), Known: true}})
+	if !maps.Equal(d.Full, map[string]bool{"more": true, id(8): true, "comments": true}) || len(d.States) != 1 {
+		t.Errorf("diff = %+v, want that only a shard that takes no more room is counted", d)
 	}
-	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 1<<20 {
-		t.Errorf("a full ledger takes %d bytes", size)
+	if l.Apply(d); l.Numbers() != MaxNumbers {
+		t.Errorf("%d numbers", l.Numbers())
 	}
-	// A snapshot of more shards than that, of which the ledger knows the last ones.
-	s := Snapshot{At: at(5)}
-	for i := range MaxEntries + 7 {
-		s.States = append(s.States, State{Shard: fmt.Sprintf("%0*d", maxKey-1, i), Counts: Counts{"total": 1}, AsOf: at(3)})
-	}
-	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
-	l.Apply(l.Merge(s.States[7:]))
-	d = l.Correct(at(5), s, "total")
-	if l.Apply(d); len(d.Full) != 7 || l.entries() != MaxEntries {
-		t.Errorf("%d shards are refused and %d known, want 7 and %d", len(d.Full), l.entries(), MaxEntries)
+	// A shard that is deleted makes room for another one.
+	d = l.Merge([]State{{Shard: id(9), AsOf: at(5), Gone: true}}, nil)
+	l.Apply(d)
+	if d := l.Merge([]State{{Shard: "more", Counts: of(1), AsOf: at(6)}}, nil); len(d.Full) > 0 {
+		t.Errorf("there is no room beside a deleted shard: %+v", d)
 	}
 	long := strings.Repeat("x", 1400)
-	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
-	l.Apply(l.Merge([]State{{Shard: long, Counts: Counts{"total": 1}, AsOf: at(1)}}))
-	l.Apply(l.Merge([]State{{Shard: long, Counts: Counts{"total": 3}, AsOf: at(2)}}))
-	if size := proto.Size(&firestorepb.Document{Fields: l.Fields()}); size > 500 || l.Sums["total"].Total() != 3 {
-		t.Errorf("a shard with a long id takes %d bytes, and the sum is %d", size, l.Sums["total"].Total())
+	l = &Ledger{Floor: at(0)}
+	l.Apply(l.Merge([]State{{Shard: long, Counts: of(1), AsOf: at(1)}}, nil))
+	l.Apply(l.Merge([]State{{Shard: long, Counts: of(3), AsOf: at(2)}}, nil))
+	if l.total() != 3 || len(l.States) != 1 || len(slices.Collect(maps.Keys(l.States))[0]) > maxKey {
+		t.Errorf("a shard with a long id: %v", l.States)
 	}
 	// A snapshot without the shards makes room.
-	l = ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
-	for i := range MaxEntries {
-		l.Sums["total"].Shards[id(i)] = Entry{Count: 0, AsOf: at(1)}
+	l = &Ledger{States: map[string]Entry{}, Floor: at(0)}
+	for i := range MaxNumbers {
+		l.States[id(i)] = Entry{AsOf: at(1)}
 	}
-	l.Apply(l.Correct(at(5), Snapshot{At: at(5)}, "total"))
-	if len(l.Sums["total"].Shards) != 0 || !l.Merge([]State{{Shard: id(3), Counts: Counts{"total": 9}, AsOf: at(4)}}).Empty() {
-		t.Errorf("%d shards are left, or a late event of one that is gone counts", len(l.Sums["total"].Shards))
+	d, _ = l.Correct(at(5), Snapshot{At: at(5)})
+	l.Apply(d)
+	if len(l.States) != 0 || !l.Merge([]State{{Shard: id(3), Counts: of(9), AsOf: at(4)}}, nil).Empty() {
+		t.Errorf("%d shards are left, or a late event of one that is gone counts", len(l.States))
 	}
 }
 
-// Any sequence of states, shuffled, repeated and with all but each shard's last dropped, in batches of any size, gives
-// the same total.
+// Ids of commands go when nothing can be in doubt any more, and not before, however many there are.
+func TestSettled(t *testing.T) {
+	t.Parallel()
+	l := &Ledger{Ops: map[string]time.Time{"old": at(0)}}
+	for i := range 1000 {
+		l.Ops[fmt.Sprint(i)] = at(1 + i)
+	}
+	if got := l.Settled(at(1).Add(InDoubt)); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("%v are settled", got)
+	}
+}
+
+// Any sequence of states, shuffled, repeated and with all but each shard's last dropped, in batches
+// of any size, gives the same total.
 func TestMergeCountsExactlyOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -292,13 +385,13 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 		last := map[string]State{}
 		var states []State
 		for i, count := range counts {
-			s := State{Shard: fmt.Sprint(rapid.IntRange(0, shards-1).Draw(t, "shard")), Counts: Counts{"total": count}, AsOf: at(1000 + i)}
+			s := State{Shard: fmt.Sprint(rapid.IntRange(0, shards-1).Draw(t, "shard")), Counts: of(count), AsOf: at(1000 + i)}
 			states = append(states, s)
 			last[s.Shard] = s
 		}
 		var want int64
 		for _, s := range last {
-			want += s.Counts["total"]
+			want += s.Counts["count"]
 		}
 		// What arrives.
 		var arrived []State
@@ -312,17 +405,14 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		rng.Shuffle(len(arrived), func(i, j int) { arrived[i], arrived[j] = arrived[j], arrived[i] })
 
-		l := ofTotal(Sum{Shards: map[string]Entry{}, Floor: at(0)})
-		var total int64
+		l := &Ledger{Floor: at(0)}
 		for len(arrived) > 0 {
 			n := rapid.IntRange(1, len(arrived)).Draw(t, "batch")
-			d := l.Merge(arrived[:n])
-			l.Apply(d)
-			total += d.Sums["total"].Delta
+			l.Apply(l.Merge(arrived[:n], nil))
 			arrived = arrived[n:]
 		}
-		if total != want || l.Sums["total"].Total() != want {
-			t.Fatalf("total %d, ledger %d, want %d", total, l.Sums["total"].Total(), want)
+		if l.total() != want {
+			t.Fatalf("the total is %d, want %d", l.total(), want)
 		}
 	})
 }

@@ -2,76 +2,83 @@ package ledger
 
 import "time"
 
-// Snapshot is all shards of a counter as they were at one time. A shard keeps what is counted of a field where its state doesn't
-// have the field.
+// Snapshot is all shards of a counter as they were at one time.
 type Snapshot struct {
 	At     time.Time
 	States []State
 }
 
-// Correct is what a snapshot changes in the sums of the fields, of a ledger that was read at the time now, which is the
-// snapshot's or later. A field without a sum gets one.
+// Correct is what a snapshot changes in a ledger that was read at the time now, which is the
+// snapshot's or later. It reports false for a snapshot that is not younger than the floor, and
+// so says nothing.
 //
-// A snapshot of the same time is the truth, whatever times the ledger claims. Beside an earlier one, entries that are newer
-// than its states stay, unless they are newer than now, which is impossible. Entries of shards that are gone are removed.
-// The snapshot's time is the new floor; a snapshot that is not younger than the floor says nothing about this sum. A floor that
-// is newer than now is as impossible: no state of a document counts with it.
-func (l *Ledger) Correct(now time.Time, s Snapshot, fields ...string) Diff {
-	d := Diff{Sums: map[string]SumDiff{}}
-	most := MaxEntries / max(1, len(fields))
-	for _, name := range fields {
-		sum, known := l.Sums[name]
-		if !known {
-			sum = &Sum{}
-		}
-		impossible := sum.Floor.After(now)
-		if s.At.After(sum.Floor) || impossible {
-			d.Impossible = d.Impossible || impossible
-			change := sum.correct(now, s, name, most, &d)
-			change.New = !known
-			d.Sums[name] = change
-		}
+// A snapshot of the very time of the ledger is the truth, whatever times the ledger claims. Beside
+// an earlier one, entries that are newer than its states stay, unless they are newer than now,
+// which is impossible: as they are, they would hide what is counted until then. Entries of shards
+// that are gone go. The snapshot's time is the new floor.
+func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff, ok bool) {
+	if !l.Floor.After(now) && !s.At.After(l.Floor) {
+		return d, false
 	}
-	return d
-}
-
-func (s *Sum) correct(now time.Time, snap Snapshot, name string, most int, d *Diff) SumDiff {
-	// Every shard that there was then has an entry from now on: late events of others are of shards that are gone.
-	change := SumDiff{Entries: map[string]Entry{}, Floor: snap.At}
-	there := make(map[string]bool, len(snap.States))
-	for _, state := range snap.States {
+	d = Diff{States: map[string]Entry{}, Floor: s.At, Impossible: l.Floor.After(now)}
+	there := make(map[string]bool, len(s.States))
+	for _, state := range s.States {
 		key := Key(state.Shard)
 		there[key] = true
-		known, ok := s.Shards[key]
-		impossible := known.AsOf.After(now)
-		count, is := state.Counts[name]
-		if !is {
-			if !impossible {
-				continue
-			}
-			count = known.Count
-		}
-		e := Entry{Count: count, AsOf: state.AsOf}
+		known, ok := l.States[key]
+		e := Entry{AsOf: state.AsOf, Counts: state.Over(known.Counts).Counts}
 		switch {
-		case ok && known.Count == e.Count && known.AsOf.Equal(e.AsOf):
-			continue
-		case ok && !impossible && !snap.At.Equal(now) && !known.olderThan(state, count):
-			continue
-		case !ok && len(snap.States) > most:
-			d.full(key)
-			continue
-		}
-		// A shard that is unknown counts at any age: only events are asked whether they are of an earlier counter.
-		change.Entries[key] = e
-		d.Impossible = d.Impossible || impossible || !ok && !state.AsOf.After(s.Floor)
-	}
-	for key, known := range s.Shards {
-		impossible := known.AsOf.After(now)
-		if !there[key] && (impossible || !known.AsOf.After(snap.At)) {
-			change.Removed = append(change.Removed, key)
-			d.Impossible = d.Impossible || impossible
+		case ok && same(e, known):
+		case ok && !known.AsOf.After(now) && !s.At.Equal(now) && !known.olderThan(state):
+		default:
+			// a shard that is unknown counts at any age: only events are asked whether they are of
+			// an earlier life
+			d.States[key] = e
+			d.Impossible = d.Impossible || known.AsOf.After(now)
 		}
 	}
-	change.Delta = s.delta(change)
-	return change
+	for key, known := range l.States {
+		if !there[key] && (known.AsOf.After(now) || !known.AsOf.After(s.At)) {
+			d.Removed = append(d.Removed, key)
+			d.Impossible = d.Impossible || known.AsOf.After(now)
+		}
+	}
+	return d, true
+}
+
+func same(a, b Entry) bool {
+	if !a.AsOf.Equal(b.AsOf) || len(a.Counts) != len(b.Counts) {
+		return false
+	}
+	for name, n := range a.Counts {
+		if b.Counts[name] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// Forget takes away answers of a time after now, which is impossible: they would hide what is
+// asked until then.
+func (l *Ledger) Forget(now time.Time) {
+	for key, a := range l.Answers {
+		if a.ReadTime.After(now) {
+			delete(l.Answers, key)
+		}
+	}
+}
+
+// Differ is of how many shards a diff changes what the ledger counts.
+func (l *Ledger) Differ(d Diff) (n int) {
+	for key, e := range d.States {
+		if known, ok := l.States[key]; !ok || !same(Entry{AsOf: e.AsOf, Counts: known.Counts}, e) {
+			n++
+		}
+	}
+	for _, key := range d.Removed {
+		if len(l.States[key].Counts) > 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -2,23 +2,28 @@ package ledger
 
 import "math"
 
-// Add is a plus b, or the largest or smallest int64 where the sum is beyond, as Firestore's own increments have it.
-func Add(a, b int64) int64 {
+// Add is the sum of all terms, or the largest or smallest int64 where that is beyond, as
+// Firestore's own increments have it. The order of the terms doesn't matter.
+func Add(terms ...int64) int64 {
 	var w wide
-	w.add(a)
-	w.add(b)
+	for _, n := range terms {
+		w.add(n)
+	}
 	return w.clamp()
 }
 
-// Sub is a minus b, or the largest or smallest int64 where the difference is beyond.
-func Sub(a, b int64) int64 {
+// Sub is the first term less all others, as [Add] has sums.
+func Sub(n int64, terms ...int64) int64 {
 	var w wide
-	w.add(a)
-	w.sub(b)
+	w.add(n)
+	for _, n := range terms {
+		w.sub(n)
+	}
 	return w.clamp()
 }
 
-// wide is hi<<32 + lo, a sum of int64s. It doesn't overflow with fewer than 2³¹ terms, so their order doesn't matter.
+// wide is hi<<32 + lo, a sum of int64s. It doesn't overflow with fewer than 2³¹ terms, so their
+// order doesn't matter.
 type wide struct{ hi, lo int64 }
 
 func (w *wide) add(n int64) { w.hi += n >> 32; w.lo += n & math.MaxUint32 }

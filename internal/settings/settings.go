@@ -27,13 +27,13 @@ type Settings struct {
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
 	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What is counted, comma-separated: total=count keeps the sum of the shards' count in the counter's total, and likes is short for likes=likes. Documents below a counter's are counted by comments=count(comments), summed up by stars=sum(ratings.stars), and both with a condition such as count(comments where public==true). At most 20, one of them from shards."`
-	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs besides the counted fields is in one map of theirs, counter_rollup."`
-	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"How long a document of the app's own has to be gone before Reconcile removes what was counted below it, 1s to 8760h. One that is made again before that keeps its counts."`
+	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it, stars=sum(ratings.stars) the sum of a field of theirs, both with a condition if need be, such as count(comments where public==true). At most 20, one of them from shards. A field that is added later shows with the next roll-up."`
+	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs in them besides the shown fields is in one map, counter_rollup."`
+	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document has to be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. One that is made again before that shows its counts again. Other counters end by counters delete alone."`
 
 	// Counters and their shards.
-	AutoCreate AutoCreate    `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."`
-	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" range:"1 to 1000" desc:"Shards of a counter that is created automatically, 1 to 1000."`
+	AutoCreate AutoCreate    `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404; one whose document was deleted by hand shows again what its path has counted. true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."`
+	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" range:"1 to 1000" desc:"Shards of a counter that is created automatically, or whose document says no number, 1 to 1000."`
 	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" range:"0 to 1000" desc:"Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."`
 	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" range:"1s to 1h" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
 	ReadCache  time.Duration `env:"READ_CACHE" envDefault:"1s" range:"0s to 60s" desc:"How old the total may be that GET answers from memory, and that caches on the way may keep, 0s to 60s; 0s reads it with every request. exact=true always does."`
@@ -61,13 +61,13 @@ type Settings struct {
 	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."`
 	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up side by side, 1 to 1000."`
 
-	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h. One that took N reads waits for about N changes before it is counted again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."`
+	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h. A query that took N reads waits for about N changes before it is asked again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."`
 
 	// Reconcile.
 	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" range:"1s to 1700s" desc:"How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."`
 	ReconcileParallel int           `env:"RECONCILE_PARALLEL" envDefault:"8" range:"1 to 100" desc:"Counters that Reconcile checks side by side, 1 to 100."`
 
-	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile counts fields such as comments=count(comments) again that nothing has counted for this long, for a change whose event was lost, 1s to 8760h. Counters that are named are counted at once."`
+	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile asks again for fields such as comments=count(comments) that had no answer for this long, for a change whose event was lost, 1s to 8760h. For counters that are named it asks at once."`
 	RecountReads int64         `env:"RECOUNT_READS" envDefault:"10000" range:"0 to 1000000000" desc:"Reads that one call of Reconcile may take for it, one per 1,000 documents counted."`
 
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
@@ -173,7 +173,7 @@ func (s Settings) validate() error {
 	most := s.Fields.MaxShards()
 	for i, n := range []int{s.NumShards, s.MaxShards} {
 		if n > most && n <= layout.MaxShards { // or else it is out of range
-			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has %d entries, one per field and shard", most, layout.MaxEntries))
+			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has room for %d numbers, one per field and shard", most, layout.MaxNumbers))
 		}
 	}
 	if s.RequestTTL <= s.RequestTimeout {

@@ -40,7 +40,7 @@ func TestParseCounted(t *testing.T) {
 		}
 		for _, name := range []string{"", l.Shard(id, "0"), l.Counter(id), l.CollectionOf(id, "likes") + "/c1", l.CollectionOf(id, "comments"),
 			l.CollectionOf(id, "comments") + "/c1/comments/c2", l.CollectionOf(id, "comments") + "/", "/" + l.CollectionOf(id, "comments") + "/c1",
-			l.Document("comments/c1"), l.Document("posts/comments/c1"), l.Note(id)} {
+			l.Document("comments/c1"), l.Document("posts/comments/c1"), l.LedgerOf(id)} {
 			if counter, collection, document, ok := l.ParseCounted(name); ok {
 				t.Errorf("%s: ParseCounted(%q) = %q, %q, %q", pattern, name, counter, collection, document)
 			}
@@ -55,8 +55,8 @@ func TestParseCounted(t *testing.T) {
 	}
 }
 
-// The embedded server evaluates what fields may count as Google's emulator does: filters, nested fields, doubles and documents
-// that lack a field.
+// The embedded server evaluates what fields may count as Google's emulator does: filters, nested
+// fields, doubles and documents that lack a field.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {

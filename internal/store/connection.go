@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no earlier deadline. Whatever is at the other end, even where
-	// that is not Firestore, a caller hears of it.
+	// callTimeout bounds a call whose context has no earlier deadline. Whatever is at the other
+	// end, even where that is not Firestore, a caller hears of it.
 	callTimeout = 30 * time.Second
-	// readTimeout is how long the first attempt of a read may take, or half of the time there is. The second goes over a new
-	// connection where that one got no answer.
+	// readTimeout is how long the first attempt of a read may take, or half of the time there is.
+	// The second goes over a new connection where that one got no answer.
 	readTimeout = 10 * time.Second
-	// silence is how long a call without an answer takes at least to make a connection a silent one. A call that is given up
-	// sooner only had a caller in a hurry.
+	// silence is how long a call without an answer takes at least to make a connection a silent
+	// one. A call that is given up sooner only had a caller in a hurry.
 	silence = 500 * time.Millisecond
 )
 
-// connection leads to Firestore, and is replaced by a new one when a call over it gets no answer. Left to itself, gRPC
-// notices after 35 s with [dialOptions], and where packets are still acknowledged by something in between, only by its
-// own pings; until then each call would burn its deadline.
+// connection leads to Firestore, and is replaced by a new one when a call over it gets no
+// answer. Left to itself, gRPC notices after 35 s with [dialOptions], and where packets are
+// still acknowledged by something in between, only by its own pings; until then each call would
+// burn its deadline.
 type connection struct {
 	dial func() (*apiv1.Client, error)
 
@@ -92,8 +93,8 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 	return err
 }
 
-// redial replaces a connection that is silent, unless another call has done so. Calls over the old one go on, and it is
-// closed when the last of them has ended.
+// redial replaces a connection that is silent, unless another call has done so. Calls over the old
+// one go on, and it is closed when the last of them has ended.
 func (c *connection) redial(silent *line) {
 	c.mu.Lock()
 	if silent != c.now || c.given || c.dialing || !c.open[silent] {

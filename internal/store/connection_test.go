@@ -21,8 +21,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// proxy is what stands between a client and Firestore. Connections that it silences stay open, and take what is sent, and
-// nothing comes of it: neither the kernel nor gRPC sees anything wrong.
+// proxy is what stands between a client and Firestore. Connections that it silences stay open, and
+// take what is sent, and nothing comes of it: neither the kernel nor gRPC sees anything wrong.
 type proxy struct {
 	net.Listener
 	accepted atomic.Int64
@@ -80,7 +80,8 @@ func startProxy(t *testing.T, to string) *proxy {
 	t.Cleanup(func() {
 		l.Close()
 		p.mu.Lock()
-		for _, conn := range p.conns { // the client library opens one of its own to an emulator, and forgets it
+		for _, conn := range p.conns {
+			// the client library opens one of its own to an emulator, and forgets it
 			conn.Close()
 		}
 		p.mu.Unlock()
@@ -98,7 +99,8 @@ func (p *proxy) silence() {
 	}
 }
 
-// A connection that went silent fails the call that met it, at its deadline, and no further one: they go over a new one.
+// A connection that went silent fails the call that met it, at its deadline, and no further one:
+// they go over a new one.
 func TestSilentConnectionIsReplaced(t *testing.T) {
 	instance := emulator.Start(t)
 	p := startProxy(t, instance.Addr)
@@ -129,7 +131,8 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	p.silence()
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
-	if docs, _, err := db.Get(ctx, name); err != nil || docs[0].GetFields()["count"].GetIntegerValue() != 2 { // within one call
+	if docs, _, err := db.Get(ctx, name); err != nil || docs[0].GetFields()["count"].GetIntegerValue() != 2 {
+		// within one call
 		t.Errorf("read %v, %v; want 2", docs, err)
 	}
 	if n := p.accepted.Load() - before; n != 2 {

@@ -6,10 +6,12 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// Own are the fields of a counter's document that say how it is counted, such as [NumShards]. In a document of the app's own
-// they are in one map, so that nothing else of it is touched.
+// Own are the fields of a counter's document that say how it is counted, such as
+// [layout.NumShards]. In a document of the app's own they are in one map, so that nothing else
+// of it is touched.
 func (db *DB) Own(counter *firestorepb.Document) map[string]*firestorepb.Value {
 	if !db.Hosted {
 		return counter.GetFields()
@@ -48,22 +50,42 @@ func (db *DB) NoCounts() map[string]*firestorepb.Value {
 	return fields
 }
 
-// ShardCount is a counter's number of shards, as its document has it.
-type ShardCount struct {
-	N        int  // 1 to [MaxShards], whatever the document says
-	Written  bool // it says a number
-	Inferred bool // it says that the number was inferred: see [NumShardsInferred]
-}
-
-// ShardCount reads the number of shards of a counter's document.
-func (db *DB) ShardCount(counter *firestorepb.Document) ShardCount {
+// NumShards is the number of shards that a counter's document says, 1 to [layout.MaxShards]
+// whatever it says; false where it says none.
+func (db *DB) NumShards(counter *firestorepb.Document) (int, bool) {
 	own := db.Own(counter)
-	n, written := own[layout.NumShards]
-	if !written {
-		n, written = own[layout.NumShardsLegacy]
+	n, ok := own[layout.NumShards]
+	if !ok {
+		n, ok = own[layout.NumShardsLegacy]
 	}
 	number := max(n.GetIntegerValue(), int64(min(n.GetDoubleValue(), layout.MaxShards)))
-	return ShardCount{N: int(min(max(number, 1), layout.MaxShards)), Written: written, Inferred: own[layout.NumShardsInferred].GetBooleanValue()}
+	return int(min(max(number, 1), layout.MaxShards)), ok
+}
+
+// Deleting reports whether a counter's deletion is under way, or was cut short.
+func (db *DB) Deleting(counter *firestorepb.Document) bool {
+	return db.Own(counter)[layout.Deleting].GetBooleanValue()
+}
+
+// View are the shown fields of a counter's document as its ledger has them, and their paths as
+// a mask has them.
+func (db *DB) View(l *ledger.Ledger) (fields map[string]*firestorepb.Value, mask []string) {
+	fields = make(map[string]*firestorepb.Value, len(db.Fields)+len(db.Counted))
+	for name, total := range l.Totals(db.Shown()...) {
+		fields[name] = Int(total)
+		mask = append(mask, layout.FieldPath(name))
+	}
+	return fields, mask
+}
+
+// Shows reports whether the shown fields of a counter's document are what its ledger has.
+func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
+	for name, total := range l.Totals(db.Shown()...) {
+		if v, ok := counter.GetFields()[name].GetValueType().(*firestorepb.Value_IntegerValue); !ok || v.IntegerValue != total {
+			return false
+		}
+	}
+	return true
 }
 
 // filterValue is what a filter compares with, as a Firestore value.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -29,11 +28,18 @@ type Query struct {
 	After      string    // resource name of a document of it; those behind that one
 	Limit      int       // at most this many; 0 is all
 	At         time.Time // as they were then, within the last hour; the zero time is now
+	Names      bool      // only their names, without a field
 }
 
-// Get reads the named documents, in the order of the names, all as of the time that it returns; a missing one is nil.
+// Get reads the named documents, in the order of the names, all as of the time that it returns; a
+// missing one is nil.
 func (db *DB) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	return reader{db: db}.Get(ctx, names...)
+}
+
+// GetFields is [DB.Get] of the fields at these paths alone.
+func (db *DB) GetFields(ctx context.Context, paths []string, names ...string) ([]*firestorepb.Document, time.Time, error) {
+	return reader{db: db}.get(ctx, &firestorepb.DocumentMask{FieldPaths: paths}, names...)
 }
 
 // Documents reads the documents that a query asks for.
@@ -49,12 +55,16 @@ type reader struct {
 
 // Get is [DB.Get].
 func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
+	return r.get(ctx, nil, names...)
+}
+
+func (r reader) get(ctx context.Context, mask *firestorepb.DocumentMask, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	var readTime time.Time
 	docs := make([]*firestorepb.Document, len(names))
 	if len(names) == 0 {
 		return docs, readTime, nil
 	}
-	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Database, Documents: names}
+	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Database, Documents: names, Mask: mask}
 	if r.transaction != nil {
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
@@ -93,6 +103,9 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	if q.After != "" {
 		query.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.After}}}}
 	}
+	if q.Names {
+		query.Select = &firestorepb.StructuredQuery_Projection{Fields: []*firestorepb.StructuredQuery_FieldReference{{FieldPath: firestore.DocumentID}}}
+	}
 	if q.Limit > 0 {
 		query.Limit = wrapperspb.Int32(int32(q.Limit))
 	}
@@ -122,9 +135,10 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	return docs, nil
 }
 
-// Sum adds up a field of a collection's documents on the server, as of a time; the zero time is now. It costs a read, and
-// one more per 1,000 documents. Documents where the field is missing, or is not a number, count nothing. A double among the
-// summands, and a sum beyond an int64, make the sum a double.
+// Sum adds up a field of a collection's documents on the server, as of a time; the zero time is
+// now. It costs a read, and one more per 1,000 documents. Documents where the field is missing,
+// or is not a number, count nothing. A double among the summands, and a sum beyond an int64, make
+// the sum a double.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
 	sum, _, err := db.aggregate(ctx, from(collection), collection, at, sumOf(layout.FieldPath(field)))
 	if err != nil {
@@ -133,11 +147,13 @@ func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (
 	return sum[0], nil
 }
 
-// SumNumbers is [DB.Sum] that also tells how many documents hold a number in the field, for the same price.
+// SumNumbers is [DB.Sum] that also tells how many documents hold a number in the field, for
+// the same price.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, err error) {
 	query := from(collection)
 	query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{ // a range holds values of one type only
+		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+			// a range holds values of one type only
 			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.FieldPath(field)},
 			Op:    firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
 			Value: Double(math.Inf(-1)),
@@ -161,16 +177,18 @@ func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64
 
 // Aggregated is what an aggregation query has said.
 type Aggregated struct {
-	Value     *firestorepb.Value // a double where not all summands are integers, or the sum is beyond an int64
-	Documents int64              // that match; of a sum, those that have the field
-	At        time.Time          // the query's read time
+	// a double where not all summands are integers, or the sum is beyond an int64
+	Value     *firestorepb.Value
+	Documents int64     // that match; of a sum, those that have the field
+	At        time.Time // the query's read time
 }
 
 // Reads is what the query was billed as: one read per 1,000 documents, and at least one.
 func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
-// Aggregate asks what the documents of one collection come to, as of a time; the zero time is now. Several sums take one query
-// each: together they would only see the documents that have all the fields. It is asked once: its errors come at once.
+// Aggregate asks what the documents of one collection come to, as of a time; the zero time is now.
+// Several sums take one query each: together they would only see the documents that have all the
+// fields. It is asked once: its errors come at once.
 func (db *DB) Aggregate(ctx context.Context, collection string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
 	query := from(collection)
 	if a.Where != nil {
@@ -184,9 +202,11 @@ func (db *DB) Aggregate(ctx context.Context, collection string, a *layout.Aggreg
 	}
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
 	if a.Sum != "" {
-		aggregations = append(aggregations, sumOf(layout.Dotted(a.Sum))) // the count is then of the index entries that it reads
+		// the count is then of the index entries that it reads
+		aggregations = append(aggregations, sumOf(layout.Dotted(a.Sum)))
 	}
-	// The generated client would ask again until ctx ends, and what takes too long could not be told from what is refused.
+	// The generated client would ask again until ctx ends, and what takes too long could not be
+	// told from what is refused.
 	values, at, err := db.aggregateWith(ctx, query, collection, at, aggregations, once)
 	if err != nil {
 		return Aggregated{}, err
@@ -233,7 +253,8 @@ func (db *DB) aggregateWith(ctx context.Context, query *firestorepb.StructuredQu
 	}
 	values := make([]*firestorepb.Value, len(aggregations))
 	var read time.Time
-	err := db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error { // it may take a minute, so it is not asked twice
+	err := db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		// it may take a minute, so it is not asked twice
 		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req, opts...)
 		if err != nil {
 			return err
@@ -253,12 +274,12 @@ func (db *DB) aggregateWith(ctx context.Context, query *firestorepb.StructuredQu
 	return values, read, err
 }
 
-// List lists the ids of a page of counters, which may be empty though others follow. Token is empty for the first page,
-// and next is for the last.
+// List lists the ids of a page of counters, which may be empty though others follow. Token is empty
+// for the first page, and next is for the last.
 //
-// Where all counters are in one collection, those without a document are listed too: a snippet may have made shards only.
-// Where they are not, and where their documents are the app's own, most of which may count nothing, they are found by their
-// ledgers and notes (see [Layout.Note]): one that has not been adopted yet, and of which there is no note, is not listed.
+// Where all counters are in one collection, those without a document are listed too: a snippet may
+// have made shards only. Where they are not, and where their documents are the app's own, most of
+// which may count nothing, they are found by their ledgers: one that has none yet is not listed.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
 	if db.ByLedgers() {
 		return db.listLedgers(ctx, size, token)
@@ -277,21 +298,20 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 		return err
 	})
 	for _, doc := range docs {
-		ids = append(ids, path.Base(doc.GetName()))
+		ids = append(ids, IDOf(doc.GetName()))
 	}
 	return ids, next, err
 }
 
-// listLedgers is List by ledgers. Its token is the name of the last one.
+// listLedgers is List by ledgers. Its token is the name of the last one. Other deployments' ledgers
+// are in the same collection group, and each may have a megabyte: only their names are read.
 func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	docs, err := db.Documents(ctx, Query{Collection: db.Document("") + layout.Rollup, Group: true, Limit: size, After: token})
+	docs, err := db.Documents(ctx, Query{Collection: db.Document(layout.Rollup), Group: true, Names: true, Limit: size, After: token})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, doc := range docs {
-		document, kind, _ := strings.Cut(strings.TrimPrefix(doc.GetName(), db.Document("")), "/"+layout.Rollup+"/")
-		id, ok := db.Path.ID(document)
-		if ok && (kind == layout.Ledger || kind == layout.NoteID) && !slices.Contains(ids, id) {
+		if id, ok := db.ParseLedger(doc.GetName()); ok {
 			ids = append(ids, id)
 		}
 	}
@@ -301,9 +321,10 @@ func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []st
 	return ids, next, nil
 }
 
-// Watch yields a document as it is, nil while it doesn't exist, and again with every change, as long as ctx and the loop
-// last. Changes that follow each other quickly may come as one. Only its fields of the simple types are there: numbers,
-// strings, booleans, times and maps of these. It ends with an error of the client library's; when ctx ends it just ends.
+// Watch yields a document as it is, nil while it doesn't exist, and again with every change, as
+// long as ctx and the loop last. Changes that follow each other quickly may come as one. Only its
+// fields of the simple types are there: numbers, strings, booleans, times and maps of these. It
+// ends with an error of the client library's; when ctx ends it just ends.
 func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Document, error] {
 	return func(yield func(*firestorepb.Document, error) bool) {
 		client, err := db.watching()

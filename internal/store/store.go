@@ -1,12 +1,14 @@
-// Package store is the one way to Firestore: which documents counters keeps, what they are called, and how they are read
-// and written.
+// Package store is the one way to Firestore: which documents counters keeps, what they are called,
+// and how they are read and written.
 //
-// A commit is sent exactly once. The official client's own commits go through a generated layer that resends them on
-// UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So no client of the library is handed out:
-// [DB.Commit] and [DB.Transact] use the generated client (firestore/apiv1) with that retry switched off, and the
-// caller decides what a failure means, by [KindOf]. Reading is idempotent, and the library retries it.
+// A commit is sent exactly once. The official client's own commits go through a generated layer
+// that resends them on UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So
+// no client of the library is handed out: [DB.Commit] and [DB.Transact] use the generated client
+// (firestore/apiv1) with that retry switched off, and the caller decides what a failure means, by
+// [KindOf]. Reading is idempotent, and the library retries it.
 //
-// Documents are protocol buffers everywhere, and named by their whole resource names, which [Layout] makes.
+// Documents are protocol buffers everywhere, and named by their whole resource names, which
+// [Layout] makes.
 package store
 
 import (
@@ -39,11 +41,13 @@ type DB struct {
 
 	newWatcher func() (*firestore.Client, error)
 	mu         sync.Mutex
-	watcher    *firestore.Client // only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
+	// only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
+	watcher *firestore.Client
 }
 
-// Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set, that is where everything
-// goes, unless opts bring a connection of their own: then everything goes there. Nothing is sent yet.
+// Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set,
+// that is where everything goes, unless opts bring a connection of their own: then everything goes
+// there. Nothing is sent yet.
 func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*DB, error) {
 	names, err := cfg.Layout()
 	if err != nil {
@@ -84,7 +88,8 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 	return db, nil
 }
 
-// watching is the high-level client, which is made when it is needed: it has connections of its own.
+// watching is the high-level client, which is made when it is needed: it has
+// connections of its own.
 func (db *DB) watching() (*firestore.Client, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -102,7 +107,8 @@ func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.watcher != nil {
-		// Where both clients share a connection that was given, the second close finds it closed, which is what was asked for.
+		// Where both clients share a connection that was given, the second close finds it closed,
+		// which is what was asked for.
 		_ = db.watcher.Close()
 	}
 	return err
@@ -129,19 +135,22 @@ func clientOptions(emulator string, given []option.ClientOption) ([]option.Clien
 	if err != nil {
 		return nil, fmt.Errorf("connect to FIRESTORE_EMULATOR_HOST=%s: %w", emulator, err)
 	}
-	// First, so that a connection among those given wins, for both clients alike. Left to itself the high-level client
-	// would go to the emulator, and the generated one to production.
+	// First, so that a connection among those given wins, for both clients alike. Left to itself
+	// the high-level client would go to the emulator, and the generated one to production.
 	return slices.Concat([]option.ClientOption{option.WithGRPCConn(conn)}, given), nil
 }
 
-// dialOptions are what every connection needs to be rid of one that went silent, and to come back soon after Firestore does.
+// dialOptions are what every connection needs to be rid of one that went silent, and to come back
+// soon after Firestore does.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		// Without keepalive a silent connection burns every call's deadline until TCP gives up, after about 15 minutes. Google's
-		// front ends allow a ping each 30 s; gRPC also gives the timeout to the kernel (TCP_USER_TIMEOUT), so that data which
-		// is never acknowledged ends the connection after 5 s.
+		// Without keepalive a silent connection burns every call's deadline until TCP gives up,
+		// after about 15 minutes. Google's front ends allow a ping each 30 s; gRPC also gives the
+		// timeout to the kernel (TCP_USER_TIMEOUT), so that data which is never acknowledged ends
+		// the connection after 5 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
-		// By default the pauses between attempts to connect grow to 120 s, which an instance would sit out.
+		// By default the pauses between attempts to connect grow to 120 s, which an
+		// instance would sit out.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

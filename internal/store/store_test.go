@@ -54,8 +54,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// A commit whose answer is lost is not sent again by any layer below: the increment counts once, and the caller hears of
-// the doubt.
+// A commit whose answer is lost is not sent again by any layer below: the increment counts once,
+// and the caller hears of the doubt.
 func TestCommitIsSentOnce(t *testing.T) {
 	t.Parallel()
 	instance := emulator.Start(t)
@@ -67,7 +67,8 @@ func TestCommitIsSentOnce(t *testing.T) {
 	if _, err := db.Commit(t.Context(), []*firestorepb.Write{store.Create(name, map[string]*firestorepb.Value{"count": store.Int(0)})}); err != nil {
 		t.Fatal(err)
 	}
-	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted} { // what the client would resend
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted} {
+		// what the client would resend
 		var sent atomic.Int64
 		instance.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 			sent.Add(1)
@@ -107,8 +108,9 @@ func TestOpenFindsTheEmulator(t *testing.T) {
 	}
 }
 
-// With FIRESTORE_EMULATOR_HOST set, client options don't split the two clients: what is read, watched and committed is in one
-// place. Left to themselves, with any option at all, one would go to the emulator and the other to production.
+// With FIRESTORE_EMULATOR_HOST set, client options don't split the two clients: what is read,
+// watched and committed is in one place. Left to themselves, with any option at all, one would go
+// to the emulator and the other to production.
 func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 	here, there := emulator.Start(t), emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", here.Addr)
@@ -134,7 +136,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 			if _, err := db.Commit(ctx, []*firestorepb.Write{store.Create(doc, nil)}); err != nil {
 				t.Fatalf("commit: %v", err)
 			}
-			if err := db.Transact(ctx, func(tx *store.Tx) error {
+			if err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 				tx.Write(store.Update(doc, store.Exists(true), map[string]*firestorepb.Value{"n": store.Int(1)}, []string{"n"}))
 				return nil
 			}); err != nil {

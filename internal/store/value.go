@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -18,8 +19,12 @@ func Double(f float64) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_DoubleValue{DoubleValue: f}}
 }
 
-// Integer is the integer that a value stands for, and 0 where there is none. A whole double within ±2⁵³ is the integer that
-// it is: one client's increment(1.0) makes a field a double for good. It reports false for anything else.
+// ErrNotInteger says that something else than a whole number is there, or a double beyond ±2⁵³.
+var ErrNotInteger = errors.New("not an integer")
+
+// Integer is the integer that a value stands for, and 0 where there is none. A whole double within
+// ±2⁵³ is the integer that it is: one client's increment(1.0) makes a field a double for good. It
+// reports false for anything else.
 func Integer(v *firestorepb.Value) (int64, bool) {
 	switch n := v.GetValueType().(type) {
 	case nil:
@@ -59,7 +64,8 @@ func Array(values ...*firestorepb.Value) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: &firestorepb.ArrayValue{Values: values}}}
 }
 
-// Increment is the transform that adds n to an integer field. Transforms take a field's path, as of [FieldPath].
+// Increment is the transform that adds n to an integer field. Transforms take a field's path, as
+// of [FieldPath].
 func Increment(path string, n int64) *firestorepb.DocumentTransform_FieldTransform {
 	return &firestorepb.DocumentTransform_FieldTransform{
 		FieldPath:     path,
@@ -104,8 +110,9 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 	}
 }
 
-// Update is the write that sets the fields of mask (field paths as of [FieldPath]; one that is not among fields is
-// deleted) and applies transforms, and leaves everything else in the document as it is.
+// Update is the write that sets the fields of mask (field paths as of [FieldPath]; one that is
+// not among fields is deleted) and applies transforms, and leaves everything else in the
+// document as it is.
 func Update(name string, condition *firestorepb.Precondition, fields map[string]*firestorepb.Value, mask []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	return &firestorepb.Write{
 		Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
@@ -121,10 +128,19 @@ func Delete(name string) *firestorepb.Write {
 	return &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: name}}
 }
 
-// DeleteIf is the write that deletes a document that meets a condition, and fails otherwise. Of a document that is not to exist
-// it changes nothing, and is there for that condition.
+// DeleteIf is the write that deletes a document that meets a condition, and fails otherwise. Of a
+// document that is not to exist it changes nothing, and is there for that condition.
 func DeleteIf(name string, condition *firestorepb.Precondition) *firestorepb.Write {
 	w := Delete(name)
 	w.CurrentDocument = condition
 	return w
+}
+
+// Check is the write that changes nothing, and is there for its condition: that a document exists,
+// or that it doesn't.
+func Check(name string, exists bool) *firestorepb.Write {
+	if exists {
+		return Update(name, Exists(true), nil, nil)
+	}
+	return DeleteIf(name, Exists(false))
 }

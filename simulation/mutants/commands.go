@@ -3,132 +3,100 @@ package main
 // ofCommands: Creation, deletion, imports and the other commands.
 var ofCommands = []mutant{
 	{
-		"a part of a deletion without a condition", "shards",
-		"return append(writes, store.Update(db.Counter(c.id), unchanged, nil, nil)), false, nil", "return writes, false, nil", test("TestLatePartOfADeletionSparesTheSuccessor"),
+		"a creation begins at zero", "shards",
+		"fields, _ := db.View(l)\n\t\tfields[layout.NumShards]", "fields, _ := db.View(&ledger.Ledger{})\n\t\tfields[layout.NumShards]", simulation,
 	},
 	{
-		"a deletion at once leaves shards that are being made", "shards",
-		"writes = append(writes, none(c.shardName(id)))", "_ = id", test("TestShardMadeBesideADeletion"),
+		"a creation makes another ledger beside the one that is there", "shards",
+		"l, err := c.ledger(ctx, tx, docs[1], opts.Total, id)", "l, err := c.ledger(ctx, tx, nil, opts.Total, id)", test("TestCreateShowsWhatThePathHasCounted"),
 	},
 	{
-		"a deletion at once of a counter whose number of shards is inferred", "shards",
-		"atOnce && len(members) == 0 && !s.inferred", "atOnce && len(members) == 0 && (!s.inferred || true)", test("TestInferredShardMadeBesideADeletion"),
+		"a creation doesn't look for its own id", "shards",
+		"case command.WasApplied(docs[1], id):", "case false:", test("TestCreateLosesItsAnswer"),
 	},
 	{
-		"a creation removes shards of one that is being made", "shards",
-		"return append(writes, none(c.client.db.Counter(c.id))), false, nil", "return writes, false, nil", test("TestAutoCreateBetweenRemovals|TestCreateBesideAnAdoption"),
+		"a creation reads shards outside of its transaction", "shards",
+		"docs, _, err := tx.Get(ctx, names...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tfor i, doc", "docs, _, err := c.db.Get(ctx, names...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tfor i, doc", test("TestCreationsAtOnce|TestCreateBesideShards|TestResizeBesideAResize|TestHosted"),
 	},
 	{
-		"a creation removes shards that were written since", "shards",
-		"writes = append(writes, deleteIf(c.shardName(s.id), s.updated))\n\t}\n\tif len(writes)", "writes = append(writes, store.Delete(c.shardName(s.id)))\n\t}\n\tif len(writes)", test("TestLateRemovalOfShardsSparesTheirSuccessors"),
+		"a deletion leaves the ledger", "shards",
+		"all := slices.Concat(members, shards, beside)", "all := slices.Concat(members, shards)", simulation,
 	},
 	{
-		"a creation removes members that have joined since", "shards",
-		"writes = append(writes, deleteIf(m.GetName(), m.GetUpdateTime().AsTime()))\n\t\t}\n\t}\n\tif earlier", "writes = append(writes, store.Delete(m.GetName()))\n\t\t}\n\t}\n\tif earlier", test("TestLateRemovalOfMembersSparesTheirSuccessors"),
+		"a deletion reads shards outside of its transaction", "shards",
+		"if shards, err = tx.Documents(", "if shards, err = db.Documents(", simulation,
 	},
 	{
-		"a creation reads shards at another time than the ledger", "shards",
-		"leftovers, err := c.shardsAt(ctx, at)", "leftovers, err := c.shardsAt(ctx, time.Time{})", test("TestAutoCreateReadsShardsAndMembersAtOneTime"),
+		"a deletion reads members outside of its transaction", "shards",
+		"of, err := tx.Documents(", "of, err := r.client.db.Documents(", simulation,
 	},
 	{
-		"a damaged ledger of an earlier counter is in the way", "shards",
-		"return c.beside(there, same, n, op), true, nil\n\t}\n\treturn nil, false, nil", "return c.beside(there, same, n, op), true, nil\n\t}\n\treturn nil, false, err", test("TestCreateOverADamagedLedger"),
+		"a large deletion is not marked", "shards",
+		"case large && doc != nil && !db.Deleting(doc):", "case false:", test("TestDeleteLarge|TestCountingBesideADeletion|TestDeletionCutShortAnywhere"),
 	},
 	{
-		"AUTO_CREATE removes what others have acknowledged", "shards",
-		"CreateOptions{keep: true}", "CreateOptions{}", test("TestAutoCreateKeepsWhatWasAcknowledged"),
+		"a deletion never ends while it is added to", "shards",
+		"if tries++; tries > 2 &&", "if tries++; tries > 1000 &&", test("TestDeletionUnderContention|TestCountingBesideADeletion|TestDeletionsBesideACrowd"),
 	},
 	{
-		"AUTO_CREATE beside shards without the ledger's condition", "shards",
-		"), ledgerAsRead, c.stillThere(there[0])}", "), c.stillThere(there[0])}", test("TestLateCreationBesideShardsBringsNothingBack"),
+		"members that another revision knows stay", "shards",
+		"r.learnLedger(itsLedger)\n", "", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
 	},
 	{
-		"AUTO_CREATE beside shards that are being removed", "shards",
-		"), ledgerAsRead, c.stillThere(there[0])}", "), ledgerAsRead}", test("TestAutoCreateBesideARemovalOfShards"),
+		"members of whom only shards tell stay", "shards",
+		"if r.learnShards(shards) {", "if false {", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
 	},
 	{
-		"AUTO_CREATE over shards that are being removed", "shards",
-		"if len(there) > 0 && off[there[0].id] == nil {", "if false {", test("TestAutoCreateBesideARemovalOfShards"),
+		"a deletion takes members off twice", "shards",
+		"transforms = append(transforms, store.Increment(layout.FieldPath(field), -n))", "transforms = append(transforms, store.Increment(layout.FieldPath(field), -2*n))", test("TestDeletionCutShortAnywhere|TestRemove"),
 	},
 	{
-		"AUTO_CREATE over a ledger without its condition", "shards",
-		"store.Update(db.LedgerOf(c.id), store.UpdatedAtTime(l.Updated), fields, mask),\n\t}\n\tfor id", "store.Update(db.LedgerOf(c.id), nil, fields, mask),\n\t}\n\tfor id", test("TestLateCreationOverALedgerTakesNothingOffAgain"),
+		"a command goes on with the next life", "internal/command",
+		"!life.IsZero() && !l.Created.Equal(life)", "false", testIn("shards", "TestACommandFindsASuccessor"),
 	},
 	{
-		"a field with members begins at zero with its counter", "shards",
-		"if joined[name] {\n\t\t\tcontinue", "if false {\n\t\t\tcontinue", test("TestRevivalOfFieldsWithAndWithoutMembers"),
+		"a command in doubt whose counter is gone is refused", "internal/store",
+		"case !FromFirestore(err):\n\t\t\treturn nil, fmt.Errorf(\"%w: %w\", ErrDoubt, err)", "case !FromFirestore(err):\n\t\t\treturn nil, err", testIn("shards", "TestACommandWhoseCounterIsDeleted"),
 	},
 	{
-		"a field that only another revision counts keeps its count", "shards",
-		"field.Shard = sum.Field //", "_ = sum.Field //", test("TestRevivalByARevisionThatCountsFewerFields"),
+		"a command doesn't look into the ledger of a counter that is being deleted", "internal/command",
+		"if docs[0] != nil {\n\t\t\tl, err", "if docs[0] != nil && there {\n\t\t\tl, err", testIn("shards", "TestACommandWhoseCounterIsDeleted"),
 	},
 	{
-		"a field that nobody knows in shards keeps its count", "shards",
-		"if field.Shard == \"\" {\n\t\t\t// It isn't known", "if false {\n\t\t\t// It isn't known", test("TestRevivalByARevisionThatCountsFewerFields"),
+		"what is in doubt is not looked at once more", "internal/store",
+		"if writes, err := plan(look); err == nil && len(writes) == 0 {", "if writes, err := plan(look); err == nil && len(writes) < 0 {", testIn("shards", "TestCommandsInDoubtFindOut"),
 	},
 	{
-		"members who have left are owed to a new counter", "shards",
-		"if all != 0 {\n", "if true {\n", test("TestRevivalOfFieldsWithAndWithoutMembers"),
+		"a command leaves the document as it is", "internal/command",
+		"totals, paths := db.View(l)", "totals, paths := db.View(&ledger.Ledger{})", simulation,
 	},
 	{
-		"a new counter has an earlier one's imports", "shards",
-		"mask := []string{ledger.FieldID, ledger.FieldImported}", "mask := []string{ledger.FieldID}", simulation,
+		"an import says what its last attempt found", "internal/command",
+		"\t\t\t\tlast = ch\n", "\t\t\t\t_ = ch\n", simulation,
 	},
 	{
-		"an inferred number of shards is a bottleneck", "shards",
-		"return max(s.NumShards, c.least)", "return s.NumShards", test("TestInferredShardsAreNoBottleneck"),
+		"an import adds what was imported before", "internal/extension",
+		"Added: ledger.Sub(value, l.Imported[key])}", "Added: value}", simulation,
 	},
 	{
-		"a command goes on with a counter's successor", "shards",
-		"case of != \"\" && l.ID != of:", "case of != \"\" && l.ID != of && false:", test("TestACommandFindsASuccessor"),
+		"an import reads its source at two times", "internal/extension",
+		"store.Query{Collection: name + \"/\" + shardsID, At: at})", "store.Query{Collection: name + \"/\" + shardsID})\n\t_ = at", simulation,
 	},
 	{
-		"a command that is refused in doubt is refused", "shards",
-		"it may have come before that.\n\t\t\treturn fmt.Errorf(\"%w: %w\", ErrUnknown, err)", "\n\t\t\treturn err", test("TestRefusedInDoubtIsUnknown"),
+		"an import in place leaves what it has added where it was", "internal/extension",
+		"takeOff(doc, field.Name, n))", "takeOff(doc, field.Name, 0))", simulation,
 	},
 	{
-		"a command in doubt whose counter is gone is refused", "shards",
-		"case doubt == nil:\n\t\t\treturn err", "case doubt == nil || errors.Is(err, ErrNotFound):\n\t\t\treturn err", test("TestACommandWhoseCounterIsDeleted"),
-	},
-	{
-		"a command doesn't look into the ledger of a counter that is being deleted", "shards",
-		"if l != nil && slices.Contains", "if l != nil && !c.client.isDeleting(counter) && slices.Contains", test("TestACommandWhoseCounterIsDeleted"),
-	},
-	{
-		"a command in doubt doesn't look once more", "shards",
-		"return c.lookOnce(ctx, next, doubt)", "return fmt.Errorf(\"%w: %w\", ErrUnknown, doubt)", test("TestCommandsInDoubtFindOut"),
-	},
-	{
-		"an import says what its last attempt found", "shards",
-		"last = ch\n\t\t\t\treturn nil, true, nil", "_ = ch\n\t\t\t\treturn nil, true, nil", test("TestImportTellsWhatALateCommitBrought"),
-	},
-	{
-		"an import adds what was imported before", "shards",
-		"Added: ledger.Sub(value, l.Imported[key])}", "Added: value}", test("TestImportExtension"),
-	},
-	{
-		"an import reads its source at two times", "shards",
-		"extensionShards, At: at})", "extensionShards})\n\t_ = at", test("TestImportReadsItsSourceAtOneTime"),
-	},
-	{
-		"an import forgets others", "shards",
-		"if other != key {", "if false {", test("TestImportExtension"),
-	},
-	{
-		"an import in place leaves what it has added where it was", "shards",
-		"ch.writes = append(ch.writes, takeOff(doc, name, n))", "ch.writes = append(ch.writes, takeOff(doc, name, 0))", test("TestImportInPlace"),
-	},
-	{
-		"an import in place loses the number that is there", "shards",
+		"an import in place loses the number that is there", "internal/extension",
 		"if err := c.keepTotals(ctx); err != nil {", "if err := error(nil); err != nil {", test("TestImportInPlace"),
 	},
 	{
-		"an import in place beside the extension", "shards",
-		"now.Sub(state.GetUpdateTime().AsTime()) < extensionQuiet", "now.Sub(state.GetUpdateTime().AsTime()) < 0", test("TestImportInPlaceRefuses|TestImportInPlaceAfterTheExtension"),
+		"an import in place beside the extension", "internal/extension",
+		"now.Sub(state.GetUpdateTime().AsTime()) < quiet", "now.Sub(state.GetUpdateTime().AsTime()) < 0", simulation,
 	},
 	{
-		"an import in place brings the replaced number each time", "shards",
-		"if !again && sum.Replaced != nil {", "if sum.Replaced != nil {", test("TestImportInPlaceAfterAdoption"),
+		"an import in place brings the replaced number each time", "internal/extension",
+		"if !again {\n\t\t\tfound.Added", "if true {\n\t\t\tfound.Added", test("TestImportInPlaceAfterAdoption"),
 	},
 	{
 		"a resize doesn't make up for shards of another", "shards",

@@ -1,10 +1,10 @@
-// Command mutants leaves out the rules of the roll-up and of the write side, one at a time, and sees that each is missed:
+// Command mutants leaves out the rules of the roll-up and of the write side, one at a time, and sees that each is caught:
 // by a simulation or by tests. The sources are left alone; the changed file is laid over the real one (go test -overlay).
 //
 //	go run ./simulation/mutants              # all of them
 //	go run ./simulation/mutants -run marker  # those whose name has it
 //
-// First, what is to miss them runs without any, because a test that fails there would miss anything. Then as many mutants run side
+// First, what is to catch them runs without any, because a test that fails there would catch anything. Then as many mutants run side
 // by side as there are cores, each on one: compiling and linking take most of the time, and use one core most of the time. It ends
 // with a table, and exits 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
 package main
@@ -40,7 +40,7 @@ type mutant struct {
 	by       killer
 }
 
-// killer is what is to miss the rule.
+// killer is what is to catch the mutant.
 type killer struct {
 	what string
 	pkg  string   // directory of the package whose tests these are; "" is the mutant's own
@@ -64,7 +64,7 @@ func walk(name string) killer {
 	return k
 }
 
-// testIn is a test of another package, which misses the rule when its own tests can't.
+// testIn is a test of another package, which catches the mutant where its own tests can't.
 func testIn(pkg, name string) killer { return killer{what: name, pkg: pkg, run: "^(" + name + ")$"} }
 
 func main() {
@@ -159,7 +159,7 @@ type verdict struct {
 // printTable prints verdicts in the order of the list, and returns those of mutants that live.
 func printTable(verdicts []verdict) (lived []verdict) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nleft out\tseconds\tmissed by")
+	fmt.Fprintln(w, "\nleft out\tseconds\tcaught by")
 	for _, v := range verdicts {
 		by, _, _ := strings.Cut(v.how, ":")
 		if v.err != nil {
@@ -172,7 +172,7 @@ func printTable(verdicts []verdict) (lived []verdict) {
 	return lived
 }
 
-// control runs what is to miss the mutants on the sources as they are. A test that fails there would miss anything.
+// control runs what is to catch the mutants on the sources as they are. A test that fails there would catch anything.
 func control(ctx context.Context, todo []mutant) error {
 	names := map[string][]string{} // :: package → regular expressions of its tests
 	for _, m := range todo {
@@ -194,7 +194,7 @@ func control(ctx context.Context, todo []mutant) error {
 	return nil
 }
 
-// kill runs what is to miss the mutant's rule on so many cores, and tells what missed it, and how long it took, compiling aside.
+// kill runs what is to catch the mutant on so many cores, and tells what caught it, and how long it took, compiling aside.
 func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) (how string, took time.Duration, err error) {
 	tmp, err := os.MkdirTemp("", "mutant")
 	if err != nil {

@@ -70,9 +70,9 @@ run "trigger" {
   assert {
     condition = toset([for f in google_firestore_field.field : "${f.database} ${f.collection}.${f.field} ${length(f.ttl_config)}"]) == toset([
       "social counter_requests.expire_at 1",
-      "social counter_rollup.shards 0",
-      "social counter_rollup.fields 0",
-      "social counter_rollup.counted 0",
+      "social counter_rollup.states 0",
+      "social counter_rollup.answers 0",
+      "social counter_rollup.ops 0",
       "social likes.updated_at 0",
       "social likes.created_at 0",
     ])
@@ -110,7 +110,7 @@ run "hosted" {
   }
   assert {
     condition = toset([for f in google_firestore_field.field : "${f.collection}.${f.field}"]) == toset([
-      "counter_requests.expire_at", "counter_rollup.shards", "counter_rollup.fields", "counter_rollup.counted", "posts.counter_rollup",
+      "counter_requests.expire_at", "counter_rollup.states", "counter_rollup.answers", "counter_rollup.ops", "posts.counter_rollup",
     ])
     error_message = "In a document of the app's own only our map may lose its index."
   }

@@ -4,12 +4,12 @@ output "increment_url" {
 }
 
 output "reconcile_command" {
-  description = "What an apply that changes fields ends with."
+  description = "Reconciles all counters now."
   value       = module.counters.reconcile_command
 }
 
 output "ack_deadline_commands" {
-  description = "What an apply that makes a trigger for a counted collection ends with."
+  description = "What an apply that makes a trigger for a collection that is queried ends with."
   value       = module.counters.ack_deadline_commands
 }
 

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -224,10 +223,10 @@ func (w *watched) view() view {
 			v.Shards[id] = integer(doc.GetFields()[first.Shard])
 		}
 	}
-	known := w.documents[w.ledger].GetFields()
-	for id, s := range ledger.Get(known, first.Name, ledger.FieldShards).GetMapValue().GetFields() {
-		fields := s.GetMapValue().GetFields()
-		v.Ledger[id] = state{Count: integer(fields["count"]), AsOf: fields["as_of"].GetTimestampValue().AsTime().UnixMilli()}
+	if l, err := store.DecodeLedger(w.documents[w.ledger]); err == nil {
+		for id, e := range l.States {
+			v.Ledger[id] = state{Count: e.Counts[first.Shard], AsOf: e.AsOf.UnixMilli()}
+		}
 	}
 	return v
 }

@@ -88,7 +88,7 @@ func TestEventsTellWhatThereIs(t *testing.T) {
 			tx.Set(counter.Collection("shards").Doc("0"), map[string]any{"count": 5}),
 			tx.Set(counter.Collection("shards").Doc("1"), map[string]any{"count": -1.0}), // A double, as one increment(1.0) makes it.
 			tx.Set(counter.Collection("counter_rollup").Doc("ledger"), map[string]any{
-				"shards": map[string]any{"0": map[string]any{"count": 3, "as_of": at}},
+				"states": map[string]any{"0": map[string]any{"counts": map[string]any{"count": 3}, "as_of": at}},
 			}),
 			tx.Set(client.Doc("counters/other/shards/0"), map[string]any{"count": 100}),
 		)

@@ -52,7 +52,7 @@ func (f *findings) counters(d *Deployment) {
 func (f *findings) recounts(d *Deployment, c Counter) {
 	for _, field := range d.Target.counted() {
 		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-		known, ok := c.Ledger.Counted[field.Key()]
+		known, ok := c.Ledger.Answers[field.Key()]
 		switch {
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
@@ -163,18 +163,16 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 // totals compares a counter's totals with what they are made of. A total and the ledger are always written together, so
 // that any difference between the two is another program's. A shard that is ahead of the ledger may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
-	if c.Lost {
-		f.add("own-map-missing", c.ID, "its document has no "+layout.Rollup+" of this counter", d.counters("reconcile", c.ID))
-	}
 	for _, field := range d.Target.sums() {
-		sum, held := c.Ledger.Sums[field.Name], c.Held[field.Name]
-		if sum == nil {
-			f.add("field-not-counted", c.ID, c.total(field.Name)+", and its ledger doesn't know the field", d.counters("reconcile", c.ID))
+		held := c.Held[field.Name]
+		if !held.There {
+			f.add("field-not-counted", c.ID, c.total(field.Name)+" yet", d.counters("reconcile", c.ID))
 			continue
 		}
-		behind, oldest := c.behind(field.Name, sum)
+		total, _ := c.Ledger.Total(field)
+		behind, oldest := c.behind(field)
 		var seen []string
-		if drift := ledger.Sub(held.Count, sum.Total()); !held.integer() {
+		if drift := ledger.Sub(held.Count, total); !held.integer() {
 			seen = append(seen, "it is missing, or not an integer")
 		} else if drift != 0 {
 			seen = append(seen, fmt.Sprintf("%+d was written by another program%s", drift, d.perhapsTheApp()))
@@ -183,7 +181,7 @@ func (f *findings) totals(d *Deployment, c Counter) {
 			seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
 		}
 		if len(seen) > 0 {
-			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(field.Name), ledger.Add(sum.Total(), behind), strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
+			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(field.Name), ledger.Add(total, behind), strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
 		}
 	}
 }
@@ -196,22 +194,22 @@ func (d *Deployment) perhapsTheApp() string {
 }
 
 // behind is what the shards hold of a field beyond the ledger for longer than is usual, and for how long at most.
-func (c *Counter) behind(field string, counted *ledger.Sum) (sum int64, oldest time.Duration) {
+func (c *Counter) behind(field layout.Field) (sum int64, oldest time.Duration) {
 	there := map[string]bool{}
 	for _, s := range c.Shards {
 		there[ledger.Key(s.ID)] = true
-		held := s.Held[field]
-		known := counted.Shards[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
+		held := s.Held[field.Name]
+		known := c.Ledger.States[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
 		age := c.At.Sub(s.Updated)
-		if held.Bad == "" && held.Count != known.Count && s.Updated.After(known.AsOf) && age > late {
-			sum += held.Count - known.Count
+		if count := known.Counts[field.Shard]; held.Bad == "" && held.Count != count && s.Updated.After(known.AsOf) && age > late {
+			sum += held.Count - count
 			oldest = max(oldest, age)
 		}
 	}
-	for id, known := range counted.Shards {
+	for id, known := range c.Ledger.States {
 		// When it was deleted is not known. While the ledger is being written, its event is likely on its way.
-		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Count != 0 && age > late {
-			sum -= known.Count
+		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Counts[field.Shard] != 0 && age > late {
+			sum -= known.Counts[field.Shard]
 			oldest = max(oldest, age)
 		}
 	}
@@ -327,8 +325,8 @@ func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	switch {
 	case held.Nearest != nil:
 		count = *held.Nearest
-	case held.Bad != "" && c.Ledger != nil && c.Ledger.Sums[field.Name] != nil:
-		count = c.Ledger.Sums[field.Name].Shards[ledger.Key(s.ID)].Count
+	case held.Bad != "" && c.Ledger != nil:
+		count = c.Ledger.States[ledger.Key(s.ID)].Counts[field.Shard]
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
 	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // wanted is a field whose index matters.
@@ -21,9 +21,9 @@ var markers = FieldName{layout.Requests, layout.ExpireAt}
 func wantedOf(t Target) []wanted {
 	list := []wanted{
 		{markers, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, ledger.FieldShards}, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, ledger.FieldFields}, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, ledger.FieldCounted}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, store.LedgerStates}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, store.LedgerAnswers}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, store.LedgerOps}, false, "index-not-exempt"},
 	}
 	if t.Hosted { // updated_at is in it
 		list = append(list, wanted{FieldName{t.collection(), layout.Rollup}, false, "timestamp-indexed"})

@@ -192,7 +192,6 @@ type Counter struct {
 	Changed   time.Time          // when its document was
 	NumShards int                // 0 when it is not written down
 	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
-	Lost      bool               // its document is the app's own, and what counting keeps there is gone
 	Recounts  map[string]Recount // :: field that counts documents → what they come to
 	Shards    []Shard
 	Ledger    *ledger.Ledger // nil when there is none, or it is an earlier counter's

@@ -184,7 +184,7 @@ func (d *deployment) serves(path, fields string, hosted bool) {
 	}
 	d.function("counters-rollup").EventTrigger.EventFilters[1].Value = path + "/shards/{shard}"
 	for _, name := range []string{"updated_at", "created_at", "counter_rollup"} {
-		d.fields[collection+"."+name] = d.fields["counter_rollup.shards"]
+		d.fields[collection+"."+name] = d.fields["counter_rollup.states"]
 	}
 }
 
@@ -268,9 +268,9 @@ func healthyCloud() *cloud {
 		}},
 		fields: map[string]*adminpb.Field{
 			"counter_requests.expire_at": {IndexConfig: &adminpb.Field_IndexConfig{}, TtlConfig: &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}},
-			"counter_rollup.shards":      {IndexConfig: &adminpb.Field_IndexConfig{}},
-			"counter_rollup.fields":      {IndexConfig: &adminpb.Field_IndexConfig{}},
-			"counter_rollup.counted":     {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.states":      {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.answers":     {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.ops":         {IndexConfig: &adminpb.Field_IndexConfig{}},
 			"counters.updated_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 			"counters.created_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 		},

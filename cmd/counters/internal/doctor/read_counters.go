@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -93,17 +92,15 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		return nil, err
 	}
 	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{}}
-	if docs[1] != nil && (!c.Exists || ledger.Of(db.Layout, docs[1], docs[0])) {
-		if c.Ledger, err = ledger.Decode(docs[1]); err != nil {
+	if docs[1] != nil {
+		if c.Ledger, err = store.DecodeLedger(docs[1]); err != nil {
 			c.BadLedger = err.Error()
 		}
 	}
-	own := db.Own(docs[0])
-	c.Deleting = own[layout.Deleting].GetBooleanValue()
-	if count := db.ShardCount(docs[0]); count.Written {
-		c.NumShards = count.N
+	c.Deleting = db.Deleting(docs[0])
+	if n, written := db.NumShards(docs[0]); written {
+		c.NumShards = n
 	}
-	c.Lost = db.Hosted && c.Exists && c.Ledger != nil && own[layout.LedgerID].GetStringValue() != c.Ledger.ID
 	for _, field := range db.Fields {
 		c.Held[field.Name] = held(docs[0], field.Name)
 	}

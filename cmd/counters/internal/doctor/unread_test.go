@@ -162,7 +162,7 @@ func TestMissingCredentialsAreSaidOnce(t *testing.T) {
 func TestEmulator(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"shards": map[string]any{"0": 5}})
+	d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"states": map[string]any{"0": 5}})
 	d.set(t, "counters/go/shards/0", map[string]any{"Count": 4})
 	reader := Reader{Firestore: []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}}
 	read, err := reader.Read(t.Context(), Target{Project: testProject, Emulator: "127.0.0.1:8080", Counters: 10})

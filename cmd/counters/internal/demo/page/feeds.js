@@ -22,7 +22,6 @@ async function fromSDK(config, details, changed) {
   connectFirestoreEmulator(db, location.hostname, Number(location.port) || 80);
   const [first] = config.fields;
   const updatedAt = config.hosted ? "counter_rollup.updated_at" : "updated_at"; // of an app's document, all but the totals is in one map
-  const entries = first === "total" ? "shards" : new FieldPath("fields", first, "shards");
   return (id, next, failed) => {
     const counter = doc(db, documentOf(config.counters, id));
     let counts = new Map();
@@ -33,8 +32,8 @@ async function fromSDK(config, details, changed) {
         details(counts, ledger);
       }, failed),
       onSnapshot(doc(counter, "counter_rollup", "ledger"), (snapshot) => {
-        ledger = new Map(Object.entries(snapshot.get(entries) ?? {}).map(
-          ([id, { count, as_of }]) => [id, { count, asOf: as_of.toMillis() }]));
+        ledger = new Map(Object.entries(snapshot.get("states") ?? {}).map(
+          ([id, { counts, as_of }]) => [id, { count: counts?.[config.countField] ?? 0, asOf: as_of.toMillis() }]));
         details(counts, ledger);
       }, failed),
       onSnapshot(counter, { includeMetadataChanges: true }, (snapshot) => {

@@ -12,6 +12,8 @@ import (
 // counting is a script of a history in which the comments of a counter are counted.
 type counting struct{ *script }
 
+func answer(value, at int64) Answer { return Answer{Value: value, ReadTime: at, Known: true} }
+
 func commentDoc(id string) Doc { return countedDoc(named, "comments", id) }
 
 // begin says what is counted, and makes the counter.
@@ -56,8 +58,24 @@ func (s counting) recount(at, comments, public int64) {
 // enter enters values, and sets the fields to others.
 func (s counting) enter(at, comments, public int64, fields map[string]any) {
 	s.commit(map[Doc]*Document{
-		counterDoc(): {LedgerID: "L", Data: fields},
-		ledgerDoc():  {LedgerID: "L", Counted: map[string]State{allComments.key(): {comments, at}, publicComments.key(): {public, at}}},
+		counterDoc(): {Data: fields},
+		ledgerDoc():  {Answers: map[string]Answer{allComments.key(): answer(comments, at), publicComments.key(): answer(public, at)}},
+	})
+}
+
+var starsOfComments = CountedField{Name: "stars", Collection: "comments", Sum: "stars"}
+
+// sum makes a counter that sums up the stars of its comments, and one that has so many.
+func (s counting) sum(stars float64) int64 {
+	s.add(Counting{Fields: []CountedField{starsOfComments}})
+	s.make()
+	return s.app(map[string]map[string]any{"a": {"stars": stars}})
+}
+
+// stars enters their answer, and sets the field to its value.
+func (s counting) stars(a Answer) {
+	s.commit(map[Doc]*Document{
+		counterDoc(): {Data: map[string]any{"stars": a.Value}}, ledgerDoc(): {Answers: map[string]Answer{starsOfComments.key(): a}},
 	})
 }
 
@@ -67,8 +85,8 @@ func (s counting) moment() int64 {
 	return s.now.UnixMicro()
 }
 
-// TestCheckCounted tells right histories of fields that count documents from wrong ones, as TestCheck does.
-func TestCheckCounted(t *testing.T) {
+// TestCheckAnswers tells right histories of fields that count documents from wrong ones, as TestCheck does.
+func TestCheckAnswers(t *testing.T) {
 	t.Parallel()
 	one := func(s counting) { // is counted
 		s.begin()
@@ -117,14 +135,31 @@ func TestCheckCounted(t *testing.T) {
 			s.recount(s.moment(), 1, 2)
 		}},
 		{"a sum that is no integer", "an integer: false", func(s counting) {
-			s.add(Counting{Fields: []CountedField{{Name: "stars", Collection: "comments", Sum: "stars"}}})
-			s.make()
-			s.app(map[string]map[string]any{"a": {"stars": 0.5}})
+			s.sum(0.5)
 			at := s.moment()
 			s.commit(map[Doc]*Document{
-				counterDoc(): {LedgerID: "L", Data: map[string]any{"stars": int64(0)}},
-				ledgerDoc():  {LedgerID: "L", Counted: map[string]State{CountedField{Name: "stars", Collection: "comments", Sum: "stars"}.key(): {0, at}}},
+				counterDoc(): {Data: map[string]any{"stars": int64(0)}},
+				ledgerDoc():  {Answers: map[string]Answer{starsOfComments.key(): answer(0, at)}},
 			})
+		}},
+		{"a sum that is no integer keeps the one that was", "", func(s counting) {
+			at := s.sum(2)
+			s.stars(answer(2, s.moment()))
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: at, Fields: []string{"stars"}})
+			at = s.app(map[string]map[string]any{"a": {"stars": 0.5}})
+			s.stars(Answer{Value: 2, ReadTime: s.moment(), Known: true, Odd: true})
+			s.add(Acknowledged{Doc: commentDoc("a"), Of: at, Fields: []string{"stars"}})
+			s.add(Calm{})
+		}},
+		{"a sum is said to be no integer, and is one", "an integer: true", func(s counting) {
+			s.sum(2)
+			s.stars(Answer{ReadTime: s.moment(), Odd: true})
+		}},
+		{"a sum that is no integer takes the place of the one that was", "an integer: false", func(s counting) {
+			s.sum(2)
+			s.stars(answer(2, s.moment()))
+			s.app(map[string]map[string]any{"a": {"stars": 0.5}})
+			s.stars(Answer{Value: 1, ReadTime: s.moment(), Known: true, Odd: true})
 		}},
 		{"a value from the future", "later than its commit", func(s counting) {
 			s.begin()
@@ -145,12 +180,12 @@ func TestCheckCounted(t *testing.T) {
 		}},
 		{"a field without its ledger", "and not its ledger", func(s counting) {
 			one(s)
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
 		}},
 		{"another program's field, mended by a reconcile", "", func(s counting) {
 			one(s)
 			s.add(Foreign{Counter: named, Field: "comments"})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
 			s.add(Calm{})
 			s.add(Reconciled{Counter: named, Others: map[string]int64{"comments": 6}})
 			s.recount(s.moment(), 1, 1)
@@ -159,37 +194,37 @@ func TestCheckCounted(t *testing.T) {
 		{"another program's field that a reconcile leaves", "its documents come to 1", func(s counting) {
 			one(s)
 			s.add(Foreign{Counter: named, Field: "comments"})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
 			s.add(Settled{Counted: true})
 		}},
 		{"another program's field that the walk leaves", "its ledger has 1", func(s counting) {
 			one(s)
 			s.add(Foreign{Counter: named, Field: "comments"})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
 			s.add(Settled{})
 		}},
 		{"drift out of nowhere", "found a drift of 2", func(s counting) {
 			one(s)
 			s.add(Reconciled{Counter: named, Others: map[string]int64{"comments": 2}})
 		}},
-		{"an event acknowledged without being counted", "was counted as of", func(s counting) {
+		{"an event acknowledged without being counted", "was asked as of", func(s counting) {
 			one(s)
 			at := s.comment("b", true)
 			s.ack("b", at)
 		}},
-		{"an event acknowledged for a value of before its change", "was counted as of", func(s counting) {
+		{"an event acknowledged for a value of before its change", "was asked as of", func(s counting) {
 			one(s)
 			at := s.moment()
 			of := s.comment("b", true)
 			s.recount(at, 1, 1)
 			s.ack("b", of)
 		}},
-		{"a deletion acknowledged without being counted", "was counted as of", func(s counting) {
+		{"a deletion acknowledged without being counted", "was asked as of", func(s counting) {
 			one(s)
 			at := s.app(map[string]map[string]any{"a": nil})
 			s.ack("a", at)
 		}},
-		{"the first event acknowledged, and nothing counted", "was counted as of 0", func(s counting) {
+		{"the first event acknowledged, and nothing counted", "was asked as of 0", func(s counting) {
 			s.begin()
 			s.ack("a", s.comment("a", true))
 		}},
@@ -218,13 +253,13 @@ func TestCheckCounted(t *testing.T) {
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
 			s.add(Settled{Counted: true})
 		}},
-		{"an event that is lost, and long after", "counted at", func(s counting) {
+		{"an event that is lost, and long after", "asked at", func(s counting) {
 			one(s)
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
 			s.now = s.now.Add(3 * time.Hour)
 			s.add(Settled{})
 		}},
-		{"a later event makes up for one that is lost", "was counted as of", func(s counting) {
+		{"a later event makes up for one that is lost", "was asked as of", func(s counting) {
 			one(s)
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
 			s.ack("c", s.comment("c", true))
@@ -247,71 +282,79 @@ func TestCheckCounted(t *testing.T) {
 		}},
 		{"a ledger that loses a value", "out of the ledger", func(s counting) {
 			one(s)
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L"}})
+			s.commit(map[Doc]*Document{ledgerDoc(): {}})
 		}},
-		{"a successor is counted anew", "", func(s counting) {
+		{"the next life is counted anew", "", func(s counting) {
 			one(s)
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
-			s.ack("b", s.comment("b", true)) // it is gone
+			s.remove()
 			s.make()
 			at := s.comment("c", true)
-			s.recount(s.moment(), 3, 3)
+			s.recount(s.moment(), 2, 2)
 			s.ack("c", at)
 		}},
-		{"a successor has an earlier counter's value", "of before it was made", func(s counting) {
+		{"the next life has a value of this one", "of before it was made", func(s counting) {
 			one(s)
 			at := s.moment()
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+			s.remove()
 			s.make()
 			s.recount(at, 1, 1)
 		}},
-		{"a value for a counter that is gone", "which isn't there", func(s counting) {
+		{"without its document it is counted, and made again it shows that", "", func(s counting) {
+			one(s)
+			s.vanish()
+			at := s.comment("b", true)
+			s.commit(map[Doc]*Document{ledgerDoc(): {Answers: map[string]Answer{allComments.key(): answer(2, s.moment()), publicComments.key(): answer(2, s.now.UnixMicro())}}})
+			s.ack("b", at)
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Data: map[string]any{"comments": int64(2), "public": int64(2)}}})
+			s.add(Calm{})
+		}},
+		{"without its document, what is acknowledged is not counted", "was asked as of", func(s counting) {
+			one(s)
+			s.vanish()
+			s.ack("b", s.comment("b", true))
+		}},
+		{"of a path without anything, what is acknowledged is not counted", "was asked as of 0", func(s counting) {
+			s.add(Counting{Fields: []CountedField{allComments, publicComments}})
+			s.ack("b", s.comment("b", true))
+		}},
+		{"of a path without anything, nothing is to be counted", "", func(s counting) {
+			s.add(Counting{Fields: []CountedField{publicComments}})
+			s.ack("b", s.comment("b", false))
+		}},
+		{"made again, it shows what was before", "leaves the field at 0", func(s counting) {
+			one(s)
+			s.vanish()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Data: map[string]any{"comments": int64(0), "public": int64(1)}}})
+		}},
+		{"a value of no field", "to no query", func(s counting) {
+			one(s)
+			counted := maps.Clone(s.docs[ledgerDoc()].Answers)
+			counted["other"] = answer(1, s.moment())
+			s.commit(map[Doc]*Document{ledgerDoc(): {Answers: counted}})
+		}},
+		{"the app makes it again with other numbers, and the next flush leaves them", "and its ledger has", func(s counting) {
+			s.add(Hosted{CleanupAfter: time.Hour})
 			one(s)
 			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Counted: map[string]State{allComments.key(): {1, s.now.UnixMicro()}, publicComments.key(): {1, s.now.UnixMicro()}}}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.add(Fair{})
+			s.shard("0", 0)
+			s.add(Calm{})
 		}},
-		{"a value of no field", "of no field", func(s counting) {
-			one(s)
-			counted := maps.Clone(s.docs[ledgerDoc()].Counted)
-			counted["other"] = State{1, s.moment()}
-			s.commit(map[Doc]*Document{ledgerDoc(): {LedgerID: "L", Counted: counted}})
-		}},
-		{"a counter that is made anew, and passed over", "as before its document was made anew", func(s counting) {
-			one(s)
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
-			s.commit(map[Doc]*Document{counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
-			s.add(Settled{})
-		}},
-		{"the walk doesn't find a document of which an event came before it was there", "its documents come to 1", func(s counting) {
-			s.add(Hosted{CleanupAfter: time.Hour})
-			s.add(Counting{Fields: []CountedField{allComments}, RecountAge: time.Hour, RecountReads: 10_000})
-			s.add(Acknowledged{Doc: commentDoc("a"), Of: s.comment("a", true), Fields: []string{"comments"}})
-			s.commit(map[Doc]*Document{counterDoc(): {}})
-			s.add(Settled{Counted: true})
-		}},
-		{"that event was acknowledged for a newer one, which got lost", "", func(s counting) {
-			s.add(Hosted{CleanupAfter: time.Hour})
-			s.add(Counting{Fields: []CountedField{allComments}, RecountAge: time.Hour, RecountReads: 10_000})
-			first, newer := s.comment("a", true), s.comment("b", true)
-			s.add(Acknowledged{Doc: commentDoc("a"), Of: first, Fields: []string{"comments"}})
-			s.commit(map[Doc]*Document{counterDoc(): {}})
-			s.add(Missed{Doc: commentDoc("b"), Of: newer})
-			s.add(Settled{Counted: true})
-		}},
-		{"a counter that the walk passes over", "never counted", func(s counting) {
+		{"a counter that the walk passes over", "never asked", func(s counting) {
 			s.begin()
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
 			s.add(Settled{})
 		}},
 		{"an older revision sets the field to something else", "", func(s counting) {
 			other := CountedField{Name: "comments", Collection: "comments", Where: "public"}
+			s.add(Older{Fields: []string{"comments"}})
 			s.begin(other)
 			at := s.comment("a", false)
 			seen := s.moment()
 			s.commit(map[Doc]*Document{
-				counterDoc(): {LedgerID: "L", Data: map[string]any{"comments": int64(0)}},
-				ledgerDoc():  {LedgerID: "L", Counted: map[string]State{other.key(): {0, seen}}},
+				counterDoc(): {Data: map[string]any{"comments": int64(0)}},
+				ledgerDoc():  {Answers: map[string]Answer{other.key(): answer(0, seen)}},
 			})
 			s.add(Acknowledged{Doc: commentDoc("a"), Of: at})
 			s.add(Calm{})
@@ -321,7 +364,7 @@ func TestCheckCounted(t *testing.T) {
 			t.Parallel()
 			s := counting{newScript()}
 			test.write(s)
-			violations := CheckCounted(s.history)
+			violations := CheckAnswers(s.history)
 			switch {
 			case test.wrong == "":
 				for _, v := range violations {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// CheckCounted says what in a history breaks a promise about the fields that count documents, at most a handful. It is pure.
+// CheckAnswers says what in a history breaks a promise about the fields that count documents, at most a handful. It is pure.
 //
 // The documents' own commits say what a field should be at any time. So each value in a ledger is held against what the
 // collection came to as of the value's time, and events only have to be looked at for when a field has to have followed.
-func CheckCounted(h History) []Violation {
-	c := countedChecker{definitions: map[string]CountedField{}, newest: map[string]CountedField{}, counters: map[string]*countedCounter{}}
+func CheckAnswers(h History) []Violation {
+	c := answersChecker{definitions: map[string]CountedField{}, newest: map[string]CountedField{}, counters: map[string]*countedCounter{}, snippets: map[int]string{}}
 	for i, e := range h {
 		c.at, c.now = i, e.At
 		c.entry(e.What)
@@ -24,12 +24,15 @@ func CheckCounted(h History) []Violation {
 	return c.violations
 }
 
-type countedChecker struct {
+type answersChecker struct {
 	at          int
 	now         time.Time
 	violations  []Violation
 	rules       Counting
 	hosted      *Hosted
+	older       []string                // fields that a revision beside doesn't know, or means something else by
+	fair        bool                    // nothing goes wrong
+	snippets    map[int]string          // calls of snippets that are about to make a counter :: counter
 	newest      map[string]CountedField // :: name
 	definitions map[string]CountedField // :: key; of all revisions
 	counters    map[string]*countedCounter
@@ -38,9 +41,9 @@ type countedChecker struct {
 // countedCounter is what is known of a counter and of the documents below it.
 type countedCounter struct {
 	doc, ledger *Document
-	made        int64     // when its document was made
-	begun       int64     // when its ledger was made; that of a counter that is revived stays
-	told        time.Time // when the event of a document that was written was last acknowledged for itself, by an instance that counts it
+	made        int64 // when its document was made
+	begun       int64 // when its ledger was made, or was gone
+	again       bool  // a shard was written in fair weather
 	collections map[string]*counted
 	fields      map[string]*countedValue // :: name
 }
@@ -70,19 +73,17 @@ type event struct {
 
 // countedValue is a field of a counter's document.
 type countedValue struct {
-	set     State // by the system, last
-	key     string
 	writers int   // that are about to write it, and are not the system
-	foreign bool  // one of them wrote it since, or made the document
-	strange bool  // that was ever so, or another revision counts something else in it
+	stale   bool  // one of them wrote it since it was last right, or made the document
+	drift   bool  // that was ever so
 	lost    int64 // of changes up to then, events are not to be expected
 }
 
-func (c *countedChecker) fail(format string, args ...any) {
+func (c *answersChecker) fail(format string, args ...any) {
 	c.violations = append(c.violations, Violation{Entry: c.at, Message: fmt.Sprintf(format, args...)})
 }
 
-func (c *countedChecker) counter(id string) *countedCounter {
+func (c *answersChecker) counter(id string) *countedCounter {
 	k := c.counters[id]
 	if k == nil {
 		k = &countedCounter{collections: map[string]*counted{}, fields: map[string]*countedValue{}}
@@ -103,15 +104,7 @@ func (k *countedCounter) collection(id string) *counted {
 	return of
 }
 
-// own is the counter's own ledger.
-func (c *countedChecker) own(k *countedCounter) *Document {
-	if k.doc == nil || k.ledger == nil || c.hosted == nil && k.doc.LedgerID != k.ledger.LedgerID {
-		return nil
-	}
-	return k.ledger
-}
-
-func (c *countedChecker) entry(what any) {
+func (c *answersChecker) entry(what any) {
 	switch e := what.(type) {
 	case Counting:
 		c.rules = e
@@ -123,6 +116,16 @@ func (c *countedChecker) entry(what any) {
 		}
 	case Hosted:
 		c.hosted = &e
+	case Older:
+		c.older = e.Fields
+	case Begin:
+		if e.Kind == Snippet {
+			c.snippets[e.Call] = e.Counter
+		}
+	case End:
+		delete(c.snippets, e.Call)
+	case Fair:
+		c.fair = true
 	case AppChanges:
 		c.counter(e.Doc.Counter).collection(e.Doc.collection()).changes[e.Doc.Shard]++
 	case Foreign:
@@ -153,7 +156,7 @@ func (c *countedChecker) entry(what any) {
 		}
 	case Reconciled:
 		for name, drift := range e.Others {
-			if f := c.counter(e.Counter).fields[name]; f != nil && drift != 0 && !f.strange {
+			if f := c.counter(e.Counter).fields[name]; f != nil && drift != 0 && !f.drift {
 				c.fail("a reconcile found a drift of %d in %s of %q, and nothing else wrote it", drift, name, e.Counter)
 			}
 		}
@@ -165,13 +168,22 @@ func (c *countedChecker) entry(what any) {
 				}
 				c.covered(id, k, collection)
 			}
+			for name, f := range k.fields { // whatever others have written there
+				if a := k.answer(c.newest[name]); a.Known && f.stale && k.doc != nil && k.again {
+					c.fail("long after everything, %s of %q is %v, and its ledger has %d", name, id, k.doc.Data[name], a.Value)
+				}
+			}
 		}
 	case Settled:
 		c.settled(e.Counted)
+		c.fair = false
+		for _, k := range c.counters {
+			k.again = false
+		}
 	}
 }
 
-func (c *countedChecker) each() func(yield func(string, *countedCounter) bool) {
+func (c *answersChecker) each() func(yield func(string, *countedCounter) bool) {
 	return func(yield func(string, *countedCounter) bool) {
 		for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 			if !yield(id, c.counters[id]) {
@@ -182,7 +194,7 @@ func (c *countedChecker) each() func(yield func(string, *countedCounter) bool) {
 }
 
 // commit takes a commit into what is known, and checks what it did.
-func (c *countedChecker) commit(e Commit) {
+func (c *answersChecker) commit(e Commit) {
 	at := e.At.UnixMicro()
 	type where struct{ counter, collection string }
 	touched := map[where]bool{}
@@ -215,6 +227,9 @@ func (c *countedChecker) commit(e Commit) {
 	}
 	changes := map[string][]Change{}
 	for _, ch := range e.Changes {
+		if ch.Doc.Kind == "shard" {
+			c.counter(ch.Doc.Counter).again = c.fair || c.counter(ch.Doc.Counter).again
+		}
 		if ch.Doc.Kind == "counter" || ch.Doc.Kind == "ledger" {
 			changes[ch.Doc.Counter] = append(changes[ch.Doc.Counter], ch)
 		}
@@ -254,9 +269,17 @@ func (of *counted) asOf(key string, at int64) (value int64, ok bool) {
 	return samples[n-1].value, samples[n-1].ok
 }
 
-func (c *countedChecker) commitTo(id string, at int64, changes []Change) {
+// answer is what the ledger has for a field; the zero answer is none.
+func (k *countedCounter) answer(f CountedField) Answer {
+	if k.ledger == nil {
+		return Answer{}
+	}
+	return k.ledger.Answers[f.key()]
+}
+
+func (c *answersChecker) commitTo(id string, at int64, changes []Change) {
 	k := c.counter(id)
-	doc, ledger := k.doc, k.ledger
+	doc, was := k.doc, k.ledger
 	for _, ch := range changes {
 		if ch.Doc.Kind == "counter" {
 			k.doc = ch.After
@@ -266,89 +289,106 @@ func (c *countedChecker) commitTo(id string, at int64, changes []Change) {
 	}
 	if k.doc != nil && doc == nil {
 		k.made = at
-		for name, f := range k.fields { // events that came while it was gone have been acknowledged
-			f.lost, f.foreign, f.set = max(f.lost, at), true, State{}
-			// With what its ledger doesn't have, or without what it has.
-			f.strange = f.strange || k.doc.Data[name] != nil || k.ledger != nil && len(k.ledger.Counted) > 0
-		}
 	}
-	if k.ledger != nil && ledger == nil {
-		k.begun, ledger = at, &Document{}
+	if (k.ledger == nil) != (was == nil) {
+		k.begun = at
 	}
-	entered := c.entered(id, k, at, ledger)
-	if k.doc == nil || doc == nil {
-		return
-	}
+	c.entered(id, k, at, was)
 	for _, name := range slices.Sorted(maps.Keys(k.fields)) {
-		f := k.fields[name]
-		was, is := doc.Data[name], k.doc.Data[name]
-		if key, ok := entered[name]; ok {
-			f.set, f.key, f.foreign = k.ledger.Counted[key], key, false
-			f.strange = f.strange || key != c.newest[name].key()
-			if is != f.set.Count {
-				c.fail("a commit enters %d for %s in the ledger of %q, and leaves the field at %v", f.set.Count, name, id, is)
-				f.foreign = true
-			}
-			continue
-		}
-		if was == is {
-			continue
-		}
-		if app := c.hosted != nil && doc.Title != k.doc.Title; !app && f.writers == 0 {
-			c.fail("a commit changes %s of %q from %v to %v, and not its ledger", name, id, was, is)
-		}
-		f.writers, f.foreign, f.strange = max(0, f.writers-1), true, true
+		c.viewed(id, k, name, doc, was)
 	}
 }
 
-// entered checks what a commit wrote into the ledger, which was as given before, and returns the keys of the values by the
-// names of their fields.
-func (c *countedChecker) entered(id string, k *countedCounter, at int64, before *Document) map[string]string {
-	if k.ledger == nil {
-		return nil
+// viewed checks that a field of the counter's document is what its ledger has, as [checker.viewed] does.
+func (c *answersChecker) viewed(id string, k *countedCounter, name string, doc, was *Document) {
+	f, a := k.fields[name], k.answer(c.newest[name])
+	if k.doc == nil {
+		return
 	}
-	for key := range before.Counted { // of an earlier counter that is revived, too
-		if _, there := k.ledger.Counted[key]; !there {
+	var before any
+	if doc != nil {
+		before = doc.Data[name]
+	}
+	is := k.doc.Data[name]
+	older := slices.Contains(c.older, name) // it leaves the field out, or sets it to something else
+	others := false
+	switch {
+	case a.Known && is == a.Value:
+		f.stale = false
+		return
+	case doc == nil:
+		others = is != nil && !a.Known || c.hosted != nil || older || c.bySnippet(id)
+	case is != before && k.ledger == was:
+		if others = f.writers > 0 || c.hosted != nil && doc.Title != k.doc.Title || older; !others {
+			c.fail("a commit changes %s of %q from %v to %v, and not its ledger", name, id, before, is)
+			others = true
+		}
+		f.writers = max(0, f.writers-1)
+	case f.stale:
+		return
+	default:
+		others = older
+	}
+	if others {
+		f.stale, f.drift = a.Known || is != nil, true
+	} else if a.Known && !f.stale {
+		c.fail("a commit enters %+v for %s in the ledger of %q, and leaves the field at %v", a, name, id, is)
+		f.stale = true // said once
+	}
+}
+
+// bySnippet reports whether a snippet is about to make a counter.
+func (c *answersChecker) bySnippet(id string) bool {
+	for _, counter := range c.snippets {
+		if counter == id {
+			return true
+		}
+	}
+	return false
+}
+
+// entered checks what a commit wrote into the ledger, which was as given before.
+func (c *answersChecker) entered(id string, k *countedCounter, at int64, before *Document) {
+	if k.ledger == nil {
+		return
+	}
+	if before == nil {
+		before = &Document{}
+	}
+	for key := range before.Answers {
+		if _, there := k.ledger.Answers[key]; !there {
 			c.fail("a commit takes %s out of the ledger of %q", c.definitions[key], id)
 		}
 	}
-	entered := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(k.ledger.Counted)) {
-		s := k.ledger.Counted[key]
-		was, had := before.Counted[key]
-		if had && was == s {
+	for _, key := range slices.Sorted(maps.Keys(k.ledger.Answers)) {
+		a := k.ledger.Answers[key]
+		was, had := before.Answers[key]
+		if had && was == a {
 			continue
 		}
 		f, known := c.definitions[key]
-		switch value, ok := k.collection(f.Collection).asOf(key, s.AsOf); {
+		switch value, ok := k.collection(f.Collection).asOf(key, a.ReadTime); {
 		case !known:
-			c.fail("the ledger of %q has a value %v of no field", id, s)
-			continue
-		case had && s.AsOf <= was.AsOf:
-			c.fail("the ledger of %q goes back: %s is %v after %v", id, f, s, was)
-		case s.AsOf < k.begun:
-			c.fail("the ledger of %q has %s as of %d, of before it was made at %d", id, f, s.AsOf, k.begun)
-		case s.AsOf >= at:
-			c.fail("the ledger of %q has %s as of %d, later than its commit at %d", id, f, s.AsOf, at)
-		case !ok || value != s.Count:
-			c.fail("the ledger of %q has %d for %s as of %d; it was %d (an integer: %v)", id, s.Count, f, s.AsOf, value, ok)
+			c.fail("the ledger of %q has an answer %+v to no query", id, a)
+		case had && a.ReadTime <= was.ReadTime:
+			c.fail("the ledger of %q goes back: %s is %+v after %+v", id, f, a, was)
+		case a.ReadTime < k.begun:
+			c.fail("the ledger of %q has %s as of %d, of before it was made at %d", id, f, a.ReadTime, k.begun)
+		case a.ReadTime >= at:
+			c.fail("the ledger of %q has %s as of %d, later than its commit at %d", id, f, a.ReadTime, at)
+		case a.Odd && (ok || a.Value != was.Value || a.Known != was.Known):
+			c.fail("the ledger of %q has %+v for %s after %+v; it was %d (an integer: %v)", id, a, f, was, value, ok)
+		case !a.Odd && (!ok || value != a.Value || !a.Known):
+			c.fail("the ledger of %q has %d for %s as of %d; it was %d (an integer: %v)", id, a.Value, f, a.ReadTime, value, ok)
 		}
-		if k.doc == nil {
-			c.fail("a commit enters %s in the ledger of %q, which isn't there", f, id)
-		}
-		entered[f.Name] = key
 	}
-	return entered
 }
 
-func (c *countedChecker) acknowledged(e Acknowledged) {
+func (c *answersChecker) acknowledged(e Acknowledged) {
 	k, collection := c.counter(e.Doc.Counter), e.Doc.collection()
 	of := k.collection(collection)
-	written, waited := of.waiting[event{e.Doc, e.Of}]
+	_, waited := of.waiting[event{e.Doc, e.Of}]
 	delete(of.waiting, event{e.Doc, e.Of})
-	if written && len(e.Fields) > 0 && e.Of > of.missed && !of.waitsAfter(e.Of) { // not for a newer one, which may get lost
-		k.told = c.now
-	}
 	for name, f := range k.fields {
 		if waited && c.newest[name].Collection == collection && !slices.Contains(e.Fields, name) {
 			f.lost = max(f.lost, e.Of) // an older revision took it
@@ -357,88 +397,72 @@ func (c *countedChecker) acknowledged(e Acknowledged) {
 	c.covered(e.Doc.Counter, k, collection)
 }
 
-// waitsAfter reports whether an event waits that is newer than a time.
-func (of *counted) waitsAfter(at int64) bool {
-	for e := range of.waiting {
-		if e.of > at {
+// covered checks that what a collection's fields hold is not older than its last change, if all of its events have been
+// acknowledged.
+func (c *answersChecker) covered(id string, k *countedCounter, collection string) {
+	of := k.collection(collection)
+	if len(of.waiting) > 0 || k.ledger == nil && !c.adopts(k, of, collection) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.fields)) {
+		f, definition := k.fields[name], c.newest[name]
+		if definition.Collection != collection || of.changed <= max(f.lost, k.begun) { // or it was acknowledged for another ledger
+			continue
+		}
+		a := k.answer(definition)
+		if a == (Answer{}) && !of.written { // an event of a deletion adopts nothing
+			continue
+		}
+		if a.ReadTime < of.changed {
+			c.fail("all events of %s of %q are acknowledged, the last one of a change at %d, and %s was asked as of %d", collection, id, of.changed, definition, a.ReadTime)
+			f.lost = of.changed // said once
+		}
+	}
+}
+
+// adopts reports whether a counter without a ledger gets one for what its documents come to: it has a document, or they come to
+// something.
+func (c *answersChecker) adopts(k *countedCounter, of *counted, collection string) bool {
+	if k.doc != nil {
+		return !k.doc.Deleting && k.made <= of.changed
+	}
+	for _, f := range c.newest {
+		if value, ok := of.asOf(f.key(), of.changed); f.Collection == collection && ok && value != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// covered checks that what a collection's fields hold is not older than its last change, if all of its events have been
-// acknowledged.
-func (c *countedChecker) covered(id string, k *countedCounter, collection string) {
-	of := k.collection(collection)
-	if len(of.waiting) > 0 || k.doc == nil || k.doc.Deleting {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(k.fields)) {
-		f, definition := k.fields[name], c.newest[name]
-		key := definition.key()
-		if definition.Collection != collection || of.changed <= f.lost {
-			continue
-		}
-		if _, ok := of.asOf(key, of.changed); !ok || f.key == key && !f.foreign && f.set.AsOf >= of.changed {
-			continue
-		}
-		var entry State
-		known := false
-		if own := c.own(k); own != nil {
-			entry, known = own.Counted[key]
-		}
-		if !known && !of.written { // an event of a deletion adopts nothing
-			continue
-		}
-		if entry.AsOf < of.changed {
-			c.fail("all events of %s of %q are acknowledged, the last one of a change at %d, and %s was counted as of %d", collection, id, of.changed, definition, entry.AsOf)
-			f.lost = of.changed // said once
-		}
-	}
-}
-
 // settled checks that fields are what their documents come to after a reconcile: all of them where that is said, and else those
-// that a walk counts at once.
-func (c *countedChecker) settled(all bool) {
+// that a walk counts at once. A walk finds the app's documents by their ledgers.
+func (c *answersChecker) settled(all bool) {
 	if !all && c.rules.RecountReads < 1000 {
 		return // the walk may have spent all reads on others
 	}
 	for id, k := range c.each() {
-		if k.doc == nil || k.doc.Deleting || !c.found(k) {
+		if k.doc == nil || k.doc.Deleting || c.hosted != nil && k.ledger == nil {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(k.fields)) {
 			f, definition := k.fields[name], c.newest[name]
 			of := k.collection(definition.Collection)
 			value, ok := of.asOf(definition.key(), of.changed)
-			var entry State
-			known := false
-			if own := c.own(k); own != nil {
-				entry, known = own.Counted[definition.key()]
-			}
+			a := k.answer(definition)
 			is, there := k.doc.Data[name]
 			switch {
 			case !ok:
 			case all && !there && of.changed == 0: // it was not named
 			case all && is != value:
 				c.fail("after a reconcile, %s of %q is %v, and its documents come to %d", name, id, is, value)
-			case known && is != entry.Count:
-				c.fail("after a reconcile, %s of %q is %v, and its ledger has %d", name, id, is, entry.Count)
-			case !known:
-				c.fail("after a reconcile of all counters, %s of %q was never counted", name, id)
-			case entry.AsOf <= k.made && is != value:
-				c.fail("after a reconcile of all counters, %s of %q is %v, as before its document was made anew; its documents come to %d", name, id, is, value)
-			case c.now.Sub(time.UnixMicro(entry.AsOf)) > c.rules.RecountAge+time.Hour && is != value:
-				c.fail("after a reconcile of all counters, %s of %q is %v, counted at %d; its documents come to %d", name, id, is, entry.AsOf, value)
+			case a == Answer{}:
+				c.fail("after a reconcile of all counters, %s of %q was never asked", name, id)
+			case a.Known && is != a.Value:
+				c.fail("after a reconcile, %s of %q is %v, and its ledger has %d", name, id, is, a.Value)
+			case c.now.Sub(time.UnixMicro(a.ReadTime)) > c.rules.RecountAge+time.Hour && is != value:
+				c.fail("after a reconcile of all counters, %s of %q is %v, asked at %d; its documents come to %d", name, id, is, a.ReadTime, value)
 			}
-			f.foreign = f.foreign && is != value
+			f.stale = f.stale && is != a.Value
 		}
 	}
-}
-
-// found reports whether a walk over all counters finds one. Where documents are the app's own it goes by ledgers, and by the notes
-// that events leave of documents that aren't there yet, for a while.
-func (c *countedChecker) found(k *countedCounter) bool {
-	return c.hosted == nil || k.ledger != nil || time.UnixMicro(k.made).Sub(k.told) < c.hosted.CleanupAfter
 }

@@ -1,4 +1,4 @@
-package shards
+package extension
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 )
 
 // Documents of the extension hold whatever their application writes beside the counts.
-func FuzzExtensionSum(f *testing.F) {
+func FuzzSum(f *testing.F) {
 	for _, doc := range []string{`{"views": 3}`, `{"stats": {"views": 3, "x": [1]}}`, `{"stats": 5}`, `{"stats": {"views": 0.5}}`, `{"stats": {"views": 1e300}}`, `{}`} {
 		f.Add([]byte(doc))
 	}
@@ -24,16 +24,16 @@ func FuzzExtensionSum(f *testing.F) {
 		if err != nil {
 			return
 		}
-		views := ExtensionCounter{Path: "pages/hello", Field: "stats.views"}
+		views := Source{Path: "pages/hello", Field: "stats.views"}
 		shard := &firestorepb.Document{Name: "x/shard", Fields: fieldsOf(fields)}
 		want := viewsOf(data)
-		if got, err := extensionAmount(shard, views); err == nil && float64(got) != want {
+		if got, err := amount(shard, views); err == nil && float64(got) != want {
 			t.Errorf("%s: %d, want %g", doc, got, want)
 		}
 		// The same document as one of two updates of a partial sum, whose id begins with a tab.
-		one := store.Map(map[string]*firestorepb.Value{extensionID: store.String("1"), extensionData: store.Map(fieldsOf(fields))})
-		partial := &firestorepb.Document{Name: "x/\tpartial", Fields: map[string]*firestorepb.Value{extensionUpdates: store.Array(one, store.Int(1), one)}}
-		if got, err := extensionAmount(partial, views); err == nil && float64(got) != 2*want {
+		one := store.Map(map[string]*firestorepb.Value{updateID: store.String("1"), updateData: store.Map(fieldsOf(fields))})
+		partial := &firestorepb.Document{Name: "x/\tpartial", Fields: map[string]*firestorepb.Value{updatesID: store.Array(one, store.Int(1), one)}}
+		if got, err := amount(partial, views); err == nil && float64(got) != 2*want {
 			t.Errorf("%s, twice: %d, want %g", doc, got, 2*want)
 		}
 	})

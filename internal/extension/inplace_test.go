@@ -1,4 +1,4 @@
-package shards_test
+package extension_test
 
 import (
 	"context"
@@ -17,6 +17,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -24,26 +28,28 @@ import (
 // pages is a deployment that counts on pages of an app, which the extension has counted on so far.
 type pages struct {
 	*world
-	t      *testing.T
-	client *shards.Client
-	page   *firestore.DocumentRef
-	inbox  *firestore.CollectionRef // the extension's shards
+	t     *testing.T
+	page  *firestore.DocumentRef
+	inbox *firestore.CollectionRef // the extension's shards
 }
 
-var visits = shards.ExtensionCounter{Path: "pages/hello", Field: "visits"}
+var visits = extension.Source{Path: "pages/hello", Field: "visits"}
 
 func newPages(t *testing.T) *pages {
 	t.Helper()
-	return pagesOf(t, newWorld(t))
+	return pagesOf(t, emulator.Start(t))
 }
 
-func pagesOf(t *testing.T, w *world) *pages {
+func pagesOf(t *testing.T, i *emulator.Instance) *pages {
 	t.Helper()
+	w := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: "visits,likes", Hosted: true})
 	page := w.fs.Doc("pages/hello")
-	return &pages{w, t, w.open(t, shards.Config{Counters: "pages/{page}", Fields: "visits,likes", Hosted: true}), page, page.Collection("_counter_shards_")}
+	return &pages{w, t, page, page.Collection("_counter_shards_")}
 }
 
-func (p *pages) hello() shards.Counter { return handle(p.t, p.client, "hello") }
+func (p *pages) hello() shards.Counter { return p.counter(p.t, "hello") }
+
+func (p *pages) rollUpAll() { p.t.Helper(); p.rollUp(p.t, "hello") }
 
 func (p *pages) set(ref *firestore.DocumentRef, data map[string]any) {
 	p.t.Helper()
@@ -52,17 +58,8 @@ func (p *pages) set(ref *firestore.DocumentRef, data map[string]any) {
 	}
 }
 
-// rollUpAll does what events and reconciles do.
-func (p *pages) rollUpAll() {
-	p.t.Helper()
-	client, err := rollup.Open(p.t.Context(), rollup.Config{Project: "p", Counters: "pages/{page}", Fields: "visits,likes", Hosted: true}, option.WithGRPCConn(p.Conn(p.t)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := client.Reconcile(p.t.Context(), "hello", rollup.ReconcileOptions{}); err != nil {
-		p.t.Error(err)
-	}
+func (p *pages) importOf(source extension.Source) (extension.Imported, error) {
+	return p.imports(p.t, "hello", source)
 }
 
 // waiting is what the extension's shards hold of a field.
@@ -101,14 +98,15 @@ func (p *pages) wantPage(visits, likes int64) {
 	}
 }
 
-func (p *pages) wantImport(source shards.ExtensionCounter, value, added int64) {
+func (p *pages) wantImport(source extension.Source, value, added int64) {
 	p.t.Helper()
-	if got, err := p.hello().ImportExtension(p.t.Context(), source); err != nil || got != (shards.Import{Value: value, Added: added, InPlace: !strings.Contains(source.Field, ".")}) {
+	if got, err := p.importOf(source); err != nil || got != (extension.Imported{Value: value, Added: added, InPlace: !strings.Contains(source.Field, ".")}) {
 		p.t.Errorf("import of %s: %+v, %v; want %d of %d", source.Field, got, err, added, value)
 	}
 }
 
-// What the extension has counted on a page is counted on from there, and no number on it changes but by what it held back.
+// What the extension has counted on a page is counted on from there, and no number on it changes
+// but by what it held back.
 func TestImportInPlace(t *testing.T) {
 	t.Parallel()
 	p := newPages(t)
@@ -143,14 +141,14 @@ func TestImportInPlace(t *testing.T) {
 	p.wantPage(1027, 12)
 	p.wantImport(visits, 1037, 10)
 	p.wantImport(visits, 1037, 0)
-	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 15, 3)
+	p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 15, 3)
 	p.wantPage(1037, 15)
 	if s, err := p.hello().Sum(t.Context()); err != nil || s.Totals["visits"] != 1037 || s.Totals["likes"] != 15 {
 		t.Errorf("exact: %+v, %v", s, err)
 	}
 	// A field that is a map's goes to the counted one of its last name.
-	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "stats.visits"}, 5, 5)
-	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "stats.visits"}, 5, 0)
+	p.wantImport(extension.Source{Path: "pages/hello", Field: "stats.visits"}, 5, 5)
+	p.wantImport(extension.Source{Path: "pages/hello", Field: "stats.visits"}, 5, 0)
 	p.rollUpAll()
 	p.wantPage(1042, 15)
 
@@ -165,15 +163,16 @@ func TestImportInPlace(t *testing.T) {
 // The same where the page held as much as has been counted since, which adoption leaves as it is.
 func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
 	t.Parallel()
-	for _, counted := range []bool{false, true} { // before: another field, so that the ledger is there
+	for _, counted := range []bool{false, true} {
+		// before: another field, so that the ledger is there
 		p := newPages(t)
-		p.set(p.page, map[string]any{"title": "Hello"})
+		p.set(p.page, map[string]any{"title": "Hello", "visits": 1})
 		if counted {
-			if _, err := p.hello().AddFields(t.Context(), map[string]int64{"likes": 2}, shards.Key{}); err != nil {
+			older := worldOf(t, p.Instance, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
+			if err := older.counter(t, "hello").Add(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
 		}
-		p.set(p.page, map[string]any{"visits": 1})
 		if err := p.hello().Add(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -183,33 +182,114 @@ func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
 	}
 }
 
-// Where increments came before the import, adoption has set the field to them, and kept what it had been.
+// Where increments came before the import, the ledger is there, and has kept the numbers that the
+// roll-up will replace, or has.
 func TestImportInPlaceAfterAdoption(t *testing.T) {
 	t.Parallel()
-	p := newPages(t)
-	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
-	p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
-	for range 5 {
-		if err := p.hello().Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
+	for _, rolledUp := range []bool{false, true} {
+		p := newPages(t)
+		p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+		p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+		for range 5 {
+			if err := p.hello().Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
 		}
+		if rolledUp {
+			p.rollUpAll()
+			p.wantPage(5, 0)
+			p.wantImport(visits, 1027, 1022)
+			p.wantImport(visits, 1027, 0)
+		} else {
+			p.wantImport(visits, 1022, 1022)
+			p.rollUpAll()
+			p.wantImport(visits, 1027, 0)
+		}
+		p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
+		p.rollUpAll()
+		p.wantPage(1027, 7)
+		p.set(p.inbox.Doc("b"), map[string]any{"visits": 3}) // by a client that has not moved yet
+		p.wantImport(visits, 1030, 3)
+		p.wantPage(1030, 7)
 	}
-	if _, err := p.hello().ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrNoLedger) {
-		t.Fatalf("before adoption: %v, want ErrNoLedger", err)
-	}
-	p.rollUpAll()
-	p.wantPage(5, 0)
-	p.wantImport(visits, 1027, 1022)
-	p.wantImport(visits, 1027, 0)
-	p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 7, 7)
-	p.rollUpAll()
-	p.wantPage(1027, 7)
-	p.set(p.inbox.Doc("b"), map[string]any{"visits": 3}) // by a client that has not moved yet
-	p.wantImport(visits, 1030, 3)
-	p.wantPage(1030, 7)
 }
 
-// What adoption has replaced does not come back with an import once the field was set to something else.
+// A field that FIELDS shows later than others: whether its import comes before that, or after a
+// roll-up by events or a reconcile has set it to what was counted, its number is there in the end.
+func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
+	t.Parallel()
+	likes := extension.Source{Path: "pages/hello", Field: "likes"}
+	for name, before := range map[string]func(*pages){
+		"nothing":   func(*pages) {},
+		"reconcile": func(p *pages) { p.rollUpAll() },
+		"a rebase of another field": func(p *pages) {
+			if err := p.hello().Rebase(t.Context(), 1000); err != nil {
+				t.Error(err)
+			}
+		},
+		"an event": func(p *pages) {
+			client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			roller := rollup.NewRoller(client, rollup.RollerOptions{})
+			defer roller.Close(t.Context())
+			docs, err := p.page.Collection("shards").Where("visits", "==", 1).Documents(t.Context()).GetAll()
+			if err != nil || len(docs) != 1 {
+				t.Fatalf("%d shards hold a visit, %v", len(docs), err)
+			}
+			shard := docs[0]
+			change := rollup.Change{Counter: "hello", Shard: shard.Ref.ID, After: &rollup.Version{Counts: map[string]int64{"visits": 1}, Updated: shard.UpdateTime}}
+			if err := roller.Add(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			p.wantPage(1001, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := emulator.Start(t)
+			older := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: "visits", Hosted: true})
+			p := pagesOf(t, i)
+			p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 70})
+			p.set(p.inbox.Doc("a"), map[string]any{"likes": 3})
+			if got, err := older.imports(t, "hello", visits); err != nil || got.Value != 1000 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if err := older.counter(t, "hello").Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			before(p)
+			p.wantImport(likes, 73, 73)
+			p.wantImport(likes, 73, 0)
+			p.rollUpAll()
+			p.wantPage(1001, 73)
+		})
+	}
+}
+
+// A document with shards of ours, which nothing has rolled up: what its field holds may be what
+// these have come to.
+func TestImportInPlaceBesideShards(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": 5})
+	if _, err := p.importOf(visits); !errors.Is(err, extension.ErrCounted) {
+		t.Errorf("%v, want ErrCounted", err)
+	}
+	if l := p.document(t, "pages/hello/counter_rollup/ledger"); l != nil || p.waiting("visits") != 22 {
+		t.Errorf("a ledger %v, and %d wait; want that nothing has changed", l, p.waiting("visits"))
+	}
+	p.rollUpAll()
+	p.wantImport(visits, 1027, 1022)
+	p.wantPage(1027, 0)
+}
+
+// What adoption has replaced does not come back with an import once the field was set to
+// something else.
 func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]struct {
@@ -238,13 +318,14 @@ func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
 			p.wantPage(set.visits+22, 0)
 			// A field that was only adopted still has what it held.
 			if name == "rebase" {
-				p.wantImport(shards.ExtensionCounter{Path: "pages/hello", Field: "likes"}, 7, 7)
+				p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
 			}
 		})
 	}
 }
 
-// Whoever deletes the ledger after an import sets the field to what it was. A later import takes what waits, and no more.
+// Whoever deletes the ledger after an import sets the field to what it was. A later import takes
+// what waits, and no more.
 func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPages(t)
@@ -267,8 +348,8 @@ func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
 	p.wantPage(1007, 0)
 }
 
-// Cut short at any commit, with answers lost, run twice at a time, and beside the extension's clients and ours, an import
-// loses nothing and counts nothing twice.
+// Cut short at any commit, with answers lost, run twice at a time, and beside the extension's
+// clients and ours, an import loses nothing and counts nothing twice.
 func TestImportInPlaceUnderFaults(t *testing.T) {
 	t.Parallel()
 	for name, verdict := range map[string]emulator.Verdict{
@@ -296,7 +377,7 @@ func TestImportInPlaceUnderFaults(t *testing.T) {
 					}
 					return emulator.Verdict{}
 				})
-				_, err := p.hello().ImportExtension(t.Context(), visits)
+				_, err := p.importOf(visits)
 				if name == "cut short" && status.Code(err) != codes.PermissionDenied || name != "cut short" && err != nil {
 					t.Errorf("import: %v", err)
 				}
@@ -321,14 +402,14 @@ func TestImportInPlaceUnderFaults(t *testing.T) {
 				}
 				for range 2 {
 					all.Go(func() {
-						if _, err := p.hello().ImportExtension(t.Context(), visits); err != nil && !errors.Is(err, shards.ErrNoLedger) {
+						if _, err := p.importOf(visits); err != nil && !errors.Is(err, extension.ErrCounted) {
 							t.Error(err)
 						}
 						p.rollUpAll()
 					})
 				}
 				all.Wait()
-				if _, err := p.hello().ImportExtension(t.Context(), visits); err != nil {
+				if _, err := p.importOf(visits); err != nil {
 					t.Error(err)
 				}
 				p.rollUpAll()
@@ -346,7 +427,7 @@ func TestImportInPlaceRefuses(t *testing.T) {
 	p := newPages(t)
 	refused := func(want error) {
 		t.Helper()
-		if _, err := p.hello().ImportExtension(t.Context(), visits); !errors.Is(err, want) {
+		if _, err := p.importOf(visits); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 		if docs, err := p.page.Collection("counter_rollup").Documents(t.Context()).GetAll(); err != nil || len(docs) > 0 {
@@ -354,23 +435,23 @@ func TestImportInPlaceRefuses(t *testing.T) {
 		}
 	}
 	p.set(p.inbox.Doc("a"), map[string]any{"visits": 1})
-	refused(shards.ErrNotFound) // the page is gone, and what the extension had below it isn't
+	refused(command.ErrNotFound) // the page is gone, and what the extension had below it isn't
 	p.set(p.page, map[string]any{"visits": 0.5})
-	refused(shards.ErrNotInteger)
+	refused(store.ErrNotInteger)
 	p.set(p.page, map[string]any{"visits": 1, "likes": 0.5})
-	refused(shards.ErrNotInteger)
+	refused(store.ErrNotInteger)
 	p.set(p.page, map[string]any{"likes": 1})
 	p.set(p.inbox.Doc("b"), map[string]any{"visits": 0.5})
-	refused(shards.ErrNotInteger)
+	refused(store.ErrNotInteger)
 	p.set(p.inbox.Doc("b"), map[string]any{"visits": 1})
 	p.set(p.fs.Doc("_firebase_ext_/sharded_counter"), map[string]any{"timestamp": firestore.ServerTimestamp})
-	refused(shards.ErrExtensionRuns)
+	refused(extension.ErrRuns)
 	if got := p.waiting("visits"); got != 2 {
 		t.Errorf("%d visits wait, want 2", got)
 	}
 	// Without HOSTED, the document would be ours.
-	client := p.open(t, shards.Config{Counters: "pages/{page}", Fields: "visits"})
-	if _, err := handle(t, client, "hello").ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrInvalidSource) {
+	ours := worldOf(t, p.Instance, layout.Place{Counters: "pages/{page}", Fields: "visits"})
+	if _, err := ours.imports(t, "hello", visits); !errors.Is(err, extension.ErrInvalidSource) {
 		t.Errorf("not hosted: %v, want ErrInvalidSource", err)
 	}
 }
@@ -380,18 +461,67 @@ func TestImportInPlaceAfterTheExtension(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	i := emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-	p := pagesOf(t, &world{i, i.Client(t, "p")})
+	p := pagesOf(t, i)
 	p.set(p.page, map[string]any{"title": "Hello", "visits": 10})
 	p.set(p.inbox.Doc("a"), map[string]any{"visits": 2})
 	p.set(p.fs.Doc("_firebase_ext_/sharded_counter"), map[string]any{"timestamp": firestore.ServerTimestamp})
 	for _, minutes := range []int{0, 4} {
 		ahead.Store(int64(time.Duration(minutes) * time.Minute))
 		p.set(p.inbox.Doc("a"), map[string]any{"visits": firestore.Increment(1)})
-		if _, err := p.hello().ImportExtension(t.Context(), visits); !errors.Is(err, shards.ErrExtensionRuns) {
+		if _, err := p.importOf(visits); !errors.Is(err, extension.ErrRuns) {
 			t.Errorf("%d minutes after the extension has last run: %v, want ErrExtensionRuns", minutes, err)
 		}
 	}
 	ahead.Store(int64(6 * time.Minute))
 	p.wantImport(visits, 14, 4)
 	p.wantPage(14, 0)
+}
+
+func TestImportInPlaceTellsWhatALateCommitBrought(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.wantImport(visits, 1000, 0)
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 10})
+	p.late(t, func() { p.set(p.inbox.Doc("a"), map[string]any{"visits": firestore.Increment(2)}) })
+	p.wantImport(visits, 1010, 10)
+	p.wantPage(1010, 0)
+	p.wantImport(visits, 1012, 2)
+	p.wantPage(1012, 0)
+}
+
+// A reset whose answer was lost, beside an import of more than 32 commits, each of which leaves an
+// id: the reset knows that it was applied, and what came after it stays (issue 24, 6).
+func TestAResetInDoubtBesideALargeImport(t *testing.T) {
+	t.Parallel()
+	const waiting = 40 * 200 // of which one commit moves 200
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.wantImport(visits, 1000, 0)
+	batch := p.fs.BulkWriter(t.Context())
+	for n := range waiting {
+		if _, err := batch.Set(p.inbox.Doc(fmt.Sprint("shard-", n)), map[string]any{"visits": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch.End()
+	direct := firestorepb.NewFirestoreClient(p.Conn(t))
+	p.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		p.Server.SetInterceptor(nil)
+		if _, err := direct.Commit(ctx, req); err != nil {
+			t.Errorf("the commit whose answer is to be lost: %v", err)
+		}
+		before := p.Server.Stats().Commits
+		p.wantImport(visits, waiting, waiting)
+		if n := p.Server.Stats().Commits - before; n <= 32 {
+			t.Errorf("the import took %d commits, want more than 32", n)
+		}
+		return emulator.Verdict{Before: unavailable}
+	})
+	if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.wantPage(waiting, 0)
+	p.rollUpAll()
+	p.wantPage(waiting, 0)
 }

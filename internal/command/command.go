@@ -1,0 +1,156 @@
+// Package command carries out what must not be applied twice to a counter: a reset, a
+// rebase, an import.
+//
+// A command is one commit, on condition that the counter's ledger is still the version that was
+// read. It leaves an id of the attempt in the ledger (its ops): where the commit's answer is
+// lost, the id tells whether it was applied, and which attempt was. Ids go when nothing can be in
+// doubt any more.
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// ErrNotFound says that there is no such counter, or that it is being deleted.
+var ErrNotFound = errors.New("counter not found")
+
+// patience is how long a command goes on, about fifteen seconds, and timeout how long it is in
+// doubt at most: far less than [ledger.InDoubt], after which its id may be gone.
+var patience = store.Patience{Conflicts: 20, Doubts: 20}
+
+const timeout = ledger.InDoubt / 3
+
+// Change is what a command does.
+type Change struct {
+	// :: field of the shards → what its total holds beyond them from now on
+	Bases map[string]int64
+	// whatever these totals were: no import is to bring back the numbers that they have replaced
+	Anew     bool
+	Imported map[string]int64     // :: source → what base holds of it from now on
+	Writes   []*firestorepb.Write // of other documents
+	// is called once this change is known to be the one that was applied; may be nil
+	Applied func()
+}
+
+// NewID is an id of an attempt.
+func NewID() string { return rand.Text() }
+
+// Run carries out what decide makes of the ledger. decide may be called several times; nil is
+// nothing to do. A counter that has no ledger yet gets one. Errors are decide's, [ErrNotFound],
+// [store.ErrContention], [store.ErrDoubt] or the client library's.
+func Run(ctx context.Context, db *store.DB, counter string, decide func(context.Context, *ledger.Ledger) (*Change, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tried := map[string]*Change{} // by the id of the attempt
+	var last *Change
+	var life time.Time // of the ledger that the command is about
+	_, err := db.Settle(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		l, doc, err := read(ctx, db, counter)
+		if err != nil {
+			return nil, err
+		}
+		for id, ch := range tried { // also where the counter is gone, or being deleted, by now
+			if _, applied := l.Ops[id]; applied {
+				last = ch
+				return nil, nil
+			}
+		}
+		if doc == nil || !life.IsZero() && !l.Created.Equal(life) {
+			// gone, or another was made, which a late command leaves alone
+			return nil, ErrNotFound
+		}
+		life = l.Created
+		fresh := db.Introduce(l, doc)
+		if last, err = decide(ctx, l); err != nil || last == nil {
+			return nil, err
+		}
+		id := NewID()
+		tried[id] = last
+		return writes(db, counter, l, fresh, last, id), nil
+	})
+	if err == nil && last != nil && last.Applied != nil {
+		last.Applied()
+	}
+	return err
+}
+
+// read reads a counter's ledger and its document, which is nil where there is no such counter.
+func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *firestorepb.Document, error) {
+	for {
+		docs, _, err := db.Get(ctx, db.LedgerOf(counter), db.Counter(counter))
+		if err != nil {
+			return nil, nil, err
+		}
+		doc := docs[1]
+		if db.Deleting(doc) {
+			doc = nil
+		}
+		if docs[0] != nil {
+			l, err := store.DecodeLedger(docs[0])
+			return l, doc, err
+		}
+		if doc == nil {
+			return &ledger.Ledger{}, nil, nil
+		}
+		if _, err := db.Adopt(ctx, counter, false); err != nil && !errors.Is(err, store.ErrNothing) {
+			return nil, nil, err
+		}
+	}
+}
+
+func writes(db *store.DB, counter string, l *ledger.Ledger, fresh store.Introduced, ch *Change, id string) []*firestorepb.Write {
+	fields := map[string]*firestorepb.Value{}
+	mask := Settled(l)
+	for _, field := range db.Fields {
+		if _, set := ch.Bases[field.Shard]; set && ch.Anew {
+			delete(fresh.Replaced, field.Name)
+			mask = append(mask, layout.FieldPath(store.LedgerReplaced, field.Name))
+		}
+	}
+	bases := map[string]int64{}
+	maps.Copy(bases, fresh.Base)
+	maps.Copy(bases, ch.Bases)
+	mask = store.SetIntegers(fields, mask, store.LedgerBase, bases)
+	mask = store.SetIntegers(fields, mask, store.LedgerReplaced, fresh.Replaced)
+	mask = store.SetIntegers(fields, mask, store.LedgerImported, ch.Imported)
+	if !l.Gone.IsZero() {
+		mask = append(mask, store.LedgerBack...)
+	}
+	maps.Copy(l.Base, ch.Bases)
+	totals, paths := db.View(l)
+	return append([]*firestorepb.Write{
+		store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask, Applied(id)),
+		// Set, on the ledger's condition: increments would leave a total wrong that has come to the
+		// end of an int64.
+		store.Update(db.Counter(counter), store.Exists(true), totals, paths, store.ServerTime(db.OwnPath(layout.UpdatedAt))),
+	}, ch.Writes...)
+}
+
+// Settled are the paths of the ids in a ledger that nothing can be in doubt about any more, as a
+// mask has them that removes them.
+func Settled(l *ledger.Ledger) (paths []string) {
+	for _, id := range l.Settled(l.Updated) {
+		paths = append(paths, layout.FieldPath(store.LedgerOps, id))
+	}
+	return paths
+}
+
+// Applied is the transform of a ledger that says that an attempt was applied.
+func Applied(id string) *firestorepb.DocumentTransform_FieldTransform {
+	return store.ServerTime(layout.FieldPath(store.LedgerOps, id))
+}
+
+// WasApplied reports whether a ledger's document says so of an attempt.
+func WasApplied(doc *firestorepb.Document, id string) bool {
+	return doc.GetFields()[store.LedgerOps].GetMapValue().GetFields()[id] != nil
+}

@@ -1,0 +1,557 @@
+package command_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"go.uber.org/goleak"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	unavailable = status.Error(codes.Unavailable, "the connection was lost")
+	aborted     = status.Error(codes.Aborted, "too much contention")
+)
+
+// world is an embedded Firestore of a test's own, whose clock can be set ahead, with a
+// deployment of counters.
+type world struct {
+	*emulator.Instance
+	ahead  atomic.Int64
+	fs     *firestore.Client
+	db     *store.DB
+	shards *shards.Client
+	rollup *rollup.Client
+}
+
+func newWorld(t *testing.T, hosted bool) *world {
+	t.Helper()
+	w := &world{}
+	w.Instance = emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})
+	w.fs = w.Client(t, "p")
+	conn := option.WithGRPCConn(w.Conn(t))
+	const fields = "likes,views"
+	var err, shardsErr, rollupErr error
+	w.db, err = store.Open(context.Background(), layout.Place{Project: "p", Fields: fields, Hosted: hosted}, conn)
+	w.shards, shardsErr = shards.Open(context.Background(), shards.Config{Project: "p", Fields: fields, Hosted: hosted}, conn)
+	w.rollup, rollupErr = rollup.Open(context.Background(), rollup.Config{Project: "p", Fields: fields, Hosted: hosted}, conn)
+	if err := errors.Join(err, shardsErr, rollupErr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(w.db.Close(), w.shards.Close(), w.rollup.Close()) })
+	return w
+}
+
+// counter is the counter a.
+func (w *world) counter(t *testing.T) shards.Counter {
+	t.Helper()
+	c, err := w.shards.Counter("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) create(t *testing.T) shards.Counter {
+	t.Helper()
+	c := w.counter(t)
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// add runs the command that adds to what likes holds beyond the shards. It is the simplest that
+// must not be applied twice.
+func (w *world) add(ctx context.Context, n int64, applied func()) error {
+	return command.Run(ctx, w.db, "a", func(_ context.Context, l *ledger.Ledger) (*command.Change, error) {
+		return &command.Change{Bases: map[string]int64{"likes": l.Base["likes"] + n}, Applied: applied}, nil
+	})
+}
+
+func (w *world) ledger(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	docs, _, err := w.db.Get(t.Context(), w.db.LedgerOf("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := store.DecodeLedger(docs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// want fails unless the counter shows that many likes, and has them beyond its shards.
+func (w *world) want(t *testing.T, likes int64) {
+	t.Helper()
+	doc, err := w.fs.Doc("counters/a").Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.ledger(t).Base["likes"]; got != likes || doc.Data()["likes"] != likes {
+		t.Errorf("base %d, shown %v; want %d", got, doc.Data()["likes"], likes)
+	}
+}
+
+// once has the next commit that is no transaction's meet what do makes of it.
+func (w *world) once(do func(context.Context, *firestorepb.CommitRequest) emulator.Verdict) {
+	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if len(req.GetTransaction()) > 0 {
+			return emulator.Verdict{}
+		}
+		w.Server.SetInterceptor(nil)
+		return do(ctx, req)
+	})
+}
+
+// afterLost does something after the next commit was applied, whose answer gets lost, and before
+// anything follows it.
+func (w *world) afterLost(t *testing.T, do func()) {
+	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	w.once(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if _, err := direct.Commit(ctx, req); err != nil {
+			t.Errorf("the commit whose answer is to be lost: %v", err)
+		}
+		do()
+		return emulator.Verdict{Before: unavailable}
+	})
+}
+
+// Whatever becomes of a command's commit, it is applied once, and says so once.
+func TestRunUnderFaults(t *testing.T) {
+	t.Parallel()
+	for name, verdict := range map[string]emulator.Verdict{
+		"none":        {},
+		"answer lost": {After: unavailable},
+		"not applied": {Before: unavailable},
+		"contention":  {Before: aborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false)
+			w.create(t)
+			for n := range int64(3) {
+				applied := 0
+				w.once(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict { return verdict })
+				if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
+					t.Errorf("%v, applied %d times", err, applied)
+				}
+				w.want(t, 5*(n+1))
+			}
+		})
+	}
+}
+
+// A commit is slow, and arrives just before the one that was sent in its place: the first counts,
+// and is known for what was applied, and the second does not.
+func TestALateCommitIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	w.create(t)
+	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	w.once(func(_ context.Context, held *firestorepb.CommitRequest) emulator.Verdict {
+		w.once(func(ctx context.Context, _ *firestorepb.CommitRequest) emulator.Verdict {
+			if _, err := direct.Commit(ctx, held); err != nil {
+				t.Errorf("the commit that is late: %v", err)
+			}
+			return emulator.Verdict{}
+		})
+		return emulator.Verdict{Before: unavailable}
+	})
+	attempts, applied := 0, 0
+	err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
+		attempts++
+		n := attempts
+		return &command.Change{Bases: map[string]int64{"likes": int64(n)}, Applied: func() { applied = n }}, nil
+	})
+	if err != nil || attempts != 2 || applied != 1 {
+		t.Errorf("%v, attempt %d of %d was applied; want the first of 2", err, applied, attempts)
+	}
+	w.want(t, 1)
+}
+
+// The answer to a command gets lost while it is the last that its caller waits for: it looks once
+// more what has become of it.
+func TestTheLastLook(t *testing.T) {
+	t.Parallel()
+	for name, verdict := range map[string]emulator.Verdict{"applied": {After: unavailable}, "not applied": {Before: unavailable}} {
+		w := newWorld(t, false)
+		w.create(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		direct := firestorepb.NewFirestoreClient(w.Conn(t))
+		w.once(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if verdict.After != nil {
+				if _, err := direct.Commit(t.Context(), req); err != nil {
+					t.Error(err)
+				}
+			}
+			cancel()
+			return emulator.Verdict{Before: unavailable}
+		})
+		applied := false
+		err := w.add(ctx, 5, func() { applied = true })
+		if want := verdict.After != nil; applied != want || errors.Is(err, store.ErrDoubt) == want {
+			t.Errorf("%s: %v, applied %v", name, err, applied)
+		}
+	}
+}
+
+// Many commands at a time, and a roll-up, with lost answers and contention: each is applied once.
+func TestCommandsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	c := w.create(t)
+	w.Server.SetFaults(emulator.Faults{LoseAnswers: 0.1, Abort: 0.1, Unavailable: 0.1, Seed: 7})
+	var group sync.WaitGroup
+	var sum, unknown atomic.Int64
+	for n := range 12 {
+		group.Go(func() {
+			for i := range 3 {
+				by := int64(1) << (n + 12*i)
+				switch err := w.add(t.Context(), by, func() { sum.Add(by) }); {
+				case errors.Is(err, store.ErrDoubt):
+					unknown.Add(by)
+				case err != nil && !errors.Is(err, store.ErrContention):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for range 10 {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+			// under faults it may fail
+			_, _ = w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{})
+		}
+	})
+	group.Wait()
+	w.Server.SetFaults(emulator.Faults{})
+	if got := w.ledger(t).Base["likes"]; got&^unknown.Load() != sum.Load() {
+		t.Errorf("base %b, want %b, and maybe %b", got, sum.Load(), unknown.Load())
+	}
+	r, err := w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{})
+	if err != nil || r.After != w.ledger(t).Base["likes"]+10 || r.Drift != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A command is about one life of a path: what another has counted, that was made meanwhile, it
+// leaves alone. It says what it knows: that its counter is gone, and where it can't know, that it
+// may have been applied before that.
+func TestTwoLives(t *testing.T) {
+	t.Parallel()
+	for _, doubt := range []bool{false, true} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("doubt %v, made again %v", doubt, again), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, false)
+				c := w.create(t)
+				next := func() {
+					if err := c.Delete(t.Context()); err != nil {
+						t.Error(err)
+					}
+					if again {
+						w.create(t)
+					}
+				}
+				if doubt {
+					w.afterLost(t, next)
+				} else {
+					w.once(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+						next()
+						return emulator.Verdict{}
+					})
+				}
+				err := w.add(t.Context(), 5, func() { t.Error("known as applied") })
+				if !errors.Is(err, command.ErrNotFound) || errors.Is(err, store.ErrDoubt) != doubt {
+					t.Errorf("%v, want ErrNotFound; in doubt %v", err, doubt)
+				}
+				if again {
+					w.want(t, 0)
+				}
+			})
+		}
+	}
+}
+
+// A document that is deleted by hand and made again meanwhile is of the same life.
+func TestADocumentMadeAgainIsTheSameLife(t *testing.T) {
+	t.Parallel()
+	for _, doubt := range []bool{false, true} {
+		w := newWorld(t, false)
+		w.create(t)
+		next := func() {
+			doc := w.fs.Doc("counters/a")
+			if _, err := doc.Delete(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := doc.Set(t.Context(), map[string]any{"likes": 99}); err != nil {
+				t.Error(err)
+			}
+		}
+		if doubt {
+			w.afterLost(t, next)
+		} else {
+			w.once(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+				next()
+				return emulator.Verdict{}
+			})
+		}
+		applied := 0
+		if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
+			t.Errorf("doubt %v: %v, applied %d times", doubt, err, applied)
+		}
+		if _, err := w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil {
+			t.Error(err)
+		}
+		w.want(t, 5)
+	}
+}
+
+// While a counter is being deleted its ledger still tells what has been applied, and
+// nothing new is.
+func TestRunWhileTheCounterIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	w.create(t)
+	mark := func() {
+		if _, err := w.fs.Doc("counters/a").Update(t.Context(), []firestore.Update{{Path: "deleting", Value: true}}); err != nil {
+			t.Error(err)
+		}
+	}
+	w.afterLost(t, mark)
+	applied := 0
+	if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
+		t.Errorf("%v, applied %d times", err, applied)
+	}
+	if err := w.add(t.Context(), 5, func() { applied++ }); !errors.Is(err, command.ErrNotFound) || applied != 1 {
+		t.Errorf("%v, applied %d times; want ErrNotFound", err, applied)
+	}
+	w.want(t, 5)
+}
+
+// A counter that has no ledger gets one, of what its shards hold; where there is no counter,
+// nothing is made.
+func TestRunWithoutALedger(t *testing.T) {
+	t.Parallel()
+	for _, hosted := range []bool{false, true} {
+		w := newWorld(t, hosted)
+		if err := w.add(t.Context(), 5, nil); !errors.Is(err, command.ErrNotFound) {
+			t.Errorf("hosted %v: %v, want ErrNotFound", hosted, err)
+		}
+		if left, err := w.fs.Doc("counters/a").Collections(t.Context()).GetAll(); err != nil || len(left) > 0 {
+			t.Errorf("hosted %v: %d collections, %v", hosted, len(left), err)
+		}
+		for path, data := range map[string]map[string]any{"counters/a": {"likes": 3, "num_shards": 2}, "counters/a/shards/0": {"likes": 7}} {
+			if _, err := w.fs.Doc(path).Set(t.Context(), data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.add(t.Context(), 5, nil); err != nil {
+			t.Errorf("hosted %v: %v", hosted, err)
+		}
+		if r, err := w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil || r.Before != 12 || r.Drift != 0 {
+			t.Errorf("hosted %v: %+v, %v; want 12", hosted, r, err)
+		}
+	}
+}
+
+// What decide says is done, and no more: nothing, or its error.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	w.create(t)
+	before, version := w.Server.Stats().Commits, w.ledger(t).Updated
+	no := errors.New("no")
+	for _, want := range []error{nil, no} {
+		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) { return nil, want }); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if got := w.ledger(t).Updated; w.Server.Stats().Commits != before || !got.Equal(version) {
+		t.Error("something was written")
+	}
+	if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
+		return &command.Change{
+			Bases: map[string]int64{"likes": 1, "views": 2}, Imported: map[string]int64{"x": 3},
+			Writes: []*firestorepb.Write{store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, []string{"n"})},
+		}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l := w.ledger(t)
+	page, err := w.fs.Doc("pages/hello").Get(t.Context())
+	if err != nil || !maps.Equal(l.Base, ledger.Counts{"likes": 1, "views": 2}) || l.Imported["x"] != 3 || page.Data()["n"] != int64(4) {
+		t.Errorf("base %v, imported %v, the page %v, %v", l.Base, l.Imported, page.Data(), err)
+	}
+}
+
+// What a command has replaced for good is forgotten for its own fields alone.
+func TestAnewForgetsWhatWasReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"likes": 10, "views": 20}); err != nil {
+		t.Fatal(err)
+	}
+	for _, anew := range []bool{false, true} {
+		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
+			return &command.Change{Bases: map[string]int64{"likes": 1}, Anew: anew}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int64{"likes": 10, "views": 20}
+		if anew {
+			delete(want, "likes")
+		}
+		if got := w.ledger(t).Replaced; !maps.Equal(got, want) {
+			t.Errorf("anew %v: replaced %v, want %v", anew, got, want)
+		}
+	}
+}
+
+// Ids of attempts are kept for as long as one may be in doubt, and no longer,
+// however many they are.
+func TestIdsGoWhenTheyAreSettled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	c := w.create(t) // which leaves one too
+	run := func(ahead time.Duration, want int) {
+		t.Helper()
+		w.ahead.Store(int64(ahead))
+		if err := w.add(t.Context(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.ledger(t).Ops); got != want {
+			t.Errorf("%v on: %d ids, want %d", ahead, got, want)
+		}
+	}
+	for n := range 60 {
+		run(0, n+2)
+	}
+	run(29*time.Minute, 62) // 61 of them are 29 minutes old
+	run(40*time.Minute, 63) // the ledger that it reads was last written before they were settled
+	run(41*time.Minute, 3)
+	run(3*time.Hour, 4)
+	run(3*time.Hour, 2)
+	// A counter whose document is made again and again has no other commands.
+	for n := range 4 {
+		w.ahead.Store(int64(time.Duration(4+n) * time.Hour))
+		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.ledger(t).Ops); got > 3 {
+			t.Errorf("made for the %dth time: %d ids", n, got)
+		}
+	}
+}
+
+// A reset whose answer was lost, beside further commands, of which a ledger once kept 32: the reset
+// knows that it was applied (issue 24, 6).
+func TestAResetInDoubtBesideManyCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	c := w.create(t)
+	if err := c.Add(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	w.afterLost(t, func() {
+		for range 100 {
+			if err := w.add(t.Context(), 1, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := c.Add(t.Context(), 3); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 103 {
+		t.Errorf("%+v, %v; want what came after the reset, 103", s, err)
+	}
+}
+
+// A command finds that the document is back, whose absence the ledger has noted, and says so
+// there. When it goes again, its time is counted from then on: nothing of it is removed at
+// once (issue 24, 2).
+func TestACommandNotesThatTheDocumentIsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	doc := w.fs.Doc("counters/a")
+	set := func() {
+		if _, err := doc.Set(t.Context(), map[string]any{"title": "one"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile := func() rollup.Report {
+		t.Helper()
+		r, err := w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{Remove: w.shards.Remove})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	remove := func() {
+		if _, err := doc.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set()
+	c := w.counter(t)
+	if err := c.Add(t.Context(), 1004); err != nil {
+		t.Fatal(err)
+	}
+	remove()
+	reconcile()
+	if w.ledger(t).Gone.IsZero() {
+		t.Fatal("the document is missing, and the ledger doesn't say so")
+	}
+	w.ahead.Store(int64(23 * time.Hour))
+	set()
+	if err := w.add(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if gone := w.ledger(t).Gone; !gone.IsZero() {
+		t.Errorf("gone since %v, though it is there", gone)
+	}
+	remove()
+	w.ahead.Store(int64(47 * time.Hour))
+	if r := reconcile(); r.Deleted {
+		t.Errorf("%+v: removed at once", r)
+	}
+	set()
+	reconcile()
+	if s, err := c.Sum(t.Context()); err != nil || s.Totals["likes"] != 1005 {
+		t.Errorf("%+v, %v; want all 1,005", s, err)
+	}
+}

@@ -1,0 +1,293 @@
+package extension_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Every import adds what has come since the last one, whatever the extension's clients and
+// workers do meanwhile.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	if err := w.create(t, "hello", 3, 0).Add(t.Context(), 7); err != nil {
+		// of clients that have moved already
+		t.Fatal(err)
+	}
+	const page, inbox = "pages/hello", "pages/hello/_counter_shards_/"
+	source := extension.Source{Path: page, Field: "stats.views"}
+	want := func(value, added, sum int64) {
+		t.Helper()
+		if got, err := w.imports(t, "hello", source); err != nil || got != (extension.Imported{Value: value, Added: added}) {
+			t.Errorf("import: %+v, %v; want %d of %d", got, err, added, value)
+		}
+		w.wantExact(t, "hello", "total", sum)
+		if total := w.document(t, "counters/hello")["total"]; total != sum-7 {
+			// the 7 are not rolled up
+			t.Errorf("total %d, want %d", total, sum-7)
+		}
+	}
+	const one = inbox + "2f1c9a5e-0000-4000-8000-000000000001"
+	w.set(t, page, map[string]any{"title": "Hello", "views": 99, "stats": map[string]any{"views": 1000, "likes": 5}})
+	w.set(t, one, map[string]any{"stats": map[string]any{"views": 3, "likes": 1}})
+	w.set(t, inbox+"2f1c9a5e-0000-4000-8000-000000000002", map[string]any{"stats": map[string]any{"views": 4.0}})
+	w.set(t, inbox+"2f1c9a5e-0000-4000-8000-000000000003", map[string]any{"stats": "nothing that counts"})
+	// A partial sum: what workers have added up, and what has been moved on already.
+	w.set(t, inbox+"\t2f1c", map[string]any{"_updates_": []any{
+		map[string]any{"_id_": "x", "_data_": map[string]any{"stats": map[string]any{"views": 20}}},
+		map[string]any{"_id_": "y", "_data_": map[string]any{"stats": map[string]any{"views": -5, "likes": 2}}},
+	}})
+	want(1022, 1022, 1029)
+	want(1022, 0, 1029) // again
+
+	// Its clients go on, and its workers move a shard's count to the document.
+	w.set(t, one, map[string]any{"stats": map[string]any{"views": 10}})
+	want(1029, 7, 1036)
+	w.set(t, page, map[string]any{"stats": map[string]any{"views": 1010}})
+	if _, err := w.fs.Doc(one).Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(1029, 0, 1036)
+
+	// Another counter of the same document adds to what is there.
+	if got, err := w.imports(t, "hello", extension.Source{Path: page, Field: "views"}); err != nil || got.Added != 99 {
+		t.Errorf("another field: %+v, %v", got, err)
+	}
+	want(1029, 0, 1135)
+}
+
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	w.set(t, "pages/half", map[string]any{"views": 0.5})
+	w.set(t, "pages/hello", map[string]any{"views": 1})
+	for _, s := range []struct {
+		id, path, field string
+		want            error
+	}{
+		{"a", "pages", "views", extension.ErrInvalidSource},
+		{"a", "", "views", extension.ErrInvalidSource},
+		{"a", "pages/hello/", "views", extension.ErrInvalidSource},
+		{"a", "pages/hello", "", extension.ErrInvalidSource},
+		{"a", "pages/hello", "a..b", extension.ErrInvalidSource},
+		{"a", "pages/hello", ".views", extension.ErrInvalidSource},
+		{"a", "pages/nothing", "views", extension.ErrInvalidSource},
+		{"a", "counters/a", "total", extension.ErrInvalidSource},
+		{"a", "pages/half", "views", store.ErrNotInteger},
+		{"unknown", "pages/hello", "views", command.ErrNotFound},
+	} {
+		if _, err := w.imports(t, s.id, extension.Source{Path: s.path, Field: s.field}); !errors.Is(err, s.want) {
+			t.Errorf("%q of %q into %s: %v, want %v", s.field, s.path, s.id, err, s.want)
+		}
+	}
+	w.wantExact(t, "a", "total", 0)
+	if left, err := w.fs.Collection("counters/unknown/counter_rollup").Documents(t.Context()).GetAll(); err != nil || len(left) > 0 {
+		t.Errorf("%d documents are below a counter that doesn't exist, %v", len(left), err)
+	}
+}
+
+// A snippet's counter has no ledger yet: it gets one, of what its shards hold.
+func TestImportIntoACounterWithoutALedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.set(t, "counters/a", map[string]any{"num_shards": 2, "total": 3})
+	w.set(t, "counters/a/shards/0", map[string]any{"count": 5})
+	w.set(t, "pages/hello", map[string]any{"views": 100})
+	for _, added := range []int64{100, 0} {
+		if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); err != nil || got.Added != added {
+			t.Errorf("%+v, %v; want %d added", got, err, added)
+		}
+	}
+	if got := w.document(t, "counters/a")["total"]; got != int64(105) {
+		t.Errorf("total %v, want 105", got)
+	}
+	if r := w.rollUp(t, "a"); r.After != 105 || r.Drift != 0 {
+		t.Errorf("%+v, want 105 and no drift", r)
+	}
+}
+
+// What counts documents takes no sums: neither does another field in its place, without a word.
+func TestImportIntoAFieldThatCountsDocuments(t *testing.T) {
+	t.Parallel()
+	for _, hosted := range []bool{false, true} {
+		w := newWorld(t, layout.Place{Counters: "posts/{post}", Fields: "likes,comments=count(comments),stars=sum(ratings.stars)", Hosted: hosted})
+		for _, path := range []string{"posts/p1", "pages/hello"} {
+			w.set(t, path, map[string]any{"comments": 70, "stars": 9, "stats": map[string]any{"comments": 70}})
+		}
+		id := "p2"
+		if hosted {
+			id = "p1"
+			if err := w.counter(t, id).Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.create(t, id, 1, 0)
+		}
+		documents := func() []map[string]any {
+			return []map[string]any{w.document(t, "posts/"+id), w.document(t, "posts/"+id+"/counter_rollup/ledger")}
+		}
+		before := documents()
+		for _, path := range []string{"posts/p1", "pages/hello"} {
+			for _, field := range []string{"comments", "stars", "stats.comments"} {
+				got, err := w.imports(t, id, extension.Source{Path: path, Field: field})
+				if !errors.Is(err, extension.ErrInvalidSource) || !strings.Contains(fmt.Sprint(err), "counts documents") {
+					t.Errorf("hosted %v, %s of %s: %+v, %v; want ErrInvalidSource", hosted, field, path, got, err)
+				}
+			}
+		}
+		if diff := cmp.Diff(before, documents()); diff != "" {
+			t.Errorf("hosted %v: (-before +after)\n%s", hosted, diff)
+		}
+	}
+}
+
+// An import whose commit's answer is lost, refused or slow is applied once.
+func TestImportUnderFaults(t *testing.T) {
+	t.Parallel()
+	for name, verdict := range map[string]emulator.Verdict{
+		"none":        {},
+		"answer lost": {After: unavailable},
+		"not applied": {Before: unavailable},
+		"contention":  {Before: aborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, layout.Place{})
+			w.create(t, "a", 2, 10)
+			w.set(t, "pages/hello", map[string]any{"views": 1000})
+			var met atomic.Bool
+			w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+				if met.CompareAndSwap(false, true) {
+					return verdict
+				}
+				return emulator.Verdict{}
+			})
+			if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); err != nil || got.Added != 1000 {
+				t.Errorf("%+v, %v", got, err)
+			}
+			w.wantExact(t, "a", "total", 1010)
+			if total := w.document(t, "counters/a")["total"]; total != int64(1010) {
+				t.Errorf("total %d, want 1010", total)
+			}
+		})
+	}
+}
+
+// An import leaves no drift behind where the total, or what the shards add up to, has come to the
+// end of an int64.
+func TestImportBeyondAnInt64(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]struct{ total, count, views, waits, want int64 }{
+		"beyond the largest":        {math.MaxInt64 - 10, -100, 50, 0, math.MaxInt64 - 100},
+		"into a sum at the largest": {math.MaxInt64 - 70, 100, 50, 0, math.MaxInt64},
+		"of a sum at the largest":   {1, 0, math.MaxInt64, 7, math.MaxInt64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, layout.Place{})
+			c := w.create(t, "a", 2, s.total)
+			if s.count != 0 {
+				if err := c.Add(t.Context(), s.count); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.rollUp(t, "a")
+			w.set(t, "pages/hello", map[string]any{"views": s.views})
+			w.set(t, "pages/hello/_counter_shards_/x", map[string]any{"views": s.waits})
+			if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); err != nil || got.Value != s.views {
+				t.Errorf("%+v, %v; want %d", got, err, s.views)
+			}
+			if r := w.rollUp(t, "a"); r.After != s.want || r.Drift != 0 {
+				t.Errorf("%+v, want %d and no drift", r, s.want)
+			}
+		})
+	}
+}
+
+// An import whose first commit is late tells what that has brought, and not what the
+// second would have.
+func TestImportTellsWhatALateCommitBrought(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	add := func(n int) {
+		w.set(t, "pages/hello/_counter_shards_/one", map[string]any{"visits": firestore.Increment(n)})
+	}
+	add(10)
+	w.late(t, func() { add(2) })
+	for _, want := range []extension.Imported{{Value: 10, Added: 10}, {Value: 12, Added: 2}, {Value: 12}} {
+		if got, err := w.imports(t, "a", visits); err != nil || got != want {
+			t.Errorf("import: %+v, %v; want %+v", got, err, want)
+		}
+		w.wantExact(t, "a", "total", want.Value)
+	}
+}
+
+// An import that is refused while an earlier attempt of it is on its way is not refused: that may
+// yet be applied.
+func TestRefusedInDoubtIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	w.set(t, "pages/hello", map[string]any{"visits": 7})
+	var held *firestorepb.CommitRequest
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		w.Server.SetInterceptor(nil)
+		held = req
+		w.set(t, "pages/hello", map[string]any{"visits": 0.5})
+		return emulator.Verdict{Before: unavailable}
+	})
+	if _, err := w.imports(t, "a", visits); !errors.Is(err, store.ErrDoubt) || !errors.Is(err, store.ErrNotInteger) {
+		t.Errorf("import: %v, want ErrDoubt and ErrNotInteger", err)
+	}
+	if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	w.wantExact(t, "a", "total", 7)
+}
+
+// An import reads the document and the shards of the extension as of one time, though its workers
+// move counts from these to that.
+func TestImportReadsItsSourceAtOneTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	w.set(t, "pages/hello", map[string]any{"visits": 100})
+	w.set(t, "pages/hello/_counter_shards_/one", map[string]any{"visits": 10})
+	page := w.fs.Doc("pages/hello")
+	move := sync.OnceFunc(func() {
+		if err := w.fs.RunTransaction(t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+			return errors.Join(tx.Set(page, map[string]any{"visits": 110}), tx.Delete(page.Collection("_counter_shards_").Doc("one")))
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	db := w.open(t, grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, called string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if strings.HasSuffix(called, "/RunQuery") {
+			move()
+		}
+		return streamer(ctx, desc, cc, called, opts...)
+	}))
+	want := extension.Imported{Value: 110, Added: 110}
+	if got, err := extension.Import(t.Context(), db, "a", visits); err != nil || got != want {
+		t.Errorf("import: %+v, %v; want %+v", got, err, want)
+	}
+}

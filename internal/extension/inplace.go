@@ -1,0 +1,211 @@
+package extension
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+const (
+	// stateDocument is where the extension and its successor keep what their controller knows,
+	// unless they were told another path. The controller writes it with every run, once a minute
+	// unless it was told otherwise.
+	stateDocument = "_firebase_ext_/sharded_counter"
+	// quiet is how long nothing must have been written there for the extension to be taken
+	// for uninstalled.
+	quiet = 5 * time.Minute
+	// movedAtOnce is how many shards of the extension one commit takes counts from.
+	movedAtOnce = 200
+)
+
+// takeOver makes the field that the extension has kept so far a counted field of the same document.
+// What the document holds stays, as the sum's base; what waits in the extension's shards is moved
+// to it, as the extension would have done: in commits that add to the one what they take off the
+// others, so that whoever reads the document and a shard of its own beside it never sees a count
+// twice. So it may end anywhere and run again at any time, and takes what has come since.
+func (c importer) takeOver(ctx context.Context, source Source) (Imported, error) {
+	waiting, err := c.waiting(ctx, source)
+	if err != nil {
+		return Imported{}, err
+	}
+	if err := c.keepTotals(ctx); err != nil {
+		return Imported{}, err
+	}
+	var done Imported
+	for first := true; first || len(waiting) > 0; first = false {
+		n := min(len(waiting), movedAtOnce)
+		moved, err := c.moveToBase(ctx, source, waiting[:n])
+		if err != nil {
+			return Imported{}, err
+		}
+		done.Value, done.Added = moved.Value, ledger.Add(done.Added, moved.Added)
+		waiting = waiting[n:]
+	}
+	return done, nil
+}
+
+// waiting are the names of the extension's shards that hold something of a counter. It also makes
+// sure that everything is as an import needs it, before anything is changed.
+func (c importer) waiting(ctx context.Context, source Source) ([]string, error) {
+	db := c.db
+	docs, now, err := db.Get(ctx, db.Counter(c.counter), db.Document(stateDocument))
+	if err != nil {
+		return nil, err
+	}
+	if docs[0] == nil {
+		return nil, command.ErrNotFound
+	}
+	if state := docs[1]; state != nil && now.Sub(state.GetUpdateTime().AsTime()) < quiet {
+		return nil, fmt.Errorf("%w: it wrote %s at %s", ErrRuns, stateDocument, state.GetUpdateTime().AsTime().Format(time.RFC3339))
+	}
+	shards, err := db.Documents(ctx, store.Query{Collection: db.Counter(c.counter) + "/" + shardsID})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, shard := range shards {
+		n, err := amount(shard, source)
+		if err != nil {
+			return nil, err
+		}
+		if n != 0 {
+			names = append(names, shard.GetName())
+		}
+	}
+	return names, nil
+}
+
+// keepTotals makes a ledger for a document that has never been counted, with the numbers in its
+// counted fields as they are. Adoption by the roll-up would take them for what a trigger had got
+// wrong, and set them to what the shards hold. Where there are shards of ours already, that is what
+// has to happen all the same: [ErrCounted].
+func (c importer) keepTotals(ctx context.Context) error {
+	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		docs, _, err := tx.Get(ctx, c.db.LedgerOf(c.counter), c.db.Counter(c.counter))
+		switch {
+		case err != nil:
+			return err
+		case docs[1] == nil:
+			return command.ErrNotFound
+		case docs[0] != nil:
+			return nil // it is counted already, or this has run before and its answer was lost
+		}
+		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(c.counter), Limit: 1, Names: true})
+		if err != nil {
+			return err
+		}
+		if len(shards) > 0 {
+			return ErrCounted
+		}
+		l := ledger.New(nil)
+		for _, field := range c.db.Fields {
+			kept := fieldSum{field: []string{field.Name}}
+			if kept.add(docs[1].GetFields()); kept.err != nil {
+				return fmt.Errorf("field %s: %w", field.Name, kept.err)
+			}
+			l.Base[field.Shard] = kept.total
+		}
+		tx.CreateLedger(c.counter, l, time.Time{})
+		fields, mask := c.db.View(l)
+		tx.Write(store.Update(c.db.Counter(c.counter), store.Exists(true), fields, mask, store.ServerTime(c.db.OwnPath(layout.UpdatedAt))))
+		return nil
+	})
+}
+
+// moveToBase moves what some of the extension's shards hold of a counter to its base, in one
+// commit. The first time it also takes the number that adoption has replaced, where the document
+// was adopted before it was imported.
+func (c importer) moveToBase(ctx context.Context, source Source, names []string) (Imported, error) {
+	var done Imported
+	field, _ := c.db.Field(source.Field)
+	key := source.key()
+	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
+		total, _ := l.Total(field)
+		found := Imported{Value: total}
+		// After the ledger: whoever imports at the same time has moved them, or
+		// loses the condition.
+		var docs []*firestorepb.Document
+		if len(names) > 0 {
+			var err error
+			if docs, _, err = c.db.Get(ctx, names...); err != nil {
+				return nil, err
+			}
+		}
+		ch := &command.Change{}
+		for _, doc := range docs {
+			n, err := amount(doc, source)
+			if err != nil {
+				return nil, err
+			}
+			if n != 0 {
+				found.Added = ledger.Add(found.Added, n)
+				ch.Writes = append(ch.Writes, takeOff(doc, field.Name, n))
+			}
+		}
+		before, again := l.Imported[key]
+		if again && len(ch.Writes) == 0 {
+			done = found
+			return nil, nil
+		}
+		if !again {
+			found.Added = ledger.Add(found.Added, l.Replaced[field.Name])
+		}
+		base := ledger.Add(l.Base[field.Shard], found.Added)
+		found.Value = ledger.Add(total, found.Added)
+		ch.Bases = map[string]int64{field.Shard: base}
+		ch.Imported = map[string]int64{key: ledger.Add(before, found.Added)}
+		ch.Applied = func() { done = found }
+		return ch, nil
+	})
+	return done, err
+}
+
+// amount is what one of the extension's shards holds of a counter; nil holds nothing. An id that
+// begins with a tab is that of a partial sum, to which workers append what they have added up and
+// what they have moved on.
+func amount(shard *firestorepb.Document, source Source) (int64, error) {
+	sum := fieldSum{field: strings.Split(source.Field, ".")}
+	if !isPartial(shard) {
+		sum.add(shard.GetFields())
+		return sum.total, sum.err
+	}
+	for _, update := range shard.GetFields()[updatesID].GetArrayValue().GetValues() {
+		sum.add(update.GetMapValue().GetFields()[updateData].GetMapValue().GetFields())
+	}
+	return sum.total, sum.err
+}
+
+func isPartial(shard *firestorepb.Document) bool {
+	return strings.HasPrefix(path.Base(shard.GetName()), "\t")
+}
+
+// takeOff is the write that takes n off one field of one of the extension's shards, and leaves all
+// else of it alone. A client may be adding to it at this moment: what it adds stays there.
+func takeOff(shard *firestorepb.Document, field string, n int64) *firestorepb.Write {
+	less := store.Increment(layout.FieldPath(field), ledger.Sub(0, n))
+	if isPartial(shard) {
+		less = &firestorepb.DocumentTransform_FieldTransform{FieldPath: updatesID, TransformType: &firestorepb.DocumentTransform_FieldTransform_AppendMissingElements{
+			AppendMissingElements: store.Array(store.Map(map[string]*firestorepb.Value{
+				updateID:   store.String(command.NewID()),
+				updateData: store.Map(map[string]*firestorepb.Value{field: store.Int(ledger.Sub(0, n))}),
+			})).GetArrayValue(),
+		}}
+	}
+	return store.Update(shard.GetName(), store.Exists(true), nil, nil, less)
+}
+
+// inPlace reports whether a counter is taken over in place.
+func (c importer) inPlace(source Source) bool {
+	db := c.db
+	return db.Hosted && db.Document(source.Path) == db.Counter(c.counter) && slices.Contains(db.FieldNames(), source.Field)
+}

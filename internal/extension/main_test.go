@@ -1,0 +1,172 @@
+package extension_test
+
+import (
+	"context"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"go.uber.org/goleak"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	unavailable = status.Error(codes.Unavailable, "the connection was lost")
+	aborted     = status.Error(codes.Aborted, "too much contention")
+)
+
+// world is an embedded Firestore of a test's own, and a deployment of counters in it.
+type world struct {
+	*emulator.Instance
+	place  layout.Place
+	fs     *firestore.Client // looks at what is there, and does what the extension's clients do
+	db     *store.DB
+	client *shards.Client
+}
+
+func newWorld(t *testing.T, place layout.Place) *world {
+	t.Helper()
+	return worldOf(t, emulator.Start(t), place)
+}
+
+func worldOf(t *testing.T, i *emulator.Instance, place layout.Place) *world {
+	t.Helper()
+	place.Project = "p"
+	w := &world{Instance: i, place: place, fs: i.Client(t, "p")}
+	w.db = w.open(t)
+	var err error
+	w.client, err = shards.Open(t.Context(), shards.Config{
+		Project: "p", Counters: place.Counters, Fields: place.Fields, Hosted: place.Hosted,
+	}, option.WithGRPCConn(i.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.client.Close() })
+	return w
+}
+
+// open opens the counters' database, through interceptors where there are any.
+func (w *world) open(t *testing.T, opts ...grpc.DialOption) *store.DB {
+	t.Helper()
+	conn, err := w.Server.Connect(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	db, err := store.Open(context.Background(), w.place, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// counter returns a counter, which may not exist.
+func (w *world) counter(t *testing.T, id string) shards.Counter {
+	t.Helper()
+	c, err := w.client.Counter(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// create makes a counter of n shards.
+func (w *world) create(t *testing.T, id string, n int, total int64) shards.Counter {
+	t.Helper()
+	c := w.counter(t, id)
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: n, Total: total}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) set(t *testing.T, path string, data map[string]any) {
+	t.Helper()
+	if _, err := w.fs.Doc(path).Set(t.Context(), data, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// document is what a document holds; nil where there is none.
+func (w *world) document(t *testing.T, path string) map[string]any {
+	t.Helper()
+	doc, err := w.fs.Doc(path).Get(t.Context())
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Data()
+}
+
+// wantExact fails unless shards and base of a counter's field add up to want.
+func (w *world) wantExact(t *testing.T, id, field string, want int64) {
+	t.Helper()
+	audits, err := w.counter(t, id).Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range audits {
+		if a.Field == field && a.Exact != want {
+			t.Errorf("%s of counter %q adds up to %d, want %d", field, id, a.Exact, want)
+		}
+	}
+}
+
+// rollUp does what events and reconciles do.
+func (w *world) rollUp(t *testing.T, id string) rollup.Report {
+	t.Helper()
+	client, err := rollup.Open(t.Context(), rollup.Config{
+		Project: "p", Counters: w.place.Counters, Fields: w.place.Fields, Hosted: w.place.Hosted,
+	}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r, err := client.Reconcile(t.Context(), id, rollup.ReconcileOptions{})
+	if err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// late keeps the next commit that is no transaction's on its way while first happens. Its sender is
+// told that it is unavailable, and sends another: the first one arrives just before that.
+func (w *world) late(t *testing.T, first func()) {
+	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	w.Server.SetInterceptor(func(_ context.Context, held *firestorepb.CommitRequest) emulator.Verdict {
+		if len(held.GetTransaction()) > 0 {
+			return emulator.Verdict{}
+		}
+		w.Server.SetInterceptor(nil)
+		first()
+		w.Server.SetInterceptor(func(ctx context.Context, _ *firestorepb.CommitRequest) emulator.Verdict {
+			w.Server.SetInterceptor(nil)
+			if _, err := direct.Commit(ctx, held); err != nil {
+				t.Errorf("the commit that is late: %v", err)
+			}
+			return emulator.Verdict{}
+		})
+		return emulator.Verdict{Before: unavailable}
+	})
+}
+
+// imports brings a counter of the extension's into one of ours.
+func (w *world) imports(t *testing.T, id string, source extension.Source) (extension.Imported, error) {
+	t.Helper()
+	return extension.Import(t.Context(), w.db, id, source)
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+)
+
+// ErrLedgerFull says that a counter has more shards, with more fields, than a ledger has room for.
+var ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d numbers", ledger.MaxNumbers)
+
+// Adopt is a new ledger of what a counter's shards hold, for the transaction to write with
+// [Tx.CreateLedger]. The shards are read inside of the transaction that makes the ledger: one that
+// is written in between would be newer than its entry and older than the ledger, and its event
+// might come before either. Numbers of the counter's document, which may be nil, that the totals
+// take the place of are kept: an import in place needs them.
+func (tx *Tx) Adopt(ctx context.Context, counter string, doc *firestorepb.Document) (l *ledger.Ledger, shards []*firestorepb.Document, err error) {
+	if shards, err = tx.Documents(ctx, Query{Collection: tx.db.ShardsOf(counter)}); err != nil {
+		return nil, nil, fmt.Errorf("read shards: %w", err)
+	}
+	l = ledger.New(ShardStates(shards))
+	if n := l.Numbers(); n > ledger.MaxNumbers {
+		return nil, nil, fmt.Errorf("%w: the counter has %d shards, and %d numbers in them", ErrLedgerFull, len(shards), n)
+	}
+	for _, field := range tx.db.Fields {
+		tx.db.takeOver(l, field, doc, tx.db.Hosted)
+	}
+	return l, shards, nil
+}
+
+// Introduced is what [DB.Introduce] has changed in a ledger.
+type Introduced struct{ Base, Replaced map[string]int64 }
+
+// Introduce has a ledger know the shown fields that it has no base for, and keep the numbers in the
+// app's document that their totals take the place of: FIELDS shows a field now that the extension,
+// say, has kept so far.
+func (db *DB) Introduce(l *ledger.Ledger, doc *firestorepb.Document) (changed Introduced) {
+	for _, field := range db.Fields {
+		if _, known := l.Base[field.Shard]; known || !db.Hosted {
+			continue
+		}
+		db.takeOver(l, field, doc, false)
+		if changed.Base == nil {
+			changed = Introduced{map[string]int64{}, map[string]int64{}}
+		}
+		changed.Base[field.Shard] = 0
+		if was, ok := l.Replaced[field.Name]; ok {
+			changed.Replaced[field.Name] = was
+		}
+	}
+	return changed
+}
+
+// takeOver notes that a field is shown from now on, and what number was in its place: another than
+// the total, or any, where the two may be the same by chance, 1 and 1.
+func (db *DB) takeOver(l *ledger.Ledger, field layout.Field, doc *firestorepb.Document, any bool) {
+	total, _ := l.Total(field)
+	if db.Hosted {
+		l.Base[field.Shard] += 0
+	}
+	value := doc.GetFields()[field.Name]
+	if was, ok := Integer(value); ok && value != nil && (was != total || any && was != 0) {
+		if l.Replaced == nil {
+			l.Replaced = map[string]int64{}
+		}
+		l.Replaced[field.Name] = was
+	}
+}
+
+// CreateLedger makes a ledger. gone is when its document was found missing; the zero time
+// where there is one.
+func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, gone time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
+	fields := LedgerFields(l)
+	if !gone.IsZero() {
+		fields[LedgerGone] = Time(gone)
+	}
+	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
+}
+
+// Adopted is what [DB.Adopt] has made.
+type Adopted struct {
+	Ledger *ledger.Ledger
+	Shards []*firestorepb.Document
+}
+
+// ErrNothing says that there is nothing to make a ledger of.
+var ErrNothing = errors.New("there is neither a document nor a shard")
+
+// Adopt makes a ledger for a counter that has none, from the shards as they are, and shows it in
+// the counter's document: one of Google's snippets has made the counter, or a blind trigger has
+// kept its total so far. Where a snippet has made shards only, the document is made; where the
+// document has no room, it shows nothing yet. It returns nil where another was faster. Errors:
+// [ErrNothing], unless it is to be made anyway; [ErrLedgerFull]; those of [DB.Transact].
+func (db *DB) Adopt(ctx context.Context, counter string, anyway bool) (*Adopted, error) {
+	made, err := db.adopt(ctx, counter, anyway, true)
+	if IsTooLarge(err) {
+		return db.adopt(ctx, counter, anyway, false)
+	}
+	return made, err
+}
+
+func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (*Adopted, error) {
+	var made *Adopted
+	err := db.Transact(ctx, func(ctx context.Context, tx *Tx) error {
+		made = nil // this may run again, and does no harm: the second time the ledger is there
+		docs, now, err := tx.Get(ctx, db.LedgerOf(counter), db.Counter(counter))
+		if err != nil || docs[0] != nil {
+			return err
+		}
+		if db.Deleting(docs[1]) {
+			return ErrNothing
+		}
+		l, shards, err := tx.Adopt(ctx, counter, docs[1])
+		if err != nil {
+			return err
+		}
+		shown := docs[1] != nil || !db.Hosted && len(shards) > 0
+		if !shown && len(shards) == 0 && !anyway {
+			return ErrNothing
+		}
+		made = &Adopted{Ledger: l, Shards: shards}
+		if !shown {
+			tx.CreateLedger(counter, l, now)
+			return nil
+		}
+		if tx.CreateLedger(counter, l, time.Time{}); !show {
+			return nil
+		}
+		var condition *firestorepb.Precondition
+		if docs[1] != nil {
+			condition = Exists(true)
+		}
+		fields, mask := db.View(l)
+		tx.Write(Update(db.Counter(counter), condition, fields, mask, ServerTime(db.OwnPath(layout.UpdatedAt))))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}

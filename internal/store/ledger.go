@@ -1,0 +1,237 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+)
+
+// Fields of a ledger's document. Those that fan out are exempt from indexes:
+// firestore.indexes.json.
+const (
+	LedgerStates   = "states"   // :: ledger.Key → {as_of, counts}
+	LedgerAnswers  = "answers"  // :: layout.Field.Key → {read_time, value, odd}
+	LedgerBase     = "base"     // :: field of the shards → integer
+	LedgerReplaced = "replaced" // :: shown field → integer
+	LedgerFloor    = "floor"    // where it is not the document's create time
+	LedgerGone     = "gone_at"
+	LedgerEnding   = "ending"
+	LedgerFlushes  = "flushes"
+	LedgerOps      = "ops" // :: id → when it was applied
+	LedgerImported = "imported"
+
+	stateAsOf, stateCounts                 = "as_of", "counts"
+	answerReadTime, answerValue, answerOdd = "read_time", "value", "odd"
+)
+
+// LedgerBack are the paths of what a ledger says of a document that was missing, and that whoever
+// finds it there takes away.
+var LedgerBack = []string{LedgerGone, LedgerEnding}
+
+// ErrDamaged says that a ledger's document is not what this module writes. Delete it, and the next
+// roll-up makes another of what the shards hold.
+var ErrDamaged = errors.New("ledger is damaged")
+
+// LedgerFields are all fields of a new ledger, for creating it.
+func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
+	fields := map[string]*firestorepb.Value{
+		LedgerStates:  states(l.States),
+		LedgerBase:    integers(l.Base),
+		LedgerFlushes: Int(l.Flushes),
+	}
+	if len(l.Replaced) > 0 {
+		fields[LedgerReplaced] = integers(l.Replaced)
+	}
+	return fields
+}
+
+// LedgerDiff are the fields and the update mask that change what a diff does, and leave all else
+// alone: a flush sends what changed, and not the whole ledger.
+func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, mask []string) {
+	fields = map[string]*firestorepb.Value{}
+	mask = make([]string, 0, len(d.States)+len(d.Removed)+len(d.Answers)+2)
+	if len(d.States) > 0 {
+		fields[LedgerStates] = states(d.States)
+	}
+	for key := range d.States {
+		mask = append(mask, layout.FieldPath(LedgerStates, key))
+	}
+	for _, key := range d.Removed {
+		mask = append(mask, layout.FieldPath(LedgerStates, key))
+	}
+	if len(d.Answers) > 0 {
+		answers := make(map[string]*firestorepb.Value, len(d.Answers))
+		for key, a := range d.Answers {
+			entry := map[string]*firestorepb.Value{answerReadTime: Time(a.ReadTime)}
+			if a.Known {
+				entry[answerValue] = Int(a.Value)
+			}
+			if a.Odd {
+				entry[answerOdd] = Bool(true)
+			}
+			answers[key] = Map(entry)
+			mask = append(mask, layout.FieldPath(LedgerAnswers, key))
+		}
+		fields[LedgerAnswers] = Map(answers)
+	}
+	if !d.Floor.IsZero() {
+		fields[LedgerFloor] = Time(d.Floor)
+		mask = append(mask, LedgerFloor)
+	}
+	return fields, mask
+}
+
+// SetIntegers has an update of a ledger set integers of one of its maps; it returns
+// the update's mask.
+func SetIntegers(fields map[string]*firestorepb.Value, mask []string, name string, set map[string]int64) []string {
+	if len(set) > 0 {
+		fields[name] = integers(set)
+	}
+	for key := range set {
+		mask = append(mask, layout.FieldPath(name, key))
+	}
+	return mask
+}
+
+// Set has an update of a ledger set what was introduced; it returns the update's mask.
+func (i Introduced) Set(fields map[string]*firestorepb.Value, mask []string) []string {
+	return SetIntegers(fields, SetIntegers(fields, mask, LedgerBase, i.Base), LedgerReplaced, i.Replaced)
+}
+
+func states(entries map[string]ledger.Entry) *firestorepb.Value {
+	values := make(map[string]*firestorepb.Value, len(entries))
+	for key, e := range entries {
+		values[key] = Map(map[string]*firestorepb.Value{stateAsOf: Time(e.AsOf), stateCounts: integers(e.Counts)})
+	}
+	return Map(values)
+}
+
+func integers[M ~map[string]int64](counts M) *firestorepb.Value {
+	values := make(map[string]*firestorepb.Value, len(counts))
+	for name, n := range counts {
+		values[name] = Int(n)
+	}
+	return Map(values)
+}
+
+// DecodeLedger reads a ledger's document. A field of another type than ours is an
+// [ErrDamaged]: something else wrote it, and guessing would make a total that can't be
+// explained, or import a counter twice.
+func DecodeLedger(doc *firestorepb.Document) (*ledger.Ledger, error) {
+	var d decoder
+	fields := doc.GetFields()
+	l := &ledger.Ledger{
+		Base:     d.integers(fields[LedgerBase]),
+		Replaced: d.integers(fields[LedgerReplaced]),
+		Imported: d.integers(fields[LedgerImported]),
+		Floor:    d.time(fields[LedgerFloor]),
+		Gone:     d.time(fields[LedgerGone]),
+		Ending:   fields[LedgerEnding].GetBooleanValue(),
+		Flushes:  d.integer(fields[LedgerFlushes]),
+		Created:  doc.GetCreateTime().AsTime(),
+		Updated:  doc.GetUpdateTime().AsTime(),
+	}
+	if l.Created.After(l.Floor) {
+		l.Floor = l.Created
+	}
+	entries := d.mapping(fields[LedgerStates])
+	l.States = make(map[string]ledger.Entry, len(entries))
+	for key, v := range entries {
+		entry := d.mapping(v)
+		d.damaged = d.damaged || entry[stateAsOf] == nil
+		l.States[key] = ledger.Entry{AsOf: d.time(entry[stateAsOf]), Counts: d.integers(entry[stateCounts])}
+	}
+	answers := d.mapping(fields[LedgerAnswers])
+	l.Answers = make(map[string]ledger.Answer, len(answers))
+	for key, v := range answers {
+		entry := d.mapping(v)
+		d.damaged = d.damaged || entry[answerReadTime] == nil
+		l.Answers[key] = ledger.Answer{
+			ReadTime: d.time(entry[answerReadTime]),
+			Value:    d.integer(entry[answerValue]),
+			Known:    entry[answerValue] != nil,
+			Odd:      entry[answerOdd].GetBooleanValue(),
+		}
+	}
+	ops := d.mapping(fields[LedgerOps])
+	l.Ops = make(map[string]time.Time, len(ops))
+	for id, v := range ops {
+		l.Ops[id] = d.time(v)
+	}
+	if d.damaged {
+		return nil, fmt.Errorf("%w: %s: one of its fields is of another type", ErrDamaged, doc.GetName())
+	}
+	return l, nil
+}
+
+// decoder reads values, and notes whether one is of another type than it should be. A value that is
+// missing is none of any.
+type decoder struct{ damaged bool }
+
+func (d *decoder) integer(v *firestorepb.Value) int64 {
+	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
+	d.damaged = d.damaged || v != nil && !ok
+	return v.GetIntegerValue()
+}
+
+func (d *decoder) time(v *firestorepb.Value) time.Time {
+	at, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
+	d.damaged = d.damaged || v != nil && !ok
+	if !ok {
+		return time.Time{}
+	}
+	return at.TimestampValue.AsTime()
+}
+
+func (d *decoder) mapping(v *firestorepb.Value) map[string]*firestorepb.Value {
+	_, ok := v.GetValueType().(*firestorepb.Value_MapValue)
+	d.damaged = d.damaged || v != nil && !ok
+	return v.GetMapValue().GetFields()
+}
+
+func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
+	fields := d.mapping(v)
+	integers := make(map[string]int64, len(fields))
+	for name, v := range fields {
+		integers[name] = d.integer(v)
+	}
+	return integers
+}
+
+// LedgerBaseOf is the base of a field of the shards, of a ledger's document that may be missing.
+func LedgerBaseOf(doc *firestorepb.Document, field string) (int64, error) {
+	var d decoder
+	base := d.integer(d.mapping(doc.GetFields()[LedgerBase])[field])
+	if d.damaged {
+		return 0, fmt.Errorf("%w: %s: its base is not an integer", ErrDamaged, doc.GetName())
+	}
+	return base, nil
+}
+
+// ShardState is what a shard's document holds: every integer field of it.
+func ShardState(doc *firestorepb.Document) ledger.State {
+	s := ledger.State{Shard: IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime()}
+	for name, v := range doc.GetFields() {
+		n, ok := Integer(v)
+		s.Set(name, n, ok)
+	}
+	return s
+}
+
+// IDOf is the id of the document of that resource name.
+func IDOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// ShardStates are what documents of shards hold.
+func ShardStates(docs []*firestorepb.Document) []ledger.State {
+	states := make([]ledger.State, len(docs))
+	for i, doc := range docs {
+		states[i] = ShardState(doc)
+	}
+	return states
+}

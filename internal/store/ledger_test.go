@@ -1,0 +1,185 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+)
+
+// at is a time in a test: n microseconds after some moment.
+func at(n int) time.Time { return time.UnixMicro(1_800_000_000_000_000 + int64(n)).UTC() }
+
+// What is written of a ledger is read again, whatever ids its shards have, whole or as a diff, and
+// no id becomes a field name that Firestore refuses.
+func TestLedgerRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.OneOf(rapid.StringN(1, 20, -1), rapid.StringMatching(`(__|\\|)[a-z0-9_\\]{1,6}(__)?`)).
+			Filter(func(id string) bool { return !strings.Contains(id, "/") })
+		times := rapid.Custom(func(t *rapid.T) time.Time { return time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "µs")).UTC() })
+		counts := rapid.MapOf(rapid.SampledFrom([]string{"count", "likes", "views"}), rapid.Int64())
+		answers := rapid.Custom(func(t *rapid.T) ledger.Answer {
+			a := ledger.Answer{ReadTime: times.Draw(t, "read"), Odd: rapid.Bool().Draw(t, "odd"), Known: rapid.Bool().Draw(t, "known")}
+			if a.Known {
+				a.Value = rapid.Int64().Draw(t, "value")
+			}
+			return a
+		})
+		created := times.Draw(t, "created")
+		want := &ledger.Ledger{
+			States: map[string]ledger.Entry{}, Answers: rapid.MapOf(rapid.StringMatching(`[0-9a-f]{16}`), answers).Draw(t, "answers"),
+			Base: counts.Draw(t, "base"), Replaced: counts.Draw(t, "replaced"), Flushes: rapid.Int64().Draw(t, "flushes"),
+			Ops: map[string]time.Time{}, Imported: map[string]int64{}, Floor: created, Created: created, Updated: times.Draw(t, "updated"),
+		}
+		for id := range rapid.MapOf(ids, rapid.Bool()).Draw(t, "shards") {
+			want.States[ledger.Key(id)] = ledger.Entry{AsOf: times.Draw(t, "as of"), Counts: counts.Draw(t, "counts")}
+		}
+		fields := LedgerFields(want)
+		for key := range fields[LedgerStates].GetMapValue().GetFields() {
+			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
+				t.Fatalf("%q is a field name of Firestore's own", key)
+			}
+		}
+		diff, mask := LedgerDiff(ledger.Diff{States: want.States, Answers: want.Answers})
+		if len(mask) != len(want.States)+len(want.Answers) {
+			t.Fatalf("the mask is %q", mask)
+		}
+		maps.Copy(fields, diff)
+		got, err := DecodeLedger(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(created), UpdateTime: timestamppb.New(want.Updated)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got)\n%s", diff)
+		}
+	})
+}
+
+// A field of another type than ours is damage, whichever it is: what was guessed made wrong totals.
+func TestDecodeDamagedLedger(t *testing.T) {
+	t.Parallel()
+	fields := func() map[string]*firestorepb.Value {
+		l := ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}})
+		l.Base["count"], l.Replaced = 3, map[string]int64{"total": 9}
+		fields := LedgerFields(l)
+		diff, _ := LedgerDiff(ledger.Diff{Answers: map[string]ledger.Answer{"comments": {ReadTime: at(2), Value: 4, Known: true}}, Floor: at(9)})
+		maps.Copy(fields, diff)
+		fields[LedgerGone] = Time(at(5))
+		fields[LedgerImported] = integers(map[string]int64{"source": 1})
+		fields[LedgerOps] = Map(map[string]*firestorepb.Value{"id": Time(at(4))})
+		return fields
+	}
+	l, err := DecodeLedger(&firestorepb.Document{Fields: fields()})
+	if err != nil || l.Imported["source"] != 1 || !l.Floor.Equal(at(9)) || !l.Ops["id"].Equal(at(4)) {
+		t.Fatalf("decoded %+v, %v", l, err)
+	}
+	for name := range fields() {
+		damaged := fields()
+		damaged[name] = Double(0.5)
+		if _, err := DecodeLedger(&firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, path := range [][]string{
+		{LedgerStates, "0"}, {LedgerStates, "0", "as_of"}, {LedgerStates, "0", "counts"}, {LedgerStates, "0", "counts", "count"},
+		{LedgerAnswers, "comments", "value"}, {LedgerAnswers, "comments", "read_time"}, {LedgerBase, "count"}, {LedgerOps, "id"}, {LedgerImported, "source"},
+	} {
+		damaged := fields()
+		in := damaged
+		for _, name := range path[:len(path)-1] {
+			in = in[name].GetMapValue().GetFields()
+		}
+		in[path[len(path)-1]] = String("7")
+		if _, err := DecodeLedger(&firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%v: %v", path, err)
+		}
+	}
+	for _, path := range [][]string{{LedgerStates, "0", "as_of"}, {LedgerAnswers, "comments", "read_time"}} {
+		damaged := fields()
+		delete(damaged[path[0]].GetMapValue().GetFields()[path[1]].GetMapValue().GetFields(), path[2])
+		if _, err := DecodeLedger(&firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %v: %v", path, err)
+		}
+	}
+}
+
+func FuzzDecodeLedger(f *testing.F) {
+	seed, err := proto.Marshal(&firestorepb.Document{Fields: LedgerFields(ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}}))})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var doc firestorepb.Document
+		if proto.Unmarshal(data, &doc) != nil {
+			t.Skip()
+		}
+		l, err := DecodeLedger(&doc)
+		if err == nil {
+			l.Totals(layout.Field{Name: "total", Shard: "count"}) // whatever it holds
+		}
+	})
+}
+
+// However long the ids of its shards and the names of their fields are, a full ledger stays below a
+// document's megabyte.
+func TestAFullLedgerFits(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{ledger.MaxNumbers, ledger.MaxNumbers / 5} {
+		l := &ledger.Ledger{States: map[string]ledger.Entry{}}
+		for i := range shards {
+			counts := ledger.Counts{}
+			for f := range ledger.MaxNumbers / shards {
+				counts[fmt.Sprintf("%0*d", 64, f)] = math.MaxInt64
+			}
+			l.States[fmt.Sprintf("%0*d", 100, i)] = ledger.Entry{AsOf: at(i), Counts: counts}
+		}
+		if size := sizeOf(&firestorepb.Document{Fields: LedgerFields(l)}); size > 1<<20 {
+			t.Errorf("a ledger of %d shards takes %d bytes", shards, size)
+		}
+	}
+}
+
+// sizeOf is the size of a document as Firestore reckons it, but for its name: a field's name takes
+// its bytes and one more, a number or a time eight.
+func sizeOf(doc *firestorepb.Document) int {
+	var of func(fields map[string]*firestorepb.Value) int
+	of = func(fields map[string]*firestorepb.Value) (n int) {
+		for name, v := range fields {
+			n += len(name) + 1
+			if m := v.GetMapValue(); m != nil {
+				n += of(m.GetFields())
+			} else {
+				n += 8
+			}
+		}
+		return n
+	}
+	return 32 + of(doc.GetFields())
+}
+
+// A shard's document counts with every integer field that it has.
+func TestShardState(t *testing.T) {
+	t.Parallel()
+	s := ShardState(&firestorepb.Document{
+		Name: "projects/p/databases/(default)/documents/counters/a/shards/7", UpdateTime: timestamppb.New(at(3)),
+		Fields: map[string]*firestorepb.Value{"likes": Int(3), "views": Double(2), "zero": Int(0), "half": Double(0.5), "request": String("x")},
+	})
+	want := ledger.State{Shard: "7", AsOf: at(3), Counts: ledger.Counts{"likes": 3, "views": 2}, Odd: []string{"half"}}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/grpc/status"
+)
+
+// Errors of [DB.Settle] and [DB.Transact], beside the plan's and those of Firestore that no
+// repetition helps.
+var (
+	// ErrContention says that nothing was applied, because too much is asked of the documents or
+	// of the database.
+	ErrContention = errors.New("too busy")
+	// ErrDoubt says that a commit may have been applied, or may yet be.
+	ErrDoubt = errors.New("outcome unknown")
+)
+
+// Patience says how long [DB.Settle] goes on.
+type Patience struct {
+	Conflicts int  // commits that others were faster than
+	Doubts    int  // commits whose answers were lost; twelve take some three seconds
+	Yield     bool // contention ends it at once: whoever asked comes again, later than it would
+}
+
+// lastLook bounds the look at what became of a commit whose answer was lost, when there is no time
+// left for another one.
+const lastLook = 3 * time.Second
+
+// Settle commits what a plan makes of the documents as they are. A plan reads, and returns the
+// commit that is to be made of what it has read, on condition that it is still so; no writes
+// are nothing to do. After a commit that others were faster than, and one whose answer was
+// lost, the plan looks again: so it must recognize its own work, by a difference that is gone
+// or by an id that it has left (a ledger's ops). It is the one loop of everything that is
+// committed on a condition.
+//
+// It returns the answer to the commit that was made, and nil where there was nothing to do.
+func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
+	pause := Pauses()
+	var doubt error // of a commit that may have been applied, or may still be
+	for conflicts, doubts := 0, 0; ; {
+		writes, err := plan(ctx)
+		var resp *firestorepb.CommitResponse
+		switch {
+		case err == nil && len(writes) == 0:
+			return nil, nil
+		case err == nil:
+			if resp, err = db.Commit(ctx, writes); err == nil {
+				return resp, nil
+			}
+		case doubt == nil:
+			return nil, err
+		case !FromFirestore(err):
+			return nil, fmt.Errorf("%w: %w", ErrDoubt, err) // the commit may yet come
+		}
+		switch KindOf(err) {
+		case Doubtful:
+			doubts++
+			doubt = err
+		case Contention:
+			conflicts++
+			if p.Yield && doubt == nil {
+				return nil, fmt.Errorf("%w: %w", ErrContention, err)
+			}
+		case Conflict:
+			if conflicts++; conflicts == 1 && doubt == nil {
+				continue // at once: another commit came first, and that one is done
+			}
+		case Permanent:
+			if doubt == nil {
+				return nil, err
+			}
+			doubts++
+		}
+		if conflicts < p.Conflicts && doubts < p.Doubts && gax.Sleep(ctx, pause.Pause()) == nil {
+			continue
+		}
+		if doubt == nil {
+			return nil, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, conflicts+doubts, err)
+		}
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+		defer cancel()
+		if writes, err := plan(look); err == nil && len(writes) == 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%w: %w", ErrDoubt, doubt)
+	}
+}
+
+// FromFirestore tells an error of Firestore's, or of the way there, from one of a plan's own.
+func FromFirestore(err error) bool {
+	_, ok := status.FromError(err)
+	return ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,196 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one
+// after 60 s; events wait for less. A connection that is silent mostly ends before, after 35
+// s: see package store.
+const aggregationTimeout = 40 * time.Second
+
+// asked is what queries have said.
+type asked struct {
+	answers  map[string]ledger.Answer // :: key of a field's definition → what was asked for it
+	reads    int64                    // that the queries took
+	largest  int64                    // that one of them took
+	problems []string                 // why fields stay as they are
+	// unanswered: one of them is that the time was over, and Firestore has said nothing: that may
+	// be the way there, or a query that takes too long.
+	unanswered bool
+}
+
+// ask asks for the values of fields that count documents, all as of one time. A field whose value
+// is not an integer keeps the last one that was; one whose query can't succeed is left out, and
+// stays as it is. Whatever came before the first query began is in the answers.
+func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) (asked, error) {
+	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
+	defer cancel()
+	got := asked{answers: make(map[string]ledger.Answer, len(fields))}
+	problem := func(field layout.Field, what string) {
+		got.problems = append(got.problems, what)
+		c.log.ErrorContext(ctx, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
+	}
+	var at time.Time
+	for _, field := range fields {
+		a, err := c.db.Aggregate(ctx, c.db.CollectionOf(counter, field.Counted.Collection), field.Counted, at)
+		switch {
+		case err != nil && timeIsOver(ctx):
+			got.unanswered = true
+			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
+			continue
+		case err != nil && refuses(err):
+			problem(field, fmt.Sprintf("%s can't be counted: %v", field, err))
+			continue
+		case err != nil:
+			return got, fmt.Errorf("count %s: %w", field, err)
+		}
+		at = a.At
+		c.clock.saw(at)
+		got.reads += a.Reads()
+		got.largest = max(got.largest, a.Reads())
+		value, ok := store.Integer(a.Value)
+		if !ok {
+			problem(field, oddAnswer(field))
+		}
+		got.answers[field.Key()] = ledger.Answer{ReadTime: at, Value: value, Known: ok, Odd: !ok}
+	}
+	return got, nil
+}
+
+// oddAnswer says why a field stays as it is.
+func oddAnswer(field layout.Field) string {
+	return fmt.Sprintf("%s is not an integer: some of the documents hold fractions, or it is too large", field)
+}
+
+// timeIsOver reports whether the deadline of ctx has come, or comes so soon that the server's word
+// of it may be faster.
+func timeIsOver(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < time.Second
+}
+
+// refuses reports whether Firestore says with an error that a query will do no better when it is
+// asked again, as where an index is missing. DEADLINE_EXCEEDED does not: this side's time is over
+// long before the minute after which Firestore ends a query, so one that comes before says no more
+// than UNAVAILABLE does.
+func refuses(err error) bool {
+	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
+}
+
+// recount asks for what a collection's events have made due, and hands the answers to the counter's
+// next flush, with the events, which are acknowledged after it.
+func (r *Roller) recount(b recount) {
+	ctx, cancel := context.WithTimeout(r.running, aggregationTimeout)
+	defer cancel()
+	got, err := r.client.ask(ctx, b.of.counter, r.client.db.CountedIn(b.of.id))
+	r.reportRecount(ctx, b, got, err)
+	o := committed
+	switch {
+	case err != nil:
+		o = failure(err)
+	case got.unanswered:
+		o, err = unanswered, fmt.Errorf("count %q of counter %q: %w", b.of.id, b.of.counter, context.DeadlineExceeded)
+	case len(got.problems) > 0: // nothing is gained by asking again soon
+		o = unchanged
+	}
+	r.mu.Lock()
+	now := time.Now()
+	covered, refused := r.recounts.done(now, b, o, got.largest)
+	if len(covered) > 0 {
+		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, answers: got.answers, events: covered})
+	}
+	r.rest()
+	r.mu.Unlock()
+	if o == unanswered && len(covered) > 0 {
+		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
+			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
+	}
+	for _, event := range refused {
+		event <- err
+	}
+	r.poke()
+}
+
+func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err error) {
+	values := make(map[string]int64, len(got.answers))
+	for _, field := range r.client.db.CountedIn(b.of.id) {
+		if a := got.answers[field.Key()]; a.Known {
+			values[field.Name] = a.Value
+		}
+	}
+	attrs := []slog.Attr{
+		slog.String("counter", b.of.counter),
+		slog.String("collection", b.of.id),
+		slog.Int64("events", b.events),
+		slog.Int64("reads", got.reads),
+		slog.Any("values", values),
+		slog.Float64("duration_ms", ms(time.Since(b.started))),
+	}
+	if err != nil {
+		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, append(attrs, slog.Any("error", err))...)
+		return
+	}
+	r.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
+}
+
+const (
+	// defaultRecountAge and defaultRecountReads bound what ReconcileAll spends on counting again
+	// what no event has brought.
+	defaultRecountAge   = 24 * time.Hour
+	defaultRecountReads = 10_000
+)
+
+// readBudget is how many reads may still be taken. The last one who takes some may take more
+// than there are.
+type readBudget struct{ left atomic.Int64 }
+
+func newReadBudget(reads int64) *readBudget {
+	b := &readBudget{}
+	b.left.Store(cmp.Or(reads, defaultRecountReads))
+	return b
+}
+
+// ask asks for the fields that count documents: of a counter that was named for all of them, and
+// otherwise for those that nothing has asked for in a long time, within the budget. Without a
+// document to show them in, nothing is asked.
+func (r *reconciling) ask(ctx context.Context, l *ledger.Ledger, doc *firestorepb.Document, now time.Time) error {
+	if r.asked != nil {
+		return nil
+	}
+	r.problems = nil
+	var due layout.Fields
+	for _, field := range r.client.db.Counted {
+		a, ok := l.Answers[field.Key()]
+		old := !ok || a.ReadTime.After(now) || now.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
+		if doc != nil && (r.opts.budget == nil || old && r.opts.budget.left.Load() > 0) {
+			due = append(due, field)
+		} else if a.Odd {
+			r.problems = append(r.problems, oddAnswer(field))
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	got, err := r.client.ask(ctx, r.report.Counter, due)
+	if err != nil {
+		return fmt.Errorf("count documents: %w", err)
+	}
+	r.asked = &got
+	r.report.Reads += got.reads
+	r.problems = append(r.problems, got.problems...)
+	return nil
+}

@@ -1,0 +1,263 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// flushed is what one flush did.
+type flushed struct {
+	shards int              // whose entries in the ledger are newer now
+	deltas map[string]int64 // what the shown fields grew by
+	// of the states that were counted; zero when none was newer than the ledger's
+	oldest time.Time
+	full   map[string]bool // :: keys for which the ledger had no room
+	// :: keys of answers from before the ledger was made, to be asked for again
+	early map[string]bool
+
+	// how many others made since this client's last one, as far as it knows: 0 when it is alone
+	otherFlushes int64
+	committed    bool
+	gone         bool // there is nothing below the counter's path to count for
+}
+
+// patience is how long a flush goes on. Every lost condition means that another writer made
+// progress, so more than a few in a row only happen to a counter that many write.
+var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
+
+// flush counts states and answers, each exactly once however often they are flushed, in one commit:
+// the ledger, on condition that it is as it was read, and the counter's document, whose shown
+// fields grow by their differences; the first answer to a query is set. A field that doesn't grow
+// is incremented by 0, and what the commit says of each field is compared with the ledger: where it
+// is something else, one more commit sets them. So whatever others have done to the document is
+// healed by the flush that meets it. Where the document is missing, the ledger counts alone.
+//
+// Errors: [ErrContention], [ErrPoison]; anything else is the client library's, and flushing again
+// is always safe.
+func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
+	f := flushing{client: c, batch: b, held: c.take(b.counter)}
+	f.last = f.held
+	resp, err := c.db.Settle(ctx, patience, f.plan)
+	if err != nil && !f.missing && store.IsTooLarge(err) {
+		// The app has filled its document: there is no room for a number in it. The ledger counts,
+		// and the document shows it once there is room.
+		c.log.ErrorContext(ctx, logProblem, "counter", b.counter, "problem", problemTooLarge, "error", err)
+		f.alone = true
+		resp, err = c.db.Settle(ctx, patience, f.plan)
+	}
+	if err != nil {
+		if store.IsTooLarge(err) {
+			err = fmt.Errorf("%w: %w", ErrPoison, err)
+		}
+		return f.flushed, fmt.Errorf("roll up counter %q: %w", b.counter, err)
+	}
+	if resp == nil {
+		return f.flushed, nil
+	}
+	c.clock.saw(resp.GetCommitTime().AsTime())
+	l := f.ledger
+	l.Flushes++
+	l.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
+	f.committed, f.shards, f.oldest = true, len(f.diff.States), f.diff.Oldest()
+	switch {
+	case f.alone:
+	case f.missing, f.shows(resp.GetWriteResults()[1].GetTransformResults()):
+		c.put(b.counter, l)
+	default:
+		if err := c.show(ctx, b.counter, l); err == nil {
+			c.put(b.counter, l)
+		} // or else the next flush meets it again: what was flushed is counted
+	}
+	return f.flushed, nil
+}
+
+// problemTooLarge says what keeps a counter's document from showing its ledger.
+const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
+
+// spare is how many entries without counts a full ledger has at least before room is made: of
+// shards that are gone, most likely.
+const spare = 100
+
+// flushing is a flush on its way.
+type flushing struct {
+	client *Client
+	batch  batch
+	held   *ledgerCopy // this client's copy; nil once it was of no use
+	last   *ledgerCopy // as of this client's last flush
+	alone  bool        // the document is not written
+	room   bool        // entries of shards that are gone were removed already
+
+	// Of the commit that was planned last:
+	ledger  *ledgerCopy // with diff in it
+	diff    ledger.Diff
+	missing bool             // the document
+	shown   []layout.Field   // those that were incremented, in the order of their transforms
+	fresh   store.Introduced // fields that the ledger has not known
+
+	flushed
+}
+
+// plan is the commit of what is new in the batch.
+func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
+	c, b := f.client, f.batch
+	l := f.held
+	f.held = nil
+	var doc *firestorepb.Document
+	now := time.Time{}
+	f.fresh = store.Introduced{}
+	copied := l != nil && !l.shared && l.Gone.IsZero()
+	if copied {
+		f.diff = l.Merge(b.states, b.answers)
+		copied = len(f.diff.Full) == 0 // a reconcile may have made room
+	}
+	if !copied {
+		var err error
+		if l, doc, now, err = c.read(ctx, b.counter, b.adopts, b.counts); err != nil || l == nil {
+			f.gone = err == nil
+			return nil, err
+		}
+		if f.last != nil && f.last.Created.Equal(l.Created) {
+			f.otherFlushes = l.Flushes - f.last.Flushes
+		}
+		l.shared = f.otherFlushes > 0
+		f.fresh = c.db.Introduce(l.Ledger, doc)
+		f.diff = l.Merge(b.states, b.answers)
+		if len(f.diff.Full) > 0 && !f.room && l.Gaps() >= spare {
+			f.room = true
+			if _, err := c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err != nil {
+				return nil, err
+			}
+			return f.plan(ctx)
+		}
+	}
+	f.full, f.early = f.diff.Full, f.diff.Early
+	f.missing = !copied && doc == nil
+	f.ledger = l
+	if f.diff.Empty() && f.fresh.Base == nil && (copied || f.missing && !l.Gone.IsZero() || doc != nil && l.Gone.IsZero() && c.db.Shows(doc, l.Ledger) || f.alone) {
+		c.put(b.counter, l)
+		return nil, nil
+	}
+	writes := f.writes(now)
+	return writes, nil
+}
+
+func (f *flushing) writes(now time.Time) []*firestorepb.Write {
+	db, l, counter := f.client.db, f.ledger, f.batch.counter
+	before := l.Totals(db.Shown()...)
+	l.Apply(f.diff)
+	fields, mask := store.LedgerDiff(f.diff)
+	mask = f.fresh.Set(fields, mask)
+	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
+	mask = append(mask, store.LedgerFlushes)
+	view := store.Check(db.Counter(counter), !f.missing)
+	switch {
+	case f.missing && l.Gone.IsZero():
+		l.Gone = now
+		fields[store.LedgerGone] = store.Time(now)
+		mask = append(mask, store.LedgerGone)
+	case !f.missing && !l.Gone.IsZero():
+		l.Gone, l.Ending = time.Time{}, false
+		mask = append(mask, store.LedgerBack...)
+	}
+	f.shown, f.deltas = nil, map[string]int64{}
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	// answers to queries that had none: what the field has held so far is no part of them
+	var first map[string]*firestorepb.Value
+	var paths []string
+	for _, field := range db.Shown() {
+		total, ok := l.Total(field)
+		was, known := before[field.Name]
+		switch {
+		case !ok:
+			continue
+		case known:
+			f.shown = append(f.shown, field)
+			transforms = append(transforms, store.Increment(layout.FieldPath(field.Name), ledger.Sub(total, was)))
+		default:
+			if first == nil {
+				first = map[string]*firestorepb.Value{}
+			}
+			first[field.Name] = store.Int(total)
+			paths = append(paths, layout.FieldPath(field.Name))
+		}
+		f.deltas[field.Name] = ledger.Sub(total, was)
+	}
+	if !f.missing {
+		transforms = append(transforms, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
+		view = store.Update(db.Counter(counter), store.Exists(true), first, paths, transforms...)
+	}
+	writes := []*firestorepb.Write{store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask), view}
+	if f.alone {
+		return writes[:1]
+	}
+	return writes
+}
+
+// shows reports whether the document's fields, as the commit has left them, are what the ledger
+// has. Where a field was another number that something else wrote, that is drift, and logged; one
+// that was not there is a document that was made again.
+func (f *flushing) shows(results []*firestorepb.Value) bool {
+	shows, drift := true, int64(0)
+	for i, field := range f.shown {
+		total, _ := f.ledger.Total(field)
+		is, integer := results[i].GetValueType().(*firestorepb.Value_IntegerValue)
+		if integer && is.IntegerValue == total {
+			continue
+		}
+		shows = false
+		if n, _ := store.Integer(results[i]); n != f.deltas[field.Name] {
+			by := ledger.Sub(n, total)
+			if len(f.shown) > 1 { // of several, without signs: or they might cancel out
+				by = max(by, ledger.Sub(0, by))
+			}
+			drift = ledger.Add(drift, by)
+		}
+	}
+	if drift != 0 {
+		f.client.log.Warn(LogDrift, "counter", f.batch.counter, "drift", drift)
+	}
+	return shows
+}
+
+// show sets the shown fields of a counter's document to what the ledger has, on condition that the
+// ledger is as it is.
+func (c *Client) show(ctx context.Context, counter string, l *ledgerCopy) error {
+	fields, mask := c.db.View(l.Ledger)
+	_, err := c.db.Commit(ctx, []*firestorepb.Write{
+		// it is there for its condition
+		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), nil, nil),
+		store.Update(c.db.Counter(counter), store.Exists(true), fields, mask, store.ServerTime(c.db.OwnPath(layout.UpdatedAt))),
+	})
+	if err != nil {
+		c.log.LogAttrs(ctx, slog.LevelInfo, "the counter's document is set by the next roll-up", slog.String("counter", counter), slog.Any("error", err))
+	}
+	return err
+}
+
+// ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is
+// used: a concurrent call for the same counter reads its own.
+type ledgerCopy struct {
+	*ledger.Ledger
+	// shared: others wrote it between this client's last two flushes, so that a commit on this
+	// copy's condition would likely fail, and load the documents for nothing. The ledger is
+	// read first then.
+	shared bool
+}
+
+func (c *Client) take(counter string) *ledgerCopy {
+	l, ok := c.known.Get(counter)
+	if !ok || !c.known.Remove(counter) { // a concurrent call was faster
+		return nil
+	}
+	return l
+}
+
+func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }

@@ -1,0 +1,67 @@
+package rollup_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// The app has filled its document to a megabyte, and no number fits into it any more. Its events
+// are counted in the ledger and acknowledged, a reconcile says what is wrong, and once there is
+// room the next event shows everything.
+func TestADocumentThatIsFull(t *testing.T) {
+	t.Parallel()
+	for _, full := range []string{"before its first event", "later"} {
+		t.Run(full, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true})
+			fill := func() {
+				// To the last bytes: no further field fits.
+				for size := 1 << 20; ; size -= 8 {
+					if _, err := w.counter().Set(w.ctx, map[string]any{"body": strings.Repeat("x", size)}); err == nil {
+						return
+					}
+				}
+			}
+			w.post(map[string]any{"body": ""})
+			want := int64(0)
+			if full == "later" {
+				w.like(0, 1, 1)
+				w.apply(w.arrived()...)
+				want++
+			}
+			fill()
+			r := w.roller(rollup.RollerOptions{Interval: time.Millisecond})
+			for range 3 {
+				w.like(0, 1, 1)
+				want++
+				for _, s := range w.arrived() {
+					if err := r.Add(w.ctx, change(s)); err != nil {
+						t.Errorf("the event is not acknowledged: %v", err)
+					}
+				}
+			}
+			w.like(0, 1, 1)
+			want++
+			w.arrived() // and lost
+			report := w.reconcile()
+			if !strings.Contains(report.Problem, "make room in it") {
+				t.Errorf("reconcile = %+v, want the problem", report)
+			}
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "body", Value: "short"}}))
+			w.like(1, 1, 1) // of another shard
+			want++
+			w.apply(w.arrived()...)
+			w.field("likes", want)
+			w.field("views", want)
+			if report := w.reconcile(); !report.Right() {
+				t.Errorf("reconcile = %+v, want nothing to do", report)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// A collection whose sum is no integer was asked for like any other: it takes the reads of no
+// further walk, so that others get their turn, and stays reported.
+func TestASumThatIsNoIntegerTakesNoFurtherReads(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	r := c.roller(rollup.RollerOptions{})
+	for i := range 6 {
+		c.set(fmt.Sprint("posts/p", i), map[string]any{})
+		c.set(fmt.Sprintf("posts/p%d/ratings/1", i), map[string]any{"stars": map[bool]any{true: 0.5, false: 4}[i < 3]})
+	}
+	c.deliver(r, c.happened()...)
+	walk := func() rollup.Summary {
+		t.Helper()
+		s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{RecountReads: 4, Parallel: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	reads := int64(0)
+	for n := 0; n == 0 || reads > 0; n++ {
+		if n == 10 {
+			t.Fatal("the reads never end")
+		}
+		s := walk()
+		if reads = s.Reads; s.Problems != 3 {
+			t.Errorf("%+v, want that three have a problem", s)
+		}
+	}
+	for i := range 6 {
+		c.holds(fmt.Sprint("posts/p", i), map[string]any{"comments": int64(0)})
+	}
+}
+
+// A walk reads names first, and of other deployments' ledgers nothing else: each may
+// have a megabyte.
+func TestAWalkReadsItsOwnLedgersOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 30 {
+		w.must(w.fs.Doc(fmt.Sprintf("others/o%d/counter_rollup/ledger", i)).Set(w.ctx, map[string]any{"states": map[string]any{"0": strings.Repeat("x", 500_000)}}))
+	}
+	var received atomic.Int64
+	conn, err := w.server.Connect(grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		stream, err := streamer(ctx, desc, cc, method, opts...)
+		return metered{stream, &received}, err
+	}))
+	w.must(nil, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	cfg := likesAndViews
+	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
+	w.must(nil, err)
+	w.hosted()
+	w.post(map[string]any{"title": "Mine", "body": strings.Repeat("x", 900_000)})
+	for i := range 500 {
+		w.like(i, 1, 1)
+	}
+	w.apply(w.arrived()...)
+	sum, err := client.ReconcileAll(w.ctx, rollup.ReconcileOptions{})
+	if err != nil || sum.Seen != 1 || sum.Repaired != 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if n := received.Load(); n > 20_000 {
+		t.Errorf("%d bytes were read for one counter that is right", n)
+	}
+}
+
+// metered counts the bytes of what a stream receives.
+type metered struct {
+	grpc.ClientStream
+	bytes *atomic.Int64
+}
+
+func (m metered) RecvMsg(msg any) error {
+	err := m.ClientStream.RecvMsg(msg)
+	if message, ok := msg.(proto.Message); ok && err == nil {
+		m.bytes.Add(int64(proto.Size(message)))
+	}
+	return err
+}

@@ -1,0 +1,565 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// deleteByHand deletes the document of the counter a, and nothing below it, as a console does.
+func (w *world) deleteByHand(t *testing.T) {
+	t.Helper()
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everything is what there is of the counter a.
+func (w *world) everything(t *testing.T) map[string]any {
+	t.Helper()
+	ref := w.fs.Doc("counters/a")
+	all := map[string]any{}
+	if doc, err := ref.Get(t.Context()); err == nil {
+		all["a"] = doc.Data()
+	}
+	collections, err := ref.Collections(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, collection := range collections {
+		docs, err := collection.Documents(t.Context()).GetAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			all[collection.ID+"/"+doc.Ref.ID] = doc.Data()
+		}
+	}
+	return all
+}
+
+// wantRolledUp fails unless the counter a shows want once it was rolled up, without drift,
+// and adds up to it.
+func (w *world) wantRolledUp(t *testing.T, want int64) {
+	t.Helper()
+	if r := w.rollUp(t, "a"); r.After != want || r.Drift != 0 {
+		t.Errorf("%+v, want a total of %d and no drift", r, want)
+	}
+	w.wantSum(t, "a", want)
+}
+
+// Counts belong to the path: a document that is made again, after it was deleted in a console,
+// shows at once what was rolled up, and the rest with the next roll-up. A number to start from
+// takes the place of what it showed.
+func TestCreateShowsWhatThePathHasCounted(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int64][2]int64{0: {12, 20}, 3: {3, 11}} {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 5)
+		add := func(n int) {
+			for range n {
+				if err := c.Add(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		add(12)
+		w.rollUp(t, "a")
+		add(8)
+		w.deleteByHand(t)
+		if err := c.Create(t.Context(), shards.CreateOptions{Shards: 7, Total: total}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.Get(t.Context()); err != nil || s.Total != want[0] || s.NumShards != 7 {
+			t.Errorf("from %d: %+v, %v; want %d at once, in 7 shards", total, s, err, want[0])
+		}
+		if n := len(w.counts(t, "a")); n != 7 {
+			t.Errorf("from %d: %d shards, want the 5 that there were, and 2 more", total, n)
+		}
+		w.wantRolledUp(t, want[1])
+	}
+}
+
+// The same beside shards that nothing has rolled up yet, such as a snippet's.
+func TestCreateBesideShards(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int64]int64{0: 42, 100: 100} {
+		w := newWorld(t)
+		for id, count := range map[string]int64{"0": 40, "7": 2} {
+			if _, err := w.fs.Doc("counters/a/shards/"+id).Set(t.Context(), map[string]any{"count": count}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.counter(t, w.open(t, shards.Config{}), "b", 1)
+		c := handle(t, w.open(t, shards.Config{}), "a")
+		if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: total}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.total(t, "a"); got != want {
+			t.Errorf("from %d: total %d, want %d", total, got, want)
+		}
+		w.wantRolledUp(t, want)
+	}
+}
+
+// A ledger that holds what no ledger does is not gone over: what it has counted isn't known.
+// Nothing is changed, and whoever deletes the counter can make it.
+func TestCreateOverADamagedLedger(t *testing.T) {
+	t.Parallel()
+	for name, making := range map[string]func(*testing.T, shards.Counter) error{
+		"create": func(t *testing.T, c shards.Counter) error { return c.Create(t.Context(), shards.CreateOptions{}) },
+		"add":    func(t *testing.T, c shards.Counter) error { return c.Add(t.Context(), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Set(t.Context(), map[string]any{"states": "none"}); err != nil {
+				t.Fatal(err)
+			}
+			before := w.everything(t)
+			c := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+			if err := making(t, c); !errors.Is(err, shards.ErrDamagedLedger) {
+				t.Errorf("%v, want ErrDamagedLedger", err)
+			}
+			if diff := cmp.Diff(before, w.everything(t)); diff != "" {
+				t.Errorf("(-before +after)\n%s", diff)
+			}
+			if err := c.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := making(t, c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Several make one counter at the same moment, over whatever lies there, and count on it: it is
+// made once, and has it all.
+func TestCreationsAtOnce(t *testing.T) {
+	t.Parallel()
+	for left, had := range map[string]int64{"": 0, "shards/0": 7, "counter_rollup/ledger": 0} {
+		t.Run(left, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if left != "" {
+				data := map[string]any{"count": 7, "base": map[string]any{}}
+				if _, err := w.fs.Doc("counters/a/"+left).Set(t.Context(), data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var group sync.WaitGroup
+			var made, added atomic.Int64
+			for range 4 {
+				client := w.open(t, shards.Config{AutoCreate: true, NumShards: 3})
+				group.Go(func() {
+					switch err := handle(t, client, "a").Create(t.Context(), shards.CreateOptions{}); {
+					case err == nil:
+						made.Add(1)
+					case !errors.Is(err, shards.ErrExists):
+						t.Error(err)
+					}
+				})
+				group.Go(func() {
+					if err := handle(t, client, "a").Add(t.Context(), 1); err != nil {
+						t.Error(err)
+					}
+					added.Add(1)
+				})
+			}
+			group.Go(func() { w.rollUp(t, "a") })
+			group.Wait()
+			if n := made.Load(); n > 1 {
+				t.Errorf("the counter was made %d times", n)
+			}
+			w.rollUp(t, "a")
+			w.wantRolledUp(t, had+added.Load())
+		})
+	}
+}
+
+// A creation over what a path has counted loses its answer: it is not done again, and what
+// is counted meanwhile stays. That goes for a document that somebody deletes before the
+// creator knows, too.
+func TestCreateLosesItsAnswer(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			w.counter(t, client, "a", 1)
+			w.inc(t, "0", 5)
+			w.rollUp(t, "a")
+			w.deleteByHand(t)
+			var once sync.Once
+			maker := w.sent(t, shards.Config{}, "Commit", func(int) error {
+				var err error
+				once.Do(func() {
+					w.inc(t, "0", 3)
+					w.rollUp(t, "a")
+					if deleted {
+						w.deleteByHand(t)
+					}
+					err = unavailable
+				})
+				return err
+			})
+			if err := handle(t, maker, "a").Create(t.Context(), shards.CreateOptions{Total: 100}); err != nil {
+				t.Fatal(err)
+			}
+			if deleted {
+				w.counter(t, client, "a", 1)
+			}
+			w.wantRolledUp(t, 103)
+		})
+	}
+}
+
+// The commit of a creation arrives late: the counter has been made by the next one, and deleted
+// since. It doesn't come back.
+func TestLateCreationBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := handle(t, w.open(t, shards.Config{}), "a")
+	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		return strings.HasSuffix(req.GetWrites()[len(req.GetWrites())-1].GetUpdate().GetName(), "/counters/a")
+	})
+	if err := c.Create(t.Context(), shards.CreateOptions{Total: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err == nil {
+		t.Error("the late commit was applied")
+	}
+	if left := w.everything(t); len(left) > 0 {
+		t.Errorf("there is %v", left)
+	}
+}
+
+// A document is deleted by hand. One instance has not noticed and goes on counting, another one
+// makes the document with its next increment: all that either has ever acknowledged is there.
+func TestAutoCreateAfterADeletionByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	late, other := w.open(t, shards.Config{AutoCreate: true}), w.open(t, shards.Config{AutoCreate: true})
+	c := w.counter(t, late, "a", 2)
+	add := func(c shards.Counter, n int) {
+		t.Helper()
+		for range n {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add(c, 5)
+	w.rollUp(t, "a")
+	w.deleteByHand(t)
+	add(c, 6)
+	add(handle(t, other, "a"), 1)
+	add(c, 4)
+	if got := w.total(t, "a"); got != 5 {
+		t.Errorf("total %d before any roll-up, want the 5 that were rolled up before", got)
+	}
+	w.wantRolledUp(t, 16)
+}
+
+// A counter is deleted by a script that knows the public layout alone: its document and its shards
+// go, in any order, and its ledger stays. What AUTO_CREATE makes meanwhile, or then, comes to what
+// there is in shards.
+func TestAutoCreateBesideADeletionByHand(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ before, after []string }{
+		"one shard before":       {before: []string{"0"}},
+		"two before, one after":  {before: []string{"0", "1"}, after: []string{"2"}},
+		"all before":             {before: []string{"0", "1", "2"}},
+		"two after":              {after: []string{"0", "1"}},
+		"all after the document": {after: []string{"0", "1", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+			for n := range 3 {
+				w.inc(t, fmt.Sprint(n), 5)
+			}
+			w.wantRolledUp(t, 15)
+			remove := func(docs ...string) {
+				for _, doc := range docs {
+					if _, err := w.fs.Doc("counters/a/shards/" + doc).Delete(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			remove(tt.before...)
+			w.deleteByHand(t)
+			auto := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+			for _, after := range [][]string{nil, tt.after} {
+				remove(after...)
+				if err := auto.Add(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+				want := int64(0)
+				for _, n := range w.counts(t, "a") {
+					want += n
+				}
+				w.rollUp(t, "a")
+				if s, err := c.Sum(t.Context()); err != nil || s.Total != want || w.total(t, "a") != want {
+					t.Errorf("exact total %+v, %v, shown %d; want %d", s, err, w.total(t, "a"), want)
+				}
+			}
+		})
+	}
+}
+
+// An instance that has not noticed that the document was deleted by hand takes something off it.
+// What is made again has had it taken off, once.
+func TestDecrementWhileTheDocumentIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	if err := c.Add(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	w.deleteByHand(t)
+	if err := c.Add(t.Context(), -3); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.wantRolledUp(t, 98)
+}
+
+// The same with members who leave.
+func TestMembersLeaveWhileTheDocumentIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	join(t, c, "u")
+	join(t, c, "v")
+	w.rollUp(t, "a")
+	w.deleteByHand(t)
+	leave(t, c, "u")
+	again := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+	join(t, again, "w")
+	w.rollUp(t, "a")
+	w.wantMembers(t, again, "v", "w")
+}
+
+// A counter's document was deleted by hand, and everything below it is still there. Whatever makes
+// the document again goes on with the members that it has.
+func TestMembersOfADocumentDeletedByHand(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]struct {
+		do                 func(*testing.T, shards.Counter)
+		members, otherwise int64
+	}{
+		"create": {func(t *testing.T, c shards.Counter) {
+			if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}, 600, 0},
+		"join": {func(t *testing.T, c shards.Counter) { join(t, c, "new") }, 601, 0},
+		"add": {func(t *testing.T, c shards.Counter) {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		}, 600, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.counter(t, w.open(t, shards.Config{}), "a", 3)
+			w.populate(t, 600)
+			w.rollUp(t, "a")
+			w.deleteByHand(t)
+			c := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+			again.do(t, c)
+			w.rollUp(t, "a")
+			audits, err := c.Audit(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			total := again.members + again.otherwise
+			want := shards.Audit{Field: "total", Shards: total, Members: again.members, Otherwise: again.otherwise, Exact: total, Total: total}
+			if audits[0] != want {
+				t.Errorf("%+v, want %+v", audits[0], want)
+			}
+		})
+	}
+}
+
+// Of several fields each goes on with what it has, also one that only another revision shows.
+func TestAllFieldsOfADocumentMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const fields = "total=count,likes,bookmarks"
+	c := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 3)
+	for i := range 9 {
+		for _, field := range []string{"likes", "bookmarks"} {
+			if _, err := c.Join(t.Context(), field, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Add(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: fields}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roll.Close()
+	rollUp := func() {
+		t.Helper()
+		if _, err := roll.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rollUp()
+	w.deleteByHand(t)
+	for i := range 9 {
+		if _, err := c.Leave(t.Context(), "bookmarks", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	older := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
+	if err := older.Add(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	rollUp()
+	audits, err := handle(t, w.open(t, shards.Config{Fields: fields}), "a").Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []shards.Audit{
+		{Field: "total", Shards: 1002, Otherwise: 1002, Exact: 1002, Total: 1002},
+		{Field: "likes", Shards: 9, Members: 9, Exact: 9, Total: 9},
+		{Field: "bookmarks"},
+	}
+	if diff := cmp.Diff(want, audits); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Numbers of shards are never inferred: a document that says none has NUM_SHARDS, however many
+// there are, until a resize.
+func TestNumShardsMissing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a") // which makes the document
+	c := handle(t, w.open(t, shards.Config{NumShards: 5, CacheTTL: 1}), "a")
+	add := func() {
+		t.Helper()
+		for range 40 {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add()
+	s, err := c.Get(t.Context())
+	if n := len(w.counts(t, "a")); err != nil || s.NumShards != 5 || n < 2 || n > 5 {
+		// 1 by chance once in 10²⁷
+		t.Errorf("%+v, %v, and %d shards were written; want 5", s, err, n)
+	}
+	if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil || doc.Data()["num_shards"] != nil {
+		t.Errorf("the document is %v, %v; want that it says no number", doc.Data(), err)
+	}
+	if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	add()
+	if n := len(w.counts(t, "a")); n != 2 {
+		t.Errorf("after a resize to 2: %d shards", n)
+	}
+	w.wantRolledUp(t, 80)
+}
+
+// While Create is on its way, the roll-up or an increment with AUTO_CREATE makes the counter:
+// Create finds it, and takes nothing of it.
+func TestCreateBesideAnAdoption(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		adopt func(w *world)
+		want  int64
+	}{
+		"roll-up": {func(w *world) { w.rollUp(t, "a") }, 10},
+		"AUTO_CREATE": {func(w *world) {
+			if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		}, 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, n := range []string{"50", "51"} {
+				if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": 5}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := true
+			w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				if first {
+					first = false
+					return emulator.Verdict{Before: aborted}
+				}
+				return emulator.Verdict{}
+			})
+			c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
+				if n == 2 {
+					w.Server.SetInterceptor(nil)
+					tt.adopt(w)
+				}
+			}), "a")
+			if err := c.Create(t.Context(), shards.CreateOptions{Total: 1000}); !errors.Is(err, shards.ErrExists) {
+				t.Errorf("create: %v, want ErrExists", err)
+			}
+			w.rollUp(t, "a")
+			w.wantRolledUp(t, tt.want)
+		})
+	}
+}
+
+// What the app has copied, in a snippet's document, is no reason to lose counts: a document that is
+// made again with any numbers shows what its path has counted.
+func TestSumOfADocumentMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := handle(t, w.open(t, shards.Config{}), "a")
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 100}); err != nil {
+		t.Fatal(err)
+	}
+	w.deleteByHand(t)
+	if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"num_shards": 1, "total": 4}, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+	w.inc(t, "0", 3)
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 103 {
+		t.Errorf("exact total %+v, %v; want 103", s, err)
+	}
+	w.rollUp(t, "a")
+	w.wantRolledUp(t, 103)
+}
