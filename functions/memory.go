@@ -25,10 +25,10 @@ var limitFiles = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/me
 // collectSeldom has the garbage collector use the memory that an instance has anyway. GOGC and GOMEMLIMIT, where they are
 // set, are left as they are.
 func collectSeldom(lookup func(string) (string, bool), files []string) {
-	if _, set := lookup("GOGC"); !set {
+	if value, _ := lookup("GOGC"); value == "" { // which is none to Go's runtime either
 		debug.SetGCPercent(gcPercent)
 	}
-	if _, set := lookup("GOMEMLIMIT"); set {
+	if value, _ := lookup("GOMEMLIMIT"); value != "" {
 		return
 	}
 	if most, ok := containerMemory(files); ok {

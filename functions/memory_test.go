@@ -27,6 +27,7 @@ func TestCollectSeldom(t *testing.T) { // not parallel: it changes the process
 		{"zero", nil, "0", "", 400, math.MaxInt64},
 		{"GOGC is set", map[string]string{"GOGC": "50"}, "536870912\n", "", 100, 241591905},
 		{"GOMEMLIMIT is set", map[string]string{"GOMEMLIMIT": "1GiB"}, "536870912\n", "", 400, math.MaxInt64},
+		{"both are empty, as a deployment says that doesn't choose", map[string]string{"GOGC": "", "GOMEMLIMIT": ""}, "536870912\n", "", 400, 241591905},
 		{"both are", map[string]string{"GOGC": "off", "GOMEMLIMIT": "1GiB"}, "536870912\n", "", 100, math.MaxInt64},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

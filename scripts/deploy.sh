@@ -28,6 +28,12 @@ Usage: scripts/deploy.sh --project P --location L [options]
                                takes it back)
   --set NAME=VALUE             a setting of the functions, such as AUTO_CREATE=true; may be repeated
 
+  --increment-ingress FROM     all, or internal-and-gclb behind Google's load balancer, so that nobody passes by what
+                               stands before it, such as Cloud Armor (default: all)
+  --kms-key KEY                encrypt the functions with this key of Cloud KMS, in their region
+  --docker-repository R        for their images; with --kms-key, one that is encrypted with the same key
+  --database-kms-key KEY       encrypt a database that is created with this key, in the database's location
+
   --increment-concurrency N    requests an instance takes at a time (default: 500)
   --increment-max-instances N  (default: 10)
   --increment-min-instances N  (default: 0)
@@ -67,6 +73,7 @@ create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
 alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
+increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
 dry_run=no
 
 while (($#)); do
@@ -99,6 +106,10 @@ while (($#)); do
     --increment-min-instances) increment_min_instances=$1 ;;
     --rollup-max-instances) rollup_max_instances=$1 ;;
     --rollup-min-instances) rollup_min_instances=$1 ;;
+    --increment-ingress) increment_ingress=$1 ;;
+    --kms-key) kms_key=$1 ;;
+    --database-kms-key) database_kms_key=$1 ;;
+    --docker-repository) docker_repository=$1 ;;
     --reconcile-schedule) reconcile_schedule=$1 ;;
     --lag-alert-seconds) lag_alert_seconds=$1 ;;
     --reconcile-missing-after) reconcile_missing_after=$1 ;;
@@ -122,6 +133,12 @@ done
 for channel in ${notification_channels[@]+"${notification_channels[@]}"}; do
   like --notification-channel "$channel" '^projects/[^/]+/notificationChannels/[^/]+$' "projects/P/notificationChannels/N: see gcloud beta monitoring channels list"
 done
+like --increment-ingress "$increment_ingress" '^(all|internal-and-gclb|internal-only)$' "all, internal-and-gclb or internal-only"
+for key in $kms_key $database_kms_key; do
+  like '--kms-key and --database-kms-key:' "$key" '^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$' "projects/P/locations/L/keyRings/R/cryptoKeys/K"
+done
+[[ -z $docker_repository ]] || like --docker-repository "$docker_repository" '^projects/[^/]+/locations/[^/]+/repositories/[^/]+$' "projects/P/locations/L/repositories/R"
+[[ -z $kms_key || -n $docker_repository ]] || fail "--kms-key: want --docker-repository too, one of Artifact Registry that is encrypted with the same key"
 whole '--increment-concurrency (less than 100 undoes group commit)' "$increment_concurrency" 100 1000
 whole --increment-max-instances "$increment_max_instances" 1 1000
 whole --increment-min-instances "$increment_min_instances" 0 "$increment_max_instances"
@@ -202,10 +219,10 @@ has() { # line, lines
 
 account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
 
-grant() { # account role [condition's expression]
+grant() { # account role [condition's expression, title, description]
   local condition=None
   ! has "$2|serviceAccount:$1|${3:-}" "$grants" || return 0
-  [[ -z ${3:-} ]] || condition="expression=$3,title=$prefix-database,description=The counters' database only"
+  [[ -z ${3:-} ]] || condition="expression=$3,title=$prefix-$4,description=$5"
   patiently gcloud projects add-iam-policy-binding "$project" --member="serviceAccount:$1" --role="$2" --condition="$condition" --format=none
 }
 
@@ -231,6 +248,7 @@ deploy() { # name entry-point account flags…
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
     --source="$root" --entry-point="$entry_point" --run-service-account="$runs_as" \
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \
+    ${kms_key:+--kms-key="$kms_key"} ${docker_repository:+--docker-repository="$docker_repository"} \
     --cpu=1 --memory="$memory" --set-env-vars="^|^$variables" ${new[@]+"${new[@]}"} --format=none "$@"
 }
 
@@ -292,7 +310,8 @@ done
 
 has firestore.googleapis.com "$apis" || look_at_database
 if [[ -z $there && $create_database == yes ]]; then
-  patiently gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection --format=none
+  patiently gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection \
+    ${database_kms_key:+--kms-key-name="$database_kms_key"} --format=none
 fi
 
 patiently gcloud firestore fields ttls update expire_at --project="$project" --database="$database" --collection-group=counter_requests --enable-ttl --format=none
@@ -327,11 +346,12 @@ else
 fi
 
 for name in increment rollup reconcile; do
-  grant "$(account $name)" roles/datastore.user "resource.name == \"projects/$project/databases/$database\""
+  grant "$(account $name)" roles/datastore.user "resource.name == \"projects/$project/databases/$database\"" database "The counters' database only"
 done
-for role in roles/artifactregistry.writer roles/logging.logWriter roles/storage.objectViewer; do
+for role in roles/artifactregistry.writer roles/logging.logWriter; do
   grant "$(account build)" "$role"
 done
+grant "$(account build)" roles/storage.objectViewer 'resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")' source "The functions' sources only"
 grant "$(account eventarc)" roles/eventarc.eventReceiver
 
 ### The functions. Rollup comes last: its trigger needs the grants above, which spread while the others are built.
@@ -342,7 +362,7 @@ if [[ -z $runtime ]]; then
   runtime=${runtime:-RUNTIME}
 fi
 
-deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings=all \
+deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings="$increment_ingress" \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
 
 deploy "$prefix-reconcile" Reconcile "$(account reconcile)" --trigger-http --timeout="${reconcile_timeout}s" --ingress-settings=internal-only \
@@ -371,7 +391,7 @@ for documents in ${collections[@]+"${collections[@]}"}; do
     --event-filters="database=$database" --event-filters-path-pattern="document=$counters/$documents/{document}" --format=none
   # An event waits until counting again is worth its price: by default Pub/Sub would hang up after 10 s, and send it again.
   subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
-  patiently gcloud pubsub subscriptions update "${subscription:-SUBSCRIPTION}" --project="$project" --ack-deadline=70 --format=none
+  patiently gcloud pubsub subscriptions update "${subscription:-SUBSCRIPTION}" --project="$project" --ack-deadline=70 --expiration-period=never --format=none
 done
 for name in $triggers; do
   if [[ $name =~ ^$prefix-watch-[0-9a-f]{8}$ ]] && ! has "$name" "$watching"; then

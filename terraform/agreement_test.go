@@ -11,6 +11,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+// aKey is a key of Cloud KMS.
+const aKey = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+
 // same reports what only one of two lists holds.
 func same(t *testing.T, what string, gcloud, terraform []string) {
 	t.Helper()
@@ -59,6 +62,11 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 				"--set=RECONCILE_DEADLINE=20m", "--reconcile-missing-after=82800", "--lag-alert-seconds=60",
 				"--set=ALLOWED_ORIGINS=https://a.example,https://b.example", "--notification-channel=projects/p/notificationChannels/1",
 			},
+		},
+		"keys, and behind a load balancer": {
+			vars("kms_key", cty.StringVal(aKey), "database_kms_key", cty.StringVal(aKey+"2"), "docker_repository", cty.StringVal("projects/p/locations/l/repositories/r"),
+				"increment_ingress", cty.StringVal("ALLOW_INTERNAL_AND_GCLB"), "create_database", cty.True), "",
+			[]string{"--kms-key=" + aKey, "--database-kms-key=" + aKey + "2", "--docker-repository=projects/p/locations/l/repositories/r", "--increment-ingress=internal-and-gclb", "--create-database"},
 		},
 		"hosted": {
 			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", cty.StringVal("likes,views"), "shards", cty.StringVal("parts"), "cleanup_after", cty.StringVal("48h")), aDatabase,
@@ -111,7 +119,8 @@ func compareProject(t *testing.T, m *module, calls []call) {
 			id, _ := c.flag("database")
 			location, _ := c.flag("location")
 			_, protected := c.flag("delete-protection")
-			gcloud = append(gcloud, fmt.Sprintf("database %s in %s, protected: %v", id, location, protected))
+			key, _ := c.flag("kms-key-name")
+			gcloud = append(gcloud, fmt.Sprintf("database %s in %s, protected: %v, key %s", id, location, protected, key))
 		case strings.HasPrefix(c.name(), "firestore indexes fields update"), strings.HasPrefix(c.name(), "firestore fields ttls update"):
 			id, _ := c.flag("database")
 			group, _ := c.flag("collection-group")
@@ -129,7 +138,11 @@ func compareProject(t *testing.T, m *module, calls []call) {
 		tf = append(tf, "identity "+text(i.args, "service"))
 	}
 	for _, i := range m.instances("google_firestore_database") {
-		tf = append(tf, fmt.Sprintf("database %s in %s, protected: %v", text(i.args, "name"), text(i.args, "location_id"), text(i.args, "delete_protection_state") == "DELETE_PROTECTION_ENABLED"))
+		key := ""
+		if _, ok := i.args["cmek_config"]; ok {
+			key = text(i.args, "cmek_config.kms_key_name")
+		}
+		tf = append(tf, fmt.Sprintf("database %s in %s, protected: %v, key %s", text(i.args, "name"), text(i.args, "location_id"), text(i.args, "delete_protection_state") == "DELETE_PROTECTION_ENABLED", key))
 	}
 	for _, i := range m.instances("google_firestore_field") {
 		field := fmt.Sprintf("field %s %s.%s", text(i.args, "database"), text(i.args, "collection"), text(i.args, "field"))
@@ -182,7 +195,7 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 			continue
 		}
 		add := func(what, value string) { gcloud = append(gcloud, fmt.Sprintf("%s %s %s", c.words[2], what, value)) }
-		for _, name := range []string{"region", "runtime", "entry-point", "run-service-account", "build-service-account", "cpu", "memory", "concurrency", "max-instances", "min-instances", "ingress-settings"} {
+		for _, name := range []string{"region", "runtime", "entry-point", "run-service-account", "build-service-account", "cpu", "memory", "concurrency", "max-instances", "min-instances", "ingress-settings", "kms-key", "docker-repository"} {
 			value, _ := c.flag(name)
 			add(name, value)
 		}
@@ -218,11 +231,11 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 			"cpu": "service_config.available_cpu", "memory": "service_config.available_memory",
 			"concurrency":   "service_config.max_instance_request_concurrency",
 			"max-instances": "service_config.max_instance_count", "min-instances": "service_config.min_instance_count",
-			"timeout": "service_config.timeout_seconds",
+			"timeout": "service_config.timeout_seconds", "kms-key": "kms_key_name", "docker-repository": "build_config.docker_repository",
 		} {
 			add(name, text(i.args, path))
 		}
-		add("ingress-settings", map[string]string{"ALLOW_ALL": "all", "ALLOW_INTERNAL_ONLY": "internal-only"}[text(i.args, "service_config.ingress_settings")])
+		add("ingress-settings", map[string]string{"ALLOW_ALL": "all", "ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[text(i.args, "service_config.ingress_settings")])
 		for name, v := range i.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap() {
 			add("env", name+"="+v.AsString())
 		}

@@ -10,6 +10,13 @@ resource "google_firestore_database" "database" {
   delete_protection_state = "DELETE_PROTECTION_ENABLED"
   deletion_policy         = "ABANDON"
 
+  dynamic "cmek_config" {
+    for_each = var.database_kms_key == "" ? [] : [var.database_kms_key]
+    content {
+      kms_key_name = cmek_config.value
+    }
+  }
+
   depends_on = [time_sleep.until_apis_are_active]
 }
 

@@ -125,8 +125,14 @@ func (m *module) evaluate() {
 	fn := func(local string) cty.Value {
 		name := m.local(local)
 		uri := cty.StringVal("https://" + name.AsString() + ".a.run.app")
-		return object("name", name, "service_config", cty.TupleVal([]cty.Value{object("uri", uri)}))
+		return object("name", name, "id", name, "service_config", cty.TupleVal([]cty.Value{object("uri", uri)}))
 	}
+	watches := map[string]cty.Value{}
+	for collection := range m.local("watched").AsValueMap() {
+		subscription := object("subscription", cty.StringVal("projects/"+project+"/subscriptions/of-"+collection))
+		watches[collection] = object("uid", cty.StringVal(collection), "transport", cty.TupleVal([]cty.Value{object("pubsub", cty.TupleVal([]cty.Value{subscription}))}))
+	}
+	m.ctx.Variables["google_eventarc_trigger"] = object("watch", cty.ObjectVal(watches))
 	m.ctx.Variables["google_cloudfunctions2_function"] = object("rollup", fn("rollup"),
 		"http", object("increment", fn("increment"), "reconcile", fn("reconcile")))
 }
@@ -219,7 +225,11 @@ func (m *module) args(body *hclsyntax.Body, with map[string]cty.Value) map[strin
 	blocks := map[string][]cty.Value{}
 	for _, b := range body.Blocks {
 		switch b.Type {
-		case "lifecycle", "provisioner":
+		case "lifecycle":
+		case "provisioner":
+			if b.Body.Attributes["when"] == nil { // or it runs at the end, and refers to what was there
+				blocks[b.Type] = append(blocks[b.Type], cty.ObjectVal(m.args(b.Body, nil)))
+			}
 		case "dynamic":
 			for it := m.value(b.Body.Attributes["for_each"].Expr).ElementIterator(); it.Next(); {
 				k, v := it.Element()
@@ -288,7 +298,7 @@ func hclFunctions(dir string) map[string]function.Function {
 	return map[string]function.Function{
 		"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
 		"ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
-		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc,
+		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc,
 		"lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
 		"regexall": stdlib.RegexAllFunc, "reverse": stdlib.ReverseListFunc,
 		"setunion": stdlib.SetUnionFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,

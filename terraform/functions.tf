@@ -13,7 +13,7 @@ locals {
       concurrency   = var.increment_concurrency
       max_instances = var.increment_max_instances
       min_instances = var.increment_min_instances
-      ingress       = "ALLOW_ALL"
+      ingress       = var.increment_ingress
     }
     reconcile = {
       name          = local.reconcile
@@ -47,10 +47,14 @@ resource "google_cloudfunctions2_function" "http" {
   description = each.value.description
   labels      = var.labels
 
+  kms_key_name = var.kms_key == "" ? null : var.kms_key
+
   build_config {
     runtime         = var.runtime
     entry_point     = each.value.entry_point
     service_account = google_service_account.account["build"].id
+
+    docker_repository = var.docker_repository == "" ? null : var.docker_repository
 
     source {
       storage_source {
@@ -86,10 +90,14 @@ resource "google_cloudfunctions2_function" "rollup" {
   description = "Keeps every counter's total: called with each write of a shard."
   labels      = var.labels
 
+  kms_key_name = var.kms_key == "" ? null : var.kms_key
+
   build_config {
     runtime         = var.runtime
     entry_point     = "Rollup"
     service_account = google_service_account.account["build"].id
+
+    docker_repository = var.docker_repository == "" ? null : var.docker_repository
 
     source {
       storage_source {

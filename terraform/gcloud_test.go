@@ -68,7 +68,8 @@ case "$*" in
         printf '%s\n' "roles/owner|user:me@example.com${condition:+|}" \
           "roles/eventarc.serviceAgent|serviceAccount:service-123456789@gcp-sa-eventarc.iam.gserviceaccount.com${condition:+|}" \
           "roles/eventarc.eventReceiver|serviceAccount:counters-eventarc@$at${condition:+|}"
-        for role in artifactregistry.writer logging.logWriter storage.objectViewer; do echo "roles/$role|serviceAccount:counters-build@$at${condition:+|}"; done
+        for role in artifactregistry.writer logging.logWriter; do echo "roles/$role|serviceAccount:counters-build@$at${condition:+|}"; done
+        echo "roles/storage.objectViewer|serviceAccount:counters-build@$at${condition:+|resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-\")}"
         for name in increment rollup reconcile; do echo "roles/datastore.user|serviceAccount:counters-$name@$at${condition:+|$condition}"; done ;;
     esac ;;
 esac

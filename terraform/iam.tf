@@ -47,13 +47,22 @@ resource "google_project_iam_member" "documents" {
 }
 
 # The build: its logs, the image, and the source. The bucket and the repository are the platform's own, made with the
-# first function of a region, so there is nothing smaller than the project to give these on.
+# first function of a region, so they are given on the project: the source on condition of the bucket's name.
 resource "google_project_iam_member" "build" {
   for_each = toset(["roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"])
 
   project = var.project_id
   role    = each.value
   member  = "serviceAccount:${google_service_account.account["build"].email}"
+
+  dynamic "condition" {
+    for_each = each.value == "roles/storage.objectViewer" ? [1] : []
+    content {
+      title       = "${var.prefix}-source"
+      description = "The functions' sources only"
+      expression  = "resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-\")"
+    }
+  }
 
   depends_on = [time_sleep.until_accounts_are_known]
 }
@@ -97,7 +106,7 @@ resource "google_cloud_run_v2_service_iam_member" "increment" {
 
 check "public_has_auth" {
   assert {
-    condition     = !(var.public && var.auth == "none")
+    condition     = !((var.public || !var.invoker_check) && var.auth == "none")
     error_message = "Anybody on the internet can count: public is set and auth is none. Set auth to firebase or appcheck, or list the callers in invokers."
   }
 }

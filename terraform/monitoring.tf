@@ -21,6 +21,11 @@ locals {
   }
 }
 
+# A metric's name is no argument that makes it anew: the provider would make the new one, and forget the old one where it is.
+resource "terraform_data" "prefix" {
+  input = var.prefix
+}
+
 resource "google_logging_metric" "metric" {
   for_each = local.metrics
 
@@ -57,6 +62,10 @@ resource "google_logging_metric" "metric" {
   }
 
   depends_on = [time_sleep.until_apis_are_active]
+
+  lifecycle {
+    replace_triggered_by = [terraform_data.prefix]
+  }
 }
 
 resource "google_monitoring_alert_policy" "alert" {

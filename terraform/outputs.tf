@@ -24,7 +24,7 @@ output "ack_deadline_commands" {
     for trigger in google_eventarc_trigger.watch : [
       for transport in trigger.transport : [
         for pubsub in transport.pubsub :
-        "gcloud pubsub subscriptions update ${pubsub.subscription} --project=${var.project_id} --ack-deadline=70"
+        "gcloud pubsub subscriptions update ${pubsub.subscription} --project=${var.project_id} --ack-deadline=70 --expiration-period=never"
       ]
     ]
   ])

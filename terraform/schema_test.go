@@ -17,7 +17,7 @@ var documented = map[string]string{
 	"archive_file":        "type output_path output_file_mode",
 	"archive_file.source": "filename content",
 
-	"terraform_data": "input", // terraform's own
+	"terraform_data": "input triggers_replace", // terraform's own
 	"time_sleep":     "create_duration triggers",
 
 	"google_project":                  "project_id",
@@ -29,11 +29,13 @@ var documented = map[string]string{
 	"google_project_iam_member.condition":    "title description expression",
 	"google_cloud_run_v2_service_iam_member": "project location name role member",
 
+	"google_storage_bucket.encryption": "default_kms_key_name",
+
 	"google_storage_bucket":        "project name location labels uniform_bucket_level_access public_access_prevention force_destroy",
 	"google_storage_bucket_object": "bucket name source",
 
-	"google_cloudfunctions2_function":                                    "project location name description labels",
-	"google_cloudfunctions2_function.build_config":                       "runtime entry_point service_account",
+	"google_cloudfunctions2_function":                                    "project location name description labels kms_key_name",
+	"google_cloudfunctions2_function.build_config":                       "runtime entry_point service_account docker_repository",
 	"google_cloudfunctions2_function.build_config.source":                "",
 	"google_cloudfunctions2_function.build_config.source.storage_source": "bucket object",
 	"google_cloudfunctions2_function.service_config":                     "available_cpu available_memory max_instance_request_concurrency max_instance_count min_instance_count timeout_seconds ingress_settings service_account_email environment_variables all_traffic_on_latest_revision",
@@ -45,7 +47,9 @@ var documented = map[string]string{
 	"google_eventarc_trigger.destination":                   "",
 	"google_eventarc_trigger.destination.cloud_run_service": "service region",
 
-	"google_firestore_database":           "project name location_id type delete_protection_state deletion_policy",
+	"google_firestore_database":             "project name location_id type delete_protection_state deletion_policy",
+	"google_firestore_database.cmek_config": "kms_key_name",
+
 	"google_firestore_field":              "project database collection field",
 	"google_firestore_field.index_config": "",
 	"google_firestore_field.ttl_config":   "",

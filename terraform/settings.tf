@@ -39,6 +39,8 @@ locals {
     RECONCILE_PARALLEL   = tostring(var.reconcile_parallel)
     RECOUNT_AGE          = var.recount_age
     RECOUNT_READS        = tostring(var.recount_reads)
+    GOGC                 = var.gogc
+    GOMEMLIMIT           = var.gomemlimit
     LOG_LEVEL            = var.log_level
   }
 }
@@ -424,6 +426,30 @@ variable "recount_reads" {
   validation {
     condition     = var.recount_reads >= 0 && var.recount_reads <= 1000000000 && floor(var.recount_reads) == var.recount_reads
     error_message = "recount_reads must be a whole number from 0 to 1000000000."
+  }
+}
+
+variable "gogc" {
+  description = "How much the heap of an instance grows before the garbage collector runs, in percent of what is in use, or off; 400 when empty."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = can(regex("^(|off|[1-9][0-9]{0,5})$", var.gogc))
+    error_message = "gogc must be a whole number of percent, such as 400, off or empty."
+  }
+}
+
+variable "gomemlimit" {
+  description = "Memory of an instance beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = can(regex("^(|off|[1-9][0-9]{0,14}(B|KiB|MiB|GiB|TiB)?)$", var.gomemlimit))
+    error_message = "gomemlimit must be a whole number with B, KiB, MiB, GiB or TiB, such as 200MiB, off or empty."
   }
 }
 

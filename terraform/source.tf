@@ -52,7 +52,15 @@ resource "google_storage_bucket" "source" {
 
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
-  force_destroy               = true # nothing but archives that can be made again
+
+  dynamic "encryption" {
+    for_each = var.kms_key == "" ? [] : [var.kms_key]
+    content {
+      default_kms_key_name = encryption.value
+    }
+  }
+
+  force_destroy = true # nothing but archives that can be made again
 
   depends_on = [time_sleep.until_apis_are_active]
 }

@@ -89,6 +89,66 @@ variable "owns" {
   }
 }
 
+variable "run_gcloud" {
+  description = "Let terraform run gcloud, which has to be installed and logged in where it runs, for what the providers have no argument for: how long Pub/Sub waits for the answer to an event of a counted collection, and invoker_check."
+  type        = bool
+  nullable    = false
+  default     = false
+
+  validation {
+    condition     = contains([true, false], var.run_gcloud)
+    error_message = "run_gcloud must be true or false."
+  }
+}
+
+variable "increment_ingress" {
+  description = "Where Increment takes requests from: ALLOW_ALL, or ALLOW_INTERNAL_AND_GCLB behind Google's load balancer. With the former its own address passes by what stands before it, such as Cloud Armor."
+  type        = string
+  nullable    = false
+  default     = "ALLOW_ALL"
+
+  validation {
+    condition     = contains(["ALLOW_ALL", "ALLOW_INTERNAL_AND_GCLB", "ALLOW_INTERNAL_ONLY"], var.increment_ingress)
+    error_message = "increment_ingress must be ALLOW_ALL, ALLOW_INTERNAL_AND_GCLB or ALLOW_INTERNAL_ONLY."
+  }
+}
+
+variable "kms_key" {
+  description = "Key of Cloud KMS in the functions' region, as projects/P/locations/L/keyRings/R/cryptoKeys/K, that encrypts the functions and the bucket of their source; empty for Google's own. It takes docker_repository, and roles/cloudkms.cryptoKeyEncrypterDecrypter on it for Google's agents: docs/deploying.md."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = var.kms_key == "" || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
+    error_message = "kms_key must be of the form projects/P/locations/L/keyRings/R/cryptoKeys/K, or empty."
+  }
+}
+
+variable "database_kms_key" {
+  description = "Key of Cloud KMS in the database's location (us for nam5, europe for eur3) that encrypts a database that create_database makes; empty for Google's own. It can't be changed later."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = var.database_kms_key == "" || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", var.database_kms_key))
+    error_message = "database_kms_key must be of the form projects/P/locations/L/keyRings/R/cryptoKeys/K, or empty."
+  }
+}
+
+variable "docker_repository" {
+  description = "Repository of Artifact Registry for the functions' images, as projects/P/locations/L/repositories/R; with kms_key, one that is encrypted with the same key. Empty for the platform's own."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = var.docker_repository == "" || can(regex("^projects/[^/]+/locations/[^/]+/repositories/[^/]+$", var.docker_repository))
+    error_message = "docker_repository must be of the form projects/P/locations/L/repositories/R, or empty."
+  }
+}
+
 variable "patience" {
   description = "How long a first apply waits for what Google says is there and isn't yet: APIs that were turned on, accounts, and the role of Eventarc's agent."
   type = object({
@@ -166,6 +226,18 @@ variable "public" {
   validation {
     condition     = contains([true, false], var.public)
     error_message = "public must be true or false."
+  }
+}
+
+variable "invoker_check" {
+  description = "Have Cloud Run check who calls Increment. Off, the whole internet may, as with public: the way for organisations that share with their own domains only, as new ones do, and refuse allUsers. The providers have no argument for it: it takes run_gcloud."
+  type        = bool
+  nullable    = false
+  default     = true
+
+  validation {
+    condition     = contains([true, false], var.invoker_check)
+    error_message = "invoker_check must be true or false."
   }
 }
 

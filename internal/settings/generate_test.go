@@ -141,6 +141,8 @@ var patterns = map[string][2]string{
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},
 	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
+	"GOGC":            {`can(regex("^(|off|[1-9][0-9]{0,5})$", V))`, "a whole number of percent, such as 400, off or empty"},
+	"GOMEMLIMIT":      {`can(regex("^(|off|[1-9][0-9]{0,14}(B|KiB|MiB|GiB|TiB)?)$", V))`, "a whole number with B, KiB, MiB, GiB or TiB, such as 200MiB, off or empty"},
 	"LOG_LEVEL":       {`contains(["DEBUG", "INFO", "WARN", "ERROR"], V)`, "DEBUG, INFO, WARN or ERROR"},
 }
 

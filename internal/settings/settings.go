@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,10 @@ type Settings struct {
 
 	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile asks again for fields such as comments=count(comments) that had no answer for this long, for a change whose event was lost, 1s to 8760h. For counters that are named it asks at once."`
 	RecountReads int64         `env:"RECOUNT_READS" envDefault:"10000" range:"0 to 1000000000" desc:"Reads that one call of Reconcile may take for it, one per 1,000 documents counted."`
+
+	// Go's own, which its runtime reads. Empty, the functions choose: see collectSeldom in package functions.
+	GoGC       string `env:"GOGC" desc:"How much the heap of an instance grows before the garbage collector runs, in percent of what is in use, or off; 400 when empty."`
+	GoMemLimit string `env:"GOMEMLIMIT" desc:"Memory of an instance beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."`
 
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
 }
@@ -152,12 +157,24 @@ func allowed(t reflect.Type) string {
 	return "a whole number"
 }
 
+// What Go's runtime takes.
+var (
+	goGC       = regexp.MustCompile(`^(|off|[1-9][0-9]{0,5})$`)
+	goMemLimit = regexp.MustCompile(`^(|off|[1-9][0-9]{0,14}(B|KiB|MiB|GiB|TiB)?)$`)
+)
+
 func (s Settings) validate() error {
 	var errs []error
 	bad := func(name string, value any, allowed string) {
 		errs = append(errs, fmt.Errorf("%s=%v: want %s", name, value, allowed))
 	}
 	s.ranges(bad)
+	if !goGC.MatchString(s.GoGC) { // of which the runtime would say nothing
+		bad("GOGC", s.GoGC, "a whole number of percent, such as 400, or off")
+	}
+	if !goMemLimit.MatchString(s.GoMemLimit) { // with which the runtime would not start
+		bad("GOMEMLIMIT", s.GoMemLimit, "a whole number with B, KiB, MiB, GiB or TiB, such as 200MiB, or off")
+	}
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}

@@ -14,7 +14,8 @@ const (
 	// HotShare is the hot counter's share of all increments.
 	HotShare = 0.5
 
-	// A database takes 500 operations a second to begin with, and half as many again every five minutes:
+	// A new collection, and documents whose names are neighbours, take 500 operations a second to begin with, and half as many
+	// again every five minutes. It is no rule for a database; here all is new:
 	// https://cloud.google.com/firestore/docs/best-practices#ramping_up_traffic.
 	rampStart, rampFactor, rampEvery = 500, 1.5, 5 * time.Minute
 
@@ -40,7 +41,7 @@ type Large struct {
 	Events     float64       `json:"events_per_second"`
 	Increment  int           `json:"increment_instances"`
 	Rollup     int           `json:"rollup_instances"`
-	Ramp       time.Duration `json:"ramp_ns"` // until the database has grown to that many writes
+	Ramp       time.Duration `json:"ramp_ns"` // until so many writes are taken, where all collections are new
 
 	Shards, Increments, Rollups float64 `json:"-"` // shares of their bounds
 }
@@ -76,7 +77,7 @@ func LargeTable() []Large {
 	return table
 }
 
-// Ramped is how much of what the database takes is used once it has grown for a while.
+// Ramped is how much of what new collections take is used once they have grown for a while.
 func (l Large) Ramped(after time.Duration) float64 {
 	return l.Writes / (rampStart * math.Pow(rampFactor, math.Floor(float64(after)/float64(rampEvery))))
 }

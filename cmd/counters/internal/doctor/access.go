@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Roles that are enough, the narrowest first: that one is what doctor proposes.
@@ -13,7 +14,14 @@ var (
 	receiverRoles = []string{"roles/eventarc.eventReceiver", "roles/editor", "roles/owner"}
 	invokerRoles  = []string{"roles/run.invoker", "roles/run.servicesInvoker", "roles/run.developer", "roles/run.admin", "roles/editor", "roles/owner"}
 	agentRoles    = []string{"roles/eventarc.serviceAgent"}
+	tokenRoles    = []string{"roles/iam.serviceAccountTokenCreator", "roles/owner"}
 )
+
+// agentsChanged is since when projects have a Pub/Sub agent that makes tokens by itself.
+var agentsChanged = time.Date(2021, time.April, 9, 0, 0, 0, 0, time.UTC)
+
+// pubsubAgent matches Pub/Sub's own account in a project.
+var pubsubAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-pubsub\.iam\.gserviceaccount\.com$`)
 
 // everybody are the members that stand for the whole internet; anybody can get a Google account.
 var everybody = []string{"allUsers", "allAuthenticatedUsers"}
@@ -70,6 +78,11 @@ func (f *findings) access(d *Deployment) {
 	}
 	if job := d.reconcileJob(); job != nil && job.Account != "" {
 		f.invoker(d, d.Functions.Reconcile, job.Account)
+	}
+	if member := "serviceAccount:service-" + d.number() + "@gcp-sa-pubsub.iam.gserviceaccount.com"; d.Access != nil && !d.Since.IsZero() && d.Since.Before(agentsChanged) &&
+		!d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
+		f.add("pubsub-agent-role-missing", "Pub/Sub's service agent", "the project is of "+d.Since.Format(time.DateOnly)+", and it does not have "+tokenRoles[0],
+			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+tokenRoles[0], "--condition=None")+` --member="`+member+`"`)
 	}
 	if d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
 		member := "serviceAccount:service-" + d.number() + "@gcp-sa-eventarc.iam.gserviceaccount.com"

@@ -45,6 +45,7 @@ type cloud struct {
 	services    map[string]*run.GoogleCloudRunV2Service
 	policies    map[string]*run.GoogleIamV1Policy // :: service's name → who may call it
 	access      *cloudresourcemanager.Policy
+	since       time.Time // when the project was made
 	jobs        []*cloudscheduler.Job
 	triggers    map[string]*eventarc.Trigger    // :: its last name
 	waiting     map[string]*pubsub.Subscription // :: its last name
@@ -74,6 +75,9 @@ func (c *cloud) serve(t *testing.T) Reader {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/projects/{project}/locations/{region}/services/{service}", c.service)
 	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
+	mux.HandleFunc("GET /v3/projects/{project}", func(w http.ResponseWriter, _ *http.Request) {
+		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{CreateTime: c.since.Format(time.RFC3339Nano)})
+	})
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/jobs", c.listJobs)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers", c.listTriggers)

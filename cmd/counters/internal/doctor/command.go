@@ -103,11 +103,7 @@ func (d *Deployment) recreate(f *Function) string {
 // deploy runs the script that makes everything that isn't there, like what is there.
 func (d *Deployment) deploy() string {
 	if there := d.Functions.all(); len(there) > 0 {
-		region := there[0].Region
-		if region == regionsNear(d.location())[0] {
-			region = "" // where the script goes by itself
-		}
-		return d.script(there[0].Env, region, d.callers()...)
+		return d.again(there[0])
 	}
 	return d.script(map[string]string{
 		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
@@ -120,6 +116,9 @@ func (d *Deployment) callers() (flags []string) {
 		return nil
 	}
 	increment := d.Functions.Increment
+	if increment.Open {
+		flags = append(flags, "--no-invoker-check")
+	}
 	for _, b := range increment.Invokers.Bindings {
 		for _, member := range b.Members {
 			switch {
@@ -178,6 +177,18 @@ func (d *Deployment) allow(f *Function, member string) string {
 
 // counters is a command of this program about a counter of the deployment.
 func (d *Deployment) counters(verb, id string, flags ...string) string {
+	args := d.command(verb, flags...)
+	if strings.HasPrefix(id, "-") {
+		args = append(args, "--")
+	}
+	return line(append(args, id)...)
+}
+
+// reconcileAll reconciles every counter of the deployment, from the first.
+func (d *Deployment) reconcileAll() string { return line(d.command("reconcile", "--all")...) }
+
+// command is a command of this program on the deployment's counters.
+func (d *Deployment) command(verb string, flags ...string) []string {
 	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
 	for _, flag := range []struct{ name, value, byDefault string }{
 		{"database", d.Target.Database, defaultDatabase},
@@ -192,10 +203,7 @@ func (d *Deployment) counters(verb, id string, flags ...string) string {
 	if d.Target.Hosted {
 		args = append(args, "--hosted")
 	}
-	if strings.HasPrefix(id, "-") {
-		args = append(args, "--")
-	}
-	return line(append(args, id)...)
+	return args
 }
 
 // service is the name of a function's Cloud Run service.

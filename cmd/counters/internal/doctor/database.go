@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -45,7 +47,10 @@ func wantedOf(t Target) []wanted {
 // String is what Firestore's own tools call it.
 func (n FieldName) String() string { return n.Group + "." + n.Field }
 
-func (f *findings) database(d *Deployment) {
+// restoredLately is for how long it is worth saying that a database was restored: within it all counters are reconciled.
+const restoredLately = 7 * 24 * time.Hour
+
+func (f *findings) database(d *Deployment, now time.Time) {
 	if d.Database != nil && d.Database.Missing {
 		f.add("database-missing", d.Target.Database, "there is no such database", line("gcloud", "firestore", "databases", "create",
 			"--project="+d.Target.Project, "--database="+d.Target.Database, "--location="+d.location(), "--delete-protection"))
@@ -60,6 +65,9 @@ func (f *findings) database(d *Deployment) {
 			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",
 				"--location="+d.location(), "--edition=standard", "--delete-protection"),
 			d.script(map[string]string{"DATABASE": "counters"}, "", d.callers()...)))
+	}
+	if db := d.Database; db != nil && db.Backup != "" && now.Sub(db.Created) < restoredLately {
+		f.add("database-restored", d.Target.Database, fmt.Sprintf("it was restored on %s from %s", db.Created.Format(time.DateOnly), db.Backup), d.reconcileAll())
 	}
 	if field := d.Fields[markers]; field != nil && field.TTL != "ACTIVE" && field.TTL != "CREATING" {
 		seen := "it has no TTL policy"

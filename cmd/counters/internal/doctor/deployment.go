@@ -37,6 +37,7 @@ type Deployment struct {
 	Functions *Functions
 	Runtimes  map[string]Runtime // :: runtime's name → its end; nil when it could not be read
 	Access    *Policy            // who may do what in the whole project
+	Since     time.Time          // when the project was made; zero when it could not be read
 	Database  *Database
 	Fields    map[FieldName]*Field // without those that could not be read
 	Watches   []*Trigger           // that call Rollup's service beside its own; only with Watched
@@ -89,8 +90,9 @@ type Function struct {
 	Account, BuildAccount                   string // email; the build's is a resource name
 	Env                                     map[string]string
 	URLs                                    []string // where it answers
-	Ingress                                 string   // ALLOW_ALL, ALLOW_INTERNAL_ONLY or ALLOW_INTERNAL_AND_GCLB
-	Service                                 string   // resource name of its Cloud Run service
+	Updated                                 time.Time
+	Ingress                                 string // ALLOW_ALL, ALLOW_INTERNAL_ONLY or ALLOW_INTERNAL_AND_GCLB
+	Service                                 string // resource name of its Cloud Run service
 
 	Trigger  *Trigger
 	Invokers *Policy // of its Cloud Run service; nil when it could not be read
@@ -108,10 +110,11 @@ type Trigger struct {
 	Retry     bool
 	Account   string
 
-	// Of the subscription that the events wait in, where the trigger isn't the function's own. A deadline of 0 could not be
-	// read.
+	// Of the subscription that the events wait in. A deadline of 0 could not be read. Expires is after how long without an
+	// event it is deleted; 0 is never, or not known.
 	Subscription string
 	AckDeadline  time.Duration
+	Expires      time.Duration
 }
 
 // Filter is a condition on events.
@@ -147,6 +150,7 @@ type Binding struct {
 type Database struct {
 	Missing  bool
 	Created  time.Time
+	Backup   string // the backup that it was restored from; empty where it was not
 	Location string // a region, or a multi-region such as nam5
 	Standard bool   // of the Standard edition
 	Native   bool   // and not in Datastore mode

@@ -43,13 +43,15 @@ func (f *findings) add(name, subject, seen, fix string) {
 func Check(d *Deployment, now time.Time) []Finding {
 	var f findings
 	f.functions(d, now)
-	f.settings(d)
+	if !f.upgrade(d) {
+		f.settings(d)
+	}
 	f.trigger(d)
 	f.watches(d)
 	f.regions(d)
 	f.access(d)
 	f.scheduler(d)
-	f.database(d)
+	f.database(d, now)
 	f.counters(d)
 	slices.SortStableFunc(f.list, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))

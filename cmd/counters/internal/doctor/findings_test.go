@@ -16,6 +16,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
+	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -186,6 +187,43 @@ var brokenDeployments = []broken{
 		d.count(t)
 		d.waiting["of-counters-watch-ratings"].AckDeadlineSeconds = 10
 	}, "watch-ack-deadline", "counters-watch-ratings", "gcloud pubsub subscriptions update projects/my-project/subscriptions/of-counters-watch-ratings --project=my-project --ack-deadline=70"},
+	{"a subscription that is deleted after a quiet month", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].ExpirationPolicy.Ttl = "2678400s"
+	}, "subscription-expires", "counters-rollup", "gcloud pubsub subscriptions update projects/my-project/subscriptions/of-counters-rollup --project=my-project --expiration-period=never"},
+	{"a counted collection's subscription is deleted after a quiet month", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.waiting["of-counters-watch-ratings"].ExpirationPolicy = &pubsub.ExpirationPolicy{Ttl: "86400s"}
+	}, "subscription-expires", "counters-watch-ratings", "subscriptions/of-counters-watch-ratings --project=my-project --expiration-period=never"},
+	{"events that come again before Rollup's time is over", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].AckDeadlineSeconds = 10
+	}, "trigger-ack-deadline", "counters-rollup", "subscriptions/of-counters-rollup --project=my-project --ack-deadline=70"},
+	{"a deployment that ended before Rollup", func(t *testing.T, d *deployment) {
+		d.function("counters-increment").UpdateTime = timestamppb.New(today)
+		d.env("counters-increment", "FIELDS", "total=count,likes")
+		d.env("counters-increment", "NUM_SHARDS", "20")
+	}, "upgrade-unfinished", "counters-rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
+	{"a deployment that ended before Rollup, of a function that nobody checks the callers of", func(t *testing.T, d *deployment) {
+		for _, name := range []string{"counters-increment", "counters-reconcile"} {
+			d.function(name).UpdateTime = timestamppb.New(today)
+			d.env(name, "AUTH", "firebase")
+		}
+		d.services["counters-increment"].InvokerIamDisabled = true
+		d.policies["counters-increment"].Bindings = nil
+	}, "upgrade-unfinished", "counters-rollup", "--prefix counters --no-invoker-check --set AUTH=firebase"},
+	{"a project from before Pub/Sub's agent could make tokens", func(t *testing.T, d *deployment) {
+		d.since = time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
+	}, "pubsub-agent-role-missing", "Pub/Sub's service agent", "--role=roles/iam.serviceAccountTokenCreator --condition=None --member=\"serviceAccount:service-$(gcloud projects describe my-project"},
+	{"a database that was restored lately", func(t *testing.T, d *deployment) {
+		db := d.databases[0]
+		db.Name, db.CreateTime = "projects/"+testProject+"/databases/restored", timestamppb.New(today.AddDate(0, 0, -2))
+		db.SourceInfo = &adminpb.Database_SourceInfo{Source: &adminpb.Database_SourceInfo_Backup{Backup: &adminpb.Database_SourceInfo_BackupSource{Backup: "projects/my-project/locations/nam5/backups/b"}}}
+		for _, f := range d.functions[:3] {
+			f.ServiceConfig.EnvironmentVariables["DATABASE"] = "restored"
+		}
+		d.function("counters-rollup").EventTrigger.EventFilters[0].Value = "restored"
+		d.triggers["counters-rollup-1"].CreateTime = today.AddDate(0, 0, -1).Format(time.RFC3339Nano)
+		d.grant("roles/datastore.user", `resource.name == "projects/my-project/databases/restored"`, member("increment"), member("rollup"), member("reconcile"))
+	}, "database-restored", "restored", "counters reconcile --project=my-project --all --database=restored"},
 	{"a counted collection's trigger has an account that may not call", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.triggers["counters-watch-ratings"].ServiceAccount = "other@my-project.iam.gserviceaccount.com"

@@ -192,7 +192,6 @@ func (d *deployment) serves(path, fields string, hosted bool) {
 func (d *deployment) count(t *testing.T) {
 	t.Helper()
 	d.serves("counters/{counter}", countedFields, false)
-	d.waiting = map[string]*pubsub.Subscription{}
 	for collection, account := range map[string]string{"comments": account("eventarc"), "ratings": account("eventarc")} {
 		name := "counters-watch-" + collection
 		d.triggers[name] = &eventarc.Trigger{
@@ -277,6 +276,7 @@ func healthyCloud() *cloud {
 		services: map[string]*run.GoogleCloudRunV2Service{},
 		policies: map[string]*run.GoogleIamV1Policy{},
 		access:   &cloudresourcemanager.Policy{},
+		since:    today.AddDate(-3, 0, 0),
 		refused:  map[string]codes.Code{},
 		disabled: map[string]bool{},
 	}
@@ -286,7 +286,11 @@ func healthyCloud() *cloud {
 	for _, name := range []string{"counters-rollup", "counters-reconcile"} {
 		c.function(name).ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY
 	}
-	c.triggers = map[string]*eventarc.Trigger{"counters-rollup-1": {CreateTime: today.AddDate(0, -5, 0).Format(time.RFC3339Nano)}}
+	c.triggers = map[string]*eventarc.Trigger{"counters-rollup-1": {
+		CreateTime: today.AddDate(0, -5, 0).Format(time.RFC3339Nano),
+		Transport:  &eventarc.Transport{Pubsub: &eventarc.Pubsub{Subscription: "projects/" + testProject + "/subscriptions/of-counters-rollup"}},
+	}}
+	c.waiting = map[string]*pubsub.Subscription{"of-counters-rollup": {AckDeadlineSeconds: 600, ExpirationPolicy: &pubsub.ExpirationPolicy{}}}
 	c.function("counters-rollup").EventTrigger = &functionspb.EventTrigger{
 		Trigger:             "projects/" + testProject + "/locations/nam5/triggers/counters-rollup-1",
 		TriggerRegion:       "nam5",
@@ -324,6 +328,7 @@ func (c *cloud) deploy(name, entryPoint string, concurrency int32, invoker strin
 		Name:        "projects/" + testProject + "/locations/" + testRegion + "/functions/" + full,
 		State:       functionspb.Function_ACTIVE,
 		Environment: functionspb.Environment_GEN_2,
+		UpdateTime:  timestamppb.New(today.AddDate(0, -1, len(c.functions))), // one after the other
 		Url:         "https://" + testRegion + "-" + testProject + ".cloudfunctions.net/" + full,
 		BuildConfig: &functionspb.BuildConfig{
 			Runtime: "go126", EntryPoint: entryPoint, ServiceAccount: "projects/" + testProject + "/serviceAccounts/" + account("build"),

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/run/v2"
@@ -71,5 +72,10 @@ func (r *Reader) access(ctx context.Context, d *Deployment) error {
 		}
 		d.Access.Bindings = append(d.Access.Bindings, binding)
 	}
+	project, err := client.Projects.Get("projects/" + d.Target.Project).Context(ctx).Do()
+	if err != nil {
+		return &unread{part: "when the project was made", service: "cloudresourcemanager.googleapis.com", permission: "resourcemanager.projects.get", role: "roles/browser", err: err}
+	}
+	d.Since, _ = time.Parse(time.RFC3339Nano, project.CreateTime) // zero, which is not compared, where it can't be read
 	return nil
 }

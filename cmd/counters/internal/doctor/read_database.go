@@ -32,6 +32,7 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 		d.Database = &Database{
 			Location: db.GetLocationId(), Native: db.GetType() != adminpb.Database_DATASTORE_MODE,
 			Standard: db.GetDatabaseEdition() != adminpb.Database_ENTERPRISE, Created: db.GetCreateTime().AsTime(),
+			Backup: db.GetSourceInfo().GetBackup().GetBackup(),
 		}
 	}
 	for _, want := range wantedOf(d.Target) {

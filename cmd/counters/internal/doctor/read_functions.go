@@ -90,6 +90,7 @@ func decode(pb *functionspb.Function) *Function {
 		Env:            service.GetEnvironmentVariables(),
 		Service:        service.GetService(),
 		Ingress:        service.GetIngressSettings().String(),
+		Updated:        pb.GetUpdateTime().AsTime(),
 	}
 	if len(name) > 3 {
 		f.Region = name[3]

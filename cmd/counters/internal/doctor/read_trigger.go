@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func (r *Reader) watches(ctx context.Context, d *Deployment) error {
 		return denied(err)
 	}
 	d.Watched = true
-	return r.deadlines(ctx, d)
+	return nil
 }
 
 func watch(t *eventarc.Trigger) *Trigger {
@@ -59,27 +60,33 @@ func watch(t *eventarc.Trigger) *Trigger {
 	return w
 }
 
-// deadlines reads how long events of those triggers may wait for their answer.
-func (r *Reader) deadlines(ctx context.Context, d *Deployment) error {
+// subscriptions reads how long events of all triggers may wait for their answer, and how long the subscriptions outlive a
+// quiet time.
+func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
 	denied := func(err error) error {
 		return &unread{part: "how long events may wait", service: "pubsub.googleapis.com", permission: "pubsub.subscriptions.get", role: "roles/pubsub.viewer", err: err}
 	}
-	if len(d.Watches) == 0 {
+	all := d.Watches
+	if d.Functions != nil && d.Functions.Rollup != nil && d.Functions.Rollup.Trigger != nil {
+		all = append(slices.Clone(all), d.Functions.Rollup.Trigger)
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(t *Trigger) bool { return t.Subscription == "" })
+	if len(all) == 0 {
 		return nil
 	}
 	client, err := pubsub.NewService(ctx, r.PubSub...)
 	if err != nil {
 		return denied(err)
 	}
-	for _, t := range d.Watches {
-		if t.Subscription == "" {
-			continue
-		}
+	for _, t := range all {
 		subscription, err := client.Projects.Subscriptions.Get(t.Subscription).Context(ctx).Do()
 		if err != nil {
 			return denied(err)
 		}
 		t.AckDeadline = time.Duration(subscription.AckDeadlineSeconds) * time.Second
+		if policy := subscription.ExpirationPolicy; policy != nil {
+			t.Expires, _ = time.ParseDuration(policy.Ttl) // empty for one that never expires
+		}
 	}
 	return nil
 }
@@ -106,5 +113,8 @@ func (r *Reader) trigger(ctx context.Context, d *Deployment) error {
 		return denied(err)
 	}
 	t.Created, _ = time.Parse(time.RFC3339Nano, trigger.CreateTime) // zero, which is not compared, where it can't be read
+	if trigger.Transport != nil && trigger.Transport.Pubsub != nil {
+		t.Subscription = trigger.Transport.Pubsub.Subscription
+	}
 	return nil
 }

@@ -47,6 +47,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		r.read(ctx, d, "functions", r.functions)
 		r.read(ctx, d, "the trigger", r.trigger)
 		r.read(ctx, d, "the triggers of counted collections", r.watches)
+		r.read(ctx, d, "how long events may wait", r.subscriptions)
 		r.read(ctx, d, "who may call the functions", r.invokers)
 		r.read(ctx, d, "who may do what in the project", r.access)
 	}

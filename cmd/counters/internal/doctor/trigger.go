@@ -53,12 +53,29 @@ func (f *findings) trigger(d *Deployment) {
 	if !trigger.Retry {
 		f.add("trigger-retry-off", rollup.Name, "events are not delivered again", d.redeploy(rollup, "--retry"))
 	}
+	if s, err := parse(rollup.Env); err == nil {
+		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout)
+	}
 	document := trigger.filter("document")
 	switch {
 	case !samePattern(document.Value, d.pattern()):
 		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document.Value, d.pattern()), mend)
 	case document.Operator != matchPath:
 		f.add("trigger-operator", rollup.Name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)
+	}
+}
+
+// subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an answer for as long as one
+// may take.
+func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, least time.Duration) {
+	update := func(flag string) string {
+		return line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, flag)
+	}
+	if t.AckDeadline > 0 && t.AckDeadline < least {
+		f.add(slow, name, fmt.Sprintf("its events may wait for %s, and an answer may take %s", t.AckDeadline, least), update(deadlineFlag()))
+	}
+	if t.Expires > 0 {
+		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", t.Expires/(24*time.Hour)), update(expirationFlag))
 	}
 }
 
@@ -98,10 +115,7 @@ func (f *findings) watches(d *Deployment) {
 		if !t.Retry {
 			f.add("trigger-retry-off", name, "events are not delivered again", mend)
 		}
-		if t.AckDeadline > 0 && t.AckDeadline < time.Minute {
-			f.add("watch-ack-deadline", name, fmt.Sprintf("its events may wait for %s, and an answer may take a minute", t.AckDeadline),
-				line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, deadlineFlag()))
-		}
+		f.subscription(d, t, name, "watch-ack-deadline", time.Minute)
 		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {
 			f.receiver(d, t.Account)
 			f.invoker(d, d.Functions.Rollup, t.Account)
@@ -134,8 +148,11 @@ func (d *Deployment) watch(collection string) string {
 		"--event-data-content-type=application/protobuf", "--event-filters=type="+eventType, "--event-filters=database="+d.Target.Database,
 		"--event-filters-path-pattern=document="+d.watched(collection))...)
 	describe := append([]string{"gcloud", "eventarc", "triggers", "describe", name}, append(where, "--format=value(transport.pubsub.subscription)")...)
-	return lines(line(create...), `gcloud pubsub subscriptions update "$(`+line(describe...)+`)" `+line("--project="+d.Target.Project, deadlineFlag()))
+	return lines(line(create...), `gcloud pubsub subscriptions update "$(`+line(describe...)+`)" `+line("--project="+d.Target.Project, deadlineFlag(), expirationFlag))
 }
+
+// expirationFlag keeps a subscription through which nothing comes for a month.
+const expirationFlag = "--expiration-period=never"
 
 func deadlineFlag() string { return fmt.Sprintf("--ack-deadline=%.0f", watchDeadline.Seconds()) }
 

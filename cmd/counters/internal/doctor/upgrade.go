@@ -1,0 +1,46 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// upgrade looks for a deployment that ended before it came to all functions, and reports whether there is one. Rollup comes last
+// in every deployment: what is newer than it, and has other settings, is of one that it hasn't had yet. Which of two values is
+// right is no question of how many functions have it then: the later one is what is wanted, and to go back is not for doctor to
+// say.
+func (f *findings) upgrade(d *Deployment) bool {
+	if d.Functions == nil || d.Functions.Increment == nil || d.Functions.Rollup == nil || d.Functions.Reconcile == nil {
+		return false
+	}
+	newest, rollup := d.Functions.Increment, d.Functions.Rollup
+	if d.Functions.Reconcile.Updated.After(newest.Updated) {
+		newest = d.Functions.Reconcile
+	}
+	if _, err := parse(newest.Env); err != nil || !newest.Updated.After(rollup.Updated) {
+		return false
+	}
+	var differ []string
+	settings, before := settingsOf(newest.Env), settingsOf(rollup.Env)
+	for i, s := range settings {
+		if s.value != before[i].value {
+			differ = append(differ, fmt.Sprintf("%s=%s after %s", s.name, s.raw, before[i].raw))
+		}
+	}
+	if len(differ) == 0 {
+		return false
+	}
+	f.add("upgrade-unfinished", rollup.Name, fmt.Sprintf("%s was deployed on %s with %s, and %s is of %s", newest.Name, newest.Updated.Format(time.RFC3339),
+		strings.Join(differ, ", "), rollup.Name, rollup.Updated.Format(time.RFC3339)), d.again(newest))
+	return true
+}
+
+// again is the script that deploys everything with the settings of a function.
+func (d *Deployment) again(like *Function) string {
+	region := like.Region
+	if region == regionsNear(d.location())[0] {
+		region = "" // where the script goes by itself
+	}
+	return d.script(like.Env, region, d.callers()...)
+}

@@ -1,0 +1,86 @@
+package terraform
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// A metric that has another name is another metric: an update in place would leave the old one where it is, and nobody would
+// know of it.
+func TestMetricsAreMadeAnewWithAnotherPrefix(t *testing.T) {
+	t.Parallel()
+	found := false
+	for _, b := range load(t, ".", vars()).resources {
+		if b.Labels[0] != "google_logging_metric" {
+			continue
+		}
+		for _, inner := range b.Body.Blocks {
+			if trigger := inner.Body.Attributes["replace_triggered_by"]; inner.Type == "lifecycle" && trigger != nil {
+				list, ok := trigger.Expr.(*hclsyntax.TupleConsExpr)
+				found = ok && len(list.Exprs) == 1 && traversal(list.Exprs[0].Variables()[0]) == "terraform_data.prefix"
+			}
+		}
+	}
+	if !found {
+		t.Error("google_logging_metric is not made anew when terraform_data.prefix changes")
+	}
+	for _, prefix := range []string{"counters", "likes"} {
+		m := load(t, ".", vars("prefix", cty.StringVal(prefix)))
+		if got := text(m.one("terraform_data", "prefix"), "input"); got != prefix {
+			t.Errorf("terraform_data.prefix is %s with the prefix %s", got, prefix)
+		}
+	}
+}
+
+// What the providers can't do gcloud does, where that is asked for, and nowhere else.
+func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	counted := cty.StringVal("likes,comments=count(comments),stars=sum(ratings.stars)")
+	for _, c := range []struct {
+		vars map[string]cty.Value
+		want int // resources that run gcloud
+		flag string
+	}{
+		{vars("fields", counted), 0, ""},
+		{vars("fields", counted, "run_gcloud", cty.True), 3, "--invoker-iam-check"},
+		{vars("run_gcloud", cty.True, "invoker_check", cty.False, "auth", cty.StringVal("firebase")), 1, "--no-invoker-iam-check"},
+	} {
+		m := load(t, ".", c.vars)
+		n := 0
+		for _, i := range m.instances("terraform_data") {
+			command := text(i.args, "provisioner.command")
+			if !strings.HasPrefix(command, "gcloud ") {
+				continue
+			}
+			n++
+			switch {
+			case strings.HasPrefix(command, "gcloud run services update counters-increment --project=a-project --region=us-central1 "):
+				if !strings.HasSuffix(command, " "+c.flag) {
+					t.Errorf("%s; want %s", command, c.flag)
+				}
+			case !strings.HasPrefix(command, "gcloud pubsub subscriptions update ") || !strings.HasSuffix(command, " --project=a-project --ack-deadline=70 --expiration-period=never"):
+				t.Errorf("runs %s", command)
+			}
+		}
+		if n != c.want {
+			t.Errorf("gcloud is run %d times, want %d", n, c.want)
+		}
+	}
+}
+
+// The build's account reads the sources of functions, and no other bucket.
+func TestTheBuildReadsSourcesAlone(t *testing.T) {
+	t.Parallel()
+	for _, i := range load(t, ".", vars()).instances("google_project_iam_member") {
+		if text(i.args, "role") == "roles/storage.objectViewer" {
+			if got := text(i.args, "condition.expression"); got != `resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")` {
+				t.Errorf("it reads objects on condition that %s", got)
+			}
+			return
+		}
+	}
+	t.Error("nobody may read the source")
+}
