@@ -238,7 +238,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a cleanup doesn't wait", "rollup",
-		"long := now.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", "long := now.Sub(since) >= 0", simulation,
+		"long := now.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", "long := now.Sub(since) >= 0*cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", simulation,
 	},
 	{
 		"a cleanup takes what was counted since", "shards",
