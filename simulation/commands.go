@@ -102,14 +102,20 @@ func (w *world) makeCounter(r *rand.Rand, id string) {
 	})
 }
 
-// large is the life of a counter of so many shards that its deletion takes several commits, which two people begin, while
-// a third makes it again.
+// large is the life of a counter of so many shards that its end takes several commits, which two people begin, while a third makes
+// it again. That of an app's document is ended by a reconcile.
 func (w *world) large(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "large", number)
 	id := "named-large-" + strconv.FormatUint(number, 36)
 	create := func(r *rand.Rand) {
+		n := 501 + r.IntN(100)
+		if w.plan.Hosted {
+			w.makeCounter(r, id)
+			w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error { return c.Resize(ctx, n, shards.ResizeOptions{}) })
+			return
+		}
 		w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
-			return c.Create(ctx, shards.CreateOptions{Shards: 501 + r.IntN(100)})
+			return c.Create(ctx, shards.CreateOptions{Shards: n})
 		})
 	}
 	create(r)
@@ -129,4 +135,9 @@ func (w *world) large(all *sync.WaitGroup, number uint64) {
 		create(r)
 	}
 	w.remove(r, id)
+	for range 2 {
+		if w.plan.Hosted && w.sleep(w.settings.CleanupAfter+time.Minute) {
+			w.reconcile([]string{id}, w.crash(r))
+		}
+	}
 }

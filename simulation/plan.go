@@ -111,7 +111,7 @@ func PlanOf(seed uint64) Plan {
 	}
 	if p.Hosted = r.IntN(3) == 0; p.Hosted {
 		p.App = between(r, time.Second, 5*time.Minute)
-		p.Mix.Large, p.Mix.Rival = 0, 0 // what the app makes and deletes is one commit
+		p.Mix.Rival = 0 // what the app makes and deletes is one commit
 		p.Environ = append(p.Environ, "HOSTED=true", "AUTO_CREATE=false",
 			fmt.Sprintf("CLEANUP_AFTER=%s", between(r, time.Second, 3*time.Hour).Round(time.Second)))
 	}
