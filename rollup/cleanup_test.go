@@ -373,6 +373,45 @@ func TestCleanupOfManyShardsStopsAnywhere(t *testing.T) {
 	}
 }
 
+// A cleanup that takes several commits and is cut short goes on with the next call, though its own
+// events have been counted meanwhile: it doesn't begin to wait again.
+func TestCleanupThatIsCutShortGoesOnAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	w.post(map[string]any{"title": "Hello"})
+	bulk := w.fs.BulkWriter(w.ctx)
+	for i := range 620 {
+		_, err := bulk.Create(w.shard(i), map[string]any{"likes": 1, "views": 0})
+		w.must(nil, err)
+	}
+	bulk.End()
+	w.apply(w.arrived()...)
+	w.must(w.counter().Delete(w.ctx))
+	w.reconcile()
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	commits := 0
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if commits++; commits > 1 {
+			cancel()
+			v.Before = status.Error(codes.Unavailable, "the process is gone")
+		}
+		return v
+	})
+	_, _ = w.rollup.Reconcile(ctx, w.id, w.atOnce())
+	w.server.SetInterceptor(nil)
+	if _, _, shards, _ := w.left(); shards == 0 || shards == 620 {
+		t.Fatalf("%d shards are left: the test shows nothing", shards)
+	}
+	w.apply(w.arrived()...)
+	if r, err := w.rollup.Reconcile(w.ctx, w.id, w.after(24*time.Hour)); err != nil || !r.Deleted {
+		t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
+	}
+	if _, _, shards, ledger := w.left(); shards > 0 || ledger {
+		t.Errorf("%d shards are left, ledger %t", shards, ledger)
+	}
+}
+
 // More members and shards than a commit has writes go in several, and fields that are no
 // longer counted too.
 func TestCleanupOfALargeOne(t *testing.T) {

@@ -522,8 +522,9 @@ func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPages)
 	c.set("sites/s/pages/c/comments/1", map[string]any{})
+	c.set("sites/s/pages/c/comments/2", map[string]any{}) // is to be deleted next
 	c.must(c.fs.Doc("sites/s/pages/c/comments/1").Delete(c.ctx))
-	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()[1])
+	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()[2])
 	if docs, err := c.fs.CollectionGroup("counter_rollup").Documents(c.ctx).GetAll(); err != nil || len(docs) != 0 {
 		t.Errorf("%d documents are left, %v", len(docs), err)
 	}

@@ -416,3 +416,14 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 		}
 	})
 }
+
+// An answer of a time that has not come would hide what is asked until then.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	l := New(nil)
+	l.Answers = map[string]Answer{"past": {ReadTime: at(1), Value: 1, Known: true}, "now": {ReadTime: at(2)}, "future": {ReadTime: at(3)}}
+	l.Forget(at(2))
+	if len(l.Answers) != 2 || !l.Answers["past"].Known {
+		t.Errorf("%v is left, want what was asked until now", l.Answers)
+	}
+}

@@ -15,10 +15,6 @@ var ofCommands = []mutant{
 		"case command.WasApplied(docs[1], id):", "case false:", test("TestCreateLosesItsAnswer"),
 	},
 	{
-		"a creation reads shards outside of its transaction", "shards",
-		"docs, _, err := tx.Get(ctx, names...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tfor i, doc", "docs, _, err := c.db.Get(ctx, names...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tfor i, doc", test("TestCreationsAtOnce|TestCreateBesideShards|TestResizeBesideAResize|TestHosted"),
-	},
-	{
 		"a deletion leaves the ledger", "shards",
 		"all := slices.Concat(members, shards, beside)", "all := slices.Concat(members, shards, beside[:0])", simulation,
 	},
@@ -35,14 +31,6 @@ var ofCommands = []mutant{
 		"case large && doc != nil && !db.Deleting(doc):", "case false:", test("TestDeleteLarge|TestCountingBesideADeletion|TestDeletionCutShortAnywhere"),
 	},
 	{
-		"a deletion never ends while it is added to", "shards",
-		"if tries++; tries > 2 &&", "if tries++; tries > 1000 &&", test("TestDeletionUnderContention|TestCountingBesideADeletion|TestDeletionsBesideACrowd"),
-	},
-	{
-		"members that another revision knows stay", "shards",
-		"r.learnLedger(itsLedger)\n", "", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
-	},
-	{
 		"members of whom only shards tell stay", "shards",
 		"if r.learnShards(shards) {", "if false {", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
 	},
@@ -52,7 +40,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command goes on with the next life", "internal/command",
-		"!life.IsZero() && !l.Created.Equal(life)", "false", test("TestTwoLives"),
+		"!life.IsZero() && !l.Created.Equal(life)", "!life.IsZero() && !l.Created.Equal(life) && false", test("TestTwoLives"),
 	},
 	{
 		"a command in doubt whose counter is gone is refused", "internal/store",
