@@ -96,7 +96,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a shard is made whether its counter is there or not", "shards",
-		"gone[id] = true\n\t\t\t\tc.known.forget(id)\n\t\t\t\tcontinue", "c.known.forget(id)", simulation,
+		"gone[id] = true\n\t\t\t\tc.known.forget(id)\n\t\t\t\tcontinue", "c.known.forget(id)\n\t\t\t\ts.NumShards = 5", simulation,
 	},
 	{
 		"withdrawn increments still count as waiting", "shards",
