@@ -130,7 +130,7 @@ func TestClicksAndOthersAndCut(t *testing.T) {
 			// A counter that doesn't exist is offered, and its first increment makes it.
 			b.do(chromedp.Navigate(s.url + "/?counter=clicks+%26+more"))
 			b.until(live)
-			b.until(fmt.Sprintf(`document.getElementById("connection").textContent.includes(%q)`, "from "+map[feed]string{withSDK: "Firestore", withoutSDK: "the gateway"}[from]))
+			b.until(fmt.Sprintf(`document.getElementById("connection").title.includes(%q)`, "From "+map[feed]string{withSDK: "Firestore", withoutSDK: "the gateway"}[from]))
 			b.until(`!document.getElementById("missing").hidden && !document.getElementById("no-shards").hidden`)
 			b.do(chromedp.Click(plusOne))
 			b.shows(1)

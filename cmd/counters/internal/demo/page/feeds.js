@@ -4,7 +4,7 @@ import { documentOf } from "./counter.js";
 
 /**
  * The feed to use: Firestore through the Firebase SDK where that is available, else the gateway that serves this page.
- * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}. `changed` is called with
+ * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}, which is undefined until it is known. `changed` is called with
  * what the counter's document has: {exists, title, totals: field → total}.
  */
 export async function chooseFeed(config, details, changed) {
@@ -25,7 +25,7 @@ async function fromSDK(config, details, changed) {
   return (id, next, failed) => {
     const counter = doc(db, documentOf(config.counters, id));
     let counts = new Map();
-    let ledger = new Map();
+    let ledger;
     const stops = [
       onSnapshot(collection(counter, config.shards), (shards) => {
         counts = new Map(shards.docs.map((shard) => [shard.id, shard.get(config.countField) ?? 0]));
@@ -62,6 +62,7 @@ function fromGateway(details, changed) {
       stream = undefined;
       // A browser has six connections to a place, for all of its tabs: hidden tabs do without.
       if (stopped || document.hidden) return;
+      if (!navigator.onLine) return next(null); // A stream that is open takes a while to notice.
       stream = new EventSource(`-/events?counter=${encodeURIComponent(id)}`);
       stream.onmessage = ({ data }) => {
         const view = JSON.parse(data);
@@ -75,11 +76,13 @@ function fromGateway(details, changed) {
         if (stream.readyState === EventSource.CLOSED) timer = setTimeout(open, AGAIN);
       };
     };
-    document.addEventListener("visibilitychange", open);
+    const ended = new AbortController();
+    document.addEventListener("visibilitychange", open, { signal: ended.signal });
+    for (const event of ["online", "offline"]) addEventListener(event, open, { signal: ended.signal });
     open();
     return () => {
       stopped = true;
-      document.removeEventListener("visibilitychange", open);
+      ended.abort();
       open();
     };
   };

@@ -1,11 +1,13 @@
 // The demo page: what counter.js does, made visible.
 import { CounterError, Counters, documentOf } from "./counter.js";
 import { chooseFeed } from "./feeds.js";
+import { Flow } from "./flow.js";
 import { Load } from "./load.js";
 import { Plot } from "./plot.js";
 import { Shards } from "./shards.js";
 
 const SAMPLES = 4; // a second
+const CROWD = 50; // increments a second, of the button
 const LIST_EVERY = 5_000; // ms
 const number = new Intl.NumberFormat("en");
 const format = (value) => number.format(value).replace("-", "−");
@@ -25,11 +27,12 @@ $("id").addEventListener("input", () => {
 
 const tally = { answered: 0, inFlight: 0, failed: 0, commits: 0 };
 const shards = new Shards();
-let counters, counter, feed, lag, updatedAt;
+const flow = new Flow($("flow"));
+let counters, counter, feed, lag, updatedAt, known = false;
 if (valid(id)) start().catch((error) => problem(`The page can't start: ${error.message}`));
 else {
   $("counter").dataset.state = "stopped";
-  text("connection", "Not connected.");
+  text("connection", "Not connected");
   problem(`“${id}” can't be the id of a counter. ${notAnID}`);
 }
 list();
@@ -54,14 +57,14 @@ async function start() {
   counter = counters.counter(id, config.fields[0]);
   counter.subscribe(changed);
 
+  text("feed", feed.name);
   for (const button of document.querySelectorAll("[data-by]")) {
-    button.disabled = false;
     button.addEventListener("click", () => {
       problem("");
       add(Number(button.dataset.by));
     });
   }
-  $("likes").hidden = !config.members;
+  $("like").hidden = !config.members;
   $("like").addEventListener("click", like);
   const load = new Load(() => add(1));
   const rate = () => {
@@ -69,8 +72,13 @@ async function start() {
     load.rate = Number($("rate").value);
     text("rate-text", load.rate ? `${load.rate} a second` : "none");
     $("rate").setAttribute("aria-valuetext", load.rate ? `${load.rate} increments a second` : "none");
+    $("crowd").ariaPressed = String(load.rate > 0);
+    text("crowd", load.rate ? "Stop" : `${CROWD} a second`);
   };
-  $("rate").disabled = false;
+  $("crowd").addEventListener("click", () => {
+    $("rate").value = load.rate ? 0 : CROWD;
+    rate();
+  });
   $("rate").addEventListener("input", rate);
   rate(); // A browser may bring back what was set before a reload.
 
@@ -81,6 +89,7 @@ async function start() {
 
 async function add(by) {
   tally.inFlight++;
+  flow.click();
   draw();
   try {
     await counter.add(by);
@@ -134,16 +143,16 @@ $("edit").addEventListener("submit", async (event) => {
 
 /** An item of the list of fields: its name, its total, and a button that adds to it, unless it counts documents. */
 function field(name) {
-  const item = document.createElement("div");
+  const item = document.createElement("li");
   const counted = config.counted.includes(name);
-  item.append(document.createElement("dt"), document.createElement("dd"), document.createElement(counted ? "small" : "button"));
-  const [dt, dd, button] = item.children;
-  [dt.textContent, dd.textContent, button.textContent] = [name, "–", counted ? "documents" : "+1"];
+  item.append(document.createElement("span"), document.createElement("b"), document.createElement(counted ? "small" : "button"));
+  const [label, value, button] = item.children;
+  [label.textContent, value.textContent, button.textContent] = [name, "–", counted ? "documents" : "+1"];
   if (counted) {
     button.dataset.field = name;
     return item;
   }
-  Object.assign(button, { type: "button", ariaLabel: `Add 1 to ${name}` });
+  Object.assign(button, { type: "button", ariaLabel: `Add 1 to ${name}`, disabled: true });
   button.dataset.field = name;
   button.addEventListener("click", async () => {
     problem("");
@@ -205,9 +214,10 @@ async function list() {
 
 function changed() {
   if (counter.updatedAt !== updatedAt) {
-    if (updatedAt !== undefined) tally.commits++;
+    if (known && counter.updatedAt !== undefined) tally.commits++; // The first of a new counter, too.
     updatedAt = counter.updatedAt;
   }
+  known = counter.exists !== undefined;
   if (counter.error) problem(`The counter can't be watched: ${counter.error.message} Reload the page to try again.`);
   draw();
 }
@@ -217,7 +227,6 @@ function draw() {
   drawing ??= requestAnimationFrame(() => {
     drawing = undefined;
     if (!counter) return;
-    const known = counter.exists !== undefined;
     const { dataset } = $("counter");
     dataset.state = counter.live ? "live" : known ? "cut off" : "connecting";
     if (known) {
@@ -226,29 +235,49 @@ function draw() {
       document.title = `${format(counter.value)} · ${id}`;
     }
     dataset.pending = counter.pending;
-    text("value", known ? format(counter.value) : "–");
-    text("connection", counter.live ? `Live, from ${feed.name}.` : known
-      ? "The connection is lost. This page comes back to it by itself." : `Connecting to ${feed.name}.`);
+    tick(known ? format(counter.value) : "–");
+    text("connection", counter.live ? "Live" : known ? "Offline, and back by itself" : "Connecting");
+    $("connection").title = `From ${feed.name}.`;
+    const can = known && (!config.hosted || counter.exists); // A post that there isn't has nothing to count.
+    for (const button of document.querySelectorAll("[data-by], #fields button, #crowd, #rate")) button.disabled = !can;
     $("source").hidden = !counter.exists;
     text("total", format(counter.total ?? 0));
     $("missing").hidden = config.hosted || counter.exists !== false;
     $("missing-document").hidden = !config.hosted || counter.exists !== false;
     if (config.members) {
       const liked = counter.joined();
-      $("like").disabled = liked === undefined;
+      $("like").disabled = liked === undefined || !can;
+      text("like", liked ? "Liked" : "Like");
       $("like").ariaPressed = String(liked ?? false);
     }
     $("trouble").hidden = !counters.trouble;
     if (counters.trouble) {
-      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better, also after a reload.`);
+      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better${counters.kept ? ", also after a reload" : ". A reload would lose it: the browser's storage is full"}.`);
     }
     age();
     $("no-shards").hidden = !known || shards.size > 0;
     $("shards").hidden = shards.size === 0;
     shards.draw($("shards"));
+    flow.set(shards.all);
+    $("plots").hidden &&= tally.answered === 0 && tally.commits === 0;
     text("waiting", shards.waiting ? `(${format(shards.waiting)})` : "");
     for (const [name, count] of Object.entries(tally)) text(name, format(count));
   });
+}
+
+/** Shows the number; digits that are others than before roll in, from below where it rises. */
+let shownNow = "", ticked = 0;
+function tick(value) {
+  if (value === shownNow) return;
+  const rolls = shownNow !== "" && performance.now() - ticked > 150; // Under a load, digits would never come to rest.
+  ticked = performance.now();
+  const node = $("value");
+  const down = Number(value.replaceAll(",", "").replace("−", "-")) < Number(shownNow.replaceAll(",", "").replace("−", "-"));
+  const digit = (text) => Object.assign(document.createElement("span"), { textContent: text, className: rolls ? (down ? "down" : "up") : "" });
+  if (value.length !== node.children.length) node.replaceChildren(...[...value].map(digit));
+  else [...value].forEach((text, i) => node.children[i].textContent === text || node.children[i].replaceWith(digit(text)));
+  node.style.setProperty("--length", Math.max(3, value.length));
+  shownNow = value;
 }
 
 const ago = new Intl.RelativeTimeFormat("en", { numeric: "always" });

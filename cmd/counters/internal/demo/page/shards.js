@@ -7,13 +7,16 @@ const short = new Intl.NumberFormat("en", { notation: "compact" });
 /** What a counter's shards hold, and what its ledger says that the total holds of each. */
 export class Shards {
   #counts = new Map(); // shard id → count
-  #ledger = new Map(); // shard id → {count, asOf: ms}
+  #ledger; // shard id → {count, asOf: ms}; undefined until it is known
 
-  /** Takes what is known now. Returns when the oldest change was made that the total holds since the last time, if any. */
+  /**
+   * Takes what is known now; the ledger may be unknown. Returns when the oldest change was made that the total holds since the
+   * last time, if any.
+   */
   set(counts, ledger) {
     const before = this.#ledger;
-    [this.#counts, this.#ledger] = [counts, ledger];
-    const counted = [...ledger].filter(([id, { asOf }]) => before.has(id) && before.get(id).asOf !== asOf);
+    [this.#counts, this.#ledger] = [counts, ledger ?? before];
+    const counted = before && ledger ? [...ledger].filter(([id, { asOf }]) => before.get(id)?.asOf !== asOf) : [];
     return counted.length ? Math.min(...counted.map(([, { asOf }]) => asOf)) : undefined;
   }
 
@@ -23,21 +26,30 @@ export class Shards {
 
   /** What the shards hold and the total doesn't yet. */
   get waiting() {
-    return [...this.#counts].reduce((sum, [id, count]) => sum + count - (this.#ledger.get(id)?.count ?? 0), 0);
+    return [...this.#counts].reduce((sum, [id, count]) => sum + count - this.#counted(id), 0);
+  }
+
+  #counted(id) {
+    return this.#ledger?.get(id)?.count ?? 0;
+  }
+
+  /** The shards in their order, each with what it holds and what the total holds of that. */
+  get all() {
+    return [...this.#counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+      .map(([id, count]) => ({ id, count, counted: this.#counted(id) }));
   }
 
   /** Draws the bars into a list, one item a shard: upwards from the line at zero, and downwards what is negative. */
   draw(list) {
-    const shards = [...this.#counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-    const values = shards.flatMap(([id, count]) => [count, this.#ledger.get(id)?.count ?? 0]);
+    const shards = this.all;
+    const values = shards.flatMap(({ count, counted }) => [count, counted]);
     const [least, most] = [Math.min(0, ...values), Math.max(0, ...values)];
     const range = Math.max(1, most - least);
     list.classList.toggle("many", shards.length > MANY);
     list.style.setProperty("--zero", -least / range);
     while (list.children.length > shards.length) list.lastChild.remove();
     while (list.children.length < shards.length) list.append(item());
-    shards.forEach(([id, count], i) => {
-      const counted = this.#ledger.get(id)?.count ?? 0;
+    shards.forEach(({ id, count, counted }, i) => {
       const [bar, name, text] = list.children[i].children;
       place(bar.children[0], 0, count, range);
       // What the total holds of it, as far as that is the same way.
