@@ -41,6 +41,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --rollup-min-instances N     (default: 0)
   --reconcile-schedule CRON    in UTC (default: 7 * * * *)
 
+  --request-logs               keep Cloud Run's log of requests that succeeded: a kilobyte each, $0.50 a GiB beyond 50
+                               a month
   --no-alerts                  make no alert policies
   --lag-alert-seconds N        (default: 30)
   --reconcile-missing-after N  in seconds (default: 10800)
@@ -72,7 +74,7 @@ project='' location='' region='' trigger_location='' prefix=counters runtime='' 
 create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker_check=yes invokers=() given=()
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
-alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
+request_logs=no alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
 increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
 dry_run=no
 
@@ -86,6 +88,7 @@ while (($#)); do
     --no-exempt-updated-at) exempt_updated_at=no && continue ;;
     --no-exempt-created-at) exempt_created_at=no && continue ;;
     --no-alerts) alerts=no && continue ;;
+    --request-logs) request_logs=yes && continue ;;
     --public) public=yes && continue ;;
     --no-invoker-check) invoker_check=no && continue ;;
     --*=*) set -- "${flag#*=}" "$@" && flag=${flag%%=*} ;;
@@ -439,6 +442,19 @@ for file in "$root"/terraform/monitoring/metrics/*.json; do
   ! has "$name" "$metrics" || verb=update
   patiently gcloud logging metrics $verb "$name" --project="$project" --config-from-file="$metric" --format=none
 done
+
+# Cloud Run's log of each request costs nearly what all else does. Metrics and alerts don't need it.
+exclusion=$(render "$root/terraform/monitoring/request_logs.json")
+name=$(value "$exclusion" name)
+filter=$(sed -n 's/^  "filter": "\(.*\)"$/\1/p' "$exclusion" | sed 's/\\"/"/g')
+exclusions=$(ask gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)')
+if [[ $request_logs == no ]]; then
+  verb=add
+  ! has "$name" "$exclusions" || verb=update
+  patiently gcloud logging sinks update _Default --project="$project" --$verb-exclusion="name=$name,description=$(value "$exclusion" description),filter=$filter" --format=none
+elif has "$name" "$exclusions"; then
+  patiently gcloud logging sinks update _Default --project="$project" --remove-exclusions="$name" --format=none
+fi
 
 # The lists are searched here: with --filter and --limit gcloud applies the limit first.
 named() { # displayed name, lines of name|displayed name…: prints the lines' names

@@ -150,4 +150,7 @@ for file in "$root"/terraform/monitoring/metrics/*.json; do
   ! has "$metric" "$metrics" || remove gcloud logging metrics delete "$metric" --project="$project"
 done
 
+exclusions=$(list "$prefix-requests" -- gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)') || failed=yes
+! has "$prefix-requests" "$exclusions" || remove gcloud logging sinks update _Default --project="$project" --remove-exclusions="$prefix-requests" --format=none
+
 [[ $failed == no ]] || fail "some of it could not be read or removed; see above, and run this again"

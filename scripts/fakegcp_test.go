@@ -179,7 +179,8 @@ type state struct {
 		AckDeadlineSeconds int
 		InvokerIamDisabled bool
 		ServiceConfig      struct{ URI string }
-		Answer             string // to the last call of a job
+		Exclusions         []struct{ Name, Filter string } // of a log sink
+		Answer             string                          // to the last call of a job
 	}
 	Policies map[string]policy
 }
@@ -208,6 +209,7 @@ func (s state) count() map[string]int {
 		n[api]++
 	}
 	delete(n, "storage") // uploads, which the platform keeps
+	delete(n, "sink")    // which every project has
 	return n
 }
 
@@ -259,8 +261,15 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		}
 	}
 
+	const sink = "sink projects/a-project/sinks/_Default"
+	if e := changed.Resources[sink].Exclusions; len(e) != 1 || e[0].Name != "counters-requests" || !strings.Contains(e[0].Filter, `service_name=("counters-increment" OR "counters-rollup")`) {
+		t.Errorf("of the logs %+v is left out", e)
+	}
 	p.run(t, "destroy.sh", "--region", "us-central1", "--yes")
 	left := p.state(t)
+	if e := left.Resources[sink].Exclusions; len(e) > 0 {
+		t.Errorf("%+v is still left out of the logs", e)
+	}
 	others["firestore"] = 7 // data stays: the database, TTL policy and exemptions
 	if got := left.count(); !maps.Equal(got, others) {
 		t.Errorf("left are %v\nwant %v", got, others)

@@ -41,7 +41,7 @@ case "$*" in
   "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-$4 ;;
   "functions runtimes list"*) printf '%s\n' go125 nodejs99 go127 go126 ;;
   "functions list"*serviceConfig.uri*) sed 's/.*/& https:\/\/&.a.run.app/' "$GCLOUD_DIR/functions" ;;
-  *" list "* | *" get-iam-policy "*)
+  *" list "* | *" get-iam-policy "* | "logging sinks describe"*)
     [[ ${GCLOUD_STATE:-} == deployed ]] || exit 0
     at=a-project.iam.gserviceaccount.com
     case "$*" in
@@ -56,6 +56,7 @@ case "$*" in
       "eventarc triggers list"*) printf '%s\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "iam service-accounts list"*) printf "counters-%s@$at\n" increment rollup reconcile eventarc scheduler build ;;
       "firestore indexes fields list"*) printf '%s.0\n' counter_requests.expire_at counter_rollup.{states,answers,ops} {counters,posts}.{updated,created}_at ;;
+      "logging sinks describe"*) echo theirs && echo counters-requests ;;
       "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
       "alpha monitoring policies list"*) printf '%s\n' \
         'theirs|somebody else: totals lag behind' 'lag|counters: totals lag behind' 'drift|counters: a total had drifted' \

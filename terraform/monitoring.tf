@@ -15,6 +15,8 @@ locals {
     trimsuffix(f, ".json") => jsondecode(templatefile("${path.module}/monitoring/metrics/${f}", local.monitoring))
   }
 
+  request_logs = jsondecode(templatefile("${path.module}/monitoring/request_logs.json", local.monitoring))
+
   alerts = {
     for f in fileset("${path.module}/monitoring/alerts", "*.json") :
     trimsuffix(f, ".json") => jsondecode(templatefile("${path.module}/monitoring/alerts/${f}", local.monitoring))
@@ -155,6 +157,18 @@ resource "google_monitoring_alert_policy" "alert" {
   }
 
   depends_on = [google_logging_metric.metric]
+}
+
+# Cloud Run logs each request: at a thousand a second they cost nearly what all else does. Metrics and alerts don't need them.
+resource "google_logging_project_exclusion" "request_logs" {
+  count = var.request_logs ? 0 : 1
+
+  project     = var.project_id
+  name        = local.request_logs.name
+  description = local.request_logs.description
+  filter      = local.request_logs.filter
+
+  depends_on = [time_sleep.until_apis_are_active]
 }
 
 resource "google_monitoring_dashboard" "dashboard" {

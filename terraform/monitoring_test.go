@@ -97,3 +97,35 @@ func mustRead(t *testing.T, path string) string {
 	}
 	return string(content)
 }
+
+// Every alert can be fired as a test: docs/deploying.md says how, with log entries that the alerts' own filters look for.
+func TestEveryAlertCanBeFired(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/deploying.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "**Fire each alert once**")
+	section, _, _ = strings.Cut(section, "\n## ")
+	files, err := filepath.Glob("monitoring/alerts/*.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	entry := regexp.MustCompile(`service_name=.*jsonPayload\.message="([^"]+)"`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alert := decode(t, string(text))
+		how := map[string]string{"lag.json": `"lag_ms": 60000`, "reconcile_missing.json": "gcloud scheduler jobs pause counters-reconcile", "rollup_errors.json": "*Roll-ups fail*"}[filepath.Base(file)]
+		for _, condition := range alert["conditions"].([]any) {
+			if log, ok := condition.(map[string]any)["conditionMatchedLog"].(map[string]any); ok {
+				how = `"message": "` + entry.FindStringSubmatch(log["filter"].(string))[1] + `"`
+			}
+		}
+		if how == "" || !strings.Contains(section, how) {
+			t.Errorf("%s: docs/deploying.md doesn't say how to fire it (%s)", file, how)
+		}
+	}
+}

@@ -64,6 +64,8 @@ var documented = map[string]string{
 	"google_cloud_scheduler_job.http_target":            "http_method uri",
 	"google_cloud_scheduler_job.http_target.oidc_token": "service_account_email audience",
 
+	"google_logging_project_exclusion": "project name description filter",
+
 	"google_logging_metric":                                    "project name description filter value_extractor",
 	"google_logging_metric.metric_descriptor":                  "metric_kind value_type unit",
 	"google_logging_metric.bucket_options":                     "",

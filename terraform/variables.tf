@@ -365,6 +365,18 @@ variable "lag_alert_seconds" {
   }
 }
 
+variable "request_logs" {
+  description = "Keep Cloud Run's log entry of each request of Increment and Rollup that succeeded: about a kilobyte each, $0.50 a GiB beyond 50 a month. Metrics and alerts don't need them."
+  type        = bool
+  nullable    = false
+  default     = false
+
+  validation {
+    condition     = contains([true, false], var.request_logs)
+    error_message = "request_logs must be true or false."
+  }
+}
+
 variable "alerts" {
   description = "Make the alert policies."
   type        = bool

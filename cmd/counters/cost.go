@@ -129,13 +129,15 @@ type pricedUsage struct {
 	PerMillion cost.Usage `json:"per_million"` // increments
 	Million    float64    `json:"usd_per_million"`
 	Month      float64    `json:"usd_per_month"`
+	Logs       float64    `json:"request_logs_usd_per_month"` // on top, where they are kept
 }
 
 func newCostSheet(l cost.Load, prices cost.Prices) *costSheet {
 	s := &costSheet{Load: l, Prices: prices, PricesAsOf: cost.AsOf, Choices: l.Choices(prices)}
 	for _, d := range l.Designs() {
 		u := l.PerMillion(d)
-		s.Designs = append(s.Designs, pricedUsage{d, u, prices.Bill(u).Total(), prices.Bill(d.Usage).Total() * secondsPerMonth})
+		_, logs := prices.RequestLogs(d.Usage.Requests * secondsPerMonth)
+		s.Designs = append(s.Designs, pricedUsage{d, u, prices.Bill(u).Total(), prices.Bill(d.Usage).Total() * secondsPerMonth, logs})
 	}
 	if best, ok := l.Cheapest(prices); ok {
 		s.Recommended = best.Name
@@ -173,6 +175,9 @@ func (s *costSheet) print(w io.Writer) error {
 	}
 	if err := s.printShards(w); err != nil {
 		return err
+	}
+	if logs := s.design(cost.Ours).Logs; logs > 0 {
+		fmt.Fprintf(w, "Cloud Run's log of each request would add $%.2f a month: deployments leave those that succeeded out.\n", logs)
 	}
 	return s.printChoices(w)
 }

@@ -697,6 +697,25 @@ class Project:
 
     def logging(self, call):
         name = urllib.parse.unquote(call.name)
+        sink = {"name": "_Default", "destination": f"logging.googleapis.com/projects/{PROJECT}/locations/global/buckets/_Default", "filter": "NOT LOG_ID(\"externalaudit\")"}
+        if name.endswith("/sinks/_Default"):
+            if call.does("sinks.get"):
+                return self.resources.get(("sink", name), sink)
+            if call.does("sinks.update") or call.does("sinks.patch"):
+                exclusions = [e["name"] for e in call.body.get("exclusions", [])]
+                if len(exclusions) != len(set(exclusions)):
+                    raise invalid(f"Exclusions {exclusions} have one name twice")
+                self.resources["sink", name] = {**sink, "exclusions": call.body.get("exclusions", [])}
+                return self.resources["sink", name]
+        if call.does("exclusions.create"):
+            return self.put("exclusion", f"{name}/{call.body['name']}", call.body)
+        if call.does("exclusions.get"):
+            return self.get("exclusion", name)
+        if call.does("exclusions.patch"):
+            merge(self.get("exclusion", name), call.body, call.one("updateMask"))
+            return self.get("exclusion", name)
+        if call.does("exclusions.delete"):
+            return self.remove("exclusion", name)
         if call.does("metrics.create"):
             name = f"{name}/{call.body['name']}"
             if ("logging", name) in self.resources:

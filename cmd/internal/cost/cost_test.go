@@ -286,3 +286,18 @@ func TestCountedFields(t *testing.T) {
 		t.Errorf("for a hundred changes and reads a second %s is the cheapest", best.Name)
 	}
 }
+
+// What Cloud Run logs of a busy counter costs nearly what all else does.
+func TestRequestLogs(t *testing.T) {
+	t.Parallel()
+	prices, err := PricesOf("us-central1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gib, usd := prices.RequestLogs(2.851e9) // a month, of 1,000 increments a second
+	near(t, "GiB", gib, 2655, 0.01)
+	near(t, "dollars", usd, 1303, 0.01)
+	if _, usd := prices.RequestLogs(50e6); usd != 0 {
+		t.Errorf("what is free is $%.2f", usd)
+	}
+}
