@@ -8,12 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -211,4 +214,79 @@ func TestMembersAreMarkedAlways(t *testing.T) {
 	if !marked {
 		t.Error("a join has no marker")
 	}
+}
+
+// A page of memberships that a reset deletes arrives when the reset is long over: it takes nobody
+// off who has joined since, and nothing off the shards.
+func TestAPageOfAResetThatArrivesLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	w.populate(t, 300)
+	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		return len(req.GetWrites()) > 0 && req.GetWrites()[0].GetDelete() != ""
+	})
+	if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}); err != nil {
+		t.Fatal(err)
+	}
+	join(t, c, "0")
+	join(t, c, "late")
+	if err := release(); err == nil {
+		t.Error("the late page was applied")
+	}
+	w.wantMembers(t, c, "0", "late")
+}
+
+// Who asks for a member to join goes away while the commit is on its way. The same member's next
+// request waits for what becomes of it, or it would find nobody there, and the join would come last.
+func TestATurnEndsWithItsCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	join(t, c, "else") // the shard is there
+	ctx, gone := context.WithCancel(t.Context())
+	way := make(chan struct{})
+	var first atomic.Bool
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		if first.CompareAndSwap(false, true) {
+			gone()
+			<-way
+		}
+		return emulator.Verdict{}
+	})
+	if _, err := c.Join(ctx, "total", "u"); !errors.Is(err, shards.ErrUnknown) {
+		t.Fatalf("%v, want ErrUnknown", err)
+	}
+	left := make(chan bool, 1)
+	go func() {
+		there, err := c.Leave(t.Context(), "total", "u")
+		if err != nil {
+			t.Error(err)
+		}
+		left <- there
+	}()
+	// Where many wait, their commit doesn't wait for the one before.
+	var others sync.WaitGroup
+	for i := range 4 * groupcommit.ManyWaiting {
+		others.Go(func() {
+			if _, err := c.Join(t.Context(), "total", fmt.Sprint("other", i)); err != nil {
+				t.Error(err)
+			}
+			if _, err := c.Leave(t.Context(), "total", fmt.Sprint("other", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	select {
+	case there := <-left:
+		t.Error("the member has left before the join was decided")
+		left <- there
+	case <-time.After(100 * time.Millisecond): // enough for a wrong one; a right one waits for ever
+	}
+	close(way)
+	if there := <-left; !there {
+		t.Error("the member wasn't there")
+	}
+	others.Wait()
+	w.wantMembers(t, c, "else")
 }

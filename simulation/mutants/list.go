@@ -83,6 +83,14 @@ var bySimulation = []mutant{
 		"case !f.doubt:\n\t\treturn f.decide(v)", "case true:\n\t\treturn f.decide(v)", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
+		"a reset's page of memberships without their versions", "shards",
+		"writes = append(writes, deleteUnchanged(m))\n\t\t\tof[", "writes = append(writes, store.Delete(m.GetName()))\n\t\t\tof[", test("TestAPageOfAResetThatArrivesLate"),
+	},
+	{
+		"a member's turn ends when its caller goes", "shards",
+		"if out.pending {\n\t\tgo func()", "if false {\n\t\tgo func()", test("TestATurnEndsWithItsCommit"),
+	},
+	{
 		"a move without a condition", "shards",
 		"remove := deleteUnchanged(docs[0])", "remove := store.Delete(docs[0].GetName())", test("TestIncrementBesideAMove"),
 	},
