@@ -80,7 +80,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"an import reads its source at two times", "internal/extension",
-		"store.Query{Collection: name + \"/\" + shardsID, At: at})", "store.Query{Collection: name + \"/\" + shardsID})\n\t_ = at", simulation,
+		"store.Query{Collection: name + \"/\" + shardsID, At: at})", "store.Query{Collection: name + \"/\" + shardsID})\n\t_ = at", test("TestImportReadsItsSourceAtOneTime"),
 	},
 	{
 		"an import in place leaves what it has added where it was", "internal/extension",
