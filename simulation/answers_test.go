@@ -85,7 +85,8 @@ func (s counting) moment() int64 {
 	return s.now.UnixMicro()
 }
 
-// TestCheckAnswers tells right histories of fields that count documents from wrong ones, as TestCheck does.
+// TestCheckAnswers tells right histories of fields that count documents from wrong ones, as
+// TestCheck does.
 func TestCheckAnswers(t *testing.T) {
 	t.Parallel()
 	one := func(s counting) { // is counted

@@ -10,8 +10,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// app does what an app does with its document: it edits it, sets it whole without what we keep in it, or writes back all that
-// it has read before, stale totals and our map included.
+// app does what an app does with its document: it edits it, sets it whole without what we keep in
+// it, or writes back all that it has read before, stale totals and our map included.
 func (w *world) app(r *rand.Rand) {
 	id := w.any(r)
 	if id == "" {

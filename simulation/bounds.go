@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Bounds says where a history in which nothing went wrong is slower than it may be, or writes more: a shard's state is
-// counted within lag, and a counter's document is written at most perMinute times a minute, whatever is shown in it. It is pure.
+// Bounds says where a history in which nothing went wrong is slower than it may be, or writes more:
+// a shard's state is counted within lag, and a counter's document is written at most perMinute
+// times a minute, whatever is shown in it. It is pure.
 func Bounds(h History, lag time.Duration, perMinute int) []Violation {
 	var violations []Violation
 	waiting := map[Doc][]int64{}        // :: shard → update times of its states that are not counted yet, oldest first

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// insist sends an increment under a key, again and again until an answer says what became of it, sometimes twice at a
-// time, and sometimes once more, hours later.
+// insist sends an increment under a key, again and again until an answer says what became of it,
+// sometimes twice at a time, and sometimes once more, hours later.
 func (w *world) insist(all *sync.WaitGroup, r *rand.Rand, adds []Add, intent int) {
 	key := "key-" + strconv.Itoa(intent)
 	if r.IntN(5) == 0 {

@@ -12,10 +12,12 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// TestCertainty is for the rules of group commit that protect no count, but how often callers are told what became of their
-// increments. It sends 2,000 in each weather, one after the other, and counts those that end with 504: nobody knows. None of them is sent again.
+// TestCertainty is for the rules of group commit that protect no count, but how often callers are
+// told what became of their increments. It sends 2,000 in each weather, one after the other, and
+// counts those that end with 504: nobody knows. None of them is sent again.
 //
-// How many there are when all rules hold is behind each bound. Without one of them there are half as many again, or more.
+// How many there are when all rules hold is behind each bound. Without one of them there are half
+// as many again, or more.
 func TestCertainty(t *testing.T) {
 	t.Parallel()
 	for _, weather := range []struct {
@@ -41,7 +43,8 @@ func TestCertainty(t *testing.T) {
 	}
 }
 
-// weathered sends 2,000 increments, each when the one before has its answer or nearly so, and returns how many were answered with which status.
+// weathered sends 2,000 increments, each when the one before has its answer or nearly so, and
+// returns how many were answered with which status.
 func weathered(t *testing.T, faults MessageFaults, keyed bool) map[int]int {
 	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=" + project, "AUTO_CREATE=true"})
 	if err != nil {

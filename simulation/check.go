@@ -16,12 +16,12 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("entry %d: %s", v.Entry, v.Message) }
 
-// Named reports whether the increments of a counter name themselves: each adds a power of two that no other call adds to
-// that counter, ever. Of other counters only sums can be checked.
+// Named reports whether the increments of a counter name themselves: each adds a power of two that
+// no other call adds to that counter, ever. Of other counters only sums can be checked.
 func Named(counter string) bool { return strings.HasPrefix(counter, "named-") }
 
-// Check says what in a history breaks a promise, at most a handful, as far as its first field is concerned: see [History.Of].
-// It is pure.
+// Check says what in a history breaks a promise, at most a handful, as far as its first field is
+// concerned: see [History.Of]. It is pure.
 func Check(h History) []Violation {
 	c := checker{counters: map[string]*counter{}, calls: map[int]*call{}, intents: map[int]*intent{}}
 	for i, e := range h {
@@ -177,8 +177,9 @@ func (c *checker) reconciled(r Reconciled) {
 	}
 }
 
-// quiet checks that ledgers have followed: everywhere after a reconcile, and before it where no event was lost. So have totals,
-// wherever something was counted in fair weather, whatever others have written there.
+// quiet checks that ledgers have followed: everywhere after a reconcile, and before it where no
+// event was lost. So have totals, wherever something was counted in fair weather, whatever others
+// have written there.
 func (c *checker) quiet(reconciled bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 		k := c.counters[id]

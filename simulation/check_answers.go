@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// CheckAnswers says what in a history breaks a promise about the fields that count documents, at most a handful. It is pure.
+// CheckAnswers says what in a history breaks a promise about the fields that count documents, at
+// most a handful. It is pure.
 //
-// The documents' own commits say what a field should be at any time. So each value in a ledger is held against what the
-// collection came to as of the value's time, and events only have to be looked at for when a field has to have followed.
+// The documents' own commits say what a field should be at any time. So each value in a ledger is
+// held against what the collection came to as of the value's time, and events only have to be
+// looked at for when a field has to have followed.
 func CheckAnswers(h History) []Violation {
 	c := answersChecker{definitions: map[string]CountedField{}, newest: map[string]CountedField{}, counters: map[string]*countedCounter{}, snippets: map[int]string{}}
 	for i, e := range h {
@@ -299,7 +301,8 @@ func (c *answersChecker) commitTo(id string, at int64, changes []Change) {
 	}
 }
 
-// viewed checks that a field of the counter's document is what its ledger has, as [checker.viewed] does.
+// viewed checks that a field of the counter's document is what its ledger has, as [checker.viewed]
+// does.
 func (c *answersChecker) viewed(id string, k *countedCounter, name string, doc, was *Document) {
 	f, a := k.fields[name], k.answer(c.newest[name])
 	if k.doc == nil {
@@ -397,8 +400,8 @@ func (c *answersChecker) acknowledged(e Acknowledged) {
 	c.covered(e.Doc.Counter, k, collection)
 }
 
-// covered checks that what a collection's fields hold is not older than its last change, if all of its events have been
-// acknowledged.
+// covered checks that what a collection's fields hold is not older than its last change, if all of
+// its events have been acknowledged.
 func (c *answersChecker) covered(id string, k *countedCounter, collection string) {
 	of := k.collection(collection)
 	if len(of.waiting) > 0 || k.ledger == nil && !c.adopts(k, of, collection) {
@@ -420,8 +423,8 @@ func (c *answersChecker) covered(id string, k *countedCounter, collection string
 	}
 }
 
-// adopts reports whether a counter without a ledger gets one for what its documents come to: it has a document, or they come to
-// something.
+// adopts reports whether a counter without a ledger gets one for what its documents come to: it has
+// a document, or they come to something.
 func (c *answersChecker) adopts(k *countedCounter, of *counted, collection string) bool {
 	if k.doc != nil {
 		return !k.doc.Deleting && k.made <= of.changed
@@ -434,8 +437,9 @@ func (c *answersChecker) adopts(k *countedCounter, of *counted, collection strin
 	return false
 }
 
-// settled checks that fields are what their documents come to after a reconcile: all of them where that is said, and else those
-// that a walk counts at once. A walk finds the app's documents by their ledgers.
+// settled checks that fields are what their documents come to after a reconcile: all of them where
+// that is said, and else those that a walk counts at once. A walk finds the app's documents by
+// their ledgers.
 func (c *answersChecker) settled(all bool) {
 	if !all && c.rules.RecountReads < 1000 {
 		return // the walk may have spent all reads on others

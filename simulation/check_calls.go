@@ -30,8 +30,8 @@ type intent struct {
 	applied bool
 }
 
-// commands are what is known of a counter's commands that must not be applied twice. Each is one commit, which leaves an id in the
-// ledger.
+// commands are what is known of a counter's commands that must not be applied twice. Each is one
+// commit, which leaves an id in the ledger.
 type commands struct {
 	ids     map[string]bool // that were ever there
 	asked   int

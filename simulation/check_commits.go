@@ -128,7 +128,8 @@ func (k *counter) begin(at int64) {
 	}
 }
 
-// commandOf is the command that a commit is of. A creation leaves an id too, and may come again once the counter is deleted.
+// commandOf is the command that a commit is of. A creation leaves an id too, and may come again
+// once the counter is deleted.
 func (c *checker) commandOf(id string, k *counter, d *deed, was *Document) *applied {
 	if k.ledger == nil || d.made {
 		return nil
@@ -149,7 +150,8 @@ func (c *checker) commandOf(id string, k *counter, d *deed, was *Document) *appl
 	return a
 }
 
-// ended checks the commit that ends a counter's life: somebody wants it ended, or has begun to, and nothing of it stays.
+// ended checks the commit that ends a counter's life: somebody wants it ended, or has begun to, and
+// nothing of it stays.
 func (c *checker) ended(id string, k *counter, before *Document) {
 	if c.hosted == nil && !k.ends(c.now) && (before == nil || !before.Deleting) {
 		c.fail("the life of %q is ended, which nobody has asked for", id)
@@ -233,8 +235,9 @@ func (c *checker) names(id string, k *counter, delta int64, found map[*intent]in
 	}
 }
 
-// viewed checks that the total in the counter's document is what its ledger has, whatever the commit is for. Others may write
-// something else there, or make the document anew; then it is right again once something is counted in fair weather.
+// viewed checks that the total in the counter's document is what its ledger has, whatever the
+// commit is for. Others may write something else there, or make the document anew; then it is right
+// again once something is counted in fair weather.
 func (c *checker) viewed(id string, k *counter, d deed, before, was *Document) {
 	written := before != nil && k.doc != nil && before.Total != k.doc.Total
 	others := false
@@ -278,8 +281,8 @@ func (d *Document) sum() int64 {
 	return sum
 }
 
-// stated checks what a commit wrote into the ledger: the newer replaces the older, and each is what its shard held at that time, or that
-// it was deleted then.
+// stated checks what a commit wrote into the ledger: the newer replaces the older, and each is what
+// its shard held at that time, or that it was deleted then.
 func (c *checker) stated(id string, k *counter, before *Document) {
 	l := k.ledger
 	if l == nil || l == before {

@@ -1,6 +1,7 @@
 package simulation
 
-// events are what is known of the events of a shard. An event is named by the time of its commit, in microseconds.
+// events are what is known of the events of a shard. An event is named by the time of its commit,
+// in microseconds.
 type events struct {
 	waiting map[int64]state // that nobody has acknowledged yet
 	latest  int64           // that was acknowledged
@@ -31,8 +32,9 @@ func (k *counter) expected(at int64, ch Change) {
 	k.eventsOf(ch.Doc.Shard).waiting[at] = s
 }
 
-// acknowledged checks that a state is counted whose event was acknowledged, whether the counter's document is there or not. Only
-// while a newer one of its shard is not acknowledged it may wait for that.
+// acknowledged checks that a state is counted whose event was acknowledged, whether the counter's
+// document is there or not. Only while a newer one of its shard is not acknowledged it may wait for
+// that.
 func (c *checker) acknowledged(e Acknowledged) {
 	id := e.Doc.Counter
 	k := c.counter(id)

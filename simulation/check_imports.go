@@ -16,7 +16,8 @@ type held struct{ at, value int64 }
 
 func newImports() imports { return imports{docs: map[Doc]*Document{}} }
 
-// oldDoc takes a change of a document of another kind of counter into what is known, and reports whether it was one.
+// oldDoc takes a change of a document of another kind of counter into what is known, and reports
+// whether it was one.
 func (c *checker) oldDoc(ch Change) bool {
 	switch ch.Doc.Kind {
 	case "extension":
@@ -66,8 +67,9 @@ func (c *checker) oldDocs(e Commit) (others []Change) {
 	return others
 }
 
-// based checks what a commit did to the base of a counter, and to what its ledger says was imported. was and before are the
-// ledger and the counter's document as they were. a is the command that the commit is of, if it is of one.
+// based checks what a commit did to the base of a counter, and to what its ledger says was
+// imported. was and before are the ledger and the counter's document as they were. a is the command
+// that the commit is of, if it is of one.
 func (c *checker) based(id string, k *counter, d deed, was, before *Document, a *applied) {
 	taken, takes := k.source.taken, k.source.takes
 	k.source.taken, k.source.takes = 0, false
@@ -121,7 +123,8 @@ func (c *checker) based(id string, k *counter, d deed, was, before *Document, a 
 	}
 }
 
-// showed reports whether the counter's document has held a total since its ledger was as given before.
+// showed reports whether the counter's document has held a total since its ledger was as given
+// before.
 func (k *counter) showed(total int64, was *Document) bool {
 	for _, p := range slices.Backward(k.series) {
 		if p.total == total {
@@ -134,7 +137,8 @@ func (k *counter) showed(total int64, was *Document) bool {
 	return false
 }
 
-// basedAnew checks a new ledger: nothing is imported, and there is no base but what the extension has left in the document of the app's.
+// basedAnew checks a new ledger: nothing is imported, and there is no base but what the extension
+// has left in the document of the app's.
 func (c *checker) basedAnew(id string, k *counter, before *Document) {
 	is := k.ledger
 	if is.Took {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// member is what is known of one who may be a member of a counter: from when to when it was one, and who asked for what.
+// member is what is known of one who may be a member of a counter: from when to when it was one,
+// and who asked for what.
 type member struct {
 	changes []*membershipChange
 	calls   []*memberCall
@@ -112,7 +113,8 @@ func (c *checker) endMember(k *call, e End) {
 	}
 }
 
-// was reports whether something held of a member at some moment since an entry. nil is that it is none.
+// was reports whether something held of a member at some moment since an entry. nil is that it is
+// none.
 func (m *member) was(since int, holds func(there *membershipChange) bool) bool {
 	var there *membershipChange
 	for _, ch := range m.changes {
@@ -143,9 +145,10 @@ func (c *checker) endAudit(k *call, e End) {
 	}
 }
 
-// moved checks what a commit did to memberships, beside the shards, and returns by how many of them the shards were to change:
-// the rest is for increments. Whatever a commit is for, it changes the shards by one for each membership; only a reset takes off what
-// shards held at one time, with the members of that time.
+// moved checks what a commit did to memberships, beside the shards, and returns by how many of them
+// the shards were to change: the rest is for increments. Whatever a commit is for, it changes the
+// shards by one for each membership; only a reset takes off what shards held at one time, with the
+// members of that time.
 func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 	var made, gone int64
 	var shards []string // that changed
@@ -223,7 +226,8 @@ func (k *counter) ends(now time.Time) bool {
 	return k.deletes > 0 || now.Sub(k.deleted) < longestCommand
 }
 
-// commanded checks what a command's commit changes besides memberships and their part of the shards.
+// commanded checks what a command's commit changes besides memberships and their part of the
+// shards.
 func (c *checker) commanded(id string, k *counter, rest, gone int64) {
 	if gone > 0 && c.now.Sub(k.emptied) > longestCommand {
 		c.fail("a command takes %d members of %q off, and none was to", gone, id)
@@ -258,8 +262,8 @@ func (k *counter) sum() (sum int64) {
 	return sum
 }
 
-// agreed checks, after each commit, that what the shards hold is the number of members and what was incremented, whether the
-// counter's document is there or not.
+// agreed checks, after each commit, that what the shards hold is the number of members and what was
+// incremented, whether the counter's document is there or not.
 func (c *checker) agreed(id string, k *counter) {
 	if !k.hadMembers || k.wrong {
 		return
@@ -271,8 +275,8 @@ func (c *checker) agreed(id string, k *counter) {
 	}
 }
 
-// matched checks that each call that was told that it has counted made a membership, or deleted one, and that all that was
-// made or deleted was asked for: each by a call of its own.
+// matched checks that each call that was told that it has counted made a membership, or deleted
+// one, and that all that was made or deleted was asked for: each by a call of its own.
 func (c *checker) matched() {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 		k := c.counters[id]
@@ -297,7 +301,8 @@ func (c *checker) matched() {
 	}
 }
 
-// find finds a call for a change, where one that has another already may find a further one for that.
+// find finds a call for a change, where one that has another already may find a further one for
+// that.
 func (m *member) find(ch *membershipChange, seen map[*memberCall]bool) bool {
 	for _, call := range m.calls {
 		if seen[call] || !call.mayDo(ch) {
@@ -312,8 +317,8 @@ func (m *member) find(ch *membershipChange, seen map[*memberCall]bool) bool {
 	return false
 }
 
-// take finds a change for a call that must have made one: one that no call has yet, or has that need not, or that finds
-// another.
+// take finds a change for a call that must have made one: one that no call has yet, or has that
+// need not, or that finds another.
 func (m *member) take(call *memberCall, seen map[*memberCall]bool) bool {
 	seen[call] = true
 	for _, ch := range m.changes {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// script writes a history by hand. Its documents are of the counter named-1, unless a method says otherwise.
+// script writes a history by hand. Its documents are of the counter named-1, unless a method says
+// otherwise.
 type script struct {
 	history History
 	now     time.Time
@@ -105,7 +106,8 @@ func (s *script) read(call int, kind Kind, total int64, meanwhile func()) {
 
 func nothing() {}
 
-// TestCheck tells right histories from wrong ones. A wrong one names a part of what is said about it.
+// TestCheck tells right histories from wrong ones. A wrong one names a part of what is said about
+// it.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -24,7 +24,8 @@ func (w *world) command(r *rand.Rand, kind Kind, id string, do func(context.Cont
 	})
 }
 
-// commandOf is command with all that is to be recorded of it. What do puts into its end counts when do succeeds.
+// commandOf is command with all that is to be recorded of it. What do puts into its end counts when
+// do succeeds.
 func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, *instance, *End) error) {
 	l := w.newLink("command")
 	i, err := newIncrement(w.dial, l, w.settings)
@@ -73,7 +74,8 @@ func (w *world) delete(r *rand.Rand, id string) {
 	w.command(r, Delete, id, func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) })
 }
 
-// create makes a counter, by the command line or as a public snippet does; sometimes two do it at a time.
+// create makes a counter, by the command line or as a public snippet does; sometimes two do it at a
+// time.
 func (w *world) create(r *rand.Rand, id string) {
 	if !w.plan.Hosted && w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members
 		w.createBySnippet(r, id)
@@ -102,8 +104,8 @@ func (w *world) makeCounter(r *rand.Rand, id string) {
 	})
 }
 
-// large is the life of a counter of so many shards that its end takes several commits, which two people begin, while a third makes
-// it again. That of an app's document is ended by a reconcile.
+// large is the life of a counter of so many shards that its end takes several commits, which two
+// people begin, while a third makes it again. That of an app's document is ended by a reconcile.
 func (w *world) large(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "large", number)
 	id := "named-large-" + strconv.FormatUint(number, 36)

@@ -20,8 +20,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// CountedField is a field of a counter's document that counts the documents of a collection below it, or sums up a field of
-// theirs.
+// CountedField is a field of a counter's document that counts the documents of a collection below
+// it, or sums up a field of theirs.
 type CountedField struct {
 	Name       string
 	Collection string
@@ -41,7 +41,8 @@ func (f CountedField) String() string {
 	return f.Name + "=" + what + where + ")"
 }
 
-// key names the field's value in a ledger. Like [docOf] it says again what the system's own code does.
+// key names the field's value in a ledger. Like [docOf] it says again what the system's own code
+// does.
 func (f CountedField) key() string {
 	hash := sha256.Sum256([]byte(f.String()))
 	return hex.EncodeToString(hash[:8])
@@ -94,8 +95,8 @@ func list(likes bool, counted []CountedField) string {
 	return "FIELDS=" + strings.Join(fields, ",")
 }
 
-// Counting says which fields count documents, by the newest revision and by the older one, and what a reconcile of all
-// counters counts again.
+// Counting says which fields count documents, by the newest revision and by the older one, and what
+// a reconcile of all counters counts again.
 type Counting struct {
 	Fields, Older []CountedField
 	RecountAge    time.Duration
@@ -105,8 +106,8 @@ type Counting struct {
 // AppChanges is the app about to write or to delete a document that is counted.
 type AppChanges struct{ Doc Doc }
 
-// Acknowledged is the event of a shard or of a document that is counted, acknowledged by an instance. An event is named by its
-// document and by the time of its commit, in microseconds.
+// Acknowledged is the event of a shard or of a document that is counted, acknowledged by an
+// instance. An event is named by its document and by the time of its commit, in microseconds.
 type Acknowledged struct {
 	Doc    Doc
 	Of     int64
@@ -119,8 +120,8 @@ type Missed struct {
 	Of  int64
 }
 
-// GaveUp is an instance saying that it acknowledges events of a collection which it could not count, because its queries took all
-// of their time again and again.
+// GaveUp is an instance saying that it acknowledges events of a collection which it could not
+// count, because its queries took all of their time again and again.
 type GaveUp struct{ Counter, Collection string }
 
 // givenUp is a log that records what was given up.
@@ -178,7 +179,8 @@ func plain(v *firestorepb.Value) any {
 	return v.String()
 }
 
-// withCounted adds to what a document of a counter's holds what the fields that count documents hold there.
+// withCounted adds to what a document of a counter's holds what the fields that count documents
+// hold there.
 func (d *Document) withCounted(fields map[string]*firestorepb.Value) {
 	for _, name := range countedNames {
 		if v := fields[name]; v != nil {
@@ -220,8 +222,9 @@ func (w *world) acknowledged(by *instance, doc Doc, of time.Time) {
 	w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
 }
 
-// documents does what an app does with the documents that are counted: it makes, edits and deletes some, of counters that are in
-// use, that were or will be, and of some that nothing is counted in but these.
+// documents does what an app does with the documents that are counted: it makes, edits and deletes
+// some, of counters that are in use, that were or will be, and of some that nothing is counted in
+// but these.
 func (w *world) documents(all *sync.WaitGroup, r *rand.Rand) {
 	id := w.anyCounted(r)
 	if strings.HasPrefix(id, "quiet-") && r.IntN(6) == 0 {
@@ -252,7 +255,8 @@ func documentOfWrite(w *firestorepb.Write) string {
 	return cmp.Or(w.GetDelete(), w.GetUpdate().GetName())
 }
 
-// document is a write of a document that is counted: all of it, one field that a filter looks at, or its deletion.
+// document is a write of a document that is counted: all of it, one field that a filter looks at,
+// or its deletion.
 func (w *world) document(r *rand.Rand, doc Doc) *firestorepb.Write {
 	name := counterName(doc.Counter) + "/" + doc.Shard
 	fields := map[string]*firestorepb.Value{"public": store.Bool(r.IntN(2) == 0)}
@@ -263,8 +267,8 @@ func (w *world) document(r *rand.Rand, doc Doc) *firestorepb.Write {
 	case kind < 5:
 		return store.Update(name, nil, fields, []string{"public"})
 	case half && w.settings.RecountReads > 1:
-		// The sum is no integer until another value takes its place. Reconciles count it again each time, and would have no
-		// read left for others.
+		// The sum is no integer until another value takes its place. Reconciles count it again each
+		// time, and would have no read left for others.
 		fields["stars"] = store.Double(float64(rating) + 0.5)
 	case kind < 6:
 		fields["stars"] = store.Double(float64(rating))
@@ -291,8 +295,8 @@ func (w *world) anyCounted(r *rand.Rand) string {
 	return cmp.Or(w.any(r), w.subject(1))
 }
 
-// settleCounted has the fields that count documents counted again, wherever an event was lost: by the counters' names, or by
-// the walk over all once nothing has counted them for long enough.
+// settleCounted has the fields that count documents counted again, wherever an event was lost: by
+// the counters' names, or by the walk over all once nothing has counted them for long enough.
 func (w *world) settleCounted(epoch int) {
 	if len(w.plan.Counted) == 0 {
 		return

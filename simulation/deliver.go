@@ -82,8 +82,9 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 	}
 }
 
-// pushed is what of a trigger's events is under way. How many may be grows with those that are acknowledged. Pauses of a
-// whole trigger, as of [eventarc.Window], are left out: events that come late and in any order there are already.
+// pushed is what of a trigger's events is under way. How many may be grows with those that are
+// acknowledged. Pauses of a whole trigger, as of [eventarc.Window], are left out: events that come
+// late and in any order there are already.
 type pushed struct {
 	mu          sync.Mutex
 	window      *eventarc.Window
@@ -142,8 +143,8 @@ func (p *pushed) leave(acknowledged bool, took time.Duration) {
 	}
 }
 
-// push sends an event once there is room for it, and reports whether it was acknowledged in time. One that wasn't comes again
-// while the first is under way.
+// push sends an event once there is room for it, and reports whether it was acknowledged in time.
+// One that wasn't comes again while the first is under way.
 func (w *world) push(r *rand.Rand, doc Doc, c emulator.Change, header http.Header, body []byte) bool {
 	trigger := w.trigger(c.Name)
 	if !trigger.enter(w.ctx) {
@@ -164,7 +165,8 @@ func (w *world) push(r *rand.Rand, doc Doc, c emulator.Change, header http.Heade
 	return in
 }
 
-// ackDeadline is how long an event's answer is waited for: as deployed, or where that was forgotten.
+// ackDeadline is how long an event's answer is waited for: as deployed, or where that was
+// forgotten.
 func (w *world) ackDeadline() time.Duration {
 	if dice(w.plan.Seed, "ack deadline", 0).IntN(2) == 0 {
 		return eventarc.PubSub().AckDeadline

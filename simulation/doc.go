@@ -1,74 +1,92 @@
-// Package simulation runs the real system in virtual time, breaks everything around it, and reads the whole history for
-// anything that must not happen.
+// Package simulation runs the real system in virtual time, breaks everything around it, and reads
+// the whole history for anything that must not happen.
 //
-// A world is an embedded Firestore and several instances of each function, with their real clients and handlers, inside
-// of a bubble of testing/synctest: an hour of waiting costs nothing, and a virtual day of traffic takes seconds. There are
-// no sockets. Each instance has a link, a client connection whose interceptors carry every message to the server or
-// don't: it comes late, or twice in the server's view because its answer was lost, or after its caller gave up. What
-// becomes of a message is drawn from (seed, instance, method, its number), so that one message more doesn't shift the fate
-// of all others. (A short run has its messages go over HTTP/2, on connections in memory: that this is no other world.) A crash
-// is a dead link: what was under way still arrives, and no caller hears of it. Events are tried for a day, and in some worlds the
-// roll-up can't be reached for longer.
+// A world is an embedded Firestore and several instances of each function, with their real clients
+// and handlers, inside of a bubble of testing/synctest: an hour of waiting costs nothing, and a
+// virtual day of traffic takes seconds. There are no sockets. Each instance has a link, a client
+// connection whose interceptors carry every message to the server or don't: it comes late, or twice
+// in the server's view because its answer was lost, or after its caller gave up. What becomes of a
+// message is drawn from (seed, instance, method, its number), so that one message more doesn't
+// shift the fate of all others. (A short run has its messages go over HTTP/2, on connections in
+// memory: that this is no other world.) A crash is a dead link: what was under way still arrives,
+// and no caller hears of it. Events are tried for a day, and in some worlds the roll-up can't be
+// reached for longer.
 //
-// Nothing in a world decides whether it went well. Calls, commits, lost events and drift are recorded as a [History], and
-// [Check], which is pure, says what in it breaks a promise. These are the invariants of docs/exactness.md:
+// Nothing in a world decides whether it went well. Calls, commits, lost events and drift are
+// recorded as a [History], and [Check], which is pure, says what in it breaks a promise. These are
+// the invariants of docs/exactness.md:
 //
-//   - A commit at most once. Increments name themselves, each by a bit of its own, so that every commit tells which calls it holds: none
-//     is applied twice, none that was acknowledged is missing, none that was refused is there, and of a request to several counters all
-//     is applied at once. Of commands as many are applied as were asked for and not refused, at most.
-//   - The newer replaces the older. Every state that enters a ledger is newer than the one that it replaces, and than the floor of those
-//     that are not there, and is what its shard really held at that time, or that it was deleted then.
-//   - Ledger and document in one commit. After every commit a total is its ledger's base plus the ledger's shards. Where something else
-//     writes the total, or makes the document again, or where an older revision leaves a field out, it is so again after one more
-//     increment in fair weather.
-//   - Acknowledged only when covered. An event of a shard is acknowledged only once its state is counted, or while a newer one of the
-//     shard is not acknowledged: so where none is lost, states are counted as they arrive, at all times and not only before a reconcile.
-//   - Counts belong to the path. All of that holds whether the counter's document is there or not. A life ends only where somebody has
-//     asked for it, or an app's document has been gone for as long as is set, and then nothing of it stays.
+//   - A commit at most once. Increments name themselves, each by a bit of its own, so that every
+//     commit tells which calls it holds: none is applied twice, none that was acknowledged is
+//     missing, none that was refused is there, and of a request to several counters all is applied
+//     at once. Of commands as many are applied as were asked for and not refused, at most.
+//   - The newer replaces the older. Every state that enters a ledger is newer than the one that it
+//     replaces, and than the floor of those that are not there, and is what its shard really held
+//     at that time, or that it was deleted then.
+//   - Ledger and document in one commit. After every commit a total is its ledger's base plus the
+//     ledger's shards. Where something else writes the total, or makes the document again, or where
+//     an older revision leaves a field out, it is so again after one more increment in fair
+//     weather.
+//   - Acknowledged only when covered. An event of a shard is acknowledged only once its state is
+//     counted, or while a newer one of the shard is not acknowledged: so where none is lost, states
+//     are counted as they arrive, at all times and not only before a reconcile.
+//   - Counts belong to the path. All of that holds whether the counter's document is there or not.
+//     A life ends only where somebody has asked for it, or an app's document has been gone for as
+//     long as is set, and then nothing of it stays.
 //
 // Beside these, reads:
 //
-//   - Every read returns what was true at some moment between its begin and its end; and what Jepsen asks of counters
-//     that only grow: an exact read lies between what was acknowledged before it began and what was attempted before it
-//     ended.
-//   - Once faults are over, a total follows within minutes where no event was lost for good, and after a reconcile
-//     everywhere. A reconcile finds drift only where something else wrote totals.
+//   - Every read returns what was true at some moment between its begin and its end; and what
+//     Jepsen asks of counters that only grow: an exact read lies between what was acknowledged
+//     before it began and what was attempted before it ended.
+//   - Once faults are over, a total follows within minutes where no event was lost for good, and
+//     after a reconcile everywhere. A reconcile finds drift only where something else wrote totals.
 //
-// A world may count two fields, with an older revision beside that knows one of them: each field has a history of its own, in
-// which it is checked as if there were no other ([History.Of]). Its counters may be documents of an app that edits them, sets
-// them without merging, writes back what it has read before, deletes them and makes them again. Then also:
+// A world may count two fields, with an older revision beside that knows one of them: each field
+// has a history of its own, in which it is checked as if there were no other ([History.Of]). Its
+// counters may be documents of an app that edits them, sets them without merging, writes back what
+// it has read before, deletes them and makes them again. Then also:
 //
-//   - No field of the app's document changes but by the app, and none is there that is neither its nor counted.
+//   - No field of the app's document changes but by the app, and none is there that is neither its
+//     nor counted.
 //
-// In about half of all worlds a few members come and go beside the increments: through the functions, asked for twice by callers
-// who don't wait, and by batches of an SDK that obeys firestore.rules and sends them again, hours later too. Memberships are
-// documents of the history, and increments leave a shard's lowest bits to them. Then also:
+// In about half of all worlds a few members come and go beside the increments: through the
+// functions, asked for twice by callers who don't wait, and by batches of an SDK that obeys
+// firestore.rules and sends them again, hours later too. Memberships are documents of the history,
+// and increments leave a shard's lowest bits to them. Then also:
 //
-//   - Every commit moves a field's shards by exactly one for each membership of it that it makes or deletes, and by increments. So the shards
-//     hold as many as there are members, and what was incremented otherwise: at every moment, and through resets, resizes,
-//     deletions and cleanups.
-//   - Calls that were told that they have counted are matched with commits, one each; and no membership is made or deleted
-//     that no call asked for. Who was told that it was so already was told what was true at some moment of the call.
+//   - Every commit moves a field's shards by exactly one for each membership of it that it makes or
+//     deletes, and by increments. So the shards hold as many as there are members, and what was
+//     incremented otherwise: at every moment, and through resets, resizes, deletions and cleanups.
+//   - Calls that were told that they have counted are matched with commits, one each; and no
+//     membership is made or deleted that no call asked for. Who was told that it was so already was
+//     told what was true at some moment of the call.
 //   - Looks and audits tell what was true at one moment.
 //
-// And its counters may be taken over from Firebase's Distributed Counter extension, by an import into a counter beside it while
-// clients and workers of the extension go on, or in place, where the document is the app's own and the extension is gone, but not
-// its clients. What those add names itself, too:
+// And its counters may be taken over from Firebase's Distributed Counter extension, by an import
+// into a counter beside it while clients and workers of the extension go on, or in place, where the
+// document is the app's own and the extension is gone, but not its clients. What those add names
+// itself, too:
 //
-//   - What an import adds to a counter's base is what its source held at one moment, less what the counter has of it already: so
-//     it counts once per counter and source. In place it is what the same commit takes off the extension's shards.
-//   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No flush, reset or reconcile
-//     forgets what was imported, and the next life has none of it.
+//   - What an import adds to a counter's base is what its source held at one moment, less what the
+//     counter has of it already: so it counts once per counter and source. In place it is what the
+//     same commit takes off the extension's shards.
+//   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No
+//     flush, reset or reconcile forgets what was imported, and the next life has none of it.
 //
-// In about a third of all worlds fields count documents, or sum up a field of theirs. An app makes, edits and deletes such
-// documents, also below counters that are not there, and an older revision may have another definition of the same field. Their
-// commits say what a field should be at any time ([CheckAnswers]):
+// In about a third of all worlds fields count documents, or sum up a field of theirs. An app makes,
+// edits and deletes such documents, also below counters that are not there, and an older revision
+// may have another definition of the same field. Their commits say what a field should be at any
+// time ([CheckAnswers]):
 //
-//   - Each answer in a ledger is what the collection really came to as of its read time, which never goes back. The field
-//     is written in the same commit, and changes in no other but by the app.
-//   - Once all events of a collection are acknowledged, its fields are as new as its last change. Where events were lost, they are
-//     right after a reconcile of the counter by name, or of all once nothing has counted it for as long as is set.
+//   - Each answer in a ledger is what the collection really came to as of its read time, which
+//     never goes back. The field is written in the same commit, and changes in no other but by the
+//     app.
+//   - Once all events of a collection are acknowledged, its fields are as new as its last change.
+//     Where events were lost, they are right after a reconcile of the counter by name, or of all
+//     once nothing has counted it for as long as is set.
 //
-// Sparse traffic finds more than heavy traffic does, because every later state of a shard covers for one that was missed:
-// the plans drawn from seeds are mostly short, with 0.1 to 5 operations a second.
+// Sparse traffic finds more than heavy traffic does, because every later state of a shard covers
+// for one that was missed: the plans drawn from seeds are mostly short, with 0.1 to 5 operations a
+// second.
 package simulation

@@ -27,7 +27,8 @@ func (w *world) commit(l *link, writes ...*firestorepb.Write) error {
 	return err
 }
 
-// database is what names of documents begin with, and below is the public layout, as other clients have it in their code.
+// database is what names of documents begin with, and below is the public layout, as other clients
+// have it in their code.
 const database = "projects/" + project + "/databases/(default)"
 
 func counterName(id string) string { return database + "/documents/counters/" + id }
@@ -54,7 +55,8 @@ func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value
 	w.rec.add(end)
 }
 
-// createBySnippet makes a counter as Google's Web and Node.js snippets do, whether there was one or not.
+// createBySnippet makes a counter as Google's Web and Node.js snippets do, whether there was one or
+// not.
 func (w *world) createBySnippet(r *rand.Rand, id string) {
 	l := w.newLink("snippet")
 	defer w.forget(l)
@@ -81,8 +83,9 @@ func (w *world) createBySnippet(r *rand.Rand, id string) {
 	_ = w.commit(l, writes...)
 }
 
-// removeByHand deletes a counter's document in the console, and leaves everything below it; or, where nobody is a member, all of it
-// one by one, the document first, as Google's tools do. Sometimes somebody ends its life then.
+// removeByHand deletes a counter's document in the console, and leaves everything below it; or,
+// where nobody is a member, all of it one by one, the document first, as Google's tools do.
+// Sometimes somebody ends its life then.
 func (w *world) removeByHand(r *rand.Rand, id string) {
 	l := newLink(w.plan.Seed, "hand")
 	kind := DeleteDocument

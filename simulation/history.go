@@ -17,8 +17,8 @@ import (
 // History is what happened, in the order in which it did.
 type History []Entry
 
-// Of is the history of one counted field: of increments what they add to it, of documents what they hold of it. The field of
-// an entry that doesn't say is "", the first one.
+// Of is the history of one counted field: of increments what they add to it, of documents what they
+// hold of it. The field of an entry that doesn't say is "", the first one.
 func (h History) Of(field string) History {
 	var of History
 	others := map[int]bool{} // :: number of a call that is not about the field
@@ -74,8 +74,9 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled], [Hosted], [Older], [AppWrites], [Fair],
-// [Calm], [Settled], [Counting], [AppChanges], [Acknowledged], [Missed] or [GaveUp].
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled],
+// [Hosted], [Older], [AppWrites], [Fair], [Calm], [Settled], [Counting], [AppChanges],
+// [Acknowledged], [Missed] or [GaveUp].
 type Entry struct {
 	At   time.Time
 	What any
@@ -237,14 +238,16 @@ type Reconciled struct {
 	Others  map[string]int64 // the drift of further fields
 }
 
-// Hosted says that the counters' documents are the app's own, and how long one has to be gone before what is below it is removed.
+// Hosted says that the counters' documents are the app's own, and how long one has to be gone
+// before what is below it is removed.
 type Hosted struct {
 	CleanupAfter time.Duration
 	InPlace      bool // imports are of that same document
 }
 
-// Older says that instances of an older revision run beside, until a fair time, which don't know these fields, or mean something else
-// by them. What they write of a counter's document leaves them out.
+// Older says that instances of an older revision run beside, until a fair time, which don't know
+// these fields, or mean something else by them. What they write of a counter's document leaves them
+// out.
 type Older struct{ Fields []string }
 
 // AppWrites is the app about to write its document, with that title. It may write totals too.
@@ -253,16 +256,17 @@ type AppWrites struct {
 	Title   int64
 }
 
-// Fair says that nothing goes wrong from now on, and that all instances are of the newest revision. Then every counter in use is
-// incremented once more.
+// Fair says that nothing goes wrong from now on, and that all instances are of the newest revision.
+// Then every counter in use is incremented once more.
 type Fair struct{}
 
-// Calm says that since a while nothing has been asked for and nothing went wrong: every event that was not lost for good
-// has been delivered.
+// Calm says that since a while nothing has been asked for and nothing went wrong: every event that
+// was not lost for good has been delivered.
 type Calm struct{}
 
-// Settled says that after a calm a reconcile of all counters has ended well. Where it says so, what events of counted documents
-// were lost was made up for too: the counters were named, or RECOUNT_AGE is over.
+// Settled says that after a calm a reconcile of all counters has ended well. Where it says so, what
+// events of counted documents were lost was made up for too: the counters were named, or
+// RECOUNT_AGE is over.
 type Settled struct{ Counted bool }
 
 // Faults are how often what went wrong.
@@ -313,8 +317,8 @@ func (r *recorder) commit(changes []emulator.Change) {
 	}
 }
 
-// docOf reads the name of a document in the public layout. That is done here again, and not by the system's own code, so
-// that a mistake there is no mistake here.
+// docOf reads the name of a document in the public layout. That is done here again, and not by the
+// system's own code, so that a mistake there is no mistake here.
 func docOf(name string) (Doc, bool) {
 	_, name, _ = strings.Cut(name, "/documents/")
 	p := strings.Split(name, "/")
@@ -341,7 +345,8 @@ func docOf(name string) (Doc, bool) {
 	return Doc{}, false
 }
 
-// documentOf is what a document holds of a field; "" is the first, which is total in the counter's document and count in shards.
+// documentOf is what a document holds of a field; "" is the first, which is total in the counter's
+// document and count in shards.
 func documentOf(doc *firestorepb.Document, field string) *Document {
 	if doc == nil {
 		return nil
@@ -401,7 +406,8 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	return d
 }
 
-// integer is the integer that a field stands for: one client's increment(1.0) makes it a double for good.
+// integer is the integer that a field stands for: one client's increment(1.0) makes it a double for
+// good.
 func integer(v *firestorepb.Value) int64 {
 	if f := v.GetDoubleValue(); f != 0 {
 		return int64(f)

@@ -14,7 +14,8 @@ func (s *script) host() {
 	s.commit(map[Doc]*Document{ledgerDoc(): {}, shardDoc("0"): {}, shardDoc("1"): {}})
 }
 
-// TestCheckHosted tells right histories of documents of the app's own from wrong ones, as TestCheck does.
+// TestCheckHosted tells right histories of documents of the app's own from wrong ones, as TestCheck
+// does.
 func TestCheckHosted(t *testing.T) {
 	t.Parallel()
 	flush := func(s *script, title, total int64, shards map[string]State) {

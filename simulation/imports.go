@@ -20,12 +20,14 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// A source is a counter of another kind, one of Firebase's Distributed Counter extension. Its clients add to shards of their own
-// below the document that is counted on, and the extension's workers move that to partial sums, and to the document. An import
-// takes it over: into a counter beside it, while all of that goes on, or in place, where the document is the counter's own and
+// A source is a counter of another kind, one of Firebase's Distributed Counter extension. Its
+// clients add to shards of their own below the document that is counted on, and the extension's
+// workers move that to partial sums, and to the document. An import takes it over: into a counter
+// beside it, while all of that goes on, or in place, where the document is the counter's own and
 // the extension is gone, but not its clients.
 //
-// What clients add names itself as increments do, by bits that no other call adds: so a source's number says what it holds.
+// What clients add names itself as increments do, by bits that no other call adds: so a source's
+// number says what it holds.
 
 // drawImports draws whether counters are taken over, from dice of its own.
 func (p *Plan) drawImports() {
@@ -53,7 +55,8 @@ const (
 	oldUninstall = 5 * time.Minute // for so long nothing must have been written there
 )
 
-// inherited is what the app's document holds when it is made: the numbers that the extension has come to.
+// inherited is what the app's document holds when it is made: the numbers that the extension has
+// come to.
 func (w *world) inherited(r *rand.Rand) map[string]*firestorepb.Value {
 	if !w.plan.InPlace {
 		return nil
@@ -67,8 +70,8 @@ func (w *world) inherited(r *rand.Rand) map[string]*firestorepb.Value {
 	return fields
 }
 
-// old is a client of the extension's that adds to a shard. Sometimes it is a worker that has added it up already, to a partial
-// sum or to the document.
+// old is a client of the extension's that adds to a shard. Sometimes it is a worker that has added
+// it up already, to a partial sum or to the document.
 func (w *world) old(r *rand.Rand, adds []Add, intent int) {
 	l := w.newLink("old")
 	defer w.forget(l)
@@ -118,9 +121,10 @@ func addPartial(source string, r *rand.Rand, amounts map[string]int64) *firestor
 	})
 }
 
-// work is a run of the extension: it moves what some shards and partial sums of a source hold to a partial sum, or to the
-// document, in one commit on condition that they are as they were read. In place it has done so before, and only says, in the first
-// minutes of a storm, that it has yet to be uninstalled.
+// work is a run of the extension: it moves what some shards and partial sums of a source hold to a
+// partial sum, or to the document, in one commit on condition that they are as they were read. In
+// place it has done so before, and only says, in the first minutes of a storm, that it has yet to
+// be uninstalled.
 func (w *world) work(r *rand.Rand, begun time.Time) {
 	id := w.any(r)
 	if id == "" {
@@ -204,7 +208,8 @@ func (w *world) takeOver(r *rand.Rand, id string) {
 	all.Wait()
 }
 
-// oldAmount is what a document of a source's holds of a field: its own document, a shard, or a partial sum.
+// oldAmount is what a document of a source's holds of a field: its own document, a shard, or a
+// partial sum.
 func oldAmount(doc *firestorepb.Document, field string) (sum int64) {
 	if field == "" {
 		field = "total"
@@ -221,7 +226,8 @@ func oldAmount(doc *firestorepb.Document, field string) (sum int64) {
 	return sum
 }
 
-// isKeyOf reports whether a ledger calls a field's source so. How it does that is written here again, as names are.
+// isKeyOf reports whether a ledger calls a field's source so. How it does that is written here
+// again, as names are.
 func isKeyOf(key string, ledger *firestorepb.Document, field string) bool {
 	_, name, _ := strings.Cut(ledger.GetName(), "/documents/counters/")
 	id, _, _ := strings.Cut(name, "/")

@@ -23,14 +23,16 @@ func (s *script) imported(call int, value, added int64) {
 	s.add(End{Call: call, Outcome: OK, Value: value, Added: added})
 }
 
-// imports is the commit of an import: base is the whole base from then on, and value what is noted of the source.
+// imports is the commit of an import: base is the whole base from then on, and value what is noted
+// of the source.
 func (s *script) imports(op string, base, value int64) {
 	s.commit(map[Doc]*Document{
 		counterDoc(): {NumShards: 2, Total: base}, ledgerDoc(): {Base: base, Took: true, Imported: value, Ops: map[string]bool{op: true}},
 	})
 }
 
-// uninstalled is the app's document, on which the extension has counted 100, and one of its shards, which holds 3.
+// uninstalled is the app's document, on which the extension has counted 100, and one of its shards,
+// which holds 3.
 func (s *script) uninstalled() {
 	s.add(Hosted{CleanupAfter: time.Hour, InPlace: true})
 	s.add(AppWrites{Counter: named, Title: 1})
@@ -53,7 +55,8 @@ func (s *script) replaced() int64 {
 	return 0
 }
 
-// moves is the commit of an import in place: base and what is noted from then on, and what is left in the shard.
+// moves is the commit of an import in place: base and what is noted from then on, and what is left
+// in the shard.
 func (s *script) moves(op string, base, noted, left int64) {
 	s.commit(map[Doc]*Document{
 		counterDoc(): {Title: 1, Total: base}, sourceShardDoc("a"): {Count: left},

@@ -18,7 +18,8 @@ import (
 
 const project = "simulated"
 
-// instance is a process of a function, as Cloud Run runs it, or of the command line. It is reached as a RoundTripper.
+// instance is a process of a function, as Cloud Run runs it, or of the command line. It is reached
+// as a RoundTripper.
 type instance struct {
 	link    *link
 	handler http.Handler   // nil of a command line
@@ -36,7 +37,8 @@ var (
 	errEnded   = errors.New("simulated: the instance has ended")
 )
 
-// RoundTrip serves a request on a goroutine of its own, as a server does: it goes on when its caller has gone.
+// RoundTrip serves a request on a goroutine of its own, as a server does: it goes on when its
+// caller has gone.
 func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
 	answered := make(chan *http.Response, 1)
 	i.mu.Lock()
@@ -60,8 +62,8 @@ func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// crash ends the process at once. Its clients are closed in the background, which no real process does: nothing that they
-// try reaches the server any more.
+// crash ends the process at once. Its clients are closed in the background, which no real process
+// does: nothing that they try reaches the server any more.
 func (i *instance) crash() {
 	i.link.kill()
 	i.end()

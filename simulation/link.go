@@ -145,7 +145,8 @@ func (l *link) setCut(cut bool) {
 	l.cut = cut
 }
 
-// tear ends the connection, and all calls under way on it. Their requests still arrive; the next call has another connection.
+// tear ends the connection, and all calls under way on it. Their requests still arrive; the next
+// call has another connection.
 func (l *link) tear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +154,8 @@ func (l *link) tear() {
 	l.torn = make(chan struct{})
 }
 
-// silence makes the connection silent until the keepalive notices: of calls that begin meanwhile nothing is heard.
+// silence makes the connection silent until the keepalive notices: of calls that begin meanwhile
+// nothing is heard.
 func (l *link) silence() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,13 +244,15 @@ func (l *link) unary(ctx context.Context, method string, req, reply any, conn *g
 	if list, ok := req.(*firestorepb.ListDocumentsRequest); ok {
 		req = proto.Clone(list) // which its iterator changes from page to page, and it may arrive later
 	}
-	// Whoever has given up looks at the reply no more: the generated client makes another for each call.
+	// Whoever has given up looks at the reply no more: the generated client makes another for each
+	// call.
 	return l.call(ctx, path.Base(method), func(ctx context.Context, _ fate) error {
 		return invoke(ctx, method, req, reply, conn, opts...)
 	})
 }
 
-// stream carries a call that is answered by a stream, all of which is gathered before any of it is handed on.
+// stream carries a call that is answered by a stream, all of which is gathered before any of it is
+// handed on.
 func (l *link) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if desc.ClientStreams {
 		return nil, status.Error(codes.Unimplemented, "simulated: no streams both ways")

@@ -12,7 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What becomes of a message depends on the seed, the process, the method and the message's number, and on no other message.
+// What becomes of a message depends on the seed, the process, the method and the message's number,
+// and on no other message.
 func TestFate(t *testing.T) {
 	t.Parallel()
 	fates := func(seed uint64, name string, commits int) (of [50]fate) {
@@ -39,7 +40,8 @@ func TestFate(t *testing.T) {
 	}
 }
 
-// Of a call that is under way when its process crashes, or when the connection is torn, nothing is heard, and it still arrives.
+// Of a call that is under way when its process crashes, or when the connection is torn, nothing is
+// heard, and it still arrives.
 func TestCallsOfADeadLink(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -25,8 +25,8 @@ type subject struct {
 	bits int // that were given out
 }
 
-// inUse is how many counters are in use at a time, and mostBits how many increments name themselves by one of them: then
-// it is deleted, and another one takes its place.
+// inUse is how many counters are in use at a time, and mostBits how many increments name themselves
+// by one of them: then it is deleted, and another one takes its place.
 const (
 	inUse    = 3
 	mostBits = 60
@@ -47,7 +47,8 @@ func (l *load) some(r *rand.Rand) []string {
 	return ids
 }
 
-// take gives an increment of n counters out, and tells which counters are new, and which are worn out.
+// take gives an increment of n counters out, and tells which counters are new, and which are worn
+// out.
 func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn []string) {
 	l := &w.load
 	l.mu.Lock()

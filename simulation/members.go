@@ -19,7 +19,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// members draws who comes and goes. It has dice of its own: what else a plan is does not depend on it.
+// members draws who comes and goes. It has dice of its own: what else a plan is does not depend on
+// it.
 func (p *Plan) members() {
 	r := dice(p.Seed, "members", 0)
 	on, n, sdk := r.IntN(2) == 0, 1+r.IntN(6), r.IntN(2) == 0
@@ -31,8 +32,9 @@ func (p *Plan) members() {
 	p.Environ = append(p.Environ, "MEMBERS=any")
 }
 
-// memberBits is how many of a shard's lowest bits are for members alone, where there are any: increments add multiples of what
-// is above them, so that whatever is wrong with a member shows at once.
+// memberBits is how many of a shard's lowest bits are for members alone, where there are any:
+// increments add multiples of what is above them, so that whatever is wrong with a member shows at
+// once.
 const memberBits = 10
 
 // firstBit is the lowest bit that increments may add.
@@ -137,7 +139,8 @@ func (w *world) crowd(all *sync.WaitGroup, number uint64, id string) {
 	}
 }
 
-// tidy is a reconcile that comes by when the app has deleted its document, and once more when what is below it is to go.
+// tidy is a reconcile that comes by when the app has deleted its document, and once more when what
+// is below it is to go.
 func (w *world) tidy(r *rand.Rand, id string) {
 	if w.plan.Members == 0 || !w.plan.Hosted {
 		return
@@ -265,9 +268,10 @@ func (w *world) reset(r *rand.Rand, id string) {
 	w.command(r, kind, id, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, opts) })
 }
 
-// toggleBySDK is a member who joins or leaves by a batch of its own, as firestore.rules allow it, sent again and again until
-// it is answered: at once, as an SDK does whose stream breaks, or hours later, as an app that was closed does. Each of these
-// is a call of its own, because each may be applied: when the member was toggled in between, a replay does it again.
+// toggleBySDK is a member who joins or leaves by a batch of its own, as firestore.rules allow it,
+// sent again and again until it is answered: at once, as an SDK does whose stream breaks, or hours
+// later, as an app that was closed does. Each of these is a call of its own, because each may be
+// applied: when the member was toggled in between, a replay does it again.
 func (w *world) toggleBySDK(r *rand.Rand, m toggling) {
 	l := w.newLink("sdk")
 	defer w.forget(l)
@@ -322,8 +326,8 @@ func (m toggling) document() string {
 
 var errDenied = status.Error(codes.PermissionDenied, "simulated: Missing or insufficient permissions.")
 
-// evaluate is the server's side of such a batch: what firestore.rules ask for, as conditions of the commit, or else as looks
-// at documents whose versions are.
+// evaluate is the server's side of such a batch: what firestore.rules ask for, as conditions of the
+// commit, or else as looks at documents whose versions are.
 func (w *world) evaluate(ctx context.Context, m toggling, shard string) error {
 	conn, err := w.server.Connect()
 	if err != nil {

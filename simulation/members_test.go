@@ -35,7 +35,8 @@ func (s *script) joined(call int, count int64) {
 	s.answers(call, OK, false)
 }
 
-// removeWith deletes the counter as a command does that has a member to take off, up to its last commit.
+// removeWith deletes the counter as a command does that has a member to take off, up to its last
+// commit.
 func (s *script) removeWith(member func()) {
 	s.add(Begin{Call: 99, Kind: Delete, Counter: named})
 	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Deleting: true}})
@@ -401,7 +402,8 @@ func TestCheckMembers(t *testing.T) {
 	}
 }
 
-// Calls are matched with commits as a whole: whichever comes first, no call is taken that another one needs.
+// Calls are matched with commits as a whole: whichever comes first, no call is taken that another
+// one needs.
 func TestMembersAreMatchedAsAWhole(t *testing.T) {
 	t.Parallel()
 	change := func(entry int, made bool, who author) *membershipChange {

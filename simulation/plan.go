@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Plan is what a world is like. It is drawn from a seed, and a seed and a length make the same plan always.
+// Plan is what a world is like. It is drawn from a seed, and a seed and a length make the same plan
+// always.
 type Plan struct {
 	Seed   uint64
 	Storm  time.Duration // of an epoch: what goes on and goes wrong before the next calm
@@ -50,10 +51,12 @@ type Mix struct {
 	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
 }
 
-// calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last of a row of events comes.
+// calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last
+// of a row of events comes.
 const calmFor = 40 * time.Minute
 
-// PlanOf draws a plan. Each kind of fault is on in about half of all plans, so that no fault hides another.
+// PlanOf draws a plan. Each kind of fault is on in about half of all plans, so that no fault hides
+// another.
 func PlanOf(seed uint64) Plan {
 	r := dice(seed, "plan", 0)
 	some := func(p float64) float64 { // p at most, or not at all

@@ -28,8 +28,9 @@ var (
 	trace      = flag.Int("sim.trace", 0, "print so many entries of the history before each violation")
 )
 
-// TestMain lets the heap grow to five times what is in use before it is collected: a world's garbage is gone with the world,
-// and at the usual twice, collecting takes a third of the time (16 s became 11).
+// TestMain lets the heap grow to five times what is in use before it is collected: a world's
+// garbage is gone with the world, and at the usual twice, collecting takes a third of the time (16
+// s became 11).
 func TestMain(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -37,8 +38,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// again says how a world is run again that failed. The same seed makes the same plan and the same faults; goroutines, maps and
-// the system's own random choices are not drawn from it, so that a rare violation may take several runs.
+// again says how a world is run again that failed. The same seed makes the same plan and the same
+// faults; goroutines, maps and the system's own random choices are not drawn from it, so that a
+// rare violation may take several runs.
 func again(seed uint64) string {
 	return fmt.Sprintf("again, with a trace, until it fails: go test ./simulation -run '^TestSimulation$' -count=20 -failfast -sim.seed=%d -sim.seeds=1 -sim.operations=%d -sim.rate=%g -sim.trace=40",
 		seed, *operations, *rate)
@@ -82,7 +84,8 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds %d to %d: %s, in %s", *firstSeed, next.Load()-1-uint64(runtime.GOMAXPROCS(0)), &total, time.Since(began).Round(time.Second))
 }
 
-// Once no more worlds are run, because one has failed and that is enough or because others are asked for, it is over.
+// Once no more worlds are run, because one has failed and that is enough or because others are
+// asked for, it is over.
 func TestSimulationEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -139,8 +142,9 @@ func (f *figures) String() string {
 	return fmt.Sprintf("%.0f virtual hours, %d operations, %d commits, %d faults (%s)", f.virtual.Hours(), f.operations, f.commits, sum, strings.Join(kinds, ", "))
 }
 
-// TestOverTheWire runs two worlds, one with all faults and one without, whose messages are encoded and go over HTTP/2, on
-// connections in memory. In all others they are handed to the server as they are, which must make no difference.
+// TestOverTheWire runs two worlds, one with all faults and one without, whose messages are encoded
+// and go over HTTP/2, on connections in memory. In all others they are handed to the server as they
+// are, which must make no difference.
 func TestOverTheWire(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Plan{PlanOf(*firstSeed), PlanOf(*firstSeed + 1).Faultless()} {
@@ -151,8 +155,8 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is meant to be, however
-// many of its instances share a counter.
+// TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is
+// meant to be, however many of its instances share a counter.
 func TestFaultless(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
@@ -168,8 +172,8 @@ func TestFaultless(t *testing.T) {
 	}
 }
 
-// Eventarc tries for a day: of an outage that is shorter every event comes, and of one that is longer a reconcile makes up for those
-// that don't.
+// Eventarc tries for a day: of an outage that is shorter every event comes, and of one that is
+// longer a reconcile makes up for those that don't.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -186,8 +190,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked on a mutex, say, which
-// a deadlock makes forever.
+// longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked
+// on a mutex, say, which a deadlock makes forever.
 const longest = 10 * time.Minute
 
 // watch ends the process, with all its goroutines' stacks, unless it is stopped in time.
@@ -198,7 +202,8 @@ func watch(seed uint64, longest time.Duration) (stop func() bool) {
 	}).Stop
 }
 
-// A goroutine that is blocked on a mutex forever hangs its bubble: the watchdog ends that, and says of which seed it was and where.
+// A goroutine that is blocked on a mutex forever hangs its bubble: the watchdog ends that, and says
+// of which seed it was and where.
 func TestWatchdog(t *testing.T) {
 	if os.Getenv("SIM_HANGS") != "" {
 		defer watch(7, 100*time.Millisecond)()

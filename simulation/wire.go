@@ -14,8 +14,8 @@ import (
 // dialer makes a connection to the database.
 type dialer func(...grpc.DialOption) (*grpc.ClientConn, error)
 
-// overWire serves a database on a listener in memory, and dials that: messages are encoded and go over HTTP/2,
-// as they do to a real one. It ends when the server is closed.
+// overWire serves a database on a listener in memory, and dials that: messages are encoded and go
+// over HTTP/2, as they do to a real one. It ends when the server is closed.
 func overWire(s *emulator.Server) dialer {
 	l := bufconn.Listen(1 << 16)
 	go func() { _ = s.Serve(l) }()

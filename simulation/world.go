@@ -178,8 +178,8 @@ func (w *world) fair(epoch int) {
 	}
 }
 
-// outage has no event reach an instance for as long as is planned, which began in the storm. Eventarc tries for a day. Then
-// nothing but the hourly reconcile knows of what they told.
+// outage has no event reach an instance for as long as is planned, which began in the storm.
+// Eventarc tries for a day. Then nothing but the hourly reconcile knows of what they told.
 func (w *world) outage() {
 	for range w.plan.Outage / time.Hour {
 		w.sleep(time.Hour)
@@ -377,8 +377,8 @@ func (w *world) crash(r *rand.Rand) time.Duration {
 	return never
 }
 
-// reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it did all it was to. It may
-// crash after a while.
+// reconcile calls Reconcile on a fresh instance, for some counters or all, and reports whether it
+// did all it was to. It may crash after a while.
 func (w *world) reconcile(counters []string, crash time.Duration) bool {
 	l := w.newLink("reconcile")
 	i, err := newReconcile(w.dial, l, w.settings)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Each rule that is left out is still where the list says, and so is each test that is to catch it: otherwise the list is to follow
-// the sources.
+// Each rule that is left out is still where the list says, and so is each test that is to catch it:
+// otherwise the list is to follow the sources.
 func TestMutantsApply(t *testing.T) {
 	t.Chdir("../..")
 	names := map[string]bool{}

@@ -1,12 +1,14 @@
-// Command mutants leaves out the rules of the roll-up and of the write side, one at a time, and sees that each is caught:
-// by a simulation or by tests. The sources are left alone; the changed file is laid over the real one (go test -overlay).
+// Command mutants leaves out the rules of the roll-up and of the write side, one at a time, and
+// sees that each is caught: by a simulation or by tests. The sources are left alone; the changed
+// file is laid over the real one (go test -overlay).
 //
 //	go run ./simulation/mutants              # all of them
 //	go run ./simulation/mutants -run marker  # those whose name has it
 //
-// First, what is to catch them runs without any, because a test that fails there would catch anything. Then as many mutants run side
-// by side as there are cores, each on one: compiling and linking take most of the time, and use one core most of the time. It ends
-// with a table, and exits 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
+// First, what is to catch them runs without any, because a test that fails there would catch
+// anything. Then as many mutants run side by side as there are cores, each on one: compiling and
+// linking take most of the time, and use one core most of the time. It ends with a table, and exits
+// 1 when one lives, or when its text is no longer in the sources: then the list is to follow.
 package main
 
 import (
@@ -51,7 +53,8 @@ type killer struct {
 // simulation is seeds until one is wrong.
 var simulation = killer{what: "simulation", pkg: "simulation", run: "^TestSimulation$", args: []string{"-sim.operations=200", "-sim.seeds=100000"}}
 
-// statistic is for rules that protect no count, but only how often a caller is told what became of a call.
+// statistic is for rules that protect no count, but only how often a caller is told what became of
+// a call.
 var statistic = killer{what: "statistic", pkg: "simulation", run: "^TestCertainty$"}
 
 // test is one of the package's tests.
@@ -172,7 +175,8 @@ func printTable(verdicts []verdict) (lived []verdict) {
 	return lived
 }
 
-// control runs what is to catch the mutants on the sources as they are. A test that fails there would catch anything.
+// control runs what is to catch the mutants on the sources as they are. A test that fails there
+// would catch anything.
 func control(ctx context.Context, todo []mutant) error {
 	names := map[string][]string{} // :: package → regular expressions of its tests
 	for _, m := range todo {
@@ -194,7 +198,8 @@ func control(ctx context.Context, todo []mutant) error {
 	return nil
 }
 
-// kill runs what is to catch the mutant on so many cores, and tells what caught it, and how long it took, compiling aside.
+// kill runs what is to catch the mutant on so many cores, and tells what caught it, and how long it
+// took, compiling aside.
 func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) (how string, took time.Duration, err error) {
 	tmp, err := os.MkdirTemp("", "mutant")
 	if err != nil {
