@@ -330,14 +330,14 @@ func (r *reconciling) writes(doc *firestorepb.Document, l *ledger.Ledger, diff l
 
 // gone is for a ledger that holds what the shards do, and whose counter's document is missing.
 // Where that is the app's own and has been gone for long enough, with nothing counted since, it
-// takes what is below it along.
+// takes what is below it along. A removal, or a deletion, that was cut short goes on in any case.
 func (r *reconciling) gone(l *ledger.Ledger, now time.Time) {
 	since := l.Gone
 	if l.Updated.After(since) {
 		since = l.Updated
 	}
 	long := now.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	r.version, r.over = l.Updated, r.client.db.Hosted && r.opts.Remove != nil && (long || l.Ending)
+	r.version, r.over = l.Updated, r.opts.Remove != nil && (l.Ending || long && r.client.db.Hosted)
 }
 
 // adopt is for a counter without a ledger: adoption sets its totals from its shards.

@@ -15,10 +15,12 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -644,6 +646,45 @@ func TestARemovalRunsOutOfTime(t *testing.T) {
 	w.wantSum(t, "a", int64(w.memberships(t)))
 	if removed, err := c.Remove(t.Context(), w.version(t)); err != nil || !removed {
 		t.Errorf("removed %v, %v", removed, err)
+	}
+	w.wantNothing(t)
+}
+
+// A deletion of what a document deleted by hand has left is cut short, and a reconcile finishes it. Counts that nobody deletes are
+// kept, however long the document is gone.
+func TestAReconcileFinishesADeletionWithoutADocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 3)
+	w.populate(t, 600)
+	w.rollUp(t, "a")
+	w.deleteByHand(t)
+	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roll.Close()
+	reconcile := func() rollup.Report {
+		t.Helper()
+		r, err := roll.Reconcile(t.Context(), "a", rollup.ReconcileOptions{Remove: client.Remove, CleanupAfter: time.Nanosecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for range 3 {
+		if r := reconcile(); r.Deleted || w.memberships(t) != 600 {
+			t.Fatalf("%+v, and %d members; want that all are kept", r, w.memberships(t))
+		}
+	}
+	w.cutAfter(1)
+	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied {
+		t.Fatalf("cut short: %v", err)
+	}
+	w.Server.SetInterceptor(nil)
+	if r := reconcile(); !r.Deleted {
+		t.Errorf("%+v, want the deletion finished", r)
 	}
 	w.wantNothing(t)
 }

@@ -21,7 +21,7 @@ import (
 func TestCrashAfterCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.open(t, shards.Config{Timeout: 200 * time.Millisecond})
+	first := w.open(t, shards.Config{Timeout: 5 * time.Second})
 	counter := w.counter(t, first, "a", 2)
 	key := shards.Key{Caller: "user:1", Value: "order-17"}
 	ctx, cancel := context.WithCancel(t.Context())
