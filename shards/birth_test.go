@@ -26,7 +26,8 @@ func newCounters(name string, n int) (increments []shards.Increment) {
 	return increments
 }
 
-// left is how many documents there are of counters, all of them together: their own, shards and ledgers.
+// left is how many documents there are of counters, all of them together: their own, shards and
+// ledgers.
 func (w *world) left(t *testing.T) (n int) {
 	t.Helper()
 	for _, group := range []string{"counters", "shards", "counter_rollup"} {
@@ -39,7 +40,8 @@ func (w *world) left(t *testing.T) (n int) {
 	return n
 }
 
-// "Nothing was counted" leaves nothing behind, wherever an increment of counters that don't exist yet gets stuck.
+// "Nothing was counted" leaves nothing behind, wherever an increment of counters that don't exist
+// yet gets stuck.
 func TestBusyHasMadeNothing(t *testing.T) {
 	t.Parallel()
 	counts := func(req *firestorepb.CommitRequest) bool { // it has a marker
@@ -99,8 +101,8 @@ func TestBusyHasMadeNothing(t *testing.T) {
 	}
 }
 
-// However many make the same counters at the same time, in pieces that overlap, with answers lost and commits refused: each
-// call counts once, and each counter has all its shards.
+// However many make the same counters at the same time, in pieces that overlap, with answers lost
+// and commits refused: each call counts once, and each counter has all its shards.
 func TestBirthsCountOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 300} { // whole in a commit, and too many shards for one
@@ -158,7 +160,8 @@ func TestBirthsCountOnce(t *testing.T) {
 	}
 }
 
-// A member joins a counter that it makes, and one whose counter somebody else makes at that moment has not joined yet.
+// A member joins a counter that it makes, and one whose counter somebody else makes at that moment
+// has not joined yet.
 func TestMembersOfNewCounters(t *testing.T) {
 	t.Parallel()
 	for range 20 {

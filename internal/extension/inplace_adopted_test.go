@@ -1,0 +1,202 @@
+package extension_test
+
+import (
+	"errors"
+	"testing"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// The same where the page held as much as has been counted since, which adoption leaves as it is.
+func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
+	t.Parallel()
+	for _, counted := range []bool{false, true} {
+		// before: another field, so that the ledger is there
+		p := newPages(t)
+		p.set(p.page, map[string]any{"title": "Hello", "visits": 1})
+		if counted {
+			older := worldOf(t, p.Instance, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
+			if err := older.counter(t, "hello").Add(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.hello().Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		p.wantImport(visits, 2, 1)
+		p.wantImport(visits, 2, 0)
+	}
+}
+
+// Where increments came before the import, the ledger is there, and has kept the numbers that the
+// roll-up will replace, or has.
+func TestImportInPlaceAfterAdoption(t *testing.T) {
+	t.Parallel()
+	for _, rolledUp := range []bool{false, true} {
+		p := newPages(t)
+		p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+		p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+		for range 5 {
+			if err := p.hello().Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rolledUp {
+			p.rollUpAll()
+			p.wantPage(5, 0)
+			p.wantImport(visits, 1027, 1022)
+			p.wantImport(visits, 1027, 0)
+		} else {
+			p.wantImport(visits, 1022, 1022)
+			p.rollUpAll()
+			p.wantImport(visits, 1027, 0)
+		}
+		p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
+		p.rollUpAll()
+		p.wantPage(1027, 7)
+		p.set(p.inbox.Doc("b"), map[string]any{"visits": 3}) // by a client that has not moved yet
+		p.wantImport(visits, 1030, 3)
+		p.wantPage(1030, 7)
+	}
+}
+
+// A field that FIELDS shows later than others: whether its import comes before that, or after a
+// roll-up by events or a reconcile has set it to what was counted, its number is there in the end.
+func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
+	t.Parallel()
+	likes := extension.Source{Path: "pages/hello", Field: "likes"}
+	for name, before := range map[string]func(*pages){
+		"nothing":   func(*pages) {},
+		"reconcile": func(p *pages) { p.rollUpAll() },
+		"a rebase of another field": func(p *pages) {
+			if err := p.hello().Rebase(t.Context(), 1000); err != nil {
+				t.Error(err)
+			}
+		},
+		"an event": func(p *pages) {
+			client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			roller := rollup.NewRoller(client, rollup.RollerOptions{})
+			defer roller.Close(t.Context())
+			docs, err := p.page.Collection("shards").Where("visits", "==", 1).Documents(t.Context()).GetAll()
+			if err != nil || len(docs) != 1 {
+				t.Fatalf("%d shards hold a visit, %v", len(docs), err)
+			}
+			shard := docs[0]
+			change := rollup.Change{Counter: "hello", Shard: shard.Ref.ID, After: &rollup.Version{Counts: map[string]int64{"visits": 1}, Updated: shard.UpdateTime}}
+			if err := roller.Add(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			p.wantPage(1001, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := emulator.Start(t)
+			older := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: "visits", Hosted: true})
+			p := pagesOf(t, i)
+			p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 70})
+			p.set(p.inbox.Doc("a"), map[string]any{"likes": 3})
+			if got, err := older.imports(t, "hello", visits); err != nil || got.Value != 1000 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if err := older.counter(t, "hello").Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			before(p)
+			p.wantImport(likes, 73, 73)
+			p.wantImport(likes, 73, 0)
+			p.rollUpAll()
+			p.wantPage(1001, 73)
+		})
+	}
+}
+
+// A document with shards of ours, which nothing has rolled up: what its field holds may be what
+// these have come to.
+func TestImportInPlaceBesideShards(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": 5})
+	if _, err := p.importOf(visits); !errors.Is(err, extension.ErrCounted) {
+		t.Errorf("%v, want ErrCounted", err)
+	}
+	if l := p.document(t, "pages/hello/counter_rollup/ledger"); l != nil || p.waiting("visits") != 22 {
+		t.Errorf("a ledger %v, and %d wait; want that nothing has changed", l, p.waiting("visits"))
+	}
+	p.rollUpAll()
+	p.wantImport(visits, 1027, 1022)
+	p.wantPage(1027, 0)
+}
+
+// What adoption has replaced does not come back with an import once the field was set to
+// something else.
+func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]struct {
+		command func(c shards.Counter) error
+		visits  int64
+	}{
+		"rebase": {func(c shards.Counter) error { return c.Rebase(t.Context(), 1005) }, 1005},
+		"reset":  {func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPages(t)
+			p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+			p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+			if err := p.hello().Add(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			p.rollUpAll()
+			p.wantPage(5, 0)
+			if err := set.command(p.hello()); err != nil {
+				t.Fatal(err)
+			}
+			p.rollUpAll()
+			p.wantImport(visits, set.visits+22, 22)
+			p.rollUpAll()
+			p.wantPage(set.visits+22, 0)
+			// A field that was only adopted still has what it held.
+			if name == "rebase" {
+				p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
+			}
+		})
+	}
+}
+
+// Whoever deletes the ledger after an import sets the field to what it was. A later import takes
+// what waits, and no more.
+func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 0})
+	if err := p.hello().Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantImport(visits, 1005, 1000)
+	if _, err := p.page.Collection("counter_rollup").Doc("ledger").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	if err := p.hello().Rebase(t.Context(), 1005); err != nil {
+		t.Fatal(err)
+	}
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 2})
+	p.wantImport(visits, 1007, 2)
+	p.wantPage(1007, 0)
+}
