@@ -120,7 +120,7 @@ func (r *removal) run(ctx context.Context) error {
 				// is another life's
 				done = true
 				return nil
-			case r.version != nil && !marked && (doc != nil || r.steps == 0 && !isEnding(itsLedger) && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
+			case r.version != nil && !marked && (doc != nil || !isEnding(itsLedger) && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
 				return errBack
 			case doc != nil && db.Hosted:
 				return ErrHosted

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -218,8 +219,8 @@ func TestDeleteLarge(t *testing.T) {
 	if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("add while it is being deleted: %v, want ErrNotFound", err)
 	}
-	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) {
-		t.Errorf("create while it is being deleted: %v, want ErrExists", err)
+	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) || !strings.Contains(err.Error(), "delete it again") {
+		t.Errorf("create while it is being deleted: %v, want ErrExists, and what to do", err)
 	}
 	if err := c.Delete(t.Context()); err != nil {
 		t.Fatal(err)
