@@ -12,7 +12,7 @@ import { openPage, startBrowser, startGateway } from "./system.mjs";
 
 const html = (path) => ({ body: readFileSync(path), type: "text/html" });
 const js = (path) => ({ body: readFileSync(path), type: "text/javascript" });
-const modules = Object.fromEntries(["counter.js", "http.js", "queue.js", "record.js", "sdk.js", "shown.js", "turn.js"].map((name) => [`/${name}`, js(name)]));
+const modules = Object.fromEntries(["counter.js", "entry.js", "http.js", "pauses.js", "queue.js", "record.js", "sdk.js", "shown.js", "sources.js", "turn.js"].map((name) => [`/${name}`, js(name)]));
 
 test("in Chromium, over a whole local system", async (t) => {
   const gateway = await startGateway(t);
@@ -94,9 +94,9 @@ test("in Chromium, over a whole local system", async (t) => {
       }
     };
     const [{ filename, files }] = JSON.parse(run("npm", ["pack", "--json", "--pack-destination", dir], "."));
-    assert.deepEqual(files.map(({ path }) => path).sort(), ["README.md", "counter.d.ts", "counter.js", "http.d.ts", "http.js",
-      "package.json", "queue.d.ts", "queue.js", "react.d.ts", "react.js", "record.d.ts", "record.js", "sdk.d.ts", "sdk.js", "shown.d.ts", "shown.js",
-      "turn.d.ts", "turn.js"]);
+    assert.deepEqual(files.map(({ path }) => path).sort(), ["README.md", "counter.d.ts", "counter.js", "entry.d.ts", "entry.js", "http.d.ts", "http.js",
+      "package.json", "pauses.d.ts", "pauses.js", "queue.d.ts", "queue.js", "react.d.ts", "react.js", "record.d.ts", "record.js", "sdk.d.ts", "sdk.js", "shown.d.ts", "shown.js",
+      "sources.d.ts", "sources.js", "turn.d.ts", "turn.js"]);
     const project = join(dir, "project");
     mkdirSync(project);
     writeFileSync(join(project, "package.json"), "{}");

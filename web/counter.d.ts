@@ -1,22 +1,10 @@
-import { CounterError, Queue } from "./queue.js";
+import { CounterError } from "./entry.js";
+import { Queue } from "./queue.js";
 export { CounterError };
-export type Transport = import("./queue.js").Transport;
-export type Snapshot = {
-    exists: boolean;
-    /**
-     * 0 where it doesn't exist
-     */
-    total: number;
-    /**
-     * when it was last rolled up, in ms since 1970
-     */
-    updatedAt?: number;
-    /**
-     * whether the server has it like this now; false for what a cache has
-     */
-    live: boolean;
-};
-export type Source = (id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void;
+export { documentOf, fromFirestore, fromFunction } from "./sources.js";
+export type Snapshot = import("./sources.js").Snapshot;
+export type Source = import("./sources.js").Source;
+export type Transport = import("./entry.js").Transport;
 export type State = {
     /**
      * the number to show; undefined until it is known
@@ -34,20 +22,9 @@ export type State = {
     live: boolean;
     error: Error | undefined;
 };
-/** @typedef {import("./queue.js").Transport} Transport */
-/**
- * What is known of a counter.
- * @typedef {object} Snapshot
- * @property {boolean} exists
- * @property {number} total 0 where it doesn't exist
- * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
- * @property {boolean} live whether the server has it like this now; false for what a cache has
- */
-/**
- * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
- */
+/** @typedef {import("./sources.js").Snapshot} Snapshot */
+/** @typedef {import("./sources.js").Source} Source */
+/** @typedef {import("./entry.js").Transport} Transport */
 /**
  * What to show of a counter. It is the same object as long as nothing of it has changed.
  * @typedef {object} State
@@ -63,8 +40,8 @@ export declare class Counters {
     #private;
     url: string;
     field: string;
-    source: Source;
-    transport: import("./queue.js").Transport;
+    source: import("./sources.js").Source;
+    transport: import("./entry.js").Transport;
     /**
      * @param {object} options
      * @param {string} [options.url] of the Increment function; not needed with a transport and a source
@@ -198,9 +175,9 @@ export declare class Counter {
     incrementOnce(key: string, by?: number): Promise<boolean>;
     /**
      * Shows what waits. For `Counters`.
-     * @param {import("./queue.js").Waiting} waiting
+     * @param {import("./entry.js").Waiting} waiting
      */
-    follow({ entry, done }: import("./queue.js").Waiting): undefined;
+    follow({ entry, done }: import("./entry.js").Waiting): undefined;
     /** Takes it that the user is another one now. For `Counters`. */
     switched(): void;
     /**
@@ -226,9 +203,9 @@ export declare class Counter {
     joined(member?: string): boolean | undefined;
     /**
      * Takes an answered like. For `Counters`.
-     * @param {import("./queue.js").Like} like
+     * @param {import("./entry.js").Like} like
      */
-    liked({ member, joined }: import("./queue.js").Like): void;
+    liked({ member, joined }: import("./entry.js").Like): void;
     /**
      * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and watches it as long as there
      * are subscribers. It is what Svelte takes for a store, and React's useSyncExternalStore for a subscription.
@@ -241,34 +218,3 @@ export declare class Counter {
     /** Ends watching, with all subscriptions. */
     close(): void;
 }
-/**
- * Totals from the Firebase SDK for the web (modular, version 9 or later), as they change.
- * @param {object} db what `getFirestore` returned
- * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
- * @param {(db: any, path: string) => any} firestore.doc
- * @param {(...args: any[]) => () => void} firestore.onSnapshot
- * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
- * @returns {Source}
- */
-export declare function fromFirestore(db: object, { doc, onSnapshot }: {
-    doc: (db: any, path: string) => any;
-    onSnapshot: (...args: any[]) => () => void;
-}, counters?: string): Source;
-/**
- * The path of a counter's document: an id is the values of the path's wildcards, joined by slashes.
- * @param {string} counters as of COUNTERS, such as teams/{team}/posts/{post}
- * @param {string} id such as red/post-1
- */
-export declare function documentOf(counters: string, id: string): string;
-/**
- * Totals from the Increment function, asked for every so often while the page is visible.
- * @param {string} url of the Increment function
- * @param {object} [options]
- * @param {number} [options.every] ms from one answer to the next request
- * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
- * @returns {Source}
- */
-export declare function fromFunction(url: string, { every, headers }?: {
-    every?: number;
-    headers?: () => HeadersInit | Promise<HeadersInit>;
-}): Source;

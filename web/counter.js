@@ -1,26 +1,16 @@
 // A distributed counter in a web page: watch its total, add to it, like it, and show at once what was done. It depends on
 // nothing; totals come from the Firebase SDK where the page has it, else from the Increment function.
-import { overHTTP, unreachable } from "./http.js";
-import { CounterError, Queue } from "./queue.js";
+import { CounterError } from "./entry.js";
+import { overHTTP } from "./http.js";
+import { Queue } from "./queue.js";
 import { EXPIRES, Shown } from "./shown.js";
+import { fromFunction } from "./sources.js";
 
 export { CounterError };
-/** @typedef {import("./queue.js").Transport} Transport */
-
-/**
- * What is known of a counter.
- * @typedef {object} Snapshot
- * @property {boolean} exists
- * @property {number} total 0 where it doesn't exist
- * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
- * @property {boolean} live whether the server has it like this now; false for what a cache has
- */
-
-/**
- * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
- */
+export { documentOf, fromFirestore, fromFunction } from "./sources.js";
+/** @typedef {import("./sources.js").Snapshot} Snapshot */
+/** @typedef {import("./sources.js").Source} Source */
+/** @typedef {import("./entry.js").Transport} Transport */
 
 /**
  * What to show of a counter. It is the same object as long as nothing of it has changed.
@@ -252,7 +242,7 @@ export class Counter {
 
   /**
    * Shows what waits. For `Counters`.
-   * @param {import("./queue.js").Waiting} waiting
+   * @param {import("./entry.js").Waiting} waiting
    */
   follow({ entry, done }) {
     if (!("key" in entry)) return void this.#followLike(entry, done);
@@ -333,7 +323,7 @@ export class Counter {
   }
 
   /**
-   * @param {import("./queue.js").Like} like
+   * @param {import("./entry.js").Like} like
    * @param {Promise<boolean>} done
    */
   async #followLike({ member, joined }, done) {
@@ -361,7 +351,7 @@ export class Counter {
 
   /**
    * Takes an answered like. For `Counters`.
-   * @param {import("./queue.js").Like} like
+   * @param {import("./entry.js").Like} like
    */
   liked({ member, joined }) {
     const known = this.#member(member);
@@ -454,78 +444,6 @@ export class Counter {
     this.#members.forEach((known, member) => this.#watch(member, known));
     this.changed();
   }
-}
-
-/**
- * Totals from the Firebase SDK for the web (modular, version 9 or later), as they change.
- * @param {object} db what `getFirestore` returned
- * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
- * @param {(db: any, path: string) => any} firestore.doc
- * @param {(...args: any[]) => () => void} firestore.onSnapshot
- * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
- * @returns {Source}
- */
-export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
-  return (id, next, failed, field) =>
-    onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => next({
-      exists: snapshot.exists(),
-      total: snapshot.get(field) ?? 0,
-      updatedAt: (snapshot.get("counter_rollup") ?? snapshot.data() ?? {}).updated_at?.toMillis(), // A document of the app's own has it in a map.
-      live: !snapshot.metadata.fromCache,
-    }), failed);
-}
-
-/**
- * The path of a counter's document: an id is the values of the path's wildcards, joined by slashes.
- * @param {string} counters as of COUNTERS, such as teams/{team}/posts/{post}
- * @param {string} id such as red/post-1
- */
-export function documentOf(counters, id) {
-  const values = id.split("/");
-  return counters.replace(/{[^}]*}/g, () => values.shift() ?? "");
-}
-
-/**
- * Totals from the Increment function, asked for every so often while the page is visible.
- * @param {string} url of the Increment function
- * @param {object} [options]
- * @param {number} [options.every] ms from one answer to the next request
- * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
- * @returns {Source}
- */
-export function fromFunction(url, { every = 2_000, headers } = {}) {
-  return (id, next, failed, field) => {
-    const ended = new AbortController();
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let timer;
-    const ask = async () => {
-      clearTimeout(timer);
-      try {
-        const own = await headers?.();
-        if (ended.signal.aborted) return; // On a server, nobody watches for longer than that.
-        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: own, signal: AbortSignal.timeout(20_000) });
-        const body = await answer.json();
-        if (ended.signal.aborted) return;
-        if (answer.ok) next({ exists: true, total: body.totals?.[field] ?? body.total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
-        else if (answer.status === 404) next({ exists: false, total: 0, live: true });
-        else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));
-        else next(null);
-      } catch {
-        const why = await unreachable(url);
-        if (ended.signal.aborted) return;
-        next(null);
-        if (why.includes("ALLOWED_ORIGINS")) failed(new CounterError(why));
-      }
-      if (!ended.signal.aborted && !globalThis.document?.hidden) timer = setTimeout(ask, every);
-    };
-    globalThis.document?.addEventListener("visibilitychange", () => document.hidden || ask(), { signal: ended.signal });
-    globalThis.addEventListener?.("online", ask, { signal: ended.signal });
-    void ask();
-    return () => {
-      clearTimeout(timer);
-      ended.abort();
-    };
-  };
 }
 
 /** @returns {Storage | null} the page's localStorage, unless the browser forbids it or there is none */

@@ -2,9 +2,9 @@
  * Increments and likes by the Increment function. It is what `Counters` uses unless told otherwise.
  * @param {string} url of the function
  * @param {() => HeadersInit | Promise<HeadersInit>} [headers] to send along, such as Authorization
- * @returns {import("./queue.js").Transport}
+ * @returns {import("./entry.js").Transport}
  */
-export declare function overHTTP(url: string, headers?: () => HeadersInit | Promise<HeadersInit>): import("./queue.js").Transport;
+export declare function overHTTP(url: string, headers?: () => HeadersInit | Promise<HeadersInit>): import("./entry.js").Transport;
 /**
  * Why a request had no answer. A browser doesn't tell a page whether there was one that it may not read: a request whose answer
  * nobody wants to read does.

@@ -1,5 +1,5 @@
 // Increments and likes by the Increment function.
-import { CounterError } from "./queue.js";
+import { CounterError } from "./entry.js";
 
 const TIMEOUT = 25_000; // ms; the function answers within 20 s unless REQUEST_TIMEOUT says more
 const AGAIN = 5_000; // ms until a question that got no answer is asked again
@@ -8,7 +8,7 @@ const AGAIN = 5_000; // ms until a question that got no answer is asked again
  * Increments and likes by the Increment function. It is what `Counters` uses unless told otherwise.
  * @param {string} url of the function
  * @param {() => HeadersInit | Promise<HeadersInit>} [headers] to send along, such as Authorization
- * @returns {import("./queue.js").Transport}
+ * @returns {import("./entry.js").Transport}
  */
 export function overHTTP(url, headers) {
   return {
@@ -76,7 +76,7 @@ export function overHTTP(url, headers) {
 /**
  * @param {string} url
  * @param {Headers} own
- * @param {import("./queue.js").Entry} entry
+ * @param {import("./entry.js").Entry} entry
  * @param {AbortSignal} stopped
  * @returns {[string, RequestInit]}
  */

@@ -1,110 +1,19 @@
+import { CounterError, errorOf, joinedOf, lateOf, latest, uuid } from "./entry.js";
+import { LONGEST, Pauses } from "./pauses.js";
 import { BEFORE, COUNTED, nameOf, Records, REFUSED, UNKNOWN } from "./record.js";
 import { Turn } from "./turn.js";
 
 const AT_ONCE = 32; // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
-const SHORTEST = 250, LONGEST = 15_000; // ms between attempts while nothing gets through
 const SKEW = 60_000; // ms by which a clock may be set back without making an age unknown
 const LATE = 200_000; // ms after which no request is carried out any more: 25 s until it is sent, and up to 162 s in the function
 const NOTED = 2_000; // ms in which a page that is there has taken note of how its entry ended
 
-/** An increment or a like that was given up. Unless `unknown`, it was not counted. */
-export class CounterError extends Error {
-  /**
-   * @param {string} message
-   * @param {{ status?: number, unknown?: boolean }} [how]
-   */
-  constructor(message, { status, unknown = false } = {}) {
-    super(message);
-    this.name = "CounterError";
-    /** The HTTP status with which the function refused it. */
-    this.status = status;
-    /** Whether it may have been counted all the same: an earlier attempt had no answer. */
-    this.unknown = unknown;
-  }
-}
-
-/** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
-
-/**
- * @typedef {object} Increment until it is answered
- * @property {string} counter
- * @property {string} field
- * @property {string} key its Idempotency-Key
- * @property {number} by
- * @property {number} at when it was added, in ms since 1970
- * @property {boolean} tried whether it was sent, so that it may have been counted
- * @property {string} as whose credentials it was sent with; "" where there were none, and while it was not sent
- * @property {number} end
- * @property {[string, number?]} [error] why, and with what status, where it ended so
- */
-
-/**
- * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
- *   however often it is sent, the member is counted once, or not at all.
- * @property {string} counter
- * @property {string} field
- * @property {string} member
- * @property {boolean} joined
- * @property {string} id of this click
- * @property {number} at when it was asked for, in ms since 1970; later than that of the click before
- * @property {[number, number]} late when no request to leave, or to join, that had no answer is carried out any more, in ms since
- *   1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
- * @property {number} end
- * @property {[string, number?]} [error]
- */
-
-/** @typedef {Increment | Like} Entry */
-
-/**
- * @typedef {object} Outcome of sending an entry
- * @property {boolean} [counted] it is as asked for now; false if it had been before
- * @property {CounterError} [error] it is refused, and was not counted
- * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
- * @property {string} [trouble] why, in words
- * @property {boolean} [all] whether that holds for other counters as well: the server can't be reached
- */
-
-/**
- * @typedef {object} Credentials
- * @property {string} as whose they are, in few characters that tell nobody more; "" for nobody's
- */
-
-/**
- * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
- * @typedef {object} Transport
- * @property {string} [name] what it sends to: pages that send elsewhere have queues of their own
- * @property {() => Promise<Credentials>} [prepare] what to send the next entry with
- * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) => Promise<Outcome>} send the user is whom
- *   it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
- * @property {Watch} watch
- */
-
-/**
- * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
- * first and perhaps whenever it changes. It returns a function that ends it.
- * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
- */
-
-/**
- * @typedef {object} Waiting
- * @property {string} name of the entry, here and in the storage
- * @property {Entry} entry
- * @property {boolean} own whether it was asked for here, and not on an earlier page or in another tab
- * @property {boolean} kept whether the storage has it
- * @property {boolean} settled whether it was answered, and is only kept for what may be carried out late
- * @property {boolean} again whether it is sent once more, though it was answered
- * @property {boolean} parked whether it was sent with credentials that are not those of now
- * @property {Promise<boolean>} done
- * @property {(counted: boolean) => void} resolve
- * @property {(error: Error) => void} reject
- */
-
-/**
- * @typedef {object} Pause while what goes to a counter, or anything at all, doesn't get through
- * @property {number} ms
- * @property {ReturnType<typeof setTimeout>} [timer] until the next attempt
- * @property {string} [trouble]
- */
+/** @typedef {import("./entry.js").Entry} Entry */
+/** @typedef {import("./entry.js").Like} Like */
+/** @typedef {import("./entry.js").Outcome} Outcome */
+/** @typedef {import("./entry.js").Transport} Transport */
+/** @typedef {import("./record.js").Store} Store */
+/** @typedef {import("./entry.js").Waiting} Waiting */
 
 /**
  * A user's increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is
@@ -117,8 +26,7 @@ export class Queue {
   #entries = new Map();
   /** @type {Map<string, Waiting>} what is on its way, by name */
   #flying = new Map();
-  /** @type {Map<string, Pause>} by counter; under "" what holds for all */
-  #pauses = new Map();
+  #pauses = new Pauses(() => this.#pump());
   /** @type {Set<ReturnType<typeof setTimeout>>} */
   #timers = new Set();
   #closed = new AbortController();
@@ -166,9 +74,10 @@ export class Queue {
       this.#start();
       this.changed();
     }];
-    for (const [target, event, listener] of /** @type {const} */ ([
-      [this.page, "pagehide", stop], [this.page, "pageshow", start], [this.page.document, "freeze", stop], [this.page.document, "resume", start],
-    ])) target?.addEventListener?.(event, listener, { signal });
+    for (const target of [this.page, this.page.document]) {
+      for (const event of ["pagehide", "freeze"]) target?.addEventListener?.(event, stop, { signal });
+      for (const event of ["pageshow", "resume"]) target?.addEventListener?.(event, start, { signal });
+    }
     this.#start();
   }
 
@@ -180,7 +89,7 @@ export class Queue {
 
   /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
   get trouble() {
-    for (const { trouble } of [this.#pauses.get("") ?? {}, ...this.#pauses.values()]) if (trouble) return trouble;
+    return this.#pauses.trouble;
   }
 
   /** Whether the storage has all that this page knows of. */
@@ -268,10 +177,7 @@ export class Queue {
 
   /** Ends all pauses: there is reason to believe that requests get through again. */
   go() {
-    for (const pause of this.#pauses.values()) {
-      clearTimeout(pause.timer);
-      pause.timer = undefined;
-    }
+    this.#pauses.end();
     for (const waiting of this.#entries.values()) waiting.parked = false;
     this.#pump();
   }
@@ -303,7 +209,6 @@ export class Queue {
     this.#stopped.abort();
     this.#turn?.stop();
     this.#leads = false;
-    for (const { timer } of this.#pauses.values()) clearTimeout(timer);
     this.#pauses.clear();
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
@@ -384,7 +289,10 @@ export class Queue {
       // The app has emptied the storage, or what another tab wrote at the same moment is all that is left; a page that was away may
       // have missed how it ended. An increment's key makes sure that it isn't counted again, and a like may have been taken back since.
       if (this.#leads || (now.own && !now.settled && (!woken || "key" in now.entry))) this.#keep(now);
-      else this.#leave(now, false);
+      else {
+        this.#entries.delete(name);
+        now.resolve(false);
+      }
     } else if (!now) {
       if (!then.end) this.#add(then, false);
       else if (this.#leads) this.#keepLate(this.#make(then, { settled: true }));
@@ -422,12 +330,6 @@ export class Queue {
     waiting.entry.end = then.end;
     if (this.#leads) this.#keepLate(waiting);
     else this.#entries.delete(waiting.name);
-  }
-
-  /** @param {Waiting} waiting @param {boolean} counted */
-  #leave(waiting, counted) {
-    this.#entries.delete(waiting.name);
-    waiting.resolve(counted);
   }
 
   /** Settles its promise. @param {Waiting} waiting @param {Entry} entry */
@@ -514,21 +416,20 @@ export class Queue {
     const { counter } = entry;
     const now = this.#entries.get(name);
     if (outcome.again !== undefined) {
-      if (!outcome.all) this.#through("");
-      this.#pauseFor(outcome.all ? "" : counter, outcome.again, outcome.trouble);
+      if (!outcome.all) this.#pauses.through("");
+      this.#pauses.begin(outcome.all ? "" : counter, outcome.again, outcome.trouble);
       if ("key" in entry) return;
-      const lost = /** @type {[number, number]} */ ([0, 0]);
-      lost[+entry.joined] = Date.now() + LATE;
-      for (const one of new Set([waiting, now])) {
+      const until = Date.now() + LATE;
+      for (const one of [waiting, now]) {
         if (!one || "key" in one.entry) continue;
-        one.entry.late = latest(one.entry.late, lost);
+        one.entry.late[+entry.joined] = until;
         if (one === now) this.#keep(one);
       }
       if (now !== waiting) waiting.resolve(false);
       return;
     }
-    this.#through("");
-    this.#through(counter);
+    this.#pauses.through("");
+    this.#pauses.through(counter);
     // An earlier attempt of this page may have been counted, and its answer lost.
     const counted = outcome.counted || (inDoubt && waiting.own);
     const error = outcome.error;
@@ -543,7 +444,6 @@ export class Queue {
         if (late[+entry.joined] === mark) late[+entry.joined] = before > Date.now() ? before : 0;
         if (!error && late[+!entry.joined] <= sent) late[+!entry.joined] = 0;
       }
-      Object.assign(ended, { late: entry.late });
     }
     const settled = waiting.settled;
     if (!settled) this.#tell(waiting, ended);
@@ -600,53 +500,4 @@ export class Queue {
       if (entry.end > BEFORE) this.failed(errorOf(entry), entry);
     }, NOTED);
   }
-
-  /** What goes to a counter, or under "" anything at all, gets through. @param {string} counter */
-  #through(counter) {
-    clearTimeout(this.#pauses.get(counter)?.timer);
-    this.#pauses.delete(counter);
-  }
-
-  /**
-   * @param {string} counter
-   * @param {number} again
-   * @param {string} [trouble]
-   */
-  #pauseFor(counter, again, trouble) {
-    const pause = this.#pauses.get(counter) ?? { ms: 0 };
-    if (pause.timer !== undefined) return;
-    Object.assign(pause, { ms: Math.min(LONGEST, pause.ms ? 2 * pause.ms : SHORTEST), trouble });
-    pause.timer = setTimeout(() => {
-      pause.timer = undefined;
-      this.#pump();
-    }, Math.max(again, pause.ms * (1 + Math.random())));
-    this.#pauses.set(counter, pause);
-  }
-}
-
-/** @param {Entry} entry */
-function errorOf({ end, error }) {
-  const [message, status] = error ?? ["It was given up."];
-  const unknown = end === UNKNOWN;
-  return new CounterError(unknown ? `${message} Whether an earlier attempt was counted is unknown.` : message, { status, unknown });
-}
-
-/** @param {Waiting} waiting */
-function joinedOf({ entry }) {
-  return "key" in entry ? undefined : entry.joined;
-}
-
-/** @param {Entry | undefined} entry @returns {[number, number]} */
-function lateOf(entry) {
-  return entry && !("key" in entry) ? [...entry.late] : [0, 0];
-}
-
-/** @param {[number, number]} a @param {[number, number]} b @returns {[number, number]} */
-function latest(a, b) {
-  return [Math.max(a[0], b[0]), Math.max(a[1], b[1])];
-}
-
-/** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
-function uuid() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,16 +1,18 @@
-export type Entry = import("./queue.js").Entry;
-/** @typedef {import("./queue.js").Entry} Entry */
+export type Entry = import("./entry.js").Entry;
+export type Store = Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">;
+/** @typedef {import("./entry.js").Entry} Entry */
+/** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
 /** How an entry ended, in the order of what is worse; 0 while it waits. */
 export declare const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
 /** The entries of a queue in the storage. */
 export declare class Records {
-    storage: import("./queue.js").Store | undefined;
+    storage: Store | undefined;
     prefix: string;
     /**
-     * @param {import("./queue.js").Store | undefined} storage none: nothing is kept
+     * @param {Store | undefined} storage none: nothing is kept
      * @param {string} prefix
      */
-    constructor(storage: import("./queue.js").Store | undefined, prefix: string);
+    constructor(storage: Store | undefined, prefix: string);
     /** Names of what there is. */
     get names(): string[];
     /**

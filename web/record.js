@@ -1,7 +1,8 @@
 // What the storage has of the entries of a queue, each under its name. All values of one entry are as long as each other, but
 // for an error's words: what is there can be replaced in a storage that is full.
 
-/** @typedef {import("./queue.js").Entry} Entry */
+/** @typedef {import("./entry.js").Entry} Entry */
+/** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
 
 /** How an entry ended, in the order of what is worse; 0 while it waits. */
 export const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
@@ -9,7 +10,7 @@ export const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
 /** The entries of a queue in the storage. */
 export class Records {
   /**
-   * @param {import("./queue.js").Store | undefined} storage none: nothing is kept
+   * @param {Store | undefined} storage none: nothing is kept
    * @param {string} prefix
    */
   constructor(storage, prefix) {

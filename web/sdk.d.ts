@@ -18,7 +18,7 @@
  * @param {string} [layout.shards] as of SHARDS; shards unless given
  * @param {Record<string, string>} [layout.fields] names of fields in shards, by their names in the counter's document, where
  *   they differ, as of FIELDS; { total: "count" } unless given
- * @returns {import("./queue.js").Transport}
+ * @returns {import("./entry.js").Transport}
  */
 export declare function overFirestore(db: {
     toJSON: () => any;
@@ -35,4 +35,4 @@ export declare function overFirestore(db: {
     counters?: string;
     shards?: string;
     fields?: Record<string, string>;
-}): import("./queue.js").Transport;
+}): import("./entry.js").Transport;

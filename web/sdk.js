@@ -1,7 +1,7 @@
 // Increments and likes by the Firebase SDK alone, under the lines for clients in firestore.rules. It takes the SDK's functions
 // as arguments, so that it goes with the version that the page has.
-import { documentOf } from "./counter.js";
-import { CounterError } from "./queue.js";
+import { documentOf } from "./sources.js";
+import { CounterError } from "./entry.js";
 
 const KEPT = 30 * 86_400_000; // ms that a request's document stays; the rules allow 32 days
 const AGAIN = 60_000; // ms until a counter's number of shards is read again
@@ -28,7 +28,7 @@ const passing = new Set(["aborted", "cancelled", "deadline-exceeded", "internal"
  * @param {string} [layout.shards] as of SHARDS; shards unless given
  * @param {Record<string, string>} [layout.fields] names of fields in shards, by their names in the counter's document, where
  *   they differ, as of FIELDS; { total: "count" } unless given
- * @returns {import("./queue.js").Transport}
+ * @returns {import("./entry.js").Transport}
  */
 export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, serverTimestamp, Timestamp },
   { counters = "counters/{counter}", shards = "shards", fields = { total: "count" } } = {}) {
@@ -54,7 +54,7 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
   const membershipOf = ({ counter, field, member }) => doc(db, documentOf(counters, counter), `${field}_members`, member);
 
   /**
-   * @param {import("./queue.js").Like} like
+   * @param {import("./entry.js").Like} like
    * @param {any} membership
    */
   const like = async (like, membership) => {
@@ -71,7 +71,7 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
   };
 
   /**
-   * @param {import("./queue.js").Increment} entry
+   * @param {import("./entry.js").Increment} entry
    * @param {any} request
    */
   const add = async ({ counter, field, by, at }, request) => {

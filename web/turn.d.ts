@@ -5,17 +5,17 @@
 export declare class Turn {
     #private;
     locks: LockManager | undefined;
-    storage: import("./queue.js").Store;
+    storage: import("./record.js").Store;
     /**
      * @param {string} name
      * @param {object} options
      * @param {LockManager} [options.locks]
-     * @param {import("./queue.js").Store} options.storage
+     * @param {import("./record.js").Store} options.storage
      * @param {() => void} options.taken called when this page has it
      */
     constructor(name: string, { locks, storage, taken }: {
         locks?: LockManager;
-        storage: import("./queue.js").Store;
+        storage: import("./record.js").Store;
         taken: () => void;
     });
     /** Whether this page has it. A page that slept through its lease doesn't. */

@@ -21,7 +21,7 @@ export class Turn {
    * @param {string} name
    * @param {object} options
    * @param {LockManager} [options.locks]
-   * @param {import("./queue.js").Store} options.storage
+   * @param {import("./record.js").Store} options.storage
    * @param {() => void} options.taken called when this page has it
    */
   constructor(name, { locks, storage, taken }) {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 const dir = mkdtempSync(join(tmpdir(), "types-"));
 try {
   symlinkSync(join(process.cwd(), "node_modules"), join(dir, "node_modules"));
-  for (const name of ["package.json", "tsconfig.json", "counter.js", "http.js", "queue.js", "react.js", "record.js", "sdk.js", "shown.js", "turn.js"]) copyFileSync(name, join(dir, name));
+  for (const name of ["package.json", "tsconfig.json", "counter.js", "entry.js", "http.js", "pauses.js", "queue.js", "react.js", "record.js", "sdk.js", "shown.js", "sources.js", "turn.js"]) copyFileSync(name, join(dir, name));
   execFileSync("node_modules/.bin/tsc", ["-p", dir], { stdio: "inherit" });
   for (const name of readdirSync(dir).filter((name) => name.endsWith(".d.ts"))) {
     if (!process.argv.includes("--check")) copyFileSync(join(dir, name), name);

@@ -1,0 +1,119 @@
+// What is on its way: increments and likes, what may become of them, and how they get to Firestore.
+import { UNKNOWN } from "./record.js";
+
+/** An increment or a like that was given up. Unless `unknown`, it was not counted. */
+export class CounterError extends Error {
+  /**
+   * @param {string} message
+   * @param {{ status?: number, unknown?: boolean }} [how]
+   */
+  constructor(message, { status, unknown = false } = {}) {
+    super(message);
+    this.name = "CounterError";
+    /** The HTTP status with which the function refused it. */
+    this.status = status;
+    /** Whether it may have been counted all the same: an earlier attempt had no answer. */
+    this.unknown = unknown;
+  }
+}
+
+/**
+ * @typedef {object} Increment until it is answered
+ * @property {string} counter
+ * @property {string} field
+ * @property {string} key its Idempotency-Key
+ * @property {number} by
+ * @property {number} at when it was added, in ms since 1970
+ * @property {boolean} tried whether it was sent, so that it may have been counted
+ * @property {string} as whose credentials it was sent with; "" where there were none, and while it was not sent
+ * @property {number} end
+ * @property {[string, number?]} [error] why, and with what status, where it ended so
+ */
+
+/**
+ * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
+ *   however often it is sent, the member is counted once, or not at all.
+ * @property {string} counter
+ * @property {string} field
+ * @property {string} member
+ * @property {boolean} joined
+ * @property {string} id of this click
+ * @property {number} at when it was asked for, in ms since 1970; later than that of the click before
+ * @property {[number, number]} late when no request to leave, or to join, that had no answer is carried out any more, in ms since
+ *   1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
+ * @property {number} end
+ * @property {[string, number?]} [error]
+ */
+
+/** @typedef {Increment | Like} Entry */
+
+/**
+ * @typedef {object} Outcome of sending an entry
+ * @property {boolean} [counted] it is as asked for now; false if it had been before
+ * @property {CounterError} [error] it is refused, and was not counted
+ * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
+ * @property {string} [trouble] why, in words
+ * @property {boolean} [all] whether that holds for other counters as well: the server can't be reached
+ */
+
+/**
+ * @typedef {object} Credentials
+ * @property {string} as whose they are, in few characters that tell nobody more; "" for nobody's
+ */
+
+/**
+ * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
+ * @typedef {object} Transport
+ * @property {string} [name] what it sends to: pages that send elsewhere have queues of their own
+ * @property {() => Promise<Credentials>} [prepare] what to send the next entry with
+ * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) => Promise<Outcome>} send the user is whom
+ *   it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
+ * @property {Watch} watch
+ */
+
+/**
+ * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
+ * first and perhaps whenever it changes. It returns a function that ends it.
+ * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
+ */
+
+/**
+ * @typedef {object} Waiting
+ * @property {string} name of the entry, here and in the storage
+ * @property {Entry} entry
+ * @property {boolean} own whether it was asked for here, and not on an earlier page or in another tab
+ * @property {boolean} kept whether the storage has it
+ * @property {boolean} settled whether it was answered, and is only kept for what may be carried out late
+ * @property {boolean} again whether it is sent once more, though it was answered
+ * @property {boolean} parked whether it was sent with credentials that are not those of now
+ * @property {Promise<boolean>} done
+ * @property {(counted: boolean) => void} resolve
+ * @property {(error: Error) => void} reject
+ */
+
+/** @param {Entry} entry */
+export function errorOf({ end, error }) {
+  const [message, status] = error ?? ["It was given up."];
+  const unknown = end === UNKNOWN;
+  return new CounterError(unknown ? `${message} Whether an earlier attempt was counted is unknown.` : message, { status, unknown });
+}
+
+/** @param {Entry | undefined} entry @returns {[number, number]} */
+export function lateOf(entry) {
+  return entry && !("key" in entry) ? [...entry.late] : [0, 0];
+}
+
+/** @param {[number, number]} a @param {[number, number]} b @returns {[number, number]} */
+export function latest(a, b) {
+  return [Math.max(a[0], b[0]), Math.max(a[1], b[1])];
+}
+
+/** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
+export function uuid() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** @param {Waiting} waiting */
+export function joinedOf({ entry }) {
+  return "key" in entry ? undefined : entry.joined;
+}

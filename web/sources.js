@@ -1,0 +1,90 @@
+// Where totals come from.
+import { CounterError } from "./entry.js";
+import { unreachable } from "./http.js";
+
+/**
+ * What is known of a counter.
+ * @typedef {object} Snapshot
+ * @property {boolean} exists
+ * @property {number} total 0 where it doesn't exist
+ * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
+ * @property {boolean} live whether the server has it like this now; false for what a cache has
+ */
+
+/**
+ * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
+ * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
+ */
+
+/**
+ * Totals from the Firebase SDK for the web (modular, version 9 or later), as they change.
+ * @param {object} db what `getFirestore` returned
+ * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
+ * @param {(db: any, path: string) => any} firestore.doc
+ * @param {(...args: any[]) => () => void} firestore.onSnapshot
+ * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
+ * @returns {Source}
+ */
+export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
+  return (id, next, failed, field) =>
+    onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => next({
+      exists: snapshot.exists(),
+      total: snapshot.get(field) ?? 0,
+      updatedAt: (snapshot.get("counter_rollup") ?? snapshot.data() ?? {}).updated_at?.toMillis(), // A document of the app's own has it in a map.
+      live: !snapshot.metadata.fromCache,
+    }), failed);
+}
+
+/**
+ * The path of a counter's document: an id is the values of the path's wildcards, joined by slashes.
+ * @param {string} counters as of COUNTERS, such as teams/{team}/posts/{post}
+ * @param {string} id such as red/post-1
+ */
+export function documentOf(counters, id) {
+  const values = id.split("/");
+  return counters.replace(/{[^}]*}/g, () => values.shift() ?? "");
+}
+
+/**
+ * Totals from the Increment function, asked for every so often while the page is visible.
+ * @param {string} url of the Increment function
+ * @param {object} [options]
+ * @param {number} [options.every] ms from one answer to the next request
+ * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
+ * @returns {Source}
+ */
+export function fromFunction(url, { every = 2_000, headers } = {}) {
+  return (id, next, failed, field) => {
+    const ended = new AbortController();
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    const ask = async () => {
+      clearTimeout(timer);
+      try {
+        const own = await headers?.();
+        if (ended.signal.aborted) return; // On a server, nobody watches for longer than that.
+        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: own, signal: AbortSignal.timeout(20_000) });
+        const body = await answer.json();
+        if (ended.signal.aborted) return;
+        if (answer.ok) next({ exists: true, total: body.totals?.[field] ?? body.total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
+        else if (answer.status === 404) next({ exists: false, total: 0, live: true });
+        else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));
+        else next(null);
+      } catch {
+        const why = await unreachable(url);
+        if (ended.signal.aborted) return;
+        next(null);
+        if (why.includes("ALLOWED_ORIGINS")) failed(new CounterError(why));
+      }
+      if (!ended.signal.aborted && !globalThis.document?.hidden) timer = setTimeout(ask, every);
+    };
+    globalThis.document?.addEventListener("visibilitychange", () => document.hidden || ask(), { signal: ended.signal });
+    globalThis.addEventListener?.("online", ask, { signal: ended.signal });
+    void ask();
+    return () => {
+      clearTimeout(timer);
+      ended.abort();
+    };
+  };
+}
