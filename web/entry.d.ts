@@ -144,6 +144,49 @@ export type Waiting = {
     resolve: (counted: boolean) => void;
     reject: (error: Error) => void;
 };
+export type Options = {
+    /**
+     * tells this queue from others in the storage
+     */
+    name: string;
+    /**
+     * whether the user is still the one whose queue this is
+     */
+    mine: () => boolean;
+    /**
+     * whose queue it is
+     */
+    user: string;
+    transport: Transport;
+    /**
+     * none: nothing outlives the page
+     */
+    storage?: import("./record.js").Store;
+    /**
+     * ms after which an increment is given up; less than the function's REQUEST_TTL
+     */
+    keep: number;
+    /**
+     * the window
+     */
+    page: any;
+    /**
+     * called when `trouble` or what waits has changed
+     */
+    changed: () => void;
+    /**
+     * called for each that waits, of this page, earlier ones and other tabs
+     */
+    added: (waiting: Waiting) => void;
+    /**
+     * called when a like is as asked for
+     */
+    liked: (like: Like) => void;
+    /**
+     * called for those whose page and promise are gone
+     */
+    failed: (error: CounterError, entry: Entry) => void;
+};
 /**
  * @typedef {object} Increment until it is answered
  * @property {string} counter
@@ -209,6 +252,20 @@ export type Waiting = {
  * @property {Promise<boolean>} done
  * @property {(counted: boolean) => void} resolve
  * @property {(error: Error) => void} reject
+ */
+/**
+ * @typedef {object} Options of a queue
+ * @property {string} name tells this queue from others in the storage
+ * @property {() => boolean} mine whether the user is still the one whose queue this is
+ * @property {string} user whose queue it is
+ * @property {Transport} transport
+ * @property {import("./record.js").Store} [storage] none: nothing outlives the page
+ * @property {number} keep ms after which an increment is given up; less than the function's REQUEST_TTL
+ * @property {any} page the window
+ * @property {() => void} changed called when `trouble` or what waits has changed
+ * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier ones and other tabs
+ * @property {(like: Like) => void} liked called when a like is as asked for
+ * @property {(error: CounterError, entry: Entry) => void} failed called for those whose page and promise are gone
  */
 /** @param {Entry} entry */
 export declare function errorOf({ end, error }: Entry): CounterError;

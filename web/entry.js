@@ -91,6 +91,21 @@ export class CounterError extends Error {
  * @property {(error: Error) => void} reject
  */
 
+/**
+ * @typedef {object} Options of a queue
+ * @property {string} name tells this queue from others in the storage
+ * @property {() => boolean} mine whether the user is still the one whose queue this is
+ * @property {string} user whose queue it is
+ * @property {Transport} transport
+ * @property {import("./record.js").Store} [storage] none: nothing outlives the page
+ * @property {number} keep ms after which an increment is given up; less than the function's REQUEST_TTL
+ * @property {any} page the window
+ * @property {() => void} changed called when `trouble` or what waits has changed
+ * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier ones and other tabs
+ * @property {(like: Like) => void} liked called when a like is as asked for
+ * @property {(error: CounterError, entry: Entry) => void} failed called for those whose page and promise are gone
+ */
+
 /** @param {Entry} entry */
 export function errorOf({ end, error }) {
   const [message, status] = error ?? ["It was given up."];

@@ -25,36 +25,11 @@ export declare class Queue {
     keep: number;
     page: any;
     changed: () => void;
-    added: (waiting: Waiting) => void;
-    liked: (like: Like) => void;
-    failed: (error: CounterError, entry: Entry) => void;
-    /**
-     * @param {object} options
-     * @param {string} options.name tells this queue from others in the storage
-     * @param {() => boolean} options.mine whether the user is still the one whose queue this is
-     * @param {string} options.user whose queue it is
-     * @param {Transport} options.transport
-     * @param {Store} [options.storage] none: nothing outlives the page
-     * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
-     * @param {any} options.page the window
-     * @param {() => void} options.changed called when `trouble` or what waits has changed
-     * @param {(waiting: Waiting) => void} options.added called for each that waits, of this page, earlier ones and other tabs
-     * @param {(like: Like) => void} options.liked called when a like is as asked for
-     * @param {(error: CounterError, entry: Entry) => void} options.failed called for those whose page and promise are gone
-     */
-    constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }: {
-        name: string;
-        mine: () => boolean;
-        user: string;
-        transport: Transport;
-        storage?: Store;
-        keep: number;
-        page: any;
-        changed: () => void;
-        added: (waiting: Waiting) => void;
-        liked: (like: Like) => void;
-        failed: (error: CounterError, entry: Entry) => void;
-    });
+    added: (waiting: import("./entry.js").Waiting) => void;
+    liked: (like: import("./entry.js").Like) => void;
+    failed: (error: CounterError, entry: import("./entry.js").Entry) => void;
+    /** @param {import("./entry.js").Options} options */
+    constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }: import("./entry.js").Options);
     /** Begins to send, or goes on after a `close`. */
     open(): void;
     /** Stops sending. What is stored is sent by another page, or by the next. */

@@ -32,23 +32,11 @@ export class Queue {
   #closed = new AbortController();
   #stopped = new AbortController();
   #leads = false;
+  #slept = false; // whether the page was put aside since it last sent
   #records;
   #turn;
 
-  /**
-   * @param {object} options
-   * @param {string} options.name tells this queue from others in the storage
-   * @param {() => boolean} options.mine whether the user is still the one whose queue this is
-   * @param {string} options.user whose queue it is
-   * @param {Transport} options.transport
-   * @param {Store} [options.storage] none: nothing outlives the page
-   * @param {number} options.keep ms after which an increment is given up; less than the function's REQUEST_TTL
-   * @param {any} options.page the window
-   * @param {() => void} options.changed called when `trouble` or what waits has changed
-   * @param {(waiting: Waiting) => void} options.added called for each that waits, of this page, earlier ones and other tabs
-   * @param {(like: Like) => void} options.liked called when a like is as asked for
-   * @param {(error: CounterError, entry: Entry) => void} options.failed called for those whose page and promise are gone
-   */
+  /** @param {import("./entry.js").Options} options */
   constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }) {
     this.mine = mine;
     this.user = user;
@@ -63,21 +51,22 @@ export class Queue {
     this.#turn = storage && new Turn(`counters-sender ${name}`, { locks: page.navigator?.locks, storage, taken: () => this.#lead() });
     this.#closed.abort();
     this.#stopped.abort();
+    // A page that the browser puts aside sends nothing until it is back, and another one does.
+    for (const target of [page, page.document]) {
+      for (const event of ["pagehide", "freeze"]) target?.addEventListener?.(event, () => {
+        this.#slept = true;
+        this.#stop();
+      });
+      for (const event of ["pageshow", "resume"]) target?.addEventListener?.(event, () => {
+        this.#start();
+        this.changed();
+      });
+    }
   }
 
   /** Begins to send, or goes on after a `close`. */
   open() {
     this.#closed = new AbortController();
-    const { signal } = this.#closed;
-    // A page that the browser puts aside sends nothing until it is back, and another one does.
-    const [stop, start] = [() => this.#stop(), () => {
-      this.#start();
-      this.changed();
-    }];
-    for (const target of [this.page, this.page.document]) {
-      for (const event of ["pagehide", "freeze"]) target?.addEventListener?.(event, stop, { signal });
-      for (const event of ["pageshow", "resume"]) target?.addEventListener?.(event, start, { signal });
-    }
     this.#start();
   }
 
@@ -196,7 +185,9 @@ export class Queue {
       this.#pump();
       this.changed();
     }, { signal });
-    this.#takeAll(true);
+    const woken = this.#slept;
+    this.#slept = false;
+    this.#takeAll(woken);
     if (signal.aborted) return; // Who was told of it has found that the user is another one now.
     // What the storage doesn't take, each page sends by itself.
     for (const waiting of this.#entries.values()) if (waiting.settled && !waiting.kept) this.#keepLate(waiting);
