@@ -59,17 +59,21 @@ func startProgramIn(t *testing.T, environ []string, args ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd := exec.Command(self, append([]string{"dev", "--port", "0", "--firestore-port", "0"}, args...)...)
+	cmd.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST=", "GOOGLE_CLOUD_PROJECT=")
+	cmd.Env = append(cmd.Env, environ...)
+	return startUntilReady(t, cmd)
+}
+
+// startUntilReady starts a command that becomes "counters dev", and returns once it is ready.
+func startUntilReady(t *testing.T, cmd *exec.Cmd) *program {
+	t.Helper()
 	// Every process that comes of the program inherits the writing end of this pipe, and nobody writes to it.
 	alive, theirs, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{
-		Cmd:   exec.Command(self, append([]string{"dev", "--port", "0", "--firestore-port", "0"}, args...)...),
-		alive: alive, logs: &lockedBuffer{},
-	}
-	p.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST=", "GOOGLE_CLOUD_PROJECT=")
-	p.Env = append(p.Env, environ...)
+	p := &program{Cmd: cmd, alive: alive, logs: &lockedBuffer{}}
 	p.ExtraFiles = []*os.File{theirs}
 	p.Stderr = p.logs
 	stdout, err := p.StdoutPipe()
