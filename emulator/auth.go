@@ -9,8 +9,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// checkAdmin refuses what only server-side clients may do: those that send "Bearer owner", as they do to an emulator, or
-// an access token of Google's. There are no security rules; all else is open to everybody.
+// checkAdmin refuses what only server-side clients may do: those that send "Bearer owner", as they
+// do to an emulator, or an access token of Google's. There are no security rules; all else is open
+// to everybody.
 func checkAdmin(ctx context.Context, what string) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, v := range md.Get("authorization") {

@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// BenchmarkClientIncrement is an increment of one of a hundred shards with the official client, over a connection, from
-// 64 goroutines. Client and server share the machine.
+// BenchmarkClientIncrement is an increment of one of a hundred shards with the official client,
+// over a connection, from 64 goroutines. Client and server share the machine.
 func BenchmarkClientIncrement(b *testing.B) {
 	c := emulator.Start(b).Client(b, "bench")
 	ctx := context.Background()

@@ -17,9 +17,10 @@ type Change struct {
 	CommitTime time.Time             // in UTC
 }
 
-// OnCommit has f called for every commit that changed something, with all of its changes, one commit after the other,
-// strictly in their order within a database and soon after each, outside of any lock. f must be quick, and must not
-// commit or close the server: commits wait when it falls 10,000 changes behind. After cancel no further call begins.
+// OnCommit has f called for every commit that changed something, with all of its changes, one
+// commit after the other, strictly in their order within a database and soon after each, outside of
+// any lock. f must be quick, and must not commit or close the server: commits wait when it falls
+// 10,000 changes behind. After cancel no further call begins.
 func (s *Server) OnCommit(f func([]Change)) (cancel func()) {
 	return s.engine.OnCommit(func(changes []engine.Change) {
 		out := make([]Change, len(changes))
@@ -30,8 +31,8 @@ func (s *Server) OnCommit(f func([]Change)) (cancel func()) {
 	})
 }
 
-// WaitForChanges returns when the functions of OnCommit and OnChange have seen every commit that was answered so far, or
-// with an error when the context ends or the server is closed before.
+// WaitForChanges returns when the functions of OnCommit and OnChange have seen every commit that
+// was answered so far, or with an error when the context ends or the server is closed before.
 func (s *Server) WaitForChanges(ctx context.Context) error { return s.engine.WaitForChanges(ctx) }
 
 // OnChange is OnCommit for those that look at one document at a time.

@@ -17,12 +17,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Connect makes a connection that calls the server directly, as an administrator, without a socket or a listener: for
-// examples, and for tests in virtual time (testing/synctest), where nothing may wait for a network. Any client takes it
-// (option.WithGRPCConn). The caller closes it.
+// Connect makes a connection that calls the server directly, as an administrator, without a socket
+// or a listener: for examples, and for tests in virtual time (testing/synctest), where nothing may
+// wait for a network. Any client takes it (option.WithGRPCConn). The caller closes it.
 //
-// Interceptors among the options see every call before the server does. They may hold it, repeat it, lose its answer, or
-// pass it on with another context: what they pass on reaches the server whatever became of the caller.
+// Interceptors among the options see every call before the server does. They may hold it, repeat
+// it, lose its answer, or pass it on with another context: what they pass on reaches the server
+// whatever became of the caller.
 func (s *Server) Connect(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	never := func(context.Context, string) (net.Conn, error) {
 		return nil, errors.New("emulator: this connection has no network")
@@ -51,8 +52,8 @@ func received(ctx context.Context) context.Context {
 	return metadata.NewIncomingContext(ctx, md)
 }
 
-// callUnary serves a call on its caller's goroutine. Messages are copied both ways, as by a network: the server keeps
-// what it is given.
+// callUnary serves a call on its caller's goroutine. Messages are copied both ways, as by a
+// network: the server keeps what it is given.
 func (s *Server) callUnary(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 	if !s.enter() {
 		return errServerClosed()
@@ -102,7 +103,8 @@ func (s *Server) enter() bool {
 
 func errServerClosed() error { return status.Error(codes.Unavailable, "The server is closed.") }
 
-// callStream serves a stream on a goroutine of its own, until the server has answered or the caller's context ends.
+// callStream serves a stream on a goroutine of its own, until the server has answered or the
+// caller's context ends.
 func (s *Server) callStream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	for _, m := range firestorepb.Firestore_ServiceDesc.Streams {
 		if m.StreamName != methodOf(method) {
@@ -144,7 +146,8 @@ func (p *pipe) end(err error) {
 	close(p.ended)
 }
 
-// clientEnd is the stream as the client has it. It is for one goroutine that sends and one that receives.
+// clientEnd is the stream as the client has it. It is for one goroutine that sends and one that
+// receives.
 type clientEnd struct {
 	*pipe
 	ctx    context.Context

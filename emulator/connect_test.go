@@ -37,7 +37,8 @@ func connected(t *testing.T, opts emulator.Options, dial ...grpc.DialOption) (*e
 	return s, c
 }
 
-// TestConnectInVirtualTime uses every kind of call over a connection without a network: an hour of it takes no time.
+// TestConnectInVirtualTime uses every kind of call over a connection without a network: an hour of
+// it takes no time.
 func TestConnectInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := connected(t, emulator.Options{TTL: map[string]string{"a": "expire_at"}})
@@ -86,7 +87,8 @@ func TestConnectInVirtualTime(t *testing.T) {
 	})
 }
 
-// TestConnectInterceptor passes a commit on after its caller has given up: it is applied all the same.
+// TestConnectInterceptor passes a commit on after its caller has given up: it is applied all the
+// same.
 func TestConnectInterceptor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {

@@ -1,22 +1,24 @@
-// Package emulator is an embedded Firestore: an in-process server of google.firestore.v1.Firestore that Firestore's
-// clients use, through FIRESTORE_EMULATOR_HOST, without knowing the difference. It keeps everything in memory, and
-// starts in a millisecond. In a test:
+// Package emulator is an embedded Firestore: an in-process server of google.firestore.v1.Firestore
+// that Firestore's clients use, through FIRESTORE_EMULATOR_HOST, without knowing the difference. It
+// keeps everything in memory, and starts in a millisecond. In a test:
 //
 //	func TestLikes(t *testing.T) {
-//		db := emulator.Start(t)                  // closed when the test has ended
-//		client := db.Client(t, "my-project")     // the official client, connected
-//		t.Setenv("FIRESTORE_EMULATOR_HOST", db.Addr) // for code that makes its own, where the test isn't parallel
+//		db := emulator.Start(t)              // closed when the test has ended
+//		client := db.Client(t, "my-project") // the official client, connected
+//		// For code that makes its own client, where the test isn't parallel:
+//		t.Setenv("FIRESTORE_EMULATOR_HOST", db.Addr)
 //		...
 //
-// It is made for two things. One is running a whole system on a laptop without a download. The other is testing what a
-// hosted Firestore does only on a bad day: commits that fail, commits whose answer is lost, documents that are too hot
-// ([Faults]), and two clients that meet at exactly the wrong moment ([Interceptor]). Commits are handed to
-// functions in the program ([Server.OnChange]), or sent as the events of Eventarc to a function's URL (package eventarc).
+// It is made for two things. One is running a whole system on a laptop without a download. The
+// other is testing what a hosted Firestore does only on a bad day: commits that fail, commits whose
+// answer is lost, documents that are too hot ([Faults]), and two clients that meet at exactly the
+// wrong moment ([Interceptor]). Commits are handed to functions in the program ([Server.OnChange]),
+// or sent as the events of Eventarc to a function's URL (package eventarc).
 //
-// Where Firestore and its official emulator are strict, this server is; docs/emulator.md says what it has, what it
-// hasn't, and where it differs and why. What it lacks it answers with UNIMPLEMENTED and a sentence that says what to do
-// instead. There are no security rules: any client is let in, and any client that says "Bearer owner" is an
-// administrator. Serve on a loopback address only.
+// Where Firestore and its official emulator are strict, this server is; docs/emulator.md says what
+// it has, what it hasn't, and where it differs and why. What it lacks it answers with UNIMPLEMENTED
+// and a sentence that says what to do instead. There are no security rules: any client is let in,
+// and any client that says "Bearer owner" is an administrator. Serve on a loopback address only.
 package emulator
 
 import (
@@ -36,40 +38,46 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/web"
 )
 
-// Options configures a Server; the zero value is a quiet, faultless server with production's limits.
+// Options configures a Server; the zero value is a quiet, faultless server with production's
+// limits.
 type Options struct {
 	Faults Faults
 	// Logger gets what goes wrong in the server itself. Default: nothing is logged.
 	Logger *slog.Logger
 
-	// TTL names, per collection id, the field after whose time a document expires, as a TTL policy does:
-	// {"counter_requests": "expire_at"}. An expired document is deleted within SweepEvery, and OnChange is called.
-	// A field that holds no timestamp expires nothing.
+	// TTL names, per collection id, the field after whose time a document expires, as a TTL policy
+	// does: {"counter_requests": "expire_at"}. An expired document is deleted within SweepEvery,
+	// and OnChange is called. A field that holds no timestamp expires nothing.
 	TTL map[string]string
-	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up to a day.
+	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up
+	// to a day.
 	SweepEvery time.Duration
 
-	// Hosts are names, besides localhost and IP addresses, by which HTTP requests may call the server: those of a
-	// container, say. Requests for any other are refused: a web page could have pointed its own name here.
+	// Hosts are names, besides localhost and IP addresses, by which HTTP requests may call the
+	// server: those of a container, say. Requests for any other are refused: a web page could have
+	// pointed its own name here.
 	Hosts []string
 
-	// Origins are those of web pages, such as https://app.example, that may call the server besides pages of this machine;
-	// "*" is any, as with the official emulator. A page of any other site is refused: it would have all that there is.
+	// Origins are those of web pages, such as https://app.example, that may call the server besides
+	// pages of this machine; "*" is any, as with the official emulator. A page of any other site is
+	// refused: it would have all that there is.
 	Origins []string
 
-	// Now is the clock. Commit times are strictly increasing even where it is not. Default: time.Now.
+	// Now is the clock. Commit times are strictly increasing even where it is not. Default:
+	// time.Now.
 	Now func() time.Time
-	// LockWait is how long a read or commit waits for a transaction's locks before it fails with ABORTED. Default: 15 s,
-	// as production's; the official emulator waits 2 s.
+	// LockWait is how long a read or commit waits for a transaction's locks before it fails with
+	// ABORTED. Default: 15 s, as production's; the official emulator waits 2 s.
 	LockWait time.Duration
-	// TransactionIdle is after how long without a request a transaction ends, and gives its locks back. Default: 60 s.
+	// TransactionIdle is after how long without a request a transaction ends, and gives its locks
+	// back. Default: 60 s.
 	TransactionIdle time.Duration
 	// History is how long superseded versions can be read. Default: 1 h.
 	History time.Duration
 	// HistoryVersions is how many superseded versions a database keeps at most. Default: 250,000.
 	HistoryVersions int
-	// HistoryBytes is how large the superseded versions of a database may be together, counted as Firestore counts
-	// document sizes (the heap holds several times as much). Default: 64 MiB.
+	// HistoryBytes is how large the superseded versions of a database may be together, counted as
+	// Firestore counts document sizes (the heap holds several times as much). Default: 64 MiB.
 	HistoryBytes int
 }
 
@@ -133,10 +141,11 @@ func New(opts Options) *Server {
 }
 
 const (
-	// maxMessageBytes bounds what the transport takes, as the official emulator does. A request that is beyond
-	// Firestore's own 10 MiB gets Firestore's error.
+	// maxMessageBytes bounds what the transport takes, as the official emulator does. A request
+	// that is beyond Firestore's own 10 MiB gets Firestore's error.
 	maxMessageBytes = 100 << 20
-	// maxStreams bounds the requests under way on one connection; each may be a transaction that waits for its turn.
+	// maxStreams bounds the requests under way on one connection; each may be a transaction that
+	// waits for its turn.
 	maxStreams = 10_000
 )
 
@@ -149,8 +158,9 @@ type Stats struct {
 	Commits int64 // commits applied, those that changed nothing included; each write of a BatchWrite is one
 	Expired int64 // documents deleted because of TTL
 
-	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least one a query, one for
-	// each missing document that is asked for by name, one for every 1,000 index entries that an aggregation counts.
+	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least
+	// one a query, one for each missing document that is asked for by name, one for every 1,000
+	// index entries that an aggregation counts.
 	Reads   int64
 	Writes  int64
 	Deletes int64
@@ -174,7 +184,8 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// Sweep deletes the documents that have expired, rather than wait for SweepEvery, and returns how many.
+// Sweep deletes the documents that have expired, rather than wait for SweepEvery, and returns how
+// many.
 func (s *Server) Sweep() (deleted int) { return s.engine.Sweep() }
 
 // ResetStats sets all counters to zero.
@@ -185,8 +196,8 @@ func (s *Server) ResetStats() {
 	s.faults.injected.Store(0)
 }
 
-// Close ends all listeners, connections and requests, and returns when nothing of the server runs any more. It must not
-// be called by a function of OnChange.
+// Close ends all listeners, connections and requests, and returns when nothing of the server runs
+// any more. It must not be called by a function of OnChange.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {

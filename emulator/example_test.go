@@ -17,8 +17,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
-// A Firestore within the program: no port, no process, nothing to clean up but Close. A test calls emulator.Start(t)
-// instead, and gets a port, too.
+// A Firestore within the program: no port, no process, nothing to clean up but Close. A test calls
+// emulator.Start(t) instead, and gets a port, too.
 func Example() {
 	ctx := context.Background()
 	server := emulator.New(emulator.Options{})
@@ -43,8 +43,8 @@ func Example() {
 	// Output: Los Angeles
 }
 
-// A commit is applied, and its answer is lost: what does the caller make of it? Here the client sends it again by
-// itself, and an increment counts twice.
+// A commit is applied, and its answer is lost: what does the caller make of it? Here the client
+// sends it again by itself, and an increment counts twice.
 func ExampleServer_SetInterceptor() {
 	ctx := context.Background()
 	server := emulator.New(emulator.Options{})

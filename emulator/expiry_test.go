@@ -11,7 +11,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// Markers of requests expire, as by a TTL policy: those of the collection group whose time is over, and nothing else.
+// Markers of requests expire, as by a TTL policy: those of the collection group whose time is over,
+// and nothing else.
 func TestExpiredMarkersAreDeleted(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

@@ -48,8 +48,8 @@ func TestFaultsAreRepeatable(t *testing.T) {
 	}
 }
 
-// The official client sends a commit again when its answer is lost, and so counts an increment twice. This is what the
-// server is there to show.
+// The official client sends a commit again when its answer is lost, and so counts an increment
+// twice. This is what the server is there to show.
 func TestLostAnswerOfAnIncrement(t *testing.T) {
 	t.Parallel()
 	in := start(t)
@@ -82,8 +82,8 @@ func TestLostAnswerOfAnIncrement(t *testing.T) {
 	}
 }
 
-// A transaction whose answer is lost has ended: its commit, sent again, is refused, and not run again. One whose request
-// was lost is still open.
+// A transaction whose answer is lost has ended: its commit, sent again, is refused, and not run
+// again. One whose request was lost is still open.
 func TestFaultsInTransactions(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -92,8 +92,8 @@ func TestFaultsInTransactions(t *testing.T) {
 		want    int64
 		code    codes.Code
 	}{
-		// The client sends the commit again, and hears what production says of a transaction that has ended: it was applied
-		// once, and the caller doesn't know.
+		// The client sends the commit again, and hears what production says of a transaction that
+		// has ended: it was applied once, and the caller doesn't know.
 		"answer lost":  {emulator.Verdict{After: status.Error(codes.Unavailable, "lost")}, 1, 1, codes.InvalidArgument},
 		"request lost": {emulator.Verdict{Before: status.Error(codes.Unavailable, "lost")}, 1, 1, codes.OK},
 		"aborted":      {emulator.Verdict{Before: status.Error(codes.Aborted, "contention")}, 2, 1, codes.OK},
@@ -160,7 +160,8 @@ func TestInterceptorInterleaves(t *testing.T) {
 	wantCode(t, <-done, codes.FailedPrecondition)
 }
 
-// A hot document takes a burst, then makes commits wait, then refuses them; commits on other documents don't notice.
+// A hot document takes a burst, then makes commits wait, then refuses them; commits on other
+// documents don't notice.
 func TestHotDocument(t *testing.T) {
 	t.Parallel()
 	in := emulator.StartWith(t, emulator.Options{Faults: emulator.Faults{DocWriteRate: 4}})

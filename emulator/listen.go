@@ -12,8 +12,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/engine"
 )
 
-// Listen runs one listener until the client ends its side. Its requests are read on a goroutine of their own, as changes
-// must not wait for the next request.
+// Listen runs one listener until the client ends its side. Its requests are read on a goroutine of
+// their own, as changes must not wait for the next request.
 func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 	first, err := stream.Recv()
 	if err != nil {

@@ -272,8 +272,8 @@ func TestResumeBeyondHistory(t *testing.T) {
 	s.want("ADD[2], RESET[2], a/1+[2]-[], CURRENT[2], NO_CHANGE[]")
 }
 
-// Commits are never split: two documents that always change together are never seen apart, however fast they change,
-// and in the end the listener has the latest.
+// Commits are never split: two documents that always change together are never seen apart, however
+// fast they change, and in the end the listener has the latest.
 func TestListenersSeeWholeCommits(t *testing.T) {
 	t.Parallel()
 	in := start(t)
@@ -303,7 +303,8 @@ func TestListenersSeeWholeCommits(t *testing.T) {
 	}
 }
 
-// A listener that does not read holds up no commit, and is told the latest state when it reads again.
+// A listener that does not read holds up no commit, and is told the latest state when it reads
+// again.
 func TestSlowListener(t *testing.T) {
 	t.Parallel()
 	w := newWire(t, start(t), "slow")

@@ -118,7 +118,8 @@ func TestCollectionGroupBelowADocument(t *testing.T) {
 	}
 }
 
-// Which documents a limit leaves for a sum depends on the index: it has the summed fields behind the order.
+// Which documents a limit leaves for a sum depends on the index: it has the summed fields behind
+// the order.
 func TestSumsWithinALimit(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client(t, "sums")

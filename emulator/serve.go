@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// One port takes gRPC and HTTP/1.1. Which one a connection speaks shows in its first bytes: gRPC is HTTP/2 and begins
-// with "PRI * HTTP/2.0", which no HTTP/1.1 request does. Connections are told apart here rather than in net/http's own
-// HTTP/2 server, which takes gRPC too but several times as long for each request.
+// One port takes gRPC and HTTP/1.1. Which one a connection speaks shows in its first bytes: gRPC is
+// HTTP/2 and begins with "PRI * HTTP/2.0", which no HTTP/1.1 request does. Connections are told
+// apart here rather than in net/http's own HTTP/2 server, which takes gRPC too but several times as
+// long for each request.
 
 // sniffTimeout is how long a new connection may take to say anything.
 const sniffTimeout = 30 * time.Second
 
-// Serve takes connections, gRPC and HTTP/1.1 side by side, until the listener fails or Close is called, which gives nil.
+// Serve takes connections, gRPC and HTTP/1.1 side by side, until the listener fails or Close is
+// called, which gives nil.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.begin(l); err != nil {
 		l.Close()

@@ -102,8 +102,8 @@ func (s *service) RunAggregationQuery(req *firestorepb.RunAggregationQueryReques
 	return refuse(stream, s.engine.RunAggregation(stream.Context(), req, stream.Send))
 }
 
-// refuse ends a stream with an error that no repetition helps, behind headers: a stream that ends without any is begun
-// again by Node's client, whatever its code, for seven seconds.
+// refuse ends a stream with an error that no repetition helps, behind headers: a stream that ends
+// without any is begun again by Node's client, whatever its code, for seven seconds.
 func refuse(stream grpc.ServerStream, err error) error {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.Unimplemented, codes.FailedPrecondition, codes.NotFound, codes.PermissionDenied:

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TB is what Start needs of a *testing.T, *testing.B or *testing.F. This package doesn't import testing, which would
-// add its flags to every program.
+// TB is what Start needs of a *testing.T, *testing.B or *testing.F. This package doesn't import
+// testing, which would add its flags to every program.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -25,8 +25,9 @@ type Instance struct {
 	Addr string // host:port, for FIRESTORE_EMULATOR_HOST
 }
 
-// Start serves an empty Firestore on a free port of the loopback interface until the test has ended. It doesn't touch
-// the environment: tests that use it can run in parallel, each with a Firestore or a project of its own.
+// Start serves an empty Firestore on a free port of the loopback interface until the test has
+// ended. It doesn't touch the environment: tests that use it can run in parallel, each with a
+// Firestore or a project of its own.
 func Start(t TB) *Instance {
 	t.Helper()
 	return StartWith(t, Options{})
@@ -51,7 +52,8 @@ func StartWith(t TB, opts Options) *Instance {
 	return &Instance{Addr: l.Addr().String(), Server: s}
 }
 
-// Conn connects to the server as an administrator; the connection is closed when the test has ended.
+// Conn connects to the server as an administrator; the connection is closed when the test has
+// ended.
 func (i *Instance) Conn(t TB) *grpc.ClientConn {
 	t.Helper()
 	return i.connect(t, grpc.WithPerRPCCredentials(owner{}))
@@ -75,8 +77,8 @@ func (i *Instance) connect(t TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	return conn
 }
 
-// Client is the official client of a project's default database, on a connection of its own; it is closed when the test
-// has ended.
+// Client is the official client of a project's default database, on a connection of its own; it is
+// closed when the test has ended.
 func (i *Instance) Client(t TB, projectID string) *firestore.Client {
 	t.Helper()
 	c, err := firestore.NewClient(context.Background(), projectID, option.WithGRPCConn(i.Conn(t)))

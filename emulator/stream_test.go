@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// verify is a write that only has a condition. The generated code doesn't know it: clients that have it put it where
-// this does.
+// verify is a write that only has a condition. The generated code doesn't know it: clients that
+// have it put it where this does.
 func (w wire) verify(path string) *pb.Write {
 	var write pb.Write
 	write.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 5, protowire.BytesType), w.name(path)))

@@ -15,8 +15,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// Fifty transactions that read and write one field, with the client's default of five attempts: all succeed, none is
-// lost.
+// Fifty transactions that read and write one field, with the client's default of five attempts: all
+// succeed, none is lost.
 func TestConcurrentReadModifyWrite(t *testing.T) {
 	t.Parallel()
 	in := start(t)
@@ -58,8 +58,8 @@ func TestConcurrentReadModifyWrite(t *testing.T) {
 	}
 }
 
-// Transactions that move amounts between accounts, read in any order, meet in cycles: the sum stays, and all get
-// through.
+// Transactions that move amounts between accounts, read in any order, meet in cycles: the sum
+// stays, and all get through.
 func TestCrossingTransactions(t *testing.T) {
 	t.Parallel()
 	in := start(t)
@@ -97,7 +97,8 @@ func TestCrossingTransactions(t *testing.T) {
 			}
 		})
 	}
-	// Beside them, commits without a transaction move amounts as well, and queries, locking or not, see no move halfway.
+	// Beside them, commits without a transaction move amounts as well, and queries, locking or not,
+	// see no move halfway.
 	for i := range 20 {
 		wg.Go(func() {
 			w.mustCommit(nil, transformed(masked(w.set(account(i).Path[len(w.name("")):])), increment("n", -1)),
@@ -138,8 +139,8 @@ func TestCrossingTransactions(t *testing.T) {
 	}
 }
 
-// A query in a transaction keeps out documents that would match it: each of these makes a document whose number is
-// how many there were, so a phantom would show as a number that comes twice.
+// A query in a transaction keeps out documents that would match it: each of these makes a document
+// whose number is how many there were, so a phantom would show as a number that comes twice.
 func TestNoPhantoms(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client(t, "phantoms")
@@ -260,8 +261,8 @@ func TestLockTimeout(t *testing.T) {
 	}
 }
 
-// Two transactions that have read each other's next document: the younger is aborted at once, without waiting for any
-// timeout, and what repeats it is as old as it was.
+// Two transactions that have read each other's next document: the younger is aborted at once,
+// without waiting for any timeout, and what repeats it is as old as it was.
 func TestDeadlockAbortsTheYounger(t *testing.T) {
 	t.Parallel()
 	opts := emulator.Options{}

@@ -11,9 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Write runs one stream of writes, by which web and mobile clients send theirs. After a first request that names the
-// database, each one is a commit, and is answered before the next one is looked at. Clients may send several ahead, with
-// the token of one and the same answer, so tokens aren't checked. A commit that fails ends the stream.
+// Write runs one stream of writes, by which web and mobile clients send theirs. After a first
+// request that names the database, each one is a commit, and is answered before the next one is
+// looked at. Clients may send several ahead, with the token of one and the same answer, so tokens
+// aren't checked. A commit that fails ends the stream.
 func (s *service) Write(stream firestorepb.Firestore_WriteServer) error {
 	first, err := stream.Recv()
 	if err != nil {

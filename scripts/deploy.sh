@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Deploys counters with gcloud alone: what terraform/ makes, without terraform. Safe to run again: what is there is
-# updated or left alone.
+# Deploys counters with gcloud alone: what terraform/ makes, without terraform. Safe to run again:
+# what is there is updated or left alone.
 set -euo pipefail
 
 usage() {
@@ -161,7 +161,8 @@ like --region "$region" '^[a-z]+-[a-z]+[0-9]+$' "a region, such as us-central1"
 trigger_location=${trigger_location:-$location}
 like --trigger-location "$trigger_location" '^[a-z0-9-]+$' "a location of Eventarc, such as us-central1 or nam5"
 
-# What the settings come to is asked of the functions' own code: whatever else read them would read some of them otherwise.
+# What the settings come to is asked of the functions' own code: whatever else read them would read
+# some of them otherwise.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 command -v go >/dev/null || fail "Go is not installed, and the settings are checked by the functions' own code before anything is made: https://go.dev/dl"
 settings=$(cd "$root" && go run ./cmd/counters settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "nothing was made: see above, and docs/settings.md"
@@ -177,7 +178,8 @@ trap 'rm -rf "$scratch"' EXIT
 
 export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait unseen
 
-# What an error says that goes away by itself: something new is not known everywhere yet. Empty when it doesn't.
+# What an error says that goes away by itself: something new is not known everywhere yet. Empty when
+# it doesn't.
 passing() { # file with what gcloud said
   case $(tr '\n' ' ' <"$1") in
     *SERVICE_DISABLED* | *"has not been used in project"* | *"it is disabled. Enable it by visiting"*) echo "an API that was just turned on" ;;
@@ -246,7 +248,8 @@ allow() { # function, who may call it, members…
 deploy() { # name entry-point account flags…
   local name=$1 entry_point=$2 runs_as=$3 new=()
   shift 3
-  # On a function that is there already this would take allUsers away, until it is given again at the end.
+  # On a function that is there already this would take allUsers away, until it is given again at
+  # the end.
   has "$name" "$functions" || new=(--no-allow-unauthenticated)
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
     --source="$root" --entry-point="$entry_point" --run-service-account="$runs_as" \
@@ -292,7 +295,8 @@ number=${number:-PROJECT_NUMBER}
 printf -v variables '%s|' "${environment[@]}"
 variables="GOOGLE_CLOUD_PROJECT=$project|${variables}PROJECT_NUMBER=$number"
 
-### The accounts, and what they may do. They come first: what is new takes a while to be known everywhere.
+### The accounts, and what they may do. They come first: what is new takes a while to be known
+### everywhere.
 
 # Before the trigger, or that fails with "Permission denied while using the Eventarc Service Agent".
 grants=$(ask gcloud projects get-iam-policy "$project" --flatten='bindings[].members' \
@@ -357,7 +361,8 @@ done
 grant "$(account build)" roles/storage.objectViewer 'resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")' source "The functions' sources only"
 grant "$(account eventarc)" roles/eventarc.eventReceiver
 
-### The functions. Rollup comes last: its trigger needs the grants above, which spread while the others are built.
+### The functions. Rollup comes last: its trigger needs the grants above, which spread while the
+### others are built.
 
 if [[ -z $runtime ]]; then
   runtime=$(ask gcloud functions runtimes list --region="$region" --project="$project" --filter=stage=GA --format='value(name)' | grep -E '^go1[0-9]{2}$' | sort | tail -1 || true)
@@ -380,8 +385,9 @@ deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s --ingress-setti
 
 callers=$(may_call "$prefix-rollup")
 allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
-# A function has one trigger of its own: for each collection whose documents are counted there is another, to the same
-# service. Its name is made of all that it is for, so that nothing about it ever changes.
+# A function has one trigger of its own: for each collection whose documents are counted there is
+# another, to the same service. Its name is made of all that it is for, so that nothing about it
+# ever changes.
 triggers=$(ask gcloud eventarc triggers list --project="$project" --location="$trigger_location" --format='value(name.basename())')
 watching=''
 for documents in ${collections[@]+"${collections[@]}"}; do
@@ -392,7 +398,8 @@ for documents in ${collections[@]+"${collections[@]}"}; do
     --destination-run-service="$prefix-rollup" --destination-run-region="$region" --service-account="$(account eventarc)" \
     --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written \
     --event-filters="database=$database" --event-filters-path-pattern="document=$counters/$documents/{document}" --format=none
-  # An event waits until counting again is worth its price: by default Pub/Sub would hang up after 10 s, and send it again.
+  # An event waits until counting again is worth its price: by default Pub/Sub would hang up after
+  # 10 s, and send it again.
   subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
   patiently gcloud pubsub subscriptions update "${subscription:-SUBSCRIPTION}" --project="$project" --ack-deadline=70 --expiration-period=never --format=none
 done
@@ -493,7 +500,8 @@ else
   patiently gcloud monitoring dashboards create --project="$project" --config-from-file="$dashboard" --format=none
 fi
 
-### Who may call Increment comes last: an organisation's policy may refuse it, and all else is there by then.
+### Who may call Increment comes last: an organisation's policy may refuse it, and all else is
+### there by then.
 
 [[ $public == no ]] || invokers+=(allUsers)
 callers=$(may_call "$prefix-increment")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Removes what deploy.sh made, except for data and what other deployments may need: the database, its counters, its rules,
-# its TTL policy and index exemptions stay, and so do the APIs and the role of Eventarc's agent. Safe to run again.
+# Removes what deploy.sh made, except for data and what other deployments may need: the database,
+# its counters, its rules, its TTL policy and index exemptions stay, and so do the APIs and the role
+# of Eventarc's agent. Safe to run again.
 set -euo pipefail
 
 usage() {
@@ -99,7 +100,8 @@ while IFS='|' read -r name location; do
   [[ ! $name =~ ^$prefix-watch-([0-9a-f]{8}|HASH)$ ]] || remove gcloud eventarc triggers delete "$name" --project="$project" --location="$location"
 done <<<"$triggers"
 
-# Rollup goes first, and its trigger with it: an event that finds no function is gone, which is as well.
+# Rollup goes first, and its trigger with it: an event that finds no function is gone, which is as
+# well.
 for name in rollup reconcile increment; do
   ! has "$prefix-$name|$region" "$functions" ||
     remove gcloud functions delete "$prefix-$name" --gen2 --project="$project" --region="$region"

@@ -213,8 +213,9 @@ func (s state) count() map[string]int {
 	return n
 }
 
-// The real gcloud, and a project as the platform would have it: new, with APIs, accounts and roles that are not there
-// at once, and with policies and dashboards of others. Deployed, deployed again, changed, and removed.
+// The real gcloud, and a project as the platform would have it: new, with APIs, accounts and roles
+// that are not there at once, and with policies and dashboards of others. Deployed, deployed again,
+// changed, and removed.
 func TestDeployAgainAndDestroy(t *testing.T) {
 	t.Parallel()
 	p := startProject(t, "--api-delay=3", "--account-delay=1", "--agent-delay=8")
@@ -290,7 +291,8 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	p.checkOpen(t)
 }
 
-// An organisation that refuses allUsers, with the real gcloud: all else is made, and what it allows instead lets everybody in.
+// An organisation that refuses allUsers, with the real gcloud: all else is made, and what it allows
+// instead lets everybody in.
 func TestDeployWhereAllUsersAreRefused(t *testing.T) {
 	t.Parallel()
 	p := startProject(t, "--own-domain", "--active=firestore", "--database=us-central1")
@@ -352,7 +354,8 @@ func (p project) requests(t *testing.T) string {
 	return string(requests)
 }
 
-// checkOpen looks through all that was asked: once everybody may call Increment, no request takes that away.
+// checkOpen looks through all that was asked: once everybody may call Increment, no request takes
+// that away.
 func (p project) checkOpen(t *testing.T) {
 	t.Helper()
 	open, written := false, 0

@@ -1,5 +1,5 @@
-// Package scripts holds nothing but tests of the shell scripts. What deploy.sh and destroy.sh tell gcloud to do is held
-// against terraform's module in ../terraform.
+// Package scripts holds nothing but tests of the shell scripts. What deploy.sh and destroy.sh tell
+// gcloud to do is held against terraform's module in ../terraform.
 package scripts
 
 import (
@@ -56,8 +56,8 @@ func TestScriptsHelp(t *testing.T) {
 	}
 }
 
-// A counter is an Increment in miniature: what smoke.sh expects, and nothing else. It is here so that it can be made
-// wrong in every way that smoke.sh should notice.
+// A counter is an Increment in miniature: what smoke.sh expects, and nothing else. It is here so
+// that it can be made wrong in every way that smoke.sh should notice.
 type counter struct {
 	wrong string // what it does wrong
 

@@ -22,9 +22,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// What is uploaded runs: deployed with the real gcloud and the script of the version before, built as the buildpack does,
-// with the environment that the API was sent. Under load it is upgraded, given one more field, and rolled back, and every
-// total is what was acknowledged, without a reconcile.
+// What is uploaded runs: deployed with the real gcloud and the script of the version before, built
+// as the buildpack does, with the environment that the API was sent. Under load it is upgraded,
+// given one more field, and rolled back, and every total is what was acknowledged, without a
+// reconcile.
 func TestUpgradeUnderLoadAndBack(t *testing.T) {
 	t.Parallel()
 	before := versionBefore(t)
@@ -70,7 +71,8 @@ func TestUpgradeUnderLoadAndBack(t *testing.T) {
 	p.checkViolations(t)
 }
 
-// refusesWhatDoesNotStart deploys a setting that Increment does not start with: that fails, and the revision before answers on.
+// refusesWhatDoesNotStart deploys a setting that Increment does not start with: that fails, and the
+// revision before answers on.
 func (p project) refusesWhatDoesNotStart(t *testing.T, url string) {
 	t.Helper()
 	patch := p.address + "/cloudfunctions/v2/projects/a-project/locations/us-central1/functions/counters-increment?updateMask=serviceConfig.environmentVariables"
@@ -92,8 +94,8 @@ func (p project) refusesWhatDoesNotStart(t *testing.T, url string) {
 	}
 }
 
-// versionBefore is the deploy.sh of the version before this one, with its sources: of the last release, and as long as there is
-// none of the commit before.
+// versionBefore is the deploy.sh of the version before this one, with its sources: of the last
+// release, and as long as there is none of the commit before.
 func versionBefore(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {

@@ -20,7 +20,8 @@ resource "google_firestore_database" "database" {
   depends_on = [time_sleep.until_apis_are_active]
 }
 
-# Who deploys again after a destroy would meet "Database already exists": it is said when it can still be heeded.
+# Who deploys again after a destroy would meet "Database already exists": it is said when it can
+# still be heeded.
 resource "terraform_data" "database_stays" {
   count = var.create_database ? 1 : 0
 
@@ -33,16 +34,16 @@ resource "terraform_data" "database_stays" {
 }
 
 locals {
-  # A field's configuration holds for its collection group in the whole database. So: names of our own, and of the
-  # counters' documents only what its variable allows. What shards count keeps its index, whatever FIELDS calls it: sum()
-  # needs it.
+  # A field's configuration holds for its collection group in the whole database. So: names of our
+  # own, and of the counters' documents only what its variable allows. What shards count keeps its
+  # index, whatever FIELDS calls it: sum() needs it.
   fields = merge(
     !contains(var.owns, "database") ? {} : {
-      # Deletes what is past its time, within a day or so. Its index is of no use, and as the values only ever grow
-      # it would cap all increments together at 500 a second.
+      # Deletes what is past its time, within a day or so. Its index is of no use, and as the values
+      # only ever grow it would cap all increments together at 500 a second.
       "counter_requests.expire_at" = { collection = "counter_requests", field = "expire_at", ttl = true }
-      # The ledger's maps: of shards' states, of queries' answers and of commands. Each of their entries would be indexed with
-      # every roll-up that writes it.
+      # The ledger's maps: of shards' states, of queries' answers and of commands. Each of their
+      # entries would be indexed with every roll-up that writes it.
       "counter_rollup.states"  = { collection = "counter_rollup", field = "states", ttl = false }
       "counter_rollup.answers" = { collection = "counter_rollup", field = "answers", ttl = false }
       "counter_rollup.ops"     = { collection = "counter_rollup", field = "ops", ttl = false }

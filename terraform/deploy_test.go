@@ -61,7 +61,8 @@ func TestDeployRemovesPoliciesThatWereMadeTwice(t *testing.T) {
 	}
 }
 
-// On a function that is there, gcloud takes allUsers away for --no-allow-unauthenticated, until it is given again.
+// On a function that is there, gcloud takes allUsers away for --no-allow-unauthenticated, until it
+// is given again.
 func TestDeployNeverClosesAPublicFunction(t *testing.T) {
 	t.Parallel()
 	for state, private := range map[string]bool{"": true, "deployed": false} {
@@ -165,8 +166,8 @@ func TestDeployNamesTheIndexesOfAnEnterpriseDatabase(t *testing.T) {
 	}
 }
 
-// Each collection whose documents are counted has a trigger. One that is there stays as it is, and one that nothing needs any
-// more goes, after those that take its place.
+// Each collection whose documents are counted has a trigger. One that is there stays as it is, and
+// one that nothing needs any more goes, after those that take its place.
 func TestDeployKeepsATriggerForEachCountedCollection(t *testing.T) {
 	t.Parallel()
 	comments, ratings, notes := watch("counters", "comments"), watch("counters", "ratings"), watch("counters", "notes")
@@ -246,8 +247,8 @@ func TestDeployOrder(t *testing.T) {
 	}
 }
 
-// What goes away by itself is tried again, for as long as five minutes and with words on what is waited for; what
-// doesn't is not.
+// What goes away by itself is tried again, for as long as five minutes and with words on what is
+// waited for; what doesn't is not.
 func TestDeployIsPatientWithWhatPasses(t *testing.T) {
 	t.Parallel()
 	const agent = "Permission denied while using the Eventarc Service Agent."
@@ -352,7 +353,8 @@ func TestScriptsRefuse(t *testing.T) {
 	}
 }
 
-// The functions take Go's booleans, and a shell that compared words turned off the indexes of the app's own collection.
+// The functions take Go's booleans, and a shell that compared words turned off the indexes of the
+// app's own collection.
 func TestDeployTakesTheFunctionsBooleans(t *testing.T) {
 	t.Parallel()
 	for _, hosted := range []string{"true", "1", "True", "t"} {
@@ -371,7 +373,8 @@ func TestDeployTakesTheFunctionsBooleans(t *testing.T) {
 	}
 }
 
-// What a deployment turned off while it took the documents for its own is given back, and nothing that may be the app's.
+// What a deployment turned off while it took the documents for its own is given back, and nothing
+// that may be the app's.
 func TestDeployGivesIndexesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -436,8 +439,8 @@ func TestDeployNeedsGo(t *testing.T) {
 	}
 }
 
-// Organisations that share with their own domains only refuse allUsers: everything else is there by then, and what else there
-// is to do is said.
+// Organisations that share with their own domains only refuse allUsers: everything else is there by
+// then, and what else there is to do is said.
 func TestARefusedGrantEndsNothing(t *testing.T) {
 	t.Parallel()
 	refused := []string{"GCLOUD_FAIL=add-iam-policy-binding counters-increment", "GCLOUD_FAILURES=9", "GCLOUD_ERROR=FAILED_PRECONDITION: One or more users named in the policy do not belong to a permitted customer, perhaps due to an organization policy."}

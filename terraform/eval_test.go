@@ -20,8 +20,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// A module is terraform's configuration in a folder, evaluated as far as it can be without providers: variables at
-// their defaults or as given, locals, and the arguments of every resource.
+// A module is terraform's configuration in a folder, evaluated as far as it can be without
+// providers: variables at their defaults or as given, locals, and the arguments of every resource.
 type module struct {
 	t         *testing.T
 	dir       string
@@ -98,8 +98,8 @@ func (m *module) set(vars map[string]cty.Value) {
 	m.ctx.Variables["var"] = cty.ObjectVal(values)
 }
 
-// evaluate sets the rest of the context up: what terraform knows before it makes anything, and made-up values for what
-// it doesn't.
+// evaluate sets the rest of the context up: what terraform knows before it makes anything, and
+// made-up values for what it doesn't.
 func (m *module) evaluate() {
 	m.t.Helper()
 	m.ctx.Variables["data"] = object("google_project", object("project", object("number", cty.StringVal("123456789"))),
@@ -246,7 +246,8 @@ func (m *module) args(body *hclsyntax.Body, with map[string]cty.Value) map[strin
 	return args
 }
 
-// text is an argument as a string, found by a path such as "service_config.timeout_seconds"; "" where there is none.
+// text is an argument as a string, found by a path such as "service_config.timeout_seconds"; ""
+// where there is none.
 func text(args map[string]cty.Value, path string) string {
 	name, rest, nested := strings.Cut(path, ".")
 	v, ok := args[name]
@@ -273,8 +274,8 @@ func object(pairs ...any) cty.Value {
 	return cty.ObjectVal(m)
 }
 
-// hclFunctions are those of terraform's that the module uses. Most are cty's own; the others are written here after
-// terraform's documentation.
+// hclFunctions are those of terraform's that the module uses. Most are cty's own; the others are
+// written here after terraform's documentation.
 func hclFunctions(dir string) map[string]function.Function {
 	str := func(f func(args ...string) (cty.Value, error), params ...string) function.Function {
 		spec := &function.Spec{Type: func([]cty.Value) (cty.Type, error) { return cty.DynamicPseudoType, nil }}

@@ -29,15 +29,17 @@ locals {
 }
 
 locals {
-  # Collections whose documents are counted, as in comments=count(comments) or stars=sum(ratings.stars where kind=='a'),
-  # and what each one's trigger is called: a name made of all that it is for, as scripts/deploy.sh has it.
+  # Collections whose documents are counted, as in comments=count(comments) or
+  # stars=sum(ratings.stars where kind=='a'), and what each one's trigger is called: a name made of
+  # all that it is for, as scripts/deploy.sh has it.
   watched = {
     for m in regexall("(?:count|sum) *[(] *([^ ().]+)", replace(var.fields, "/'[^']*'/", "")) :
     m[0] => "${var.prefix}-watch-${substr(sha256("${local.region}/${var.database}/${var.counters}/${m[0]}"), 0, 8)}"...
   }
 }
 
-# Startup CPU boost has no argument here: the platform turns it on for every function of the 2nd generation.
+# Startup CPU boost has no argument here: the platform turns it on for every function of the 2nd
+# generation.
 resource "google_cloudfunctions2_function" "http" {
   for_each = local.http
 
@@ -144,13 +146,14 @@ resource "google_cloudfunctions2_function" "rollup" {
     google_project_iam_member.documents,
     google_project_iam_member.eventarc_receiver,
     time_sleep.until_the_agent_has_its_role,
-    # A grant may take longer than that to reach every corner, and the first function's build takes minutes too.
+    # A grant may take longer than that to reach every corner, and the first function's build takes
+    # minutes too.
     google_cloudfunctions2_function.http,
   ]
 }
 
-# A function has one trigger of its own. These bring the events of what else is counted to the same service, which tells
-# them apart by their paths. Retry is on, and 24 hours long, as the function's.
+# A function has one trigger of its own. These bring the events of what else is counted to the same
+# service, which tells them apart by their paths. Retry is on, and 24 hours long, as the function's.
 resource "google_eventarc_trigger" "watch" {
   for_each = local.watched
 

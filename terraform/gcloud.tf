@@ -1,7 +1,8 @@
-# What the providers have no argument for, and gcloud does. It runs where terraform does, and only where that is asked for.
+# What the providers have no argument for, and gcloud does. It runs where terraform does, and only
+# where that is asked for.
 
-# Pub/Sub would hang up on a waiting event after 10 s, and send it again; and a subscription through which nothing has come
-# for a month may go away.
+# Pub/Sub would hang up on a waiting event after 10 s, and send it again; and a subscription through
+# which nothing has come for a month may go away.
 resource "terraform_data" "ack_deadline" {
   for_each = var.run_gcloud ? local.watched : {}
 
@@ -12,8 +13,8 @@ resource "terraform_data" "ack_deadline" {
   }
 }
 
-# Whether Cloud Run checks who calls Increment (terraform-provider-google#23360). With each deployment of the function, as it
-# is nowhere said to outlive one.
+# Whether Cloud Run checks who calls Increment (terraform-provider-google#23360). With each
+# deployment of the function, as it is nowhere said to outlive one.
 resource "terraform_data" "invoker_check" {
   count = var.run_gcloud ? 1 : 0
 

@@ -1,5 +1,5 @@
-# One account for each function, one for each caller, one for the build: whoever takes over one of them can do what that
-# one does, and nothing else.
+# One account for each function, one for each caller, one for the build: whoever takes over one of
+# them can do what that one does, and nothing else.
 
 locals {
   accounts = {
@@ -23,13 +23,15 @@ resource "google_service_account" "account" {
   depends_on = [time_sleep.until_apis_are_active]
 }
 
-# A new account is refused as unknown for some seconds where it is named: in policies, functions and jobs.
+# A new account is refused as unknown for some seconds where it is named: in policies, functions and
+# jobs.
 resource "time_sleep" "until_accounts_are_known" {
   create_duration = var.patience.accounts
   triggers        = { for name, account in google_service_account.account : name => account.unique_id }
 }
 
-# The functions: documents of this one database. Roles on a database can be given on its project only.
+# The functions: documents of this one database. Roles on a database can be given on its project
+# only.
 resource "google_project_iam_member" "documents" {
   for_each = toset(["increment", "rollup", "reconcile"])
 
@@ -46,8 +48,9 @@ resource "google_project_iam_member" "documents" {
   depends_on = [time_sleep.until_accounts_are_known]
 }
 
-# The build: its logs, the image, and the source. The bucket and the repository are the platform's own, made with the
-# first function of a region, so they are given on the project: the source on condition of the bucket's name.
+# The build: its logs, the image, and the source. The bucket and the repository are the platform's
+# own, made with the first function of a region, so they are given on the project: the source on
+# condition of the bucket's name.
 resource "google_project_iam_member" "build" {
   for_each = toset(["roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"])
 
@@ -118,8 +121,9 @@ check "public_makes_few_counters" {
   }
 }
 
-# Eventarc's own agent. Without it the first apply in a project fails with "Permission denied while using the Eventarc
-# Service Agent": the API makes the agent lazily, and grants it its role later still.
+# Eventarc's own agent. Without it the first apply in a project fails with "Permission denied while
+# using the Eventarc Service Agent": the API makes the agent lazily, and grants it its role later
+# still.
 resource "google_project_service_identity" "eventarc" {
   provider = google-beta
 
@@ -129,7 +133,8 @@ resource "google_project_service_identity" "eventarc" {
   depends_on = [time_sleep.until_apis_are_active]
 }
 
-# All deployments of the project need it, and the first one to be destroyed must not take it from the others.
+# All deployments of the project need it, and the first one to be destroyed must not take it from
+# the others.
 resource "google_project_iam_member" "eventarc_agent" {
   count = contains(var.owns, "project") ? 1 : 0
 

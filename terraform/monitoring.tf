@@ -1,5 +1,5 @@
-# Metrics from the functions' logs, alerts on them, and a dashboard. They are files in the form of Google's API, so that
-# scripts/deploy.sh makes the same ones from the same text.
+# Metrics from the functions' logs, alerts on them, and a dashboard. They are files in the form of
+# Google's API, so that scripts/deploy.sh makes the same ones from the same text.
 
 locals {
   monitoring = {
@@ -23,7 +23,8 @@ locals {
   }
 }
 
-# A metric's name is no argument that makes it anew: the provider would make the new one, and forget the old one where it is.
+# A metric's name is no argument that makes it anew: the provider would make the new one, and forget
+# the old one where it is.
 resource "terraform_data" "prefix" {
   input = var.prefix
 }
@@ -159,7 +160,8 @@ resource "google_monitoring_alert_policy" "alert" {
   depends_on = [google_logging_metric.metric]
 }
 
-# Cloud Run logs each request: at a thousand a second they cost nearly what all else does. Metrics and alerts don't need them.
+# Cloud Run logs each request: at a thousand a second they cost nearly what all else does. Metrics
+# and alerts don't need them.
 resource "google_logging_project_exclusion" "request_logs" {
   count = var.request_logs ? 0 : 1
 

@@ -12,8 +12,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Metrics and alerts are made from log lines: each message that they look for has to be one that the functions log, and
-// each field one that the functions write.
+// Metrics and alerts are made from log lines: each message that they look for has to be one that
+// the functions log, and each field one that the functions write.
 func TestMetricsReadWhatTheFunctionsLog(t *testing.T) {
 	t.Parallel()
 	looked := map[string]bool{}
@@ -98,7 +98,8 @@ func mustRead(t *testing.T, path string) string {
 	return string(content)
 }
 
-// Every alert can be fired as a test: docs/deploying.md says how, with log entries that the alerts' own filters look for.
+// Every alert can be fired as a test: docs/deploying.md says how, with log entries that the alerts'
+// own filters look for.
 func TestEveryAlertCanBeFired(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/deploying.md")

@@ -8,8 +8,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// A metric that has another name is another metric: an update in place would leave the old one where it is, and nobody would
-// know of it.
+// A metric that has another name is another metric: an update in place would leave the old one
+// where it is, and nobody would know of it.
 func TestMetricsAreMadeAnewWithAnotherPrefix(t *testing.T) {
 	t.Parallel()
 	found := false

@@ -2,7 +2,8 @@ locals {
   # Collection that the counters' documents are in: index exemptions hold for it.
   collection = reverse(split("/", var.counters))[1]
 
-  # The rules file is written for the default path and shards, in matches as {counter} and in paths as $(counter).
+  # The rules file is written for the default path and shards, in matches as {counter} and in paths
+  # as $(counter).
   rules = replace(replace(replace(replace(file("${local.root}/firestore.rules"),
     "match /counters/{counter}", "match /${var.counters}"),
     "documents/counters/$(counter)", "documents/${replace(replace(var.counters, "{", "$("), "}", ")")}"),

@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// What the module may use of each resource: the arguments and blocks (the latter after a dot, nested ones after
-// another) that it needs, each looked up in the provider's documentation of 6.13, the least version allowed, and of 7.45.
-// A name that isn't here has to be looked up there first; `terraform validate`, which would find a wrong one, needs the
-// provider, and check.sh.
+// What the module may use of each resource: the arguments and blocks (the latter after a dot,
+// nested ones after another) that it needs, each looked up in the provider's documentation of 6.13,
+// the least version allowed, and of 7.45. A name that isn't here has to be looked up there first;
+// `terraform validate`, which would find a wrong one, needs the provider, and check.sh.
 var documented = map[string]string{
 	"archive_file":        "type output_path output_file_mode",
 	"archive_file.source": "filename content",
@@ -125,7 +125,8 @@ func TestArgumentsAreTheProvidersOwn(t *testing.T) {
 	}
 }
 
-// The first apply in a project fails unless Eventarc's identity has its role before the trigger is made.
+// The first apply in a project fails unless Eventarc's identity has its role before the trigger is
+// made.
 func TestTheTriggerWaitsForEventarcsRole(t *testing.T) {
 	t.Parallel()
 	for _, b := range load(t, ".", vars()).resources {

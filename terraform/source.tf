@@ -1,6 +1,6 @@
-# The source archive holds exactly what .gcloudignore leaves of the repository, so that terraform and gcloud deploy the
-# same. The file is an allow list of a simple form (a test holds it to that): patterns without a slash in the middle,
-# or anchored ones; the last pattern that matches decides.
+# The source archive holds exactly what .gcloudignore leaves of the repository, so that terraform
+# and gcloud deploy the same. The file is an allow list of a simple form (a test holds it to that):
+# patterns without a slash in the middle, or anchored ones; the last pattern that matches decides.
 
 locals {
   root = "${path.module}/.."
@@ -8,7 +8,8 @@ locals {
   ignore = [
     for line in local.lines : {
       keep = startswith(line, "!")
-      # An anchored pattern matches from the top, another one at any depth; whatever lies below what it matches too.
+      # An anchored pattern matches from the top, another one at any depth; whatever lies below what
+      # it matches too.
       regex = format("%s%s(/.*)?$",
         startswith(trimprefix(line, "!"), "/") ? "^" : "^(.*/)?",
         replace(replace(trim(trimprefix(line, "!"), "/"), ".", "\\."), "*", "[^/]*"),

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// uploaded are the files that terraform puts into the archive, relative to the root of the repository.
+// uploaded are the files that terraform puts into the archive, relative to the root of the
+// repository.
 func uploaded(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -21,7 +22,8 @@ func uploaded(t *testing.T) []string {
 	return files
 }
 
-// gcloud reads .gcloudignore by the rules of .gitignore. git has the best implementation of those at hand.
+// gcloud reads .gcloudignore by the rules of .gitignore. git has the best implementation of those
+// at hand.
 func TestArchiveHoldsWhatGcloudUploads(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -1,16 +1,18 @@
 terraform {
-  # 1.6 is the first release with everything that the module uses; its tests need 1.7 (OpenTofu 1.8), for mock_provider.
+  # 1.6 is the first release with everything that the module uses; its tests need 1.7 (OpenTofu
+  # 1.8), for mock_provider.
   required_version = ">= 1.6"
 
   required_providers {
     google = {
       source = "hashicorp/google"
-      # 6.13 is the first with disable_metric_validation, without which the alert on a metric that no log line has fed
-      # yet is refused, and the first apply with it.
-      # The next major version may remove what is used here: raise the bound once the module was tried with it.
+      # 6.13 is the first with disable_metric_validation, without which the alert on a metric that
+      # no log line has fed yet is refused, and the first apply with it. The next major version may
+      # remove what is used here: raise the bound once the module was tried with it.
       version = ">= 6.13, < 9"
     }
-    # For one resource only, google_project_service_identity, which the google provider does not have.
+    # For one resource only, google_project_service_identity, which the google provider does not
+    # have.
     google-beta = {
       source  = "hashicorp/google-beta"
       version = ">= 6.13, < 9"

@@ -23,13 +23,14 @@ type Options struct {
 	Project  string   // Project of the documents; empty for any.
 	Database string   // Database of the documents; empty for any.
 
-	// InFlight is how many posts one target gets at a time, 1000 when 0. It is large because a function may keep a post
-	// waiting until a write that many share has been committed.
+	// InFlight is how many posts one target gets at a time, 1000 when 0. It is large because a
+	// function may keep a post waiting until a write that many share has been committed.
 	InFlight int
 
 	Push Push // At once unless it says otherwise.
 
-	// Posted is called after each post, from several goroutines, with its target and how long it took; nil for none.
+	// Posted is called after each post, from several goroutines, with its target and how long it
+	// took; nil for none.
 	Posted func(target string, began, ended time.Time)
 
 	Faults Faults
@@ -49,9 +50,10 @@ type Stats struct {
 	Pending      int // Events, duplicates included, that are not acknowledged yet.
 }
 
-// A Deliverer posts the events of changes to its targets, each to one of them in turn, until it is acknowledged by a
-// 2xx answer. An event that isn't is tried again after a pause, and then after twice as long each time, less a random part
-// of up to half: see [Push]. All methods may be called at any time and from several goroutines.
+// A Deliverer posts the events of changes to its targets, each to one of them in turn, until it is
+// acknowledged by a 2xx answer. An event that isn't is tried again after a pause, and then after
+// twice as long each time, less a random part of up to half: see [Push]. All methods may be called
+// at any time and from several goroutines.
 type Deliverer struct {
 	project, database string
 	inFlight          int
@@ -127,7 +129,8 @@ func New(o Options) (*Deliverer, error) {
 	return d, nil
 }
 
-// Deliver takes a change, and queues its event when the change matches. It never waits for a delivery.
+// Deliver takes a change, and queues its event when the change matches. It never waits for a
+// delivery.
 func (d *Deliverer) Deliver(c Change) {
 	name, err := parseName(c.Name)
 	if err != nil {
@@ -172,8 +175,8 @@ func (d *Deliverer) enqueue(e event, hold time.Duration) {
 	}
 }
 
-// SetTargets replaces the URLs that events are posted to. Posts on their way to one that is no longer among them
-// end by themselves.
+// SetTargets replaces the URLs that events are posted to. Posts on their way to one that is no
+// longer among them end by themselves.
 func (d *Deliverer) SetTargets(urls ...string) error {
 	targets := make([]*target, len(urls))
 	for i, s := range urls {
@@ -231,8 +234,8 @@ func (d *Deliverer) Wait(ctx context.Context) error {
 	}
 }
 
-// Close stops all deliveries and returns once none is left. Events that were not acknowledged are lost. It may be
-// called twice.
+// Close stops all deliveries and returns once none is left. Events that were not acknowledged are
+// lost. It may be called twice.
 func (d *Deliverer) Close() {
 	d.mu.Lock()
 	d.closed = true
@@ -267,7 +270,8 @@ func (d *Deliverer) dispatch() {
 	}
 }
 
-// start starts posts, of one trigger after the other, so that none waits for all of another's. d.mu is held.
+// start starts posts, of one trigger after the other, so that none waits for all of another's. d.mu
+// is held.
 func (d *Deliverer) start(now time.Time) {
 	for started := true; started; {
 		started = false
@@ -361,8 +365,8 @@ func (d *Deliverer) done() {
 	}
 }
 
-// warn logs that an event was not acknowledged, at most every five seconds: a function that is down would otherwise
-// fill the log. d.mu is held.
+// warn logs that an event was not acknowledged, at most every five seconds: a function that is down
+// would otherwise fill the log. d.mu is held.
 func (d *Deliverer) warn(e *event, wait time.Duration, err error) {
 	if time.Since(d.warned) < 5*time.Second {
 		return

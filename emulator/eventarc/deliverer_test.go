@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// receiver is a function that events are posted to. It decodes them as a function would, and notes them.
+// receiver is a function that events are posted to. It decodes them as a function would, and notes
+// them.
 type receiver struct {
 	*httptest.Server
 	answer func(nth int) int // Status for the nth post of an event, counted from 1; nil for 200.

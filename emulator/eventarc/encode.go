@@ -32,21 +32,25 @@ const (
 	updateMaskField protowire.Number = 3
 )
 
-// Change is one committed change of one document, such as the embedded Firestore tells of. Its UpdateMask is read of an
-// update only.
+// Change is one committed change of one document, such as the embedded Firestore tells of. Its
+// UpdateMask is read of an update only.
 type Change = emulator.Change
 
-// largestData is the size from which on an event's data is left out: what the event then says is in its attributes.
+// largestData is the size from which on an event's data is left out: what the event then says is in
+// its attributes.
 const largestData = 512 << 10
 
-// Encode returns the event of a change in the binary mode of CloudEvents over HTTP: the attributes as headers, and
-// a DocumentEventData message as the body. The id tells events apart; all deliveries of one event carry the same.
+// Encode returns the event of a change in the binary mode of CloudEvents over HTTP: the attributes
+// as headers, and a DocumentEventData message as the body. The id tells events apart; all
+// deliveries of one event carry the same.
 //
-// Two kinds of events are different, as they are in production. One whose data is larger than 512 KiB has none, and an empty
-// body. One with an attribute that no header can have, such as the path of a document whose id ends in a space, is a Pub/Sub
-// message as JSON, which has the attributes and the data in it (firebase-functions#1922).
+// Two kinds of events are different, as they are in production. One whose data is larger than 512
+// KiB has none, and an empty body. One with an attribute that no header can have, such as the path
+// of a document whose id ends in a space, is a Pub/Sub message as JSON, which has the attributes
+// and the data in it (firebase-functions#1922).
 //
-// An error means that the change's name or one of its documents isn't valid, so that no server could have sent it.
+// An error means that the change's name or one of its documents isn't valid, so that no server
+// could have sent it.
 func Encode(id string, c Change) (http.Header, []byte, error) {
 	name, err := parseName(c.Name)
 	if err != nil {
@@ -102,9 +106,9 @@ func wrap(id string, name docName, at time.Time, header http.Header, data []byte
 	return http.Header{"Content-Type": {"application/json"}}, body, nil
 }
 
-// encodeData returns the wire form of DocumentEventData. Firestore's Document and the event's have the same fields
-// under the same numbers, so the former's bytes are the latter's, and nothing has to be copied field by field. It returns
-// nothing where that is too large.
+// encodeData returns the wire form of DocumentEventData. Firestore's Document and the event's have
+// the same fields under the same numbers, so the former's bytes are the latter's, and nothing has
+// to be copied field by field. It returns nothing where that is too large.
 func encodeData(c Change) ([]byte, error) {
 	var body []byte
 	field := func(number protowire.Number, m proto.Message) error {
@@ -137,8 +141,9 @@ func encodeData(c Change) ([]byte, error) {
 	return body, nil
 }
 
-// attributes returns the headers of an event. The keys are in canonical form, as [http.Header] wants them. Values are as they
-// are, in UTF-8: production escapes nothing (functions-framework-nodejs#780), whatever CloudEvents' HTTP binding says.
+// attributes returns the headers of an event. The keys are in canonical form, as [http.Header]
+// wants them. Values are as they are, in UTF-8: production escapes nothing
+// (functions-framework-nodejs#780), whatever CloudEvents' HTTP binding says.
 func attributes(id string, n docName, at time.Time) http.Header {
 	return http.Header{
 		"Content-Type":   {"application/protobuf"},
@@ -157,8 +162,8 @@ func attributes(id string, n docName, at time.Time) http.Header {
 	}
 }
 
-// Decode returns the change that an event's body tells of, the reverse of [Encode]. The time of its commit is that of
-// the new document; a deletion's has to be taken from elsewhere.
+// Decode returns the change that an event's body tells of, the reverse of [Encode]. The time of its
+// commit is that of the new document; a deletion's has to be taken from elsewhere.
 func Decode(body []byte) (Change, error) {
 	var data firestoredata.DocumentEventData
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, &data); err != nil {

@@ -79,8 +79,8 @@ func TestEncodeKinds(t *testing.T) {
 	}
 }
 
-// The body is Firestore's document, bytes for bytes. Its JSON form, which spells out the names of fields, shows that
-// the event's document means the same by them.
+// The body is Firestore's document, bytes for bytes. Its JSON form, which spells out the names of
+// fields, shows that the event's document means the same by them.
 func TestEncodeEveryType(t *testing.T) {
 	t.Parallel()
 	type value = firestorepb.Value
@@ -125,7 +125,8 @@ func TestEncodeEveryType(t *testing.T) {
 	}
 }
 
-// jsonOf returns a message as JSON with its keys in order. Its spaces vary from build to build, not within one.
+// jsonOf returns a message as JSON with its keys in order. Its spaces vary from build to build, not
+// within one.
 func jsonOf(t *testing.T, m proto.Message) string {
 	t.Helper()
 	b, err := protojson.Marshal(m)

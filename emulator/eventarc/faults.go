@@ -51,8 +51,9 @@ func newDice(f Faults) dice {
 	return dice{faults: f, rand: rand.New(rand.NewPCG(f.Seed, 0))}
 }
 
-// roll decides on the next event. It always draws as many numbers, so that an event's fate depends on the seed, the
-// probabilities and the event's place in line, and on nothing that befell the events before it.
+// roll decides on the next event. It always draws as many numbers, so that an event's fate depends
+// on the seed, the probabilities and the event's place in line, and on nothing that befell the
+// events before it.
 func (d dice) roll() fate {
 	drop, duplicate, reorder := d.rand.Float64(), d.rand.Float64(), d.rand.Float64()
 	hold, together, holdCopy := d.rand.Float64(), d.rand.Float64(), d.rand.Float64()

@@ -19,13 +19,14 @@ func parseName(name string) (docName, error) {
 	return docName{project: p[1], database: p[3], path: p[5]}, nil
 }
 
-// Pattern is a path pattern as a trigger has it, such as counters/{counter}/shards/{shard}: segments that stand for
-// themselves, and segments in braces that match any one segment.
+// Pattern is a path pattern as a trigger has it, such as counters/{counter}/shards/{shard}:
+// segments that stand for themselves, and segments in braces that match any one segment.
 type Pattern struct {
 	segments []string // "" matches anything.
 }
 
-// ParsePattern reads a pattern. It must match documents, and therefore have an even number of segments.
+// ParsePattern reads a pattern. It must match documents, and therefore have an even number of
+// segments.
 func ParsePattern(s string) (Pattern, error) {
 	segments := strings.Split(s, "/")
 	for i, segment := range segments {

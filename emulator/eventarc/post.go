@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// longestPost is how long one post may go unanswered: a function's time limit unless it sets another. One that takes longer is
-// stuck.
+// longestPost is how long one post may go unanswered: a function's time limit unless it sets
+// another. One that takes longer is stuck.
 const longestPost = time.Minute
 
-// newTransport returns a transport that keeps as many connections to a target as it may have posts in flight.
+// newTransport returns a transport that keeps as many connections to a target as it may have posts
+// in flight.
 func newTransport(inFlight int) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -25,8 +26,8 @@ func newTransport(inFlight int) *http.Transport {
 	}
 }
 
-// post sends an event once. It returns nil when the answer is 2xx. A redirection acknowledges nothing, and is not
-// followed.
+// post sends an event once. It returns nil when the answer is 2xx. A redirection acknowledges
+// nothing, and is not followed.
 func (d *Deliverer) post(to *url.URL, e *event) error {
 	name, err := parseName(e.name)
 	if err != nil {
@@ -52,7 +53,8 @@ func (d *Deliverer) post(to *url.URL, e *event) error {
 		return err
 	}
 	defer answer.Body.Close()
-	// Read to the end, so that the connection can be used again; but no more than an answer may reasonably hold.
+	// Read to the end, so that the connection can be used again; but no more than an answer may
+	// reasonably hold.
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 	if answer.StatusCode/100 == 2 {
 		return nil // Acknowledged, whatever became of the rest.

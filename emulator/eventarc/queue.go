@@ -25,7 +25,8 @@ type fifo struct {
 func (q *fifo) len() int { return len(q.events) - q.head }
 
 func (q *fifo) push(e *event) {
-	// Room at the front is used again once it is the larger part, so that pushing stays constant on average.
+	// Room at the front is used again once it is the larger part, so that pushing stays constant on
+	// average.
 	if q.head > len(q.events)/2 && len(q.events) == cap(q.events) {
 		n := copy(q.events, q.events[q.head:])
 		clear(q.events[n:])

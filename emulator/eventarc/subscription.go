@@ -2,8 +2,9 @@ package eventarc
 
 import "time"
 
-// subscription is what a trigger's events wait in. Each trigger has one of its own, so a window that is full of the posts of
-// one holds no event of another up; all documents of one trigger share it.
+// subscription is what a trigger's events wait in. Each trigger has one of its own, so a window
+// that is full of the posts of one holds no event of another up; all documents of one trigger share
+// it.
 type subscription struct {
 	pattern     Pattern
 	window      *Window // nil for no bound

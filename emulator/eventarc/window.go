@@ -5,18 +5,22 @@ import (
 	"time"
 )
 
-// Window is how many posts of one subscription may be under way, and how long to wait between two of them. It is arithmetic
-// alone. Google's documentation of push subscriptions (delivery rate, push backoff) has these rules:
+// Window is how many posts of one subscription may be under way, and how long to wait between two
+// of them. It is arithmetic alone. Google's documentation of push subscriptions (delivery rate,
+// push backoff) has these rules:
 //
-//   - it starts at a small single digit, and grows with each acknowledgement, exponentially: by one each, so that it doubles
-//     whenever as many posts as it holds are acknowledged
+//   - it starts at a small single digit, and grows with each acknowledgement, exponentially: by one
+//     each, so that it doubles whenever as many posts as it holds are acknowledged
 //   - it shrinks with each failure: by one, as is assumed here, and never below where it started
-//   - from 3,000 on it grows linearly: by a tenth of that for each window's worth of acknowledgements, as is assumed here
-//   - with more than 99 % acknowledged within less than a second on average it keeps up with any rate; else it is held at 3,000
-//   - failures make pauses between posts: of about 500 ms where one in five fails, of 30 to 60 s where all do
+//   - from 3,000 on it grows linearly: by a tenth of that for each window's worth of
+//     acknowledgements, as is assumed here
+//   - with more than 99 % acknowledged within less than a second on average it keeps up with any
+//     rate; else it is held at 3,000
+//   - failures make pauses between posts: of about 500 ms where one in five fails, of 30 to 60 s
+//     where all do
 //
-// Shares and averages are of the latest posts, each of which counts for a fiftieth (also assumed). It is not safe for
-// concurrent use.
+// Shares and averages are of the latest posts, each of which counts for a fiftieth (also assumed).
+// It is not safe for concurrent use.
 type Window struct {
 	start, size float64
 	failing     float64 // share of posts that fail
@@ -30,7 +34,8 @@ const (
 	tolerated    = 0.01 // of posts that fail
 	slow         = 1.0  // seconds
 
-	// pauseScale × (e^(pauseGrowth × share) − 1) goes through 0.5 s at 0.2 and 30 s at 1, and so through 0 at 0.
+	// pauseScale × (e^(pauseGrowth × share) − 1) goes through 0.5 s at 0.2 and 30 s at 1, and so
+	// through 0 at 0.
 	pauseScale, pauseGrowth = 0.34537, 4.47578
 )
 

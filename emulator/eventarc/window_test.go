@@ -44,7 +44,8 @@ func TestWindowProperties(t *testing.T) {
 	})
 }
 
-// It doubles whenever as many posts as it holds are acknowledged, and from 3,000 on grows by a tenth of that.
+// It doubles whenever as many posts as it holds are acknowledged, and from 3,000 on grows by a
+// tenth of that.
 func TestWindowGrows(t *testing.T) {
 	t.Parallel()
 	w := NewWindow(5)

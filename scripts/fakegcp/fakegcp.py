@@ -46,7 +46,8 @@ APIS = {
 }
 # Active in every new project.
 ACTIVE = ["serviceusage", "cloudapis", "storage", "storage-api", "logging", "monitoring", "servicemanagement", "bigquery", "datastore"]
-# What the platform builds, with the days from which a runtime gets no support and can't be deployed.
+# What the platform builds, with the days from which a runtime gets no support and can't be
+# deployed.
 RUNTIMES = {
     "go124": ("2026-10-31", "2027-04-30"), "go125": ("2026-08-31", "2027-02-28"),
     "go126": ("2027-02-28", "2027-08-31"), "go127": ("2027-08-31", "2028-02-29"),
@@ -872,7 +873,8 @@ def environment(address, folder):
         "CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS": "true", "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
         "GOOGLE_OAUTH_ACCESS_TOKEN": "fake",
     }
-    # Cloud Run's commands put the region before the host's name, which is none then: as a proxy we are asked for it all the same.
+    # Cloud Run's commands put the region before the host's name, which is none then: as a proxy we
+    # are asked for it all the same.
     env.update(CLOUDSDK_PROXY_TYPE="http", CLOUDSDK_PROXY_ADDRESS="127.0.0.1", CLOUDSDK_PROXY_PORT=address.rpartition(":")[2])
     for api in APIS:
         env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"

@@ -1,4 +1,5 @@
-# What a plan holds, with the providers mocked: no project, no credentials. Run it with terraform/check.sh.
+# What a plan holds, with the providers mocked: no project, no credentials. Run it with
+# terraform/check.sh.
 
 mock_provider "google" {}
 mock_provider "google-beta" {}

@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// access says which web pages may use the gateway. Programs other than browsers send neither a name that isn't the
-// gateway's nor an Origin, and aren't held up.
+// access says which web pages may use the gateway. Programs other than browsers send neither a name
+// that isn't the gateway's nor an Origin, and aren't held up.
 //
-// A page of any site can have a browser send requests to this machine. Its Origin tells it from our own page and from
-// frontends that are developed here. And it can have its own name lead to this machine (DNS rebinding), by which its
-// requests become those of our own page; the name in Host tells that. An address in Host is no such name.
+// A page of any site can have a browser send requests to this machine. Its Origin tells it from our
+// own page and from frontends that are developed here. And it can have its own name lead to this
+// machine (DNS rebinding), by which its requests become those of our own page; the name in Host
+// tells that. An address in Host is no such name.
 type access struct {
 	hosts   []string // Names of the gateway, beside localhost; one that begins with a dot is any name that ends so.
 	origins []string // ALLOWED_ORIGINS.
@@ -52,7 +53,8 @@ func (a access) named(name string) bool {
 	})
 }
 
-// origin reports whether pages of an origin may call: our own, those of this machine, and whatever ALLOWED_ORIGINS has.
+// origin reports whether pages of an origin may call: our own, those of this machine, and whatever
+// ALLOWED_ORIGINS has.
 func (a access) origin(origin, host string) bool {
 	if slices.Contains(a.origins, "*") || slices.Contains(a.origins, origin) {
 		return true

@@ -13,7 +13,8 @@ import (
 // errNoInstance means that a request was certainly not sent to any instance.
 var errNoInstance = errors.New("no instance answers")
 
-// backends spreads requests over the instances of a function. It is the [http.RoundTripper] of the gateway.
+// backends spreads requests over the instances of a function. It is the [http.RoundTripper] of the
+// gateway.
 type backends struct {
 	transport *http.Transport
 	addrs     atomic.Pointer[[]string] // host:port of each instance that answers.
@@ -23,7 +24,8 @@ type backends struct {
 func newBackends() *backends {
 	b := &backends{transport: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		// Thousands of requests at once are what a counter is for, and HTTP/1 needs a connection for each.
+		// Thousands of requests at once are what a counter is for, and HTTP/1 needs a connection
+		// for each.
 		MaxIdleConnsPerHost: 4096,
 		IdleConnTimeout:     30 * time.Second,
 		DisableCompression:  true, // What the client and the function agree upon is theirs.
@@ -34,8 +36,9 @@ func newBackends() *backends {
 
 func (b *backends) set(addrs []string) { b.addrs.Store(&addrs) }
 
-// RoundTrip sends a request to the next instance in turn. Where nothing listens, because the instance has just been
-// killed, nothing was sent, and the next one is tried. It returns [errNoInstance] when there is none left.
+// RoundTrip sends a request to the next instance in turn. Where nothing listens, because the
+// instance has just been killed, nothing was sent, and the next one is tried. It returns
+// [errNoInstance] when there is none left.
 func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	addrs := *b.addrs.Load()
 	turn := b.next.Add(1)
@@ -45,7 +48,8 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 		to.Host = addrs[(turn+uint64(n))%uint64(len(addrs))]
 		attempt.URL = &to
 		if r.Body != nil {
-			// The transport closes the body when it can't connect, but the next attempt has to read it.
+			// The transport closes the body when it can't connect, but the next attempt has to read
+			// it.
 			attempt.Body = io.NopCloser(r.Body)
 		}
 		answer, err := b.transport.RoundTrip(attempt)

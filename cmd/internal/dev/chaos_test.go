@@ -26,8 +26,8 @@ var (
 	chaosSeed       = flag.Uint64("chaos.seed", 0, "seed of the chaos tests' faults; 0 draws one")
 )
 
-// chaos is everything at once: instances that are killed, commits that fail or lose their answers, documents that take
-// only so many writes, and events that come twice and in any order.
+// chaos is everything at once: instances that are killed, commits that fail or lose their answers,
+// documents that take only so many writes, and events that come twice and in any order.
 var chaos = Faults{
 	Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5},
 	Commits: emulator.Faults{
@@ -100,7 +100,8 @@ func runChaos(t *testing.T, faults Faults, layout chaosLayout) {
 	if err := s.SetFaults(Faults{}); err != nil {
 		t.Fatal(err)
 	}
-	// A process that was killed within a transaction leaves its locks behind, which Firestore gives back after a minute.
+	// A process that was killed within a transaction leaves its locks behind, which Firestore gives
+	// back after a minute.
 	settled, done := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer done()
 	if err := s.WaitForEvents(settled); err != nil {
@@ -199,8 +200,8 @@ func (c *chaosClients) insist(do func(context.Context) error) {
 	eventually(c.t, "a write succeeds", func() bool { return do(c.t.Context()) == nil })
 }
 
-// incrementShards increments shards as Google's snippets do. The plain client may count one twice, or not at all; the
-// total has to follow the shards in any case.
+// incrementShards increments shards as Google's snippets do. The plain client may count one twice,
+// or not at all; the total has to follow the shards in any case.
 func (c *chaosClients) incrementShards(n int) {
 	for range n {
 		shard := c.client.Doc(fmt.Sprintf("%ssnippet/shards/%d", c.layout.path, rand.IntN(10)))
@@ -268,8 +269,8 @@ func (c *chaosClients) check(counter string) {
 	}
 }
 
-// live creates, increments, resizes, resets, rebases and deletes a counter, over and over. What becomes of each call is
-// not known under these faults; the counter has to add up whatever did.
+// live creates, increments, resizes, resets, rebases and deletes a counter, over and over. What
+// becomes of each call is not known under these faults; the counter has to add up whatever did.
 func (c *chaosClients) live(ctx context.Context) {
 	conn, err := dialEmulator(c.Firestore)
 	if err != nil {

@@ -17,13 +17,15 @@ import (
 type Config struct {
 	FirestorePort int // Of the embedded Firestore.
 	Port          int // Of the gateway.
-	// Host is the address, or a name of it, at which the gateway listens: 127.0.0.1 when empty, and 0.0.0.0 for all of
-	// this machine. Whoever reaches the gateway can read and write everything. All else stays on 127.0.0.1.
+	// Host is the address, or a name of it, at which the gateway listens: 127.0.0.1 when empty, and
+	// 0.0.0.0 for all of this machine. Whoever reaches the gateway can read and write everything.
+	// All else stays on 127.0.0.1.
 	Host string
-	// AllowHosts are names by which browsers reach the gateway, beside localhost, Host and addresses; one that begins with
-	// a dot stands for all names that end so.
+	// AllowHosts are names by which browsers reach the gateway, beside localhost, Host and
+	// addresses; one that begins with a dot stands for all names that end so.
 	AllowHosts []string
-	// AllowOrigins are origins of web pages that may call the embedded Firestore, beside those of this machine; "*" is any.
+	// AllowOrigins are origins of web pages that may call the embedded Firestore, beside those of
+	// this machine; "*" is any.
 	AllowOrigins  []string
 	FunctionsPort int // At which an official emulator posts its events; only used with one.
 	Instances     int // Processes per function, at least 1.
@@ -34,10 +36,11 @@ type Config struct {
 	Push   eventarc.Push // How events are delivered; at once unless it says otherwise.
 	Faults Faults
 
-	// Environ is the environment, as of [os.Environ]. The functions get it, with their settings. Of its variables,
-	// FIRESTORE_EMULATOR_HOST names a server to use instead of the embedded one, unless it is on this machine and nothing
-	// answers there; GOOGLE_CLOUD_PROJECT is the project ("demo-counters" when empty), AUTO_CREATE is true unless set
-	// or HOSTED, and ALLOWED_ORIGINS has the origins of this machine in any case.
+	// Environ is the environment, as of [os.Environ]. The functions get it, with their settings. Of
+	// its variables, FIRESTORE_EMULATOR_HOST names a server to use instead of the embedded one,
+	// unless it is on this machine and nothing answers there; GOOGLE_CLOUD_PROJECT is the project
+	// ("demo-counters" when empty), AUTO_CREATE is true unless set or HOSTED, and ALLOWED_ORIGINS
+	// has the origins of this machine in any case.
 	Environ []string
 
 	Page   http.Handler // What the gateway serves at paths that have no other owner; nil for a list of what is where.
@@ -50,10 +53,12 @@ type Faults struct {
 	Events  eventarc.Faults
 	Commits emulator.Faults // they need the embedded Firestore
 
-	// KillEvery is how often, on average, a random function process is killed with SIGKILL; 0 for never.
+	// KillEvery is how often, on average, a random function process is killed with SIGKILL; 0 for
+	// never.
 	KillEvery time.Duration
 
-	// Seed makes the same faults befall the nth event and commit again. It is that of Events and Commits, too.
+	// Seed makes the same faults befall the nth event and commit again. It is that of Events and
+	// Commits, too.
 	Seed uint64
 }
 

@@ -16,8 +16,9 @@ import (
 
 const commentsAndStars = "FIELDS=likes,comments=count(comments),public=count(comments where public==true),stars=sum(ratings.stars)"
 
-// The whole system counts documents: the processes take their events beside those of shards, with events that come twice and
-// out of order and functions that are killed. What was lost, a reconcile of the counters by name counts.
+// The whole system counts documents: the processes take their events beside those of shards, with
+// events that come twice and out of order and functions that are killed. What was lost, a reconcile
+// of the counters by name counts.
 func TestCountedFields(t *testing.T) {
 	t.Parallel()
 	for _, drop := range []float64{0, 0.1} {

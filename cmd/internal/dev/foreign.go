@@ -14,9 +14,10 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// answers returns whether something listens at the address that FIRESTORE_EMULATOR_HOST has. Where nothing does, on this
-// machine, it is most likely left over from a run that has ended: a shell keeps what it was told to export. Elsewhere it
-// is an error, because whoever names another machine means it.
+// answers returns whether something listens at the address that FIRESTORE_EMULATOR_HOST has. Where
+// nothing does, on this machine, it is most likely left over from a run that has ended: a shell
+// keeps what it was told to export. Elsewhere it is an error, because whoever names another machine
+// means it.
 func answers(ctx context.Context, addr string) (bool, error) {
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err == nil {
@@ -29,8 +30,8 @@ func answers(ctx context.Context, addr string) (bool, error) {
 	return false, fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
 }
 
-// startForeignEvents gets the changes of a Firestore that is not the embedded one: from its triggers if it has any
-// and posts their events to us, and otherwise from a Listen.
+// startForeignEvents gets the changes of a Firestore that is not the embedded one: from its
+// triggers if it has any and posts their events to us, and otherwise from a Listen.
 func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 	t := &triggers{
 		emulator: s.Firestore,
@@ -56,7 +57,8 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 	return s.startListen(ctx)
 }
 
-// startListen gets changes from a Listen on all shards, and one on each collection that is counted, and returns when it tells every change from then on.
+// startListen gets changes from a Listen on all shards, and one on each collection that is counted,
+// and returns when it tells every change from then on.
 func (s *System) startListen(ctx context.Context) error {
 	conn, err := dialEmulator(s.Firestore)
 	if err != nil {

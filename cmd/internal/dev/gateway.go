@@ -15,10 +15,11 @@ import (
 	"sync/atomic"
 )
 
-// gateway stands in front of the functions, as a load balancer or the functions' own URLs do in production.
+// gateway stands in front of the functions, as a load balancer or the functions' own URLs do in
+// production.
 //
-// What browsers say to Firestore goes through it too, so that one port is enough for a page: a forwarded one, or that of
-// another machine.
+// What browsers say to Firestore goes through it too, so that one port is enough for a page: a
+// forwarded one, or that of another machine.
 type gateway struct {
 	access                          access
 	increment, reconcile, firestore http.Handler
@@ -27,8 +28,8 @@ type gateway struct {
 	closing                         context.Context
 }
 
-// gatewayConfig says what stands behind a gateway. All of it is required, but for the page: without one, the gateway
-// serves a list of what is where.
+// gatewayConfig says what stands behind a gateway. All of it is required, but for the page: without
+// one, the gateway serves a list of what is where.
 type gatewayConfig struct {
 	access               access
 	increment, reconcile http.RoundTripper
@@ -55,8 +56,9 @@ func newGateway(c gatewayConfig) *gateway {
 	}
 }
 
-// ServeHTTP implements [http.Handler]. It works on the path as the client wrote it, and without [http.ServeMux], which
-// redirects what it holds to be untidy: an id may have slashes and dots in it, percent-encoded.
+// ServeHTTP implements [http.Handler]. It works on the path as the client wrote it, and without
+// [http.ServeMux], which redirects what it holds to be untidy: an id may have slashes and dots in
+// it, percent-encoded.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if reason := g.access.refuse(r); reason != "" {
 		problem(w, http.StatusForbidden, reason)
@@ -110,8 +112,8 @@ GET  /-/ready              200 once everything answers
 
 // newProxy returns a handler that passes requests on, with their path below the prefix.
 //
-// It has already been decided which pages may call. Functions and Firestore, which decide that once more, see one origin
-// for all of them, and their answer to it is made one to the page's own.
+// It has already been decided which pages may call. Functions and Firestore, which decide that once
+// more, see one origin for all of them, and their answer to it is made one to the page's own.
 func newProxy(prefix string, to http.RoundTripper, origin string, logger *slog.Logger) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:  to,
@@ -139,7 +141,8 @@ func newProxy(prefix string, to http.RoundTripper, origin string, logger *slog.L
 			if passed, ok := r.Request.Context().Value(passedRequest{}).(*passedRequest); ok && r.Header.Get("Access-Control-Allow-Origin") == origin {
 				r.Header.Set("Access-Control-Allow-Origin", passed.origin)
 			}
-			// The framework redirects paths like //x to tidy ones, which it takes to be below its own root.
+			// The framework redirects paths like //x to tidy ones, which it takes to be below its
+			// own root.
 			if to := r.Header.Get("Location"); strings.HasPrefix(to, "/") {
 				r.Header.Set("Location", prefix+to)
 			}
@@ -162,14 +165,15 @@ func newProxy(prefix string, to http.RoundTripper, origin string, logger *slog.L
 	}
 }
 
-// passedRequest is what is to be known of a client's request when the one that was made of it is answered. The zero value
-// is its key in that one's context.
+// passedRequest is what is to be known of a client's request when the one that was made of it is
+// answered. The zero value is its key in that one's context.
 type passedRequest struct {
 	origin     string
 	unreadable *atomic.Bool // The client's body has an error in it, such as a broken chunk.
 }
 
-// clientBody notes when the client's body can't be read: that is the client's fault, and not the function's.
+// clientBody notes when the client's body can't be read: that is the client's fault, and not the
+// function's.
 type clientBody struct {
 	io.ReadCloser
 	failed *atomic.Bool

@@ -34,7 +34,8 @@ func newTestGateway(t testing.TB, increment []string, page http.Handler) *httpte
 	return g
 }
 
-// send writes a request line as it is, which a client library would tidy up, and returns the answer and its body.
+// send writes a request line as it is, which a client library would tidy up, and returns the answer
+// and its body.
 func send(t *testing.T, to *httptest.Server, method, target, body string) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(to.URL, "http://"))
@@ -95,8 +96,8 @@ func TestPathsReachTheFunctionAsWritten(t *testing.T) {
 	}
 }
 
-// The framework redirects such paths before a function runs. The gateway must not do so by itself, and has to put the
-// function's place in front of where the framework sends the client.
+// The framework redirects such paths before a function runs. The gateway must not do so by itself,
+// and has to put the function's place in front of where the framework sends the client.
 func TestRedirectStaysBelowItsPrefix(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 1, "Echo")
@@ -160,7 +161,8 @@ func TestInstancesTakeTurns(t *testing.T) {
 	}
 }
 
-// A request that wasn't sent goes to another instance, with its body; one that may have arrived goes nowhere else.
+// A request that wasn't sent goes to another instance, with its body; one that may have arrived
+// goes nowhere else.
 func TestKilledInstance(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 1, "Echo")
@@ -329,7 +331,8 @@ func TestClientThatLeaves(t *testing.T) {
 	}
 }
 
-// BenchmarkGateway measures requests through the gateway to a server of the same process, which answers at once.
+// BenchmarkGateway measures requests through the gateway to a server of the same process, which
+// answers at once.
 func BenchmarkGateway(b *testing.B) {
 	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -26,10 +26,11 @@ const (
 	smallPosts      = 200
 )
 
-// BenchmarkHeldEvents writes 20 comments a second on 200 posts with few of them, and reports how long it takes until the post
-// has counted one, where events come as Pub/Sub pushes them: alone; beside comments on posts that have 5,000, whose events
-// wait for up to 55 s until counting is worth its price; and the same where Pub/Sub gives up on those after 10 s, because
-// nobody has set the subscription's acknowledgement deadline.
+// BenchmarkHeldEvents writes 20 comments a second on 200 posts with few of them, and reports how
+// long it takes until the post has counted one, where events come as Pub/Sub pushes them: alone;
+// beside comments on posts that have 5,000, whose events wait for up to 55 s until counting is
+// worth its price; and the same where Pub/Sub gives up on those after 10 s, because nobody has set
+// the subscription's acknowledgement deadline.
 func BenchmarkHeldEvents(b *testing.B) {
 	for _, bm := range []struct {
 		large    int

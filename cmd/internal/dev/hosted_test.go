@@ -20,8 +20,9 @@ import (
 
 var hostedIncrements = flag.Int("hosted.increments", 1000, "increments of TestHosted")
 
-// Likes and views of an app's own posts are exact beside an app that edits them all the time, with events that come twice
-// and out of order and functions that are killed; and the app's fields are the app's.
+// Likes and views of an app's own posts are exact beside an app that edits them all the time, with
+// events that come twice and out of order and functions that are killed; and the app's fields are
+// the app's.
 func TestHosted(t *testing.T) {
 	t.Parallel()
 	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: rand.Uint64()}
@@ -94,7 +95,8 @@ func TestHosted(t *testing.T) {
 	}
 	t.Logf("%d increments of two fields in %v, %d titles written, %d refused; events %+v", *hostedIncrements, took.Round(time.Millisecond), app.written, app.refused, s.Events())
 
-	// An app that writes back what it read a while ago, and one that sets all of the document: the next increment mends both.
+	// An app that writes back what it read a while ago, and one that sets all of the document: the
+	// next increment mends both.
 	for n, stale := range []map[string]any{
 		{"title": app.last[0], "likes": 1, "views": int64(2)},
 		{"title": app.last[1]},
@@ -112,11 +114,13 @@ func TestHosted(t *testing.T) {
 		check(n, each+1)
 	}
 
-	// A post that is deleted and made again goes on from where it was, whatever counts the app gives it.
+	// A post that is deleted and made again goes on from where it was, whatever counts the app
+	// gives it.
 	if _, err := app.post(3).Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// An instance that has read the post within CACHE_TTL takes increments for that long, and they are kept too.
+	// An instance that has read the post within CACHE_TTL takes increments for that long, and they
+	// are kept too.
 	var late int64
 	eventually(t, "increments of a post that is deleted are answered 404", func() bool {
 		code, err := s.post(t.Context(), "p3", `{"by": {"likes": 1, "views": 3}}`, "")

@@ -32,9 +32,9 @@ const (
 	hotRate   = 200 // shard writes a second
 )
 
-// BenchmarkHotDocument writes 200 shards a second, of one counter of 600 shards, where a document takes one write a
-// second, and reports how long a write takes until the counter's total has it. "blind" is what the public tutorials do:
-// one increment of the total per event.
+// BenchmarkHotDocument writes 200 shards a second, of one counter of 600 shards, where a document
+// takes one write a second, and reports how long a write takes until the counter's total has it.
+// "blind" is what the public tutorials do: one increment of the total per event.
 func BenchmarkHotDocument(b *testing.B) {
 	for _, instances := range []int{1, 3} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) { hotDocument(b, instances, false) })
@@ -133,7 +133,8 @@ func postReconcile(s *System, counter string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// rollUpBlindly sends the events to a function that adds each one's delta to the total, instead of to ours.
+// rollUpBlindly sends the events to a function that adds each one's delta to the total, instead of
+// to ours.
 func (s *System) rollUpBlindly(b *testing.B, client *firestore.Client) {
 	b.Helper()
 	conn, err := dialEmulator(s.Firestore)

@@ -34,8 +34,8 @@ type instance struct {
 	killed  bool        // The process was killed on purpose.
 }
 
-// run keeps a process running until the context ends. It sends nil on first when the process has answered for the
-// first time, or an error when it gives up because none ever did.
+// run keeps a process running until the context ends. It sends nil on first when the process has
+// answered for the first time, or an error when it gives up because none ever did.
 func (i *instance) run(ctx context.Context, first chan<- error) {
 	notify := func(err error) {
 		select {
@@ -74,7 +74,8 @@ func (i *instance) run(ctx context.Context, first chan<- error) {
 	}
 }
 
-// once starts a process and returns after its end. It calls ready when the process answers requests.
+// once starts a process and returns after its end. It calls ready when the process answers
+// requests.
 func (i *instance) once(ctx context.Context, ready func()) error {
 	s := i.supervisor
 	lines := s.output.lines(prefix(i.function, i.number, s.instances))

@@ -12,8 +12,9 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// The documents of every language on Google's page of distributed counters, as its snippets make and increment them, with the
-// settings that docs/migrating.md gives: the total follows, whatever the number of shards. It is the document's, or else NUM_SHARDS.
+// The documents of every language on Google's page of distributed counters, as its snippets make
+// and increment them, with the settings that docs/migrating.md gives: the total follows, whatever
+// the number of shards. It is the document's, or else NUM_SHARDS.
 func TestLanguagesOfGooglesPage(t *testing.T) {
 	t.Parallel()
 	const numShards, increments = 5, 100

@@ -17,10 +17,12 @@ import (
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
-// listener turns what a Listen on a collection group brings into changes, for a server that has no triggers.
+// listener turns what a Listen on a collection group brings into changes, for a server that has no
+// triggers.
 //
-// A Listen brings states, not commits: several commits may appear as one, and what happened before the start never
-// does. After a broken stream, what differs from the last known state appears as a change.
+// A Listen brings states, not commits: several commits may appear as one, and what happened before
+// the start never does. After a broken stream, what differs from the last known state appears as a
+// change.
 type listener struct {
 	client   firestorepb.FirestoreClient
 	database string // projects/P/databases/D
@@ -38,8 +40,8 @@ func dialEmulator(addr string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 }
 
-// run listens until the context ends, and again whenever the stream breaks. It calls ready once everything that
-// exists is known, so that later changes are delivered.
+// run listens until the context ends, and again whenever the stream breaks. It calls ready once
+// everything that exists is known, so that later changes are delivered.
 func (l *listener) run(ctx context.Context, ready func()) {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
 	l.known = make(map[string]*firestorepb.Document)

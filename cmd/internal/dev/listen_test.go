@@ -111,8 +111,9 @@ func TestListenTellsChanges(t *testing.T) {
 	set(t, client1, "counters/d/shards/0", 4)
 	expect("counters/d/shards/0 none → 4")
 
-	// The server is gone, and another in its place, where one of the shards is different and one is missing: that is
-	// what is delivered, each shard as deleted and made again because its create_time is another.
+	// The server is gone, and another in its place, where one of the shards is different and one is
+	// missing: that is what is delivered, each shard as deleted and made again because its
+	// create_time is another.
 	set(t, client2, "counters/c/shards/1", 5)
 	addr.Store(addr2)
 	first.Close()

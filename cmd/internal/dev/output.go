@@ -47,7 +47,8 @@ type lines struct {
 	rest   []byte // A line whose end hasn't come.
 }
 
-// Write implements [io.Writer]. Both streams of a process share one: [os/exec] calls it from one goroutine.
+// Write implements [io.Writer]. Both streams of a process share one: [os/exec] calls it from one
+// goroutine.
 func (l *lines) Write(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	for {
@@ -87,8 +88,9 @@ func (l *lines) print(line []byte) {
 	fmt.Fprintf(l.output.w, "%s%s\n", l.prefix, terminal.Escape(text))
 }
 
-// readable turns a line of structured log, a JSON object as Cloud Logging takes it, into one for people: time of day,
-// severity and message first, then all other fields, in their order. It returns false for any other line.
+// readable turns a line of structured log, a JSON object as Cloud Logging takes it, into one for
+// people: time of day, severity and message first, then all other fields, in their order. It
+// returns false for any other line.
 func readable(line []byte) (string, bool) {
 	if line[0] != '{' {
 		return "", false

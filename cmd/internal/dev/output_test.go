@@ -33,7 +33,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// An id of a counter that holds an escape sequence does nothing to the terminal, whether the line is structured or not.
+// An id of a counter that holds an escape sequence does nothing to the terminal, whether the line
+// is structured or not.
 func TestLinesHoldNothingForTheTerminal(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{

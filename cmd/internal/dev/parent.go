@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// UntilOrphaned returns a context that ends also when "go run" has started this program and is gone. It passes Ctrl-C
-// on, but when it is ended otherwise, it leaves what it runs behind, to hold its ports forever. A program that was
-// built and then started outlives its parent, as usual.
+// UntilOrphaned returns a context that ends also when "go run" has started this program and is
+// gone. It passes Ctrl-C on, but when it is ended otherwise, it leaves what it runs behind, to hold
+// its ports forever. A program that was built and then started outlives its parent, as usual.
 func UntilOrphaned(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	program, err := os.Executable()

@@ -16,7 +16,8 @@ type ports struct {
 	firestore, gateway, functions net.Listener // nil where there is no need for it.
 }
 
-// listen takes all ports that are needed, or none. An error is a [*PortError] when a port is in use.
+// listen takes all ports that are needed, or none. An error is a [*PortError] when a port is in
+// use.
 func listen(c Config, embedded bool) (p ports, err error) {
 	for _, o := range []struct {
 		listener *net.Listener
@@ -49,8 +50,8 @@ func listen(c Config, embedded bool) (p ports, err error) {
 	return p, nil
 }
 
-// urls are the URLs at which a browser gets to the gateway: of this machine first, and then of its addresses in its
-// networks when it listens at all of them.
+// urls are the URLs at which a browser gets to the gateway: of this machine first, and then of its
+// addresses in its networks when it listens at all of them.
 func (p ports) urls() []string {
 	at := p.gateway.Addr().(*net.TCPAddr)
 	if !at.IP.IsUnspecified() {

@@ -33,9 +33,10 @@ type Process struct {
 	result error // why it ended; readable then
 }
 
-// StartProcess starts a program, one that calls [ServeIfChild], to serve a function at a free port of 127.0.0.1. It doesn't
-// wait until that answers: see [Process.Ready]. When the context ends, the process gets SIGTERM, and SIGKILL ten seconds
-// later, as on Cloud Run. What it prints goes to stdout and stderr; to nowhere where they are nil.
+// StartProcess starts a program, one that calls [ServeIfChild], to serve a function at a free port
+// of 127.0.0.1. It doesn't wait until that answers: see [Process.Ready]. When the context ends, the
+// process gets SIGTERM, and SIGKILL ten seconds later, as on Cloud Run. What it prints goes to
+// stdout and stderr; to nowhere where they are nil.
 func StartProcess(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer) (*Process, error) {
 	return launch(ctx, program, function, environ, stdout, stderr, false)
 }
@@ -100,9 +101,9 @@ func (p *Process) Close() {
 	}
 }
 
-// Ready returns nil once the process answers HTTP. It returns an error when it ends before, when something else listens at
-// its port, and when the context ends. It asks OPTIONS *, HTTP's own ping: Go's server answers it by itself, while any
-// other request would run the function.
+// Ready returns nil once the process answers HTTP. It returns an error when it ends before, when
+// something else listens at its port, and when the context ends. It asks OPTIONS *, HTTP's own
+// ping: Go's server answers it by itself, while any other request would run the function.
 func (p *Process) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -123,8 +124,9 @@ func (p *Process) Ready(ctx context.Context) error {
 	}
 }
 
-// listens returns an error unless it is this process that listens at its port: a port that was free a moment ago may have
-// gone to another one, that was started at the same time and would take the requests.
+// listens returns an error unless it is this process that listens at its port: a port that was free
+// a moment ago may have gone to another one, that was started at the same time and would take the
+// requests.
 func (p *Process) listens() error {
 	sockets, err := psnet.ConnectionsPid("tcp", int32(p.PID()))
 	if err != nil {

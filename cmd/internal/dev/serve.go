@@ -15,9 +15,9 @@ import (
 // serveVariable in the environment makes a process serve the function that FUNCTION_TARGET names.
 const serveVariable = "COUNTERS_DEV_SERVE"
 
-// ServeIfChild serves a function, and doesn't return, in a process that [StartProcess] has started for it; each register
-// is called there, to make functions known to the framework. In any other process it does nothing. It must come before
-// anything that reads flags or standard input.
+// ServeIfChild serves a function, and doesn't return, in a process that [StartProcess] has started
+// for it; each register is called there, to make functions known to the framework. In any other
+// process it does nothing. It must come before anything that reads flags or standard input.
 func ServeIfChild(register ...func()) {
 	if os.Getenv(serveVariable) == "" {
 		return
@@ -25,11 +25,12 @@ func ServeIfChild(register ...func()) {
 	for _, f := range register {
 		f()
 	}
-	// Ctrl-C and a closed terminal reach every process of the terminal. The parent answers them, and lets its
-	// functions finish what they have begun.
+	// Ctrl-C and a closed terminal reach every process of the terminal. The parent answers them,
+	// and lets its functions finish what they have begun.
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 
-	// The parent holds the other end of standard input and never writes to it. However the parent ends, this ends too.
+	// The parent holds the other end of standard input and never writes to it. However the parent
+	// ends, this ends too.
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)

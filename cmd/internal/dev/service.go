@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
-// CloudRun says how instances come and go. The zero value keeps all of them running, and thinking, all the time.
+// CloudRun says how instances come and go. The zero value keeps all of them running, and thinking,
+// all the time.
 //
-// On Cloud Run an instance starts while requests wait that no instance has room for, and those wait until it answers. It has
-// a processor only from its start until it answers, while it has requests, and from SIGTERM on: in between it is stopped
-// here. One that has had none for a while is ended, with ten seconds from SIGTERM to SIGKILL. What isn't modelled: a second
-// instance because the first one's processor is busy, how much of one an instance has, and the memory that it may take.
+// On Cloud Run an instance starts while requests wait that no instance has room for, and those wait
+// until it answers. It has a processor only from its start until it answers, while it has requests,
+// and from SIGTERM on: in between it is stopped here. One that has had none for a while is ended,
+// with ten seconds from SIGTERM to SIGKILL. What isn't modelled: a second instance because the
+// first one's processor is busy, how much of one an instance has, and the memory that it may take.
 type CloudRun struct {
 	Concurrency int           // Requests that an instance takes at a time, up to 1,000; 0 keeps all instances running instead.
 	Idle        time.Duration // How long one without requests is kept: 15 s when 0, where Cloud Run takes up to 15 minutes.
@@ -25,12 +27,13 @@ type CloudRun struct {
 
 const (
 	defaultIdle = 15 * time.Second
-	// longestWait is how long a request waits for an instance. Cloud Run answers 429 after 10 s, or three and a half times as
-	// long as an instance takes to start.
+	// longestWait is how long a request waits for an instance. Cloud Run answers 429 after 10 s, or
+	// three and a half times as long as an instance takes to start.
 	longestWait = 10 * time.Second
 )
 
-// service is a function's requests, and the instances that take them. It is an [http.RoundTripper], as [backends] are.
+// service is a function's requests, and the instances that take them. It is an [http.RoundTripper],
+// as [backends] are.
 type service struct {
 	concurrency int
 	idle        time.Duration
@@ -65,8 +68,9 @@ func missing(waiting, starting, concurrency int) int {
 	return max(0, (waiting+concurrency-1)/concurrency-starting)
 }
 
-// RoundTrip sends a request to an instance that has room for it, once there is one. Where that one turns out to have ended
-// nothing was sent, and another is asked for. It returns [errNoInstance] when none has had room for too long.
+// RoundTrip sends a request to an instance that has room for it, once there is one. Where that one
+// turns out to have ended nothing was sent, and another is asked for. It returns [errNoInstance]
+// when none has had room for too long.
 func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), longestWait, errNoInstance)
 	defer cancel()
@@ -79,7 +83,8 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 		to.Host = i.addr
 		attempt.URL = &to
 		if r.Body != nil {
-			// The transport closes the body when it can't connect, but the next attempt has to read it.
+			// The transport closes the body when it can't connect, but the next attempt has to read
+			// it.
 			attempt.Body = io.NopCloser(r.Body)
 		}
 		answer, err := s.transport.RoundTrip(attempt)
@@ -145,7 +150,8 @@ func (s *service) take(ctx context.Context) (*served, error) {
 	return i, nil
 }
 
-// start starts instances for the requests that wait. The lock is not held: whoever starts them has locks of its own.
+// start starts instances for the requests that wait. The lock is not held: whoever starts them has
+// locks of its own.
 func (s *service) start() {
 	s.mu.Lock()
 	n := missing(len(s.waiting), s.starting, s.concurrency)
@@ -163,7 +169,8 @@ func (s *service) start() {
 	}
 }
 
-// least is the instance with the most room; nil when there is none with any. The lock is held, as by what follows.
+// least is the instance with the most room; nil when there is none with any. The lock is held, as
+// by what follows.
 func (s *service) least() *served {
 	var least *served
 	for _, i := range s.instances {
@@ -182,7 +189,8 @@ func (s *service) give(i *served) {
 	}
 }
 
-// rest takes an instance's processor away when it has no request, and sees to its end if that lasts.
+// rest takes an instance's processor away when it has no request, and sees to its end if that
+// lasts.
 func (s *service) rest(i *served) {
 	if i.open > 0 || i.gone {
 		return

@@ -19,8 +19,9 @@ import (
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
-// Three instances of each function come and go under load: they start while requests wait, are ended while they have some,
-// think only while they have any, and go when there are none. Nothing is lost.
+// Three instances of each function come and go under load: they start while requests wait, are
+// ended while they have some, think only while they have any, and go when there are none. Nothing
+// is lost.
 func TestCloudRun(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, Config{
@@ -64,7 +65,8 @@ func TestCloudRun(t *testing.T) {
 	t.Logf("%v; events %+v", arrivals, s.Events())
 }
 
-// watchInstances looks at the instances that answer until the test ends, and tells how many there were at most, and in all.
+// watchInstances looks at the instances that answer until the test ends, and tells how many there
+// were at most, and in all.
 func (s *System) watchInstances(t *testing.T) func(function string) (most, all int) {
 	var mu sync.Mutex
 	most, all := map[string]int{}, map[string]map[string]bool{}
@@ -127,8 +129,8 @@ func (s *System) replaceInstances(ctx context.Context) {
 	}
 }
 
-// arrivals are how long increments take to be in a counter's total. Nothing tells them apart: the first to be committed is
-// taken to be the first in the total.
+// arrivals are how long increments take to be in a counter's total. Nothing tells them apart: the
+// first to be committed is taken to be the first in the total.
 type arrivals struct {
 	mu             sync.Mutex
 	written, total int64
@@ -199,7 +201,8 @@ func TestCloudRunTakesTheProcessorAway(t *testing.T) {
 	waitForTotal(t, s.client(t), "c", 3)
 }
 
-// A request that no instance has room for is refused once it has waited for long enough, or with its context.
+// A request that no instance has room for is refused once it has waited for long enough, or with
+// its context.
 func TestServiceWithoutInstances(t *testing.T) {
 	t.Parallel()
 	s := newService(CloudRun{Concurrency: 1}, func() bool { return false }, func(string) {})

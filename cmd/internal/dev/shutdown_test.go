@@ -9,7 +9,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// SIGTERM, as Cloud Run sends it: what waits for its interval is flushed and answered, and the process ends.
+// SIGTERM, as Cloud Run sends it: what waits for its interval is flushed and answered, and the
+// process ends.
 func TestRollupFlushesOnSIGTERM(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, Config{Environ: []string{"ROLLUP_INTERVAL=5s"}})
@@ -21,7 +22,8 @@ func TestRollupFlushesOnSIGTERM(t *testing.T) {
 	if code, err := post(1); err != nil || code != http.StatusNoContent {
 		t.Fatalf("the first event: %d, %v", code, err)
 	}
-	// Two more of the same shard wait for the rest of the five seconds, the older one only until the newer one is there.
+	// Two more of the same shard wait for the rest of the five seconds, the older one only until
+	// the newer one is there.
 	answered := make(chan int, 2)
 	for n := 2; n <= 3; n++ {
 		go func() {

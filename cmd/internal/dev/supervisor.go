@@ -20,7 +20,8 @@ type supervisor struct {
 	output    *output
 	logger    *slog.Logger
 
-	// changed gets the instances of a function that answer now, whenever one came or went. There is one call at a time.
+	// changed gets the instances of a function that answer now, whenever one came or went. There is
+	// one call at a time.
 	changed func(function string, now []answering)
 
 	ctx     context.Context // Ends when the processes shall stop.
@@ -32,8 +33,8 @@ type supervisor struct {
 	kill context.CancelFunc // Ends the killing of processes; nil when there is none.
 }
 
-// start starts all processes and returns when each has answered once. On an error, as after the context's end, all of
-// them are stopped again.
+// start starts all processes and returns when each has answered once. On an error, as after the
+// context's end, all of them are stopped again.
 func (s *supervisor) start(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	first := make(chan error)
@@ -82,7 +83,8 @@ func (s *supervisor) begin(i *instance, first chan<- error) {
 	})
 }
 
-// grow starts one more instance of a function. It reports false when all are running, or the processes shall stop.
+// grow starts one more instance of a function. It reports false when all are running, or the
+// processes shall stop.
 func (s *supervisor) grow(function string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +97,8 @@ func (s *supervisor) grow(function string) bool {
 	return false
 }
 
-// shrink ends the instance at an address, as Cloud Run does: first it gets no more requests, then SIGTERM.
+// shrink ends the instance at an address, as Cloud Run does: first it gets no more requests, then
+// SIGTERM.
 func (s *supervisor) shrink(addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,15 +110,16 @@ func (s *supervisor) shrink(addr string) {
 	}
 }
 
-// stop ends all processes: with SIGTERM, and after the ten seconds that Cloud Run grants, with SIGKILL.
+// stop ends all processes: with SIGTERM, and after the ten seconds that Cloud Run grants, with
+// SIGKILL.
 func (s *supervisor) stop() {
 	s.setKill(0, 0)
 	s.cancel()
 	s.running.Wait()
 }
 
-// setKill makes a random process be killed every so often, as a crash would end it; 0 stops that. The seed decides
-// which one, and when in the interval.
+// setKill makes a random process be killed every so often, as a crash would end it; 0 stops that.
+// The seed decides which one, and when in the interval.
 func (s *supervisor) setKill(every time.Duration, seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +158,8 @@ func (s *supervisor) killOne(choice int) {
 	}
 }
 
-// ready reports whether every function has an instance that answers, or will have one as soon as there is a request.
+// ready reports whether every function has an instance that answers, or will have one as soon as
+// there is a request.
 func (s *supervisor) ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

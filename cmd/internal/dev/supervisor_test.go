@@ -190,8 +190,9 @@ func TestProcessEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// A port that was free may go to another process that is started at the same time. Then the other one would get this one's
-// requests: the process that lost its port is found out, although its port answers.
+// A port that was free may go to another process that is started at the same time. Then the other
+// one would get this one's requests: the process that lost its port is found out, although its port
+// answers.
 func TestLostPortIsFoundOut(t *testing.T) {
 	t.Parallel()
 	first := startProcess(t, "Echo")

@@ -52,9 +52,9 @@ type System struct {
 	closers []func() // In the order in which things were started.
 }
 
-// Start starts the system and returns when everything answers. The context bounds the start alone. An error is a
-// [*PortError], or says what is wrong with the configuration or the environment, or what didn't start; everything
-// that was started before it is stopped again.
+// Start starts the system and returns when everything answers. The context bounds the start alone.
+// An error is a [*PortError], or says what is wrong with the configuration or the environment, or
+// what didn't start; everything that was started before it is stopped again.
 func Start(ctx context.Context, c Config) (_ *System, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -136,7 +136,8 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	return s, nil
 }
 
-// Wait returns nil when the context ends, or an error as soon as a part of the system has failed for good.
+// Wait returns nil when the context ends, or an error as soon as a part of the system has failed
+// for good.
 func (s *System) Wait(ctx context.Context) error {
 	select {
 	case err := <-s.failed:
@@ -146,8 +147,8 @@ func (s *System) Wait(ctx context.Context) error {
 	}
 }
 
-// Close stops everything, in the reverse order of its start: requests in flight are answered, functions get ten
-// seconds to finish what they have begun. It returns when no process is left.
+// Close stops everything, in the reverse order of its start: requests in flight are answered,
+// functions get ten seconds to finish what they have begun. It returns when no process is left.
 func (s *System) Close() {
 	s.close.Do(func() {
 		for _, f := range slices.Backward(s.closers) {
@@ -175,8 +176,9 @@ func (s *System) SetFaults(f Faults) error {
 	return nil
 }
 
-// WaitForEvents returns when every event so far has been acknowledged by the roll-up, or with an error when the context ends
-// before. Of the official emulator's, an event that has yet to come isn't waited for.
+// WaitForEvents returns when every event so far has been acknowledged by the roll-up, or with an
+// error when the context ends before. Of the official emulator's, an event that has yet to come
+// isn't waited for.
 func (s *System) WaitForEvents(ctx context.Context) error {
 	if s.server != nil {
 		if err := s.server.WaitForChanges(ctx); err != nil {
@@ -247,8 +249,8 @@ func (s *System) startFirestore(l net.Listener, f emulator.Faults, pages []strin
 	s.Notes = append(s.Notes, "Security rules are not evaluated by this Firestore; the official emulator does that, when FIRESTORE_EMULATOR_HOST names one.")
 }
 
-// NamesMembers reports whether whoever calls Increment may name members to be counted: here MEMBERS is any, unless it or
-// AUTH is set.
+// NamesMembers reports whether whoever calls Increment may name members to be counted: here MEMBERS
+// is any, unless it or AUTH is set.
 func (s *System) NamesMembers() bool { return s.settings.Members == "any" }
 
 // startFunctions starts the function processes and waits until all of them answer.
@@ -298,7 +300,8 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 	return nil
 }
 
-// startServices puts a service in front of each function's instances, and one address in front of Rollup's, for events.
+// startServices puts a service in front of each function's instances, and one address in front of
+// Rollup's, for events.
 func (s *System) startServices(c CloudRun) error {
 	s.services = make(map[string]*service)
 	for _, function := range s.supervisor.functions {

@@ -123,8 +123,9 @@ func sumOfShards(t testing.TB, client *firestore.Client, counter string) int64 {
 	return sum
 }
 
-// The main job: 1,000 increments over HTTP, 50 at a time, and 500 from a plain Firestore client that follows the public
-// snippets, with every event delivered once, and with every event delivered twice and half of them out of order.
+// The main job: 1,000 increments over HTTP, 50 at a time, and 500 from a plain Firestore client
+// that follows the public snippets, with every event delivered once, and with every event delivered
+// twice and half of them out of order.
 func TestTotalIsExact(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]Faults{
@@ -178,9 +179,10 @@ func TestTotalIsExact(t *testing.T) {
 	}
 }
 
-// The receiver that the framework puts before CloudEvent functions leaves requests unanswered for good when more than
-// one is in flight. Ours answers them all. It does so at the default interval of a second, in which 200 senders would get
-// no more than 200 events answered, were an event not acknowledged once a newer one of its shard is held.
+// The receiver that the framework puts before CloudEvent functions leaves requests unanswered for
+// good when more than one is in flight. Ours answers them all. It does so at the default interval
+// of a second, in which 200 senders would get no more than 200 events answered, were an event not
+// acknowledged once a newer one of its shard is held.
 func TestRollupAnswersEveryEvent(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, Config{})
@@ -229,8 +231,9 @@ func TestRollupAnswersEveryEvent(t *testing.T) {
 	}
 }
 
-// adopted makes the counter c, which has a ledger and no shards yet, and returns a time that is later than both, and some
-// 10,000 microseconds ago: events of later times than Firestore's own are not taken.
+// adopted makes the counter c, which has a ledger and no shards yet, and returns a time that is
+// later than both, and some 10,000 microseconds ago: events of later times than Firestore's own are
+// not taken.
 func (s *System) adopted(t *testing.T) time.Time {
 	t.Helper()
 	counter := s.client(t).Doc("counters/c")
@@ -248,8 +251,8 @@ func (s *System) adopted(t *testing.T) time.Time {
 	return written.UpdateTime
 }
 
-// postEvent posts the nth event of a counter's shards, each of which holds n then, and was changed n microseconds after
-// started.
+// postEvent posts the nth event of a counter's shards, each of which holds n then, and was changed
+// n microseconds after started.
 func postEvent(ctx context.Context, web *http.Client, url, project string, n, shards int, started time.Time) (int, error) {
 	name := fmt.Sprintf("projects/%s/databases/(default)/documents/counters/c/shards/%d", project, n%shards)
 	updated := timestamppb.New(started.Add(time.Duration(n) * time.Microsecond))

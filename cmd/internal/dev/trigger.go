@@ -30,13 +30,14 @@ const (
 	largestEvent = 4 << 20
 )
 
-// triggers gets the events of the official emulator: it registers triggers with it, as firebase-tools does for the
-// functions that it runs, and takes what the emulator posts to the address that was given to it at its start as
-// --functions_emulator.
+// triggers gets the events of the official emulator: it registers triggers with it, as
+// firebase-tools does for the functions that it runs, and takes what the emulator posts to the
+// address that was given to it at its start as --functions_emulator.
 //
-// The emulator posts one event after the other, each once, whatever the answer. So every event is answered at once,
-// and what becomes of it is up to the [eventarc.Deliverer]. Unlike production, it also fires for writes that change
-// nothing; those are passed on, because the roll-up has to bear them anyway.
+// The emulator posts one event after the other, each once, whatever the answer. So every event is
+// answered at once, and what becomes of it is up to the [eventarc.Deliverer]. Unlike production, it
+// also fires for writes that change nothing; those are passed on, because the roll-up has to bear
+// them anyway.
 type triggers struct {
 	emulator          string // host:port.
 	project, database string
@@ -48,11 +49,12 @@ type triggers struct {
 	probes map[string]chan<- struct{} // :: document path → notified when its event is here.
 }
 
-// requestTimeout bounds all requests to the emulator, which answers within milliseconds unless the machine is busy.
+// requestTimeout bounds all requests to the emulator, which answers within milliseconds unless the
+// machine is busy.
 const requestTimeout = 10 * time.Second
 
-// register registers a trigger for each pattern of documents. It returns an error that says why, when events
-// don't come this way.
+// register registers a trigger for each pattern of documents. It returns an error that says why,
+// when events don't come this way.
 func (t *triggers) register(ctx context.Context, patterns []string) error {
 	ctx, cancel := context.WithTimeout(ctx, t.patience+requestTimeout)
 	defer cancel()
@@ -91,8 +93,9 @@ func (t *triggers) add(ctx context.Context, id, pattern string) error {
 	return nil
 }
 
-// probe writes a document, waits for its event, and deletes the document. The emulator takes triggers also when it
-// was not told where to post events to, or told another address, and then nothing ever comes.
+// probe writes a document, waits for its event, and deletes the document. The emulator takes
+// triggers also when it was not told where to post events to, or told another address, and then
+// nothing ever comes.
 func (t *triggers) probe(ctx context.Context) error {
 	document := fmt.Sprintf("%s/%016x", probeCollection, rand.Uint64())
 	arrived := make(chan struct{}, 1)
@@ -127,7 +130,8 @@ func (t *triggers) setProbe(document string, arrived chan<- struct{}) {
 	t.probes[document] = arrived
 }
 
-// call sends a request to the emulator's REST interface, and discards the answer unless it is an error.
+// call sends a request to the emulator's REST interface, and discards the answer unless it is an
+// error.
 func (t *triggers) call(ctx context.Context, method, path string, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+t.emulator+path, bytes.NewReader(body))
 	if err != nil {
@@ -183,9 +187,9 @@ func (t *triggers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decodeTrigger reads an event as the emulator posts it. It says application/protobuf but means base64 text of that;
-// and it says twice what the content is (as Content-Type and ce-datacontenttype), which libraries refuse. So nothing
-// of it is passed on as it is.
+// decodeTrigger reads an event as the emulator posts it. It says application/protobuf but means
+// base64 text of that; and it says twice what the content is (as Content-Type and
+// ce-datacontenttype), which libraries refuse. So nothing of it is passed on as it is.
 func decodeTrigger(body io.Reader, header http.Header) (eventarc.Change, error) {
 	data, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, body))
 	if err != nil {

@@ -49,8 +49,8 @@ func (c *changes) texts() []string {
 	return texts
 }
 
-// What the official emulator (of Google Cloud CLI, June 2025) posted for a shard that was created, updated, written
-// again without a change, and deleted.
+// What the official emulator (of Google Cloud CLI, June 2025) posted for a shard that was created,
+// updated, written again without a change, and deleted.
 const (
 	recordedCreate   = "CnMKSHByb2plY3RzL2RlbW8tY291bnRlcnMvZGF0YWJhc2VzLyhkZWZhdWx0KS9kb2N1bWVudHMvY291bnRlcnMvYy9zaGFyZHMvMBILCgVjb3VudBICEAEaDAiHnoXYBhCo8P71ASIMCIeehdgGEKjw/vUBGgA="
 	recordedUpdate   = "CnMKSHByb2plY3RzL2RlbW8tY291bnRlcnMvZGF0YWJhc2VzLyhkZWZhdWx0KS9kb2N1bWVudHMvY291bnRlcnMvYy9zaGFyZHMvMBILCgVjb3VudBICEAIaDAiHnoXYBhCo8P71ASIMCIiehdgGELCJtasCEnMKSHByb2plY3RzL2RlbW8tY291bnRlcnMvZGF0YWJhc2VzLyhkZWZhdWx0KS9kb2N1bWVudHMvY291bnRlcnMvYy9zaGFyZHMvMBILCgVjb3VudBICEAEaDAiHnoXYBhCo8P71ASIMCIeehdgGEKjw/vUBGgA="
@@ -124,8 +124,8 @@ func TestRecordedEvents(t *testing.T) {
 	}
 }
 
-// recordedEmulator answers as the official emulator does to what registering takes, and posts events to the receiver
-// unless that is empty.
+// recordedEmulator answers as the official emulator does to what registering takes, and posts
+// events to the receiver unless that is empty.
 func recordedEmulator(t *testing.T, receiver func() string, registered *sync.Map) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

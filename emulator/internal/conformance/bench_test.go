@@ -120,7 +120,8 @@ func BenchmarkStart(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory writes 100,000 documents of a counter's size, and reports what a server has grown by.
+// BenchmarkMemory writes 100,000 documents of a counter's size, and reports what a server has grown
+// by.
 func BenchmarkMemory(b *testing.B) {
 	const documents, perCommit = 100_000, 500
 	fill := func(b *testing.B, addr string) {

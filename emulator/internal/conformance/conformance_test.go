@@ -1,11 +1,13 @@
-// Package conformance compares the embedded Firestore with the official emulator. A scenario talks to a server through
-// the official client, or the generated one where that hides what the server says, and notes what it observes: status
-// codes, values, the order of results, and which times are the same. The notes that the official emulator gave are kept
-// in testdata, so that the embedded server is held to them on machines without Java too; where the official emulator is
-// installed, the scenarios also run against it, and must give the notes that were kept.
+// Package conformance compares the embedded Firestore with the official emulator. A scenario talks
+// to a server through the official client, or the generated one where that hides what the server
+// says, and notes what it observes: status codes, values, the order of results, and which times are
+// the same. The notes that the official emulator gave are kept in testdata, so that the embedded
+// server is held to them on machines without Java too; where the official emulator is installed,
+// the scenarios also run against it, and must give the notes that were kept.
 //
-// Times appear in the notes as their rank among all times of the scenario: "@2" is the second earliest. Messages of
-// errors are not compared. Where the embedded server differs on purpose, differences says so, and why.
+// Times appear in the notes as their rank among all times of the scenario: "@2" is the second
+// earliest. Messages of errors are not compared. Where the embedded server differs on purpose,
+// differences says so, and why.
 package conformance
 
 import (
@@ -28,7 +30,8 @@ import (
 
 var record = flag.Bool("record", false, "keep in testdata what the official emulator answers")
 
-// google is the official emulator of this test binary; nil where there is none, and then why says why.
+// google is the official emulator of this test binary; nil where there is none, and then why says
+// why.
 var (
 	google *official.Emulator
 	why    error

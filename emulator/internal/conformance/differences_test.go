@@ -1,6 +1,7 @@
 package conformance
 
-// difference is a note that the embedded server gives otherwise than the official emulator, on purpose.
+// difference is a note that the embedded server gives otherwise than the official emulator, on
+// purpose.
 type difference struct {
 	scenario, label string
 	embedded        string // what the embedded server gives

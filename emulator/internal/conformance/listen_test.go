@@ -124,7 +124,8 @@ var listenScenarios = []scenario{
 	}},
 }
 
-// listener keeps what the messages of a stream come to, as a client does: servers may repeat what is known.
+// listener keeps what the messages of a stream come to, as a client does: servers may repeat what
+// is known.
 type listener struct {
 	*session
 	stream  pb.Firestore_ListenClient
@@ -141,7 +142,8 @@ func (l *listener) add(t *pb.Target) {
 	l.send(&pb.ListenRequest{TargetChange: &pb.ListenRequest_AddTarget{AddTarget: t}})
 }
 
-// settle notes what is known when the target is current, and all are of a time not before the given one.
+// settle notes what is known when the target is current, and all are of a time not before the given
+// one.
 func (l *listener) settle(label string, target int32, from *timestamppb.Timestamp) {
 	for {
 		c := l.receive()

@@ -11,12 +11,14 @@ import (
 	"strings"
 )
 
-// requestsJSON are requests over REST, as one who probes a server would send them, in the order in which they are sent.
+// requestsJSON are requests over REST, as one who probes a server would send them, in the order in
+// which they are sent.
 //
 //go:embed testdata/requests.json
 var requestsJSON []byte
 
-// request is one of them. {db} stands for projects/{project}/databases/(default). Those called setup are not noted.
+// request is one of them. {db} stands for projects/{project}/databases/(default). Those called
+// setup are not noted.
 type request struct {
 	Label, Method, Path string
 	Body                json.RawMessage
@@ -39,7 +41,8 @@ var requestScenarios = []scenario{
 	}},
 }
 
-// ask sends a request, and says what it is answered: the status of an error, or the body of a success.
+// ask sends a request, and says what it is answered: the status of an error, or the body of a
+// success.
 func (s *session) ask(client *http.Client, r request) string {
 	body := bytes.ReplaceAll(r.Body, []byte("{db}"), []byte(s.db))
 	if r.Text != nil {

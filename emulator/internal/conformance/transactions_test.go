@@ -62,8 +62,9 @@ func (s *session) start(f func() error) soon {
 	return w
 }
 
-// waits notes whether the call waits for a lock. Where the server doesn't say, that is if it is still waiting after a while:
-// long for a busy machine, and short beside the two seconds after which a wait for a lock ends.
+// waits notes whether the call waits for a lock. Where the server doesn't say, that is if it is
+// still waiting after a while: long for a busy machine, and short beside the two seconds after
+// which a wait for a lock ends.
 func (w soon) waits(label string) {
 	pause := time.Second
 	waits := func() bool { return true }
@@ -256,7 +257,8 @@ var lockScenarios = []scenario{
 		s.commitTx("and commits", b, s.set("c/d", fields{"n": 2}))
 	}},
 	{"lock-of-an-expired-client", func(s *session) {
-		// A client that goes away in the middle of a wait doesn't disturb others. Whether its write is still done is open.
+		// A client that goes away in the middle of a wait doesn't disturb others. Whether its write
+		// is still done is open.
 		s.given(s.set("c/d", fields{"n": 1}))
 		tx := s.begin(nil)
 		s.noteRead("read", tx, "c/d")

@@ -107,7 +107,8 @@ var writeScenarios = []scenario{
 		s.commit("a no-op with the right time", at(s.set("c/d", fields{"a": 2}), s.get("before", "c/d").UpdateTime))
 	}},
 	{"contradictions", func(s *session) {
-		// Each is told whether its document exists before the commit; the first write of the commit changes that.
+		// Each is told whether its document exists before the commit; the first write of the commit
+		// changes that.
 		now := func(w *pb.Write, path string) *pb.Write {
 			doc, err := s.document(&pb.BatchGetDocumentsRequest{}, path)
 			s.must(err)

@@ -14,8 +14,9 @@ const NameField = "__name__"
 // Path is a field's path through nested maps.
 type Path []string
 
-// ParsePath reads a path as it is written in masks and queries: names joined by dots, those that aren't simple
-// ones (letters, digits, underscores, no digit first) in backticks, with \ before a backtick or backslash.
+// ParsePath reads a path as it is written in masks and queries: names joined by dots, those that
+// aren't simple ones (letters, digits, underscores, no digit first) in backticks, with \ before a
+// backtick or backslash.
 func ParsePath(s string) (Path, error) {
 	if simplePath(s) {
 		return strings.Split(s, "."), nil
@@ -119,8 +120,8 @@ func Lookup(fields map[string]*pb.Value, path Path) *pb.Value {
 	}
 }
 
-// Editor changes the fields of a document without touching the maps of the version that it starts from: a map is
-// copied before its first change, and once only, however many paths below it change.
+// Editor changes the fields of a document without touching the maps of the version that it starts
+// from: a map is copied before its first change, and once only, however many paths below it change.
 type Editor struct {
 	Fields map[string]*pb.Value
 	copied bool
@@ -139,7 +140,8 @@ func (e *Editor) top() map[string]*pb.Value {
 	return e.Fields
 }
 
-// parent is the map that holds the last name of the path, made where it is missing, and in place of what is not a map.
+// parent is the map that holds the last name of the path, made where it is missing, and in place of
+// what is not a map.
 func (e *Editor) parent(path Path) map[string]*pb.Value {
 	fields := e.top()
 	for _, name := range path[:len(path)-1] {
@@ -176,7 +178,8 @@ func (e *Editor) Remove(path Path) {
 	}
 }
 
-// ChangedPaths are the paths at which two sets of fields differ, sorted; maps on both sides are entered.
+// ChangedPaths are the paths at which two sets of fields differ, sorted; maps on both sides are
+// entered.
 func ChangedPaths(a, b map[string]*pb.Value) []string {
 	var paths []string
 	collectChanged(nil, a, b, &paths)

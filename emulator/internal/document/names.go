@@ -23,7 +23,8 @@ func CheckDatabase(name string) error {
 	return nil
 }
 
-// Relative cuts "database/documents" off a resource name, and what is left is "" or begins with a slash.
+// Relative cuts "database/documents" off a resource name, and what is left is "" or begins with a
+// slash.
 func Relative(database, name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, database)
 	if !ok {
@@ -138,7 +139,8 @@ func checkCollectionID(name, id string) error {
 	return CheckID(name, id)
 }
 
-// NumericID is the number of an id like __id7__, which Firestore keeps for data of its Datastore mode.
+// NumericID is the number of an id like __id7__, which Firestore keeps for data of its Datastore
+// mode.
 func NumericID(id string) (int64, bool) {
 	s, ok := strings.CutPrefix(id, "__id")
 	if !ok {

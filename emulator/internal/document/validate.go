@@ -47,8 +47,8 @@ func CheckPath(path Path) error {
 	return nil
 }
 
-// CheckFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does. path is how many
-// bytes lead to the fields, dots included.
+// CheckFields refuses what can't be stored, and cuts timestamps to microseconds, as Firestore does.
+// path is how many bytes lead to the fields, dots included.
 func CheckFields(fields map[string]*pb.Value, depth, path int) error {
 	if depth > maxValueDepth {
 		return invalid("Property contains values nested deeper than %d levels.", maxValueDepth)

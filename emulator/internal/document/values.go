@@ -11,8 +11,8 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Rank is a type's place in the order of values. Values of one rank compare with each other, and a range filter
-// matches only values of its operand's rank.
+// Rank is a type's place in the order of values. Values of one rank compare with each other, and a
+// range filter matches only values of its operand's rank.
 type Rank int
 
 const (
@@ -57,14 +57,15 @@ func RankOf(v *pb.Value) Rank {
 	return RankNull
 }
 
-// isVector reports whether a map is how a vector is written: {"__type__": "__vector__", "value": [doubles]}.
+// isVector reports whether a map is how a vector is written: {"__type__": "__vector__", "value":
+// [doubles]}.
 func isVector(m *pb.MapValue) bool {
 	return len(m.GetFields()) == 2 && m.Fields["__type__"].GetStringValue() == "__vector__" &&
 		m.Fields["value"].GetArrayValue() != nil
 }
 
-// Compare is Firestore's order of values: by type first, numbers by their exact value with NaN before all others.
-// It is 0 for values that a query calls equal, such as 1 and 1.0.
+// Compare is Firestore's order of values: by type first, numbers by their exact value with NaN
+// before all others. It is 0 for values that a query calls equal, such as 1 and 1.0.
 func Compare(a, b *pb.Value) int {
 	ra, rb := RankOf(a), RankOf(b)
 	if ra != rb {
@@ -127,7 +128,8 @@ func CompareNumbers(a, b *pb.Value) int {
 	return cmp.Compare(a.GetDoubleValue(), b.GetDoubleValue()) // NaN first, -0 equals 0
 }
 
-// compareDoubleInt compares by exact value: a conversion of n to a double would call 2^53 and 2^53+1 the same.
+// compareDoubleInt compares by exact value: a conversion of n to a double would call 2^53 and
+// 2^53+1 the same.
 func compareDoubleInt(f float64, n int64) int {
 	switch {
 	case math.IsNaN(f) || f < math.MinInt64:
@@ -142,7 +144,8 @@ func compareDoubleInt(f float64, n int64) int {
 	return cmp.Compare(f, whole)
 }
 
-// Identical reports whether writing b over a changes nothing. It is stricter than Compare: 1 and 1.0 differ.
+// Identical reports whether writing b over a changes nothing. It is stricter than Compare: 1 and
+// 1.0 differ.
 func Identical(a, b *pb.Value) bool {
 	if a == b {
 		return true

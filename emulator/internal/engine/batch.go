@@ -34,8 +34,8 @@ func (e *Engine) CheckBatch(req *pb.BatchWriteRequest) error {
 	return err
 }
 
-// BatchWrite applies each write on its own, and answers each with a status of its own. A write that makes no sense, or
-// a document that is written twice, fails the request as a whole.
+// BatchWrite applies each write on its own, and answers each with a status of its own. A write that
+// makes no sense, or a document that is written twice, fails the request as a whole.
 func (e *Engine) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*pb.BatchWriteResponse, error) {
 	db, err := e.database(req.GetDatabase())
 	if err != nil {

@@ -43,8 +43,8 @@ func benchEngine(b *testing.B) *Engine {
 	return e
 }
 
-// BenchmarkCommitIncrement is one increment of one of a hundred shards a commit, from as many goroutines as there are
-// processors.
+// BenchmarkCommitIncrement is one increment of one of a hundred shards a commit, from as many
+// goroutines as there are processors.
 func BenchmarkCommitIncrement(b *testing.B) {
 	e := benchEngine(b)
 	var n atomic.Int64

@@ -6,9 +6,10 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
-// Clear deletes everything at and below a resource name: a document, a collection, or the database's documents as a
-// whole. It is one commit, that listeners see and functions of OnCommit do not, as by the official emulator:
-// the next test is to begin with nothing, not with the events of the last one's end. Open transactions end.
+// Clear deletes everything at and below a resource name: a document, a collection, or the
+// database's documents as a whole. It is one commit, that listeners see and functions of OnCommit
+// do not, as by the official emulator: the next test is to begin with nothing, not with the events
+// of the last one's end. Open transactions end.
 func (e *Engine) Clear(name string) error {
 	db, err := e.databaseFor(name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
-// Commit applies all of a request's writes, or none. When it is a transaction's, the transaction has ended afterwards,
-// but for INVALID_ARGUMENT, which leaves it open.
+// Commit applies all of a request's writes, or none. When it is a transaction's, the transaction
+// has ended afterwards, but for INVALID_ARGUMENT, which leaves it open.
 func (e *Engine) Commit(ctx context.Context, req *pb.CommitRequest) (*pb.CommitResponse, error) {
 	db, err := e.database(req.GetDatabase())
 	if err != nil {
@@ -50,12 +50,14 @@ func (e *Engine) Commit(ctx context.Context, req *pb.CommitRequest) (*pb.CommitR
 	return resp, err
 }
 
-// EndTransaction ends the transaction of a commit that was answered, by an injected fault, without being applied.
+// EndTransaction ends the transaction of a commit that was answered, by an injected fault, without
+// being applied.
 func (e *Engine) EndTransaction(database string, transaction []byte) {
 	_ = e.Rollback(&pb.RollbackRequest{Database: database, Transaction: transaction}) // unknown: it has none
 }
 
-// commit applies operations when their documents have a slot for it, and returns when its latency is over.
+// commit applies operations when their documents have a slot for it, and returns when its latency
+// is over.
 func (db *database) commit(ctx context.Context, tx *transaction, ops []operation) (*pb.CommitResponse, error) {
 	e := db.engine
 	done, err := e.hot.wait(ctx, e, ops)
@@ -98,7 +100,8 @@ func (db *database) apply(ctx context.Context, tx *transaction, ops []operation)
 	return resp, nil
 }
 
-// lockWrites waits for whoever holds what a commit writes. The caller holds the lock, and has it again on return.
+// lockWrites waits for whoever holds what a commit writes. The caller holds the lock, and has it
+// again on return.
 func (db *database) lockWrites(ctx context.Context, tx *transaction, ops []operation) (release func(), err error) {
 	names := make([]string, len(ops))
 	for i := range ops {
@@ -115,7 +118,8 @@ func (db *database) lockWrites(ctx context.Context, tx *transaction, ops []opera
 	return func() { db.locks.Release(o) }, nil
 }
 
-// staging is one commit while it is put together, under the database's lock. Nothing is visible before publish.
+// staging is one commit while it is put together, under the database's lock. Nothing is visible
+// before publish.
 type staging struct {
 	db      *database
 	time    int64

@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
-// database is one database: documents, locks and listeners. What takes time (evaluating, encoding, sending, calling
-// out) happens outside of its lock.
+// database is one database: documents, locks and listeners. What takes time (evaluating, encoding,
+// sending, calling out) happens outside of its lock.
 type database struct {
 	engine *Engine
 	name   string
@@ -45,8 +45,8 @@ func newDatabase(e *Engine, name string) *database {
 	return db
 }
 
-// readTime is the present, as a reader sees it: not before any commit that has been applied, and before every one that
-// hasn't been. The caller holds the lock, for reading at least.
+// readTime is the present, as a reader sees it: not before any commit that has been applied, and
+// before every one that hasn't been. The caller holds the lock, for reading at least.
 func (db *database) readTime() int64 {
 	now := db.engine.now()
 	for {
@@ -60,8 +60,8 @@ func (db *database) readTime() int64 {
 	}
 }
 
-// commitTime is later than every time handed out so far, and not before the one given. The caller holds the lock for
-// writing.
+// commitTime is later than every time handed out so far, and not before the one given. The caller
+// holds the lock for writing.
 func (db *database) commitTime(notBefore int64) int64 {
 	t := max(db.engine.now(), db.last.Load()+1, notBefore)
 	db.last.Store(t)
@@ -92,8 +92,8 @@ func (db *database) pastTime(t *timestamppb.Timestamp) (int64, error) {
 
 const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
-// checkKept refuses times of which versions may be missing. A reader checks before it reads and, as the past may have
-// been cut off meanwhile, once more when it is done.
+// checkKept refuses times of which versions may be missing. A reader checks before it reads and, as
+// the past may have been cut off meanwhile, once more when it is done.
 func (db *database) checkKept(at int64) error {
 	if at < db.Horizon.Load() || at < db.engine.now()-db.engine.opts.History.Microseconds() {
 		return status.Errorf(codes.FailedPrecondition, "The requested read_time %s is too old.",

@@ -12,23 +12,27 @@ import (
 
 // Options configures an Engine; every zero value takes the default that its field names.
 type Options struct {
-	// Now is the clock. Commit times are strictly increasing even where it is not. Default: time.Now.
+	// Now is the clock. Commit times are strictly increasing even where it is not. Default:
+	// time.Now.
 	Now func() time.Time
-	// LockWait is how long a read or commit waits for locks before it fails with ABORTED. Default: 15 s, as
-	// production's; the official emulator waits 2 s, too short for 50 transactions in a queue.
+	// LockWait is how long a read or commit waits for locks before it fails with ABORTED. Default:
+	// 15 s, as production's; the official emulator waits 2 s, too short for 50 transactions in a
+	// queue.
 	LockWait time.Duration
-	// TransactionIdle is after how long without a request a transaction ends, and gives its locks back. Default: 60 s.
+	// TransactionIdle is after how long without a request a transaction ends, and gives its locks
+	// back. Default: 60 s.
 	TransactionIdle time.Duration
 	// History is how long superseded versions can be read. Default: 1 h.
 	History time.Duration
 	// HistoryVersions is how many superseded versions a database keeps at most. Default: 250,000.
 	HistoryVersions int
-	// HistoryBytes is how large the superseded versions of a database may be together, counted as Firestore counts
-	// document sizes (the heap holds several times as much). Default: 64 MiB.
+	// HistoryBytes is how large the superseded versions of a database may be together, counted as
+	// Firestore counts document sizes (the heap holds several times as much). Default: 64 MiB.
 	HistoryBytes int
 	// TTL names, per collection id, the field after whose time a document expires.
 	TTL map[string]string
-	// SweepEvery is how often expired documents are looked for, where TTL names any. Default: 1 min.
+	// SweepEvery is how often expired documents are looked for, where TTL names any. Default: 1
+	// min.
 	SweepEvery time.Duration
 }
 
@@ -57,7 +61,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Engine holds any number of databases, of any number of projects; each comes into being with its first use.
+// Engine holds any number of databases, of any number of projects; each comes into being with its
+// first use.
 type Engine struct {
 	opts    Options
 	started int64 // microseconds
@@ -83,8 +88,8 @@ func New(opts Options) *Engine {
 	return e
 }
 
-// Close ends all waiting for locks, slots and changes with UNAVAILABLE, and returns when no OnCommit function runs
-// any more. Calls that come later may fail likewise.
+// Close ends all waiting for locks, slots and changes with UNAVAILABLE, and returns when no
+// OnCommit function runs any more. Calls that come later may fail likewise.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	if !e.closed {

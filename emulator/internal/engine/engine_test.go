@@ -20,8 +20,8 @@ func stringValue(s string) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_StringValue{StringValue: s}}
 }
 
-// Whatever bytes come for a resume token, a transaction or a page token are read without harm, and those that are
-// accepted are what the server would have made.
+// Whatever bytes come for a resume token, a transaction or a page token are read without harm, and
+// those that are accepted are what the server would have made.
 func FuzzTokens(f *testing.F) {
 	f.Add(encodeToken(1_700_000_000_000_000))
 	f.Add(encodeTransaction(12345, 6))
@@ -59,7 +59,8 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// The leaky bucket, with a clock of its own: five at once, then one an interval, a second of queue at most.
+// The leaky bucket, with a clock of its own: five at once, then one an interval, a second of queue
+// at most.
 func TestHotDocumentSlots(t *testing.T) {
 	t.Parallel()
 	var h hotDocuments

@@ -10,7 +10,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
-// expiryBatch is how many expired documents one commit deletes: it holds the database's lock, while others commit.
+// expiryBatch is how many expired documents one commit deletes: it holds the database's lock, while
+// others commit.
 const expiryBatch = 500
 
 // sweepUntilClosed deletes what has expired, every now and then.
@@ -27,8 +28,9 @@ func (e *Engine) sweepUntilClosed() {
 	}
 }
 
-// Sweep deletes the documents that have expired, and returns how many. It is what a TTL policy does: a commit like any
-// other, which listeners and functions of OnCommit see. What a transaction holds is left for the next time.
+// Sweep deletes the documents that have expired, and returns how many. It is what a TTL policy
+// does: a commit like any other, which listeners and functions of OnCommit see. What a transaction
+// holds is left for the next time.
 func (e *Engine) Sweep() (deleted int) {
 	e.mu.RLock()
 	all := make([]*database, 0, len(e.databases))

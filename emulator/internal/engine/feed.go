@@ -21,10 +21,12 @@ type Change struct {
 	CommitTime time.Time
 }
 
-// maxQueuedChanges is how far the functions of OnCommit may fall behind before commits wait for them.
+// maxQueuedChanges is how far the functions of OnCommit may fall behind before commits wait for
+// them.
 const maxQueuedChanges = 10_000
 
-// feed hands commits to the functions of OnCommit, in the order of commits, on a goroutine of its own.
+// feed hands commits to the functions of OnCommit, in the order of commits, on a goroutine of its
+// own.
 type feed struct {
 	listening atomic.Bool
 	queued    atomic.Int64 // changes that the functions have not seen
@@ -56,9 +58,10 @@ func (f *feed) init() {
 	f.stop = make(chan struct{})
 }
 
-// OnCommit has f called for every commit that changes something, with all its changes, one after the other, in the order
-// of commits, soon after each. f must be quick, must not commit, and must not close the engine: commits wait when it
-// falls 10,000 changes behind. After cancel, no further call begins.
+// OnCommit has f called for every commit that changes something, with all its changes, one after
+// the other, in the order of commits, soon after each. f must be quick, must not commit, and must
+// not close the engine: commits wait when it falls 10,000 changes behind. After cancel, no further
+// call begins.
 func (e *Engine) OnCommit(f func([]Change)) (cancel func()) {
 	s := &subscriber{f: f}
 	e.feed.subscribe(s)
@@ -89,8 +92,8 @@ func (f *feed) unsubscribe(s *subscriber) {
 	f.listening.Store(len(f.subscribers) > 0)
 }
 
-// add queues a commit's documents, of which those that are as they were are no change. It is called under a database's
-// lock, in the order of commits.
+// add queues a commit's documents, of which those that are as they were are no change. It is called
+// under a database's lock, in the order of commits.
 func (f *feed) add(docs []staged, at int64) {
 	if !f.listening.Load() {
 		return
@@ -122,7 +125,8 @@ func (c committed) changes() []Change {
 	return out
 }
 
-// WaitForChanges returns when the functions of OnCommit have seen every commit so far, or with an error as a call would.
+// WaitForChanges returns when the functions of OnCommit have seen every commit so far, or with an
+// error as a call would.
 func (e *Engine) WaitForChanges(ctx context.Context) error {
 	added := e.feed.added.Load()
 	return e.feed.wait(ctx, e, func() bool { return e.feed.handled.Load() >= added })

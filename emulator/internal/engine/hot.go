@@ -21,16 +21,19 @@ const (
 
 // hotDocuments is a model of what happens to a document that is written too often.
 //
-// A commit takes its latency, and for as long a document that it writes takes no other commit: writes to one document
-// are serialized, as by Firestore's locks. Besides, each document is a leaky bucket: it takes a burst of five commits at
-// once, and rate commits a second for as long as it goes on. Commits beyond either queue, first come, first served; one
-// that touches several documents waits for the slowest of them. One that would wait for more than a second fails with
-// ABORTED at once, before it is applied, and takes no slot. Commits that change nothing take slots too.
+// A commit takes its latency, and for as long a document that it writes takes no other commit:
+// writes to one document are serialized, as by Firestore's locks. Besides, each document is a leaky
+// bucket: it takes a burst of five commits at once, and rate commits a second for as long as it
+// goes on. Commits beyond either queue, first come, first served; one that touches several
+// documents waits for the slowest of them. One that would wait for more than a second fails with
+// ABORTED at once, before it is applied, and takes no slot. Commits that change nothing take slots
+// too.
 //
-// It rests on what Google's documentation used to give as "one write per second to a document, sustained", and calls
-// workload-dependent today: short bursts succeed, then latency rises, then commits fail with ABORTED "Too much
-// contention on these documents". The figures of production differ from document to document and from day to day;
-// what the model is good for is to tell a design that spreads its writes from one that doesn't.
+// It rests on what Google's documentation used to give as "one write per second to a document,
+// sustained", and calls workload-dependent today: short bursts succeed, then latency rises, then
+// commits fail with ABORTED "Too much contention on these documents". The figures of production
+// differ from document to document and from day to day; what the model is good for is to tell a
+// design that spreads its writes from one that doesn't.
 type hotDocuments struct {
 	rate    atomic.Uint64 // float64 bits; commits a second, 0: no limit
 	latency atomic.Int64  // time.Duration; of a commit
@@ -55,7 +58,8 @@ func (e *Engine) SetDocWriteRate(rate float64) {
 	h.docs, h.tidy = nil, 0
 }
 
-// SetCommitLatency makes every commit take at least so long, and the documents that it writes with it.
+// SetCommitLatency makes every commit take at least so long, and the documents that it writes with
+// it.
 func (e *Engine) SetCommitLatency(d time.Duration) { e.hot.latency.Store(int64(max(d, 0))) }
 
 // wait takes a slot for a commit and waits for it. The commit is to be answered when done is over.
@@ -96,7 +100,8 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// reserve finds how long a commit has to wait for its slot, and takes it; not when it is beyond hotPatience.
+// reserve finds how long a commit has to wait for its slot, and takes it; not when it is beyond
+// hotPatience.
 func (h *hotDocuments) reserve(now time.Time, rate float64, latency time.Duration, ops []operation) (delay time.Duration, ok bool) {
 	var interval time.Duration
 	if rate > 0 {
@@ -135,7 +140,8 @@ func (h *hotDocuments) reserve(now time.Time, rate float64, latency time.Duratio
 	return delay, true
 }
 
-// forget drops documents that are cold, now and then, so that the table does not grow with every document written.
+// forget drops documents that are cold, now and then, so that the table does not grow with every
+// document written.
 func (h *hotDocuments) forget(now time.Time) {
 	if len(h.docs) <= max(h.tidy, 1000) {
 		return

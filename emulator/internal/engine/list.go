@@ -39,8 +39,8 @@ func decodePage(token string) (after string, err error) {
 	return string(b), nil
 }
 
-// ListDocuments lists the documents of a collection by name, a page at a time; with show_missing also names of
-// documents that don't exist and have documents below them.
+// ListDocuments lists the documents of a collection by name, a page at a time; with show_missing
+// also names of documents that don't exist and have documents below them.
 func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest) (*pb.ListDocumentsResponse, error) {
 	db, err := e.databaseFor(req.GetParent())
 	if err != nil {
@@ -98,7 +98,8 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	return resp, nil
 }
 
-// parseOrderBy reads an order as ListDocuments has it: paths of fields, each with asc or desc or neither, and commas.
+// parseOrderBy reads an order as ListDocuments has it: paths of fields, each with asc or desc or
+// neither, and commas.
 func parseOrderBy(text string) ([]*pb.StructuredQuery_Order, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -124,7 +125,8 @@ func parseOrderBy(text string) ([]*pb.StructuredQuery_Order, error) {
 	return orders, nil
 }
 
-// pageAfter is the token of the page that begins behind a document: its name, or what it is ordered by.
+// pageAfter is the token of the page that begins behind a document: its name, or what it is ordered
+// by.
 func pageAfter(q *query.Query, doc *pb.Document) string {
 	if q.ByNameOnly() {
 		return encodePage(doc.Name)
@@ -137,8 +139,8 @@ func pageAfter(q *query.Query, doc *pb.Document) string {
 	return encodePage(string(data))
 }
 
-// pageStart lets the query begin where the page does, and returns the name behind which, in the order of names; "" for
-// the first page.
+// pageStart lets the query begin where the page does, and returns the name behind which, in the
+// order of names; "" for the first page.
 func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query.Query) (after string, err error) {
 	if req.GetPageToken() == "" {
 		return "", nil
@@ -162,7 +164,8 @@ func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query.Query) (aft
 	return after, nil
 }
 
-// missing are the documents of the query's collection that don't exist, but have documents below them.
+// missing are the documents of the query's collection that don't exist, but have documents below
+// them.
 func (db *database) missing(q *query.Query, after string, at int64) []*pb.Document {
 	db.mu.Lock()
 	below := make(map[string][][]*versions. // name of a document of the collection → what is below it
@@ -196,8 +199,8 @@ func anyAt(nodes []*versions.Node, at int64) bool {
 	return slices.ContainsFunc(nodes, func(n *versions.Node) bool { return n.At(at) != nil })
 }
 
-// ListCollectionIDs lists the ids of the collections under a document, or at the root, that have documents, at whatever
-// depth.
+// ListCollectionIDs lists the ids of the collections under a document, or at the root, that have
+// documents, at whatever depth.
 func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionIdsRequest) (*pb.ListCollectionIdsResponse, error) {
 	db, err := e.databaseFor(req.GetParent())
 	if err != nil {

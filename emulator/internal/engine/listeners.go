@@ -6,8 +6,9 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
-// listeners are the targets that look at a database, by what a change of a document is looked up with. All of it is
-// guarded by the database's lock; a commit only marks what it has touched, and the listener does the rest.
+// listeners are the targets that look at a database, by what a change of a document is looked up
+// with. All of it is guarded by the database's lock; a commit only marks what it has touched, and
+// the listener does the rest.
 type listeners struct {
 	byDocument   map[string][]*target // full resource name
 	byCollection map[string][]*target // full resource name

@@ -15,9 +15,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Transactions that read documents and collections in any order, and commits without a transaction beside them, all
-// come to an end though no wait ever times out: every cycle is found, nobody is forgotten in a queue. Commits without
-// a transaction hold nothing while they wait, and are never aborted. All increments are counted.
+// Transactions that read documents and collections in any order, and commits without a transaction
+// beside them, all come to an end though no wait ever times out: every cycle is found, nobody is
+// forgotten in a queue. Commits without a transaction hold nothing while they wait, and are never
+// aborted. All increments are counted.
 func TestEverybodyGetsThrough(t *testing.T) {
 	t.Parallel()
 	e := New(Options{LockWait: time.Hour})
@@ -156,8 +157,8 @@ func (q queued) later(f func() error) <-chan error {
 	return done
 }
 
-// A transaction that holds what a commit waits for gets past that commit in the queue for another document, rather than
-// that either is aborted.
+// A transaction that holds what a commit waits for gets past that commit in the queue for another
+// document, rather than that either is aborted.
 func TestTransactionGetsPastWhoWaitsForIt(t *testing.T) {
 	t.Parallel()
 	q := newQueued(t)
@@ -178,7 +179,8 @@ func TestTransactionGetsPastWhoWaitsForIt(t *testing.T) {
 	}
 }
 
-// The same, where another transaction holds the second document: the first waits for that one, ahead of the commit.
+// The same, where another transaction holds the second document: the first waits for that one,
+// ahead of the commit.
 func TestTransactionWaitsAheadOfWhoWaitsForIt(t *testing.T) {
 	t.Parallel()
 	q := newQueued(t)
@@ -232,8 +234,8 @@ func TestLeavingTheQueue(t *testing.T) {
 	}
 }
 
-// Locks and history leave nothing behind: after any interleaving of transactions and commits that all end, no lock is
-// held and no transaction open.
+// Locks and history leave nothing behind: after any interleaving of transactions and commits that
+// all end, no lock is held and no transaction open.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -300,8 +302,8 @@ func wantOneOf(t *rapid.T, err error, want ...codes.Code) {
 	}
 }
 
-// Two transactions read one document at once. Of the two that then write it, the younger is aborted, and gets through
-// when it is run again, though another one reads the document meanwhile.
+// Two transactions read one document at once. Of the two that then write it, the younger is
+// aborted, and gets through when it is run again, though another one reads the document meanwhile.
 func TestReadersShare(t *testing.T) {
 	t.Parallel()
 	q := newQueued(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/query"
 )
 
-// PartitionQuery finds cursors that cut a query of a collection group into parts of about the same size.
+// PartitionQuery finds cursors that cut a query of a collection group into parts of about the same
+// size.
 func (e *Engine) PartitionQuery(ctx context.Context, req *pb.PartitionQueryRequest) (*pb.PartitionQueryResponse, error) {
 	db, err := e.databaseFor(req.GetParent())
 	if err != nil {

@@ -89,8 +89,8 @@ func incrementWrite(name, field string, n int64) *pb.Write {
 	}
 }
 
-// Any sequence of commits leaves what it leaves of a plain map, at every moment of the past, too; and a listener that
-// looks now and then ends up with the same.
+// Any sequence of commits leaves what it leaves of a plain map, at every moment of the past, too;
+// and a listener that looks now and then ends up with the same.
 func TestCommitsAgainstPlainMap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -26,7 +26,8 @@ type moment struct {
 	pinned      bool   // the reader, or its transaction, asked for this time and no other
 }
 
-// moment finds the time that a read is of. In a read-write transaction it first gets the locks that the read wants.
+// moment finds the time that a read is of. In a read-write transaction it first gets the locks that
+// the read wants.
 func (db *database) moment(ctx context.Context, c consistency, wants func(locks.Mode) []locks.Want) (moment, error) {
 	switch {
 	case c.readTime != nil:

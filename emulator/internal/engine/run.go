@@ -117,11 +117,13 @@ func (db *database) results(ctx context.Context, q *query.Query, c consistency) 
 		if c.transaction != nil || c.begin != nil {
 			return docs, skipped, m, nil // what a transaction has locked is as it was
 		}
-		// The past of the present was cut off while the query ran, which takes very many writes: once more.
+		// The past of the present was cut off while the query ran, which takes very many writes:
+		// once more.
 	}
 }
 
-// resultsAt runs a query on the documents as of a time. skipped is how many of them its offset passed over.
+// resultsAt runs a query on the documents as of a time. skipped is how many of them its offset
+// passed over.
 func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, skipped int) {
 	lists := db.candidates(q)
 	if len(lists) == 1 && q.ByNameOnly() {
@@ -166,8 +168,8 @@ func (db *database) candidates(q *query.Query) [][]*versions.Node {
 	return lists
 }
 
-// scan runs a query that orders by name on the nodes of one collection, and stops as soon as its window is full: pages
-// through a large collection cost what they hold.
+// scan runs a query that orders by name on the nodes of one collection, and stops as soon as its
+// window is full: pages through a large collection cost what they hold.
 func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document, skipped int) {
 	first, step := 0, 1
 	if q.Orders[0].Desc {

@@ -7,8 +7,9 @@ type Stats struct {
 	Commits int64 // commits applied, those that changed nothing included; each write of a BatchWrite is one
 	Expired int64 // documents deleted because of TTL
 
-	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least one a query, one for
-	// each missing document that is asked for by name, one for every 1,000 index entries that an aggregation counts.
+	// What Firestore bills. Reads: one for each document that a read or a listener gets, at least
+	// one a query, one for each missing document that is asked for by name, one for every 1,000
+	// index entries that an aggregation counts.
 	Reads   int64
 	Writes  int64
 	Deletes int64

@@ -86,8 +86,8 @@ func (t *target) begin(r *responses) {
 	t.send(r, now)
 }
 
-// unfound says which of the documents that the client named don't exist. It returns the reads that Firestore bills for
-// having found nothing.
+// unfound says which of the documents that the client named don't exist. It returns the reads that
+// Firestore bills for having found nothing.
 func (t *target) unfound(r *responses, now []*pb.Document) int {
 	if t.query != nil {
 		if len(now) == 0 {
@@ -167,8 +167,8 @@ func (t *target) present(r *responses, doc *pb.Document) {
 	r.matching(t.id, doc)
 }
 
-// gone sends that a document is not among the results, if the client thinks that it is. doc is what it has become;
-// nil: it does not exist.
+// gone sends that a document is not among the results, if the client thinks that it is. doc is what
+// it has become; nil: it does not exist.
 func (t *target) gone(r *responses, name string, doc *pb.Document) {
 	if t.known[name] == nil {
 		return

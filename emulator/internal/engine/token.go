@@ -6,8 +6,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A resume token is the time up to which a listener has seen everything, in the form that the official emulator uses: a
-// message whose field 1 is a message whose field 1 is the time in microseconds.
+// A resume token is the time up to which a listener has seen everything, in the form that the
+// official emulator uses: a message whose field 1 is a message whose field 1 is the time in
+// microseconds.
 
 func encodeToken(at int64) []byte {
 	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(at))

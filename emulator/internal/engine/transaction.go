@@ -14,7 +14,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/query"
 )
 
-// transaction is one that has begun and has not ended. Its fields are guarded by the database's lock.
+// transaction is one that has begun and has not ended. Its fields are guarded by the database's
+// lock.
 type transaction struct {
 	locks.Owner
 	id       uint64
@@ -48,7 +49,8 @@ func (t *transactions) init(started int64) {
 	t.next = t.first
 }
 
-// A transaction id is this byte, the number of the transaction, and, in one that repeats another, the age of the first.
+// A transaction id is this byte, the number of the transaction, and, in one that repeats another,
+// the age of the first.
 const transactionTag = 0x11
 
 func encodeTransaction(id, age uint64) []byte {
@@ -64,8 +66,8 @@ func decodeTransaction(b []byte) (id, age uint64, err error) {
 	return binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:]), nil
 }
 
-// errTransactionEnded is what a client gets that commits twice, perhaps because its first answer was lost: no client runs
-// a transaction again for it, but for Node's.
+// errTransactionEnded is what a client gets that commits twice, perhaps because its first answer
+// was lost: no client runs a transaction again for it, but for Node's.
 func errTransactionEnded() error {
 	return invalid("The referenced transaction has expired or is no longer valid.")
 }
@@ -132,15 +134,16 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	return encodeTransaction(tx.id, tx.Age), nil
 }
 
-// issued reports whether a transaction id was ever given out, by this process or perhaps by an earlier one.
+// issued reports whether a transaction id was ever given out, by this process or perhaps by an
+// earlier one.
 func (db *database) issued(id uint64) bool {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
 	return id < db.transactions.next
 }
 
-// expire ends a transaction that was not used for a while, or that is too old: a client that vanished must not keep
-// its locks.
+// expire ends a transaction that was not used for a while, or that is too old: a client that
+// vanished must not keep its locks.
 func (db *database) expire(tx *transaction, idle time.Duration) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -171,7 +174,8 @@ func (db *database) abort(tx *transaction) {
 	aborted[tx.id] = true
 }
 
-// end forgets a transaction, refuses what still waits in it, and gives its locks back. The caller holds the lock.
+// end forgets a transaction, refuses what still waits in it, and gives its locks back. The caller
+// holds the lock.
 func (db *database) end(tx *transaction) {
 	if db.transactions.open[tx.id] != tx {
 		return
@@ -181,7 +185,8 @@ func (db *database) end(tx *transaction) {
 	db.locks.Release(&tx.Owner)
 }
 
-// ended is the error of whoever uses a transaction that is no longer open. The caller holds the lock.
+// ended is the error of whoever uses a transaction that is no longer open. The caller holds the
+// lock.
 func (db *database) ended(id uint64) error {
 	if db.transactions.aborted[id] {
 		return errTransactionAborted()
@@ -233,8 +238,8 @@ func (e *Engine) Rollback(req *pb.RollbackRequest) error {
 	return nil
 }
 
-// lockFor gets a transaction what it is about to read or write, and ends it when that fails. The caller holds the lock,
-// and has it again on return.
+// lockFor gets a transaction what it is about to read or write, and ends it when that fails. The
+// caller holds the lock, and has it again on return.
 func (db *database) lockFor(ctx context.Context, tx *transaction, wants []locks.Want) error {
 	err := db.locks.Acquire(ctx, &tx.Owner, wants)
 	if err == nil && db.transactions.open[tx.id] != tx {

@@ -18,7 +18,8 @@ const maxTransforms = 500
 // transform computes a field from what it holds and, but for the server's time, an operand.
 type transform struct {
 	path document.Path
-	// run gives the new value of the field, from the old (nil where there is none), and what the write's result says.
+	// run gives the new value of the field, from the old (nil where there is none), and what the
+	// write's result says.
 	run func(old *pb.Value, now *timestamppb.Timestamp) (value, result *pb.Value)
 }
 
@@ -154,7 +155,8 @@ func smallest(old, operand *pb.Value) *pb.Value {
 	return operand
 }
 
-// elements makes a transform of arrays: a field that holds none counts as an empty one. Its result is null.
+// elements makes a transform of arrays: a field that holds none counts as an empty one. Its result
+// is null.
 func elements(operand *pb.ArrayValue, combine func(old, operand []*pb.Value) []*pb.Value) (func(*pb.Value, *timestamppb.Timestamp) (value, result *pb.Value), error) {
 	if err := document.CheckArray(operand, 1, 0); err != nil {
 		return nil, err

@@ -5,9 +5,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// verifyField is the number of Write.verify, the name of a document of which only the precondition is to be checked.
-// Transactions of web and mobile clients, which take no locks, send it for what they have read and don't write. The
-// published protos don't have it, so it is found among the fields that they don't know.
+// verifyField is the number of Write.verify, the name of a document of which only the precondition
+// is to be checked. Transactions of web and mobile clients, which take no locks, send it for what
+// they have read and don't write. The published protos don't have it, so it is found among the
+// fields that they don't know.
 const verifyField = 5
 
 // verified is the document that a write verifies; false when it is not a verification.
@@ -30,7 +31,8 @@ func verified(w *pb.Write) (name string, ok bool) {
 	return name, ok
 }
 
-// checkVerifies refuses a commit that verifies a document and writes it too: the write can have the precondition.
+// checkVerifies refuses a commit that verifies a document and writes it too: the write can have the
+// precondition.
 func checkVerifies(ops []operation) error {
 	var verifies map[string]bool
 	for i := range ops {

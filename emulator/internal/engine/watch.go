@@ -11,12 +11,12 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/versions"
 )
 
-// Watch is one listener: a set of targets whose changes come together. Every message of Next leaves it with a state
-// of the database that existed, and commits are never split.
+// Watch is one listener: a set of targets whose changes come together. Every message of Next leaves
+// it with a state of the database that existed, and commits are never split.
 //
-// A commit only notes, per target, which documents it has touched; what to say about them is worked out when the
-// listener asks. One that doesn't ask costs a note per document, however often that changes, and gets the latest
-// state when it asks again.
+// A commit only notes, per target, which documents it has touched; what to say about them is worked
+// out when the listener asks. One that doesn't ask costs a note per document, however often that
+// changes, and gets the latest state when it asks again.
 type Watch struct {
 	db   *database
 	wake chan struct{}
@@ -51,8 +51,9 @@ func (w *Watch) signal() {
 	}
 }
 
-// AddTarget adds what the client wants to hear of. A target that makes no sense is answered, through Next, with its
-// removal and the cause; an error means that the listener as a whole is of no more use.
+// AddTarget adds what the client wants to hear of. A target that makes no sense is answered,
+// through Next, with its removal and the cause; an error means that the listener as a whole is of
+// no more use.
 func (w *Watch) AddTarget(in *pb.Target) error {
 	t, err := newTarget(w, in)
 	w.db.mu.Lock()
@@ -110,7 +111,8 @@ func (w *Watch) Close() {
 	}
 }
 
-// work is what Next has found to do: requests to answer, and documents that were touched, all as of one time.
+// work is what Next has found to do: requests to answer, and documents that were touched, all as of
+// one time.
 type work struct {
 	at       int64
 	requests []request
@@ -181,7 +183,8 @@ func (w *Watch) respond(todo work) ([]*pb.ListenResponse, error) {
 		t.update(&r, touched)
 	}
 	if err := w.db.checkKept(todo.at); err != nil {
-		// The state that was read may have been cut off under our feet, which takes very many writes.
+		// The state that was read may have been cut off under our feet, which takes very many
+		// writes.
 		return nil, status.Error(codes.Unavailable, "The listener fell behind; listen again.")
 	}
 	if r.consistent {

@@ -121,8 +121,9 @@ func parsePrecondition(p *pb.Precondition, need *precondition) error {
 	return nil
 }
 
-// checkSequence refuses several writes of one document in a commit whose preconditions can't all hold: whether it exists
-// is asked after the writes before, and its update time is that before the commit.
+// checkSequence refuses several writes of one document in a commit whose preconditions can't all
+// hold: whether it exists is asked after the writes before, and its update time is that before the
+// commit.
 func checkSequence(ops []operation) error {
 	if len(ops) < 2 {
 		return nil
@@ -174,8 +175,8 @@ func checkTransformCount(ops []operation) error {
 	return nil
 }
 
-// check reports whether a document satisfies the precondition. before is what the commit found, doc what it has made of it
-// so far; nil: there is none.
+// check reports whether a document satisfies the precondition. before is what the commit found, doc
+// what it has made of it so far; nil: there is none.
 func (p precondition) check(name string, before, doc *pb.Document) error {
 	if p.exists != nil {
 		switch {
@@ -202,8 +203,8 @@ func (p precondition) check(name string, before, doc *pb.Document) error {
 	return nil
 }
 
-// apply computes the document's fields after the operation, from those before (nil where there is no document), and the
-// results of its transforms. It changes neither its input nor the operation.
+// apply computes the document's fields after the operation, from those before (nil where there is
+// no document), and the results of its transforms. It changes neither its input nor the operation.
 func (op *operation) apply(before map[string]*pb.Value, now *timestamppb.Timestamp) (after map[string]*pb.Value, results []*pb.Value) {
 	var e document.Editor
 	if op.mask == nil {

@@ -8,15 +8,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// step is one owner's waiting in a cycle: a request waits for the next owner, which holds what it wants, or is ahead of
-// it in a queue.
+// step is one owner's waiting in a cycle: a request waits for the next owner, which holds what it
+// wants, or is ahead of it in a queue.
 type step struct {
 	req   *request
 	next  *Owner
 	ahead *request // nil: next holds it
 }
 
-// maxOvertakes is how often places in queues are changed to open one cycle, before a transaction is aborted instead.
+// maxOvertakes is how often places in queues are changed to open one cycle, before a transaction is
+// aborted instead.
 const maxOvertakes = 100
 
 // openCycles opens all cycles that a request has closed, which has just been queued.
@@ -40,8 +41,8 @@ func (t *Table) openCycles(closing *request) {
 	}
 }
 
-// abortYoungest ends the youngest transaction of a cycle, but none that was aborted before if there is another. Who holds
-// nothing is spared if possible: it is in the way in queues only.
+// abortYoungest ends the youngest transaction of a cycle, but none that was aborted before if there
+// is another. Who holds nothing is spared if possible: it is in the way in queues only.
 func (t *Table) abortYoungest(cycle []step) {
 	victim := slices.MaxFunc(cycle, func(a, b step) int {
 		return cmp.Or(falseFirst(len(a.next.held) > 0, len(b.next.held) > 0),
@@ -64,7 +65,8 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
-// cycle finds a cycle of owners that wait for each other, through a request that waits; nil when there is none.
+// cycle finds a cycle of owners that wait for each other, through a request that waits; nil when
+// there is none.
 func (t *Table) cycle(req *request) []step {
 	if !slices.Contains(req.owner.waiting, req) {
 		return nil

@@ -1,24 +1,27 @@
-// Package locks is who may read and write what, and in which order: the locks of transactions, which know nothing of
-// documents but their names.
+// Package locks is who may read and write what, and in which order: the locks of transactions,
+// which know nothing of documents but their names.
 //
 // Locks are first come, first served, in one queue per resource. What is locked, and how:
 //
 //	document            shared to read it in a transaction; exclusive to write it
-//	collection          shared to query or list it in a transaction; intent to write one of its documents
+//	collection          shared to query or list it in a transaction; intent to write one of its
+//	                    documents
 //	collection group    the same, for queries of all collections with one id
 //	whole database      the same, for queries of all descendants
 //
-// Any number of transactions read the same. One that comes to write waits until the others that have read it have
-// ended, and of two that both write what both have read, one is aborted at once: its client runs it again.
+// Any number of transactions read the same. One that comes to write waits until the others that
+// have read it have ended, and of two that both write what both have read, one is aborted at once:
+// its client runs it again.
 //
-// A transaction that is run again counts as old as the one that it repeats, and its reads lock for update: beside those
-// who only read, one at a time. So those who have met once go one after the other, and none of fifty that increment one
-// field is aborted twice.
+// A transaction that is run again counts as old as the one that it repeats, and its reads lock for
+// update: beside those who only read, one at a time. So those who have met once go one after the
+// other, and none of fifty that increment one field is aborted twice.
 //
-// A request names all that it wants and gets it at once, when no other owner has any of it and no earlier request
-// waits for any of it. A commit outside of a transaction therefore never holds one lock while it waits for the next.
-// Transactions do, so they can wait in a cycle. That is found when the cycle closes: where one of its owners waits only for
-// a place in a queue, the one behind gets that place; otherwise the youngest transaction of the cycle is aborted.
+// A request names all that it wants and gets it at once, when no other owner has any of it and no
+// earlier request waits for any of it. A commit outside of a transaction therefore never holds one
+// lock while it waits for the next. Transactions do, so they can wait in a cycle. That is found
+// when the cycle closes: where one of its owners waits only for a place in a queue, the one behind
+// gets that place; otherwise the youngest transaction of the cycle is aborted.
 package locks
 
 import (
@@ -42,7 +45,8 @@ const (
 	Everything
 )
 
-// Resource is a document, or what encloses documents. Of the whole database there is one, without a name.
+// Resource is a document, or what encloses documents. Of the whole database there is one, without a
+// name.
 type Resource struct {
 	Kind Kind
 	Name string
@@ -101,8 +105,8 @@ type Want struct {
 type Owner struct {
 	Age     uint64 // smaller is older
 	Retried bool   // a transaction that repeats one which was aborted
-	// Aborted is called, with the table's mutex held, when the owner is chosen to open a cycle. It ends what the locks are
-	// for; they are released without it. It may be nil.
+	// Aborted is called, with the table's mutex held, when the owner is chosen to open a cycle. It
+	// ends what the locks are for; they are released without it. It may be nil.
 	Aborted func()
 
 	held    map[Resource]Mode
@@ -165,7 +169,8 @@ func (t *Table) tidy(r Resource, l *lock) {
 	}
 }
 
-// free reports whether a request can be granted now: neither another holder nor a request before it in a queue conflicts with it.
+// free reports whether a request can be granted now: neither another holder nor a request before it
+// in a queue conflicts with it.
 func (t *Table) free(req *request) bool {
 	for range t.blockers(req) {
 		return false
@@ -173,8 +178,8 @@ func (t *Table) free(req *request) bool {
 	return true
 }
 
-// blockers are the owners that a request waits for. ahead is their request where they wait themselves, in the same
-// queue further ahead, and nil where they hold what is wanted.
+// blockers are the owners that a request waits for. ahead is their request where they wait
+// themselves, in the same queue further ahead, and nil where they hold what is wanted.
 func (t *Table) blockers(req *request) func(yield func(o *Owner, ahead *request) bool) {
 	return func(yield func(*Owner, *request) bool) {
 		for _, w := range req.wants {

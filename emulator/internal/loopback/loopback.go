@@ -1,8 +1,10 @@
-// Package loopback tells the requests of this machine from those that a foreign web page makes through a browser on it.
+// Package loopback tells the requests of this machine from those that a foreign web page makes
+// through a browser on it.
 //
-// A page can call a server on its reader's own machine in two ways. It can send requests across origins: the browser
-// says so in the header Origin, and lets simple POSTs through without asking the server first. And it can point a name
-// of its own at 127.0.0.1 (DNS rebinding), so that the server is its own origin: the header Host gives it away.
+// A page can call a server on its reader's own machine in two ways. It can send requests across
+// origins: the browser says so in the header Origin, and lets simple POSTs through without asking
+// the server first. And it can point a name of its own at 127.0.0.1 (DNS rebinding), so that the
+// server is its own origin: the header Host gives it away.
 package loopback
 
 import (
@@ -13,14 +15,15 @@ import (
 	"strings"
 )
 
-// Host reports whether a request calls the server by a name that no foreign page can have: localhost, a name below it, an
-// IP address, or one of the names given. A request without a Host comes from no browser.
+// Host reports whether a request calls the server by a name that no foreign page can have:
+// localhost, a name below it, an IP address, or one of the names given. A request without a Host
+// comes from no browser.
 func Host(r *http.Request, names ...string) bool {
 	return r.Host == "" || local(r.Host, names)
 }
 
-// Origin reports whether a request comes from a page of this machine, or from no page at all. The origin of a file or a
-// sandbox ("null") is foreign: any page can have it.
+// Origin reports whether a request comes from a page of this machine, or from no page at all. The
+// origin of a file or a sandbox ("null") is foreign: any page can have it.
 func Origin(r *http.Request, names ...string) bool {
 	for _, origin := range r.Header.Values("Origin") {
 		u, err := url.Parse(origin)
@@ -31,7 +34,8 @@ func Origin(r *http.Request, names ...string) bool {
 	return true
 }
 
-// local reports whether a host, with or without a port, is a name of this machine, or an IP address, which needs no name.
+// local reports whether a host, with or without a port, is a name of this machine, or an IP
+// address, which needs no name.
 func local(host string, names []string) bool {
 	name := hostname(host)
 	return net.ParseIP(name) != nil || named(name, names)

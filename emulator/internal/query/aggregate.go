@@ -70,8 +70,8 @@ func ParseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]Aggre
 	return out, nil
 }
 
-// Aggregate counts only documents that have all fields that are summed or averaged, as production does: they are the
-// ones in its index.
+// Aggregate counts only documents that have all fields that are summed or averaged, as production
+// does: they are the ones in its index.
 func Aggregate(aggs []Aggregation, docs []*pb.Document) map[string]*pb.Value {
 	count := int64(0)
 	sums := make([]sum, len(aggs))
@@ -105,8 +105,8 @@ next:
 	return out
 }
 
-// sum adds numbers, and ignores all else. All is added exactly; a double among the numbers makes the sum a double, and so
-// does a sum of integers that is too large for an int64.
+// sum adds numbers, and ignores all else. All is added exactly; a double among the numbers makes
+// the sum a double, and so does a sum of integers that is too large for an int64.
 type sum struct {
 	n       int
 	ints    big.Int
@@ -115,7 +115,8 @@ type sum struct {
 	double  bool
 }
 
-// exactBits are enough for any sum of doubles: from 2^-1074 to 2^1024, and 62 bits for their number.
+// exactBits are enough for any sum of doubles: from 2^-1074 to 2^1024, and 62 bits for their
+// number.
 const exactBits = 1074 + 1024 + 62
 
 func (s *sum) add(v *pb.Value) {

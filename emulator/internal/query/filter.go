@@ -183,8 +183,9 @@ func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Va
 	return nil
 }
 
-// fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null and NaN compare with
-// nothing, not even with themselves; filters without operand, which clients send instead, are there to find them.
+// fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null
+// and NaN compare with nothing, not even with themselves; filters without operand, which clients
+// send instead, are there to find them.
 func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (func(*pb.Value) bool, error) {
 	compares := func(v *pb.Value) bool { return !document.IsNull(v) && !document.IsNaN(v) }
 	ranged := func(ok func(c int) bool) func(*pb.Value) bool {

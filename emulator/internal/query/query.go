@@ -33,13 +33,15 @@ type Order struct {
 	Desc bool
 }
 
-// Cursor is a place in the order of results: just before or just after all that begin with its values.
+// Cursor is a place in the order of results: just before or just after all that begin with its
+// values.
 type Cursor struct {
 	Values []*pb.Value
 	before bool
 }
 
-// Parse checks a query of what is below a parent: a document of the database, or the root of its documents.
+// Parse checks a query of what is below a parent: a document of the database, or the root of its
+// documents.
 func Parse(database, parent string, in *pb.StructuredQuery) (*Query, error) {
 	if err := document.CheckParent(database, parent); err != nil {
 		return nil, err
@@ -94,8 +96,8 @@ func Parse(database, parent string, in *pb.StructuredQuery) (*Query, error) {
 	return q, q.parseSelect(in.GetSelect())
 }
 
-// parseOrders completes the order as Firestore does: fields with inequality filters that it lacks are appended by name,
-// then the document's name, all in the last direction given.
+// parseOrders completes the order as Firestore does: fields with inequality filters that it lacks
+// are appended by name, then the document's name, all in the last direction given.
 func (q *Query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []document.Path) error {
 	for _, o := range in {
 		path, err := document.ParsePath(o.GetField().GetFieldPath())
@@ -143,8 +145,8 @@ func (q *Query) ordersBy(path document.Path) bool {
 // descending is the last direction given.
 func (q *Query) descending() bool { return len(q.Orders) > 0 && q.Orders[len(q.Orders)-1].Desc }
 
-// OrderForSums puts the fields that are summed or averaged into the order, where the index has them: which documents a
-// limit takes depends on it.
+// OrderForSums puts the fields that are summed or averaged into the order, where the index has
+// them: which documents a limit takes depends on it.
 func (q *Query) OrderForSums(fields []document.Path) error {
 	if !q.Windowed() {
 		return nil
@@ -162,7 +164,8 @@ func (q *Query) OrderForSums(fields []document.Path) error {
 	return q.completeOrders(missing)
 }
 
-// checkKeys refuses a filter that names documents beside inequalities of their fields: no index serves it.
+// checkKeys refuses a filter that names documents beside inequalities of their fields: no index
+// serves it.
 func (q *Query) checkKeys(shape filterShape, inequalities []document.Path) error {
 	if shape.keyEquality && len(inequalities) > 0 && !slices.ContainsFunc(inequalities, document.Path.IsName) {
 		return invalid("Equality on key is not allowed if there are other inequality fields and key does not appear in inequalities.")
@@ -205,7 +208,8 @@ func checkSelector(id string) error {
 	return document.CheckID(id, id)
 }
 
-// parseCursor reads a cursor. Its values are of the orders that the query names, not of those that complete them.
+// parseCursor reads a cursor. Its values are of the orders that the query names, not of those that
+// complete them.
 func (q *Query) parseCursor(in *pb.Cursor, named int) (*Cursor, error) {
 	if in == nil {
 		return nil, nil
@@ -249,7 +253,8 @@ func (q *Query) Covers(parent, id string) bool {
 	return q.AllDescendants && strings.HasPrefix(parent, q.Parent) && parent[len(q.Parent)] == '/'
 }
 
-// Matches reports whether a document of a collection that the query covers is among the results, but for the window.
+// Matches reports whether a document of a collection that the query covers is among the results,
+// but for the window.
 func (q *Query) Matches(doc *pb.Document) bool {
 	for _, o := range q.Orders {
 		if !o.Path.IsName() && document.Lookup(doc.Fields, o.Path) == nil {

@@ -1,7 +1,8 @@
 package versions
 
-// history bounds how much of the past a database keeps: superseded versions for some time, up to a number and a size.
-// Beyond that the oldest go first, and the horizon, before which nothing can be read, moves to where they ended.
+// history bounds how much of the past a database keeps: superseded versions for some time, up to a
+// number and a size. Beyond that the oldest go first, and the horizon, before which nothing can be
+// read, moves to where they ended.
 type history struct {
 	entries []superseded // a ring
 	first   int
@@ -49,8 +50,8 @@ func (t *Tree) Prune(b Bounds) {
 	h := &t.history
 	for h.n > 0 && (h.n > b.Versions || h.bytes > b.Bytes || h.entries[h.first].by.time < b.Oldest) {
 		s := h.pop()
-		// All versions of one commit share its time, and go one by one: the horizon is exact once all are gone, and
-		// says too much is lost, never too little, until then.
+		// All versions of one commit share its time, and go one by one: the horizon is exact once
+		// all are gone, and says too much is lost, never too little, until then.
 		t.Horizon.Store(s.by.time)
 		s.by.prev.Store(nil)
 		if s.by.doc == nil && s.node.head.Load() == s.by {

@@ -1,5 +1,5 @@
-// Package versions keeps every document as a chain of immutable versions, newest first, so that a reader sees any moment of
-// the last hour without a lock; and bounds how much of the past there is.
+// Package versions keeps every document as a chain of immutable versions, newest first, so that a
+// reader sees any moment of the last hour without a lock; and bounds how much of the past there is.
 package versions
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
-// Tree is all documents of a database, with their versions. It is guarded by its owner's lock, for reading or writing;
-// what a reader has found is read without.
+// Tree is all documents of a database, with their versions. It is guarded by its owner's lock, for
+// reading or writing; what a reader has found is read without.
 type Tree struct {
 	Nodes       map[string]*Node                  // full resource name → document
 	Collections map[string]*Collection            // full resource name → collection
@@ -58,7 +58,8 @@ func (t *Tree) collection(name string) *Collection {
 	return c
 }
 
-// Put makes a document another one from a time on; nil: it is deleted. size is counted as Firestore does.
+// Put makes a document another one from a time on; nil: it is deleted. size is counted as Firestore
+// does.
 func (t *Tree) Put(n *Node, at int64, doc *pb.Document, size int) {
 	v := &version{time: at, doc: doc, size: size}
 	if prev := n.head.Load(); prev != nil {
@@ -83,7 +84,8 @@ func (t *Tree) forget(n *Node) {
 	}
 }
 
-// version is what a document was from one commit to the next. It never changes, but for losing its past.
+// version is what a document was from one commit to the next. It never changes, but for losing its
+// past.
 type version struct {
 	time int64        // commit time, microseconds
 	doc  *pb.Document // nil: deleted
@@ -121,7 +123,8 @@ func (n *Node) Current() *pb.Document {
 	return nil
 }
 
-// Collection holds the nodes of one collection. Nodes come in any order; they are sorted when they are listed.
+// Collection holds the nodes of one collection. Nodes come in any order; they are sorted when they
+// are listed.
 type Collection struct {
 	Name   string // full resource name
 	Parent string // full resource name of the document above, or of the root
@@ -137,7 +140,8 @@ func (c *Collection) add(n *Node) {
 	c.count++
 }
 
-// drop forgets a node whose document is long deleted. Until the next look it stays in the list, as a deleted document.
+// drop forgets a node whose document is long deleted. Until the next look it stays in the list, as
+// a deleted document.
 func (c *Collection) drop(n *Node) {
 	n.Gone = true
 	c.gone++
@@ -147,7 +151,8 @@ func (c *Collection) drop(n *Node) {
 // All are the collection's nodes in any order, as a list of the caller's own.
 func (c *Collection) All() []*Node { return append(slices.Clone(c.sorted), c.fresh...) }
 
-// Nodes is the list of nodes by id. The caller holds the database's lock for writing, and may keep the list.
+// Nodes is the list of nodes by id. The caller holds the database's lock for writing, and may keep
+// the list.
 func (c *Collection) Nodes() []*Node {
 	if len(c.fresh) == 0 && c.gone == 0 {
 		return c.sorted

@@ -16,16 +16,20 @@ import (
 
 // serveAdmin answers what tools ask of an emulator:
 //
-//	DELETE /emulator/v1/projects/{p}/databases/{d}/documents[/{path}]        delete it, with everything below
-//	POST   /reset                                                            delete everything in all databases
-//	PUT    /emulator/v1/projects/{p}/triggers/{key}                          register a trigger of the first generation
-//	POST   /emulator/v1/projects/{p}/eventarcTrigger?eventarcTriggerId={key} register one of the second
+//	DELETE /emulator/v1/projects/{p}/databases/{d}/documents[/{path}]
+//		deletes it, with everything below
+//	POST /reset
+//		deletes everything in all databases
+//	PUT /emulator/v1/projects/{p}/triggers/{key}
+//		registers a trigger of the first generation
+//	POST /emulator/v1/projects/{p}/eventarcTrigger?eventarcTriggerId={key}
+//		registers one of the second
 //
-// Pages of foreign origins may call none of it, also where they may call everything else: they would come through the browser
-// of whoever runs the server.
+// Pages of foreign origins may call none of it, also where they may call everything else: they
+// would come through the browser of whoever runs the server.
 //
-// Triggers may be registered, so that tools that do start, but get no events: this server delivers those itself, to
-// whom it is told to in the program that it is embedded in.
+// Triggers may be registered, so that tools that do start, but get no events: this server delivers
+// those itself, to whom it is told to in the program that it is embedded in.
 func (h *Handler) serveAdmin(w http.ResponseWriter, r *http.Request) {
 	resp, err := h.admin(w, r)
 	if err != nil {

@@ -41,8 +41,8 @@ func unary[T any, M message[T], R proto.Message](method func(context.Context, M)
 	}
 }
 
-// streamed is a method that answers with a stream, which becomes an array. When it fails half way, that is all that the
-// client gets.
+// streamed is a method that answers with a stream, which becomes an array. When it fails half way,
+// that is all that the client gets.
 func streamed[T any, M message[T], A any](method func(M, *collector[A]) error, read func(*request, M) error) func(*request) ([]byte, error) {
 	return func(r *request) ([]byte, error) {
 		m := M(new(T))
@@ -72,8 +72,8 @@ func (c *collector[A]) Send(m *A) error {
 	return err
 }
 
-// serverStream is what all streams of the service have besides Send and Recv, and of which its methods
-// use but these.
+// serverStream is what all streams of the service have besides Send and Recv, and of which its
+// methods use but these.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context

@@ -47,7 +47,8 @@ func (h *Handler) serveWrite(session *webchannel.Session) {
 	})
 }
 
-// serve runs a method of the service for a session. Its error is the last message that the client gets.
+// serve runs a method of the service for a session. Its error is the last message that the client
+// gets.
 func serve[T any, M message[T], A any](session *webchannel.Session, method func(*channelStream[T, M, A]) error) {
 	ctx, cancel := context.WithCancel(incoming(session.Context(), session.Header))
 	defer cancel()

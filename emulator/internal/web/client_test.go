@@ -72,8 +72,8 @@ func (c *channel) terminate() {
 	}
 }
 
-// receive gives f every message but control messages until it returns false. A back channel that ends is followed by
-// the next; when the session ends, or the context, that is the error.
+// receive gives f every message but control messages until it returns false. A back channel that
+// ends is followed by the next; when the session ends, or the context, that is the error.
 func (c *channel) receive(ctx context.Context, f func(json.RawMessage) bool) error {
 	for {
 		more, err := c.back(ctx, f)

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// TestCrowd has 1,000 pages watch one counter while it is incremented. All see the final total; when they leave, their
-// memory comes back.
+// TestCrowd has 1,000 pages watch one counter while it is incremented. All see the final total;
+// when they leave, their memory comes back.
 func TestCrowd(t *testing.T) {
 	const (
 		listeners  = 1000
@@ -109,7 +109,8 @@ func usage() used {
 	return used{m.HeapAlloc, runtime.NumGoroutine()}
 }
 
-// TestListenerThatDoesNotRead changes a document far more often than the server keeps changes for one client.
+// TestListenerThatDoesNotRead changes a document far more often than the server keeps changes for
+// one client.
 func TestListenerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	b, i := startServer(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// A page on the web can send requests to this machine through its reader's browser. It gets to control nothing.
+// A page on the web can send requests to this machine through its reader's browser. It gets to
+// control nothing.
 func TestForeignOriginsControlNothing(t *testing.T) {
 	b := start(t)
 	b.set("a/1", 1)
@@ -37,8 +38,8 @@ func TestForeignOriginsControlNothing(t *testing.T) {
 	}
 }
 
-// A page of any other site can send requests here, too, and POSTs without asking first. It reads and writes nothing, unless it
-// is let in.
+// A page of any other site can send requests here, too, and POSTs without asking first. It reads
+// and writes nothing, unless it is let in.
 func TestForeignPagesAreRefused(t *testing.T) {
 	t.Parallel()
 	const docs = "/v1/" + database + "/documents"

@@ -20,9 +20,10 @@ func errPayload(err error) error {
 	return status.Errorf(codes.InvalidArgument, "Payload isn't valid for request. (%v)", err)
 }
 
-// decode reads a request. A field that it doesn't know is an error, but for one: a write of the form {"verify": name},
-// which web clients' transactions send for documents that they have only read, and which the published protos lack.
-// It is put where a gRPC client's ends up, too: among the write's unknown fields.
+// decode reads a request. A field that it doesn't know is an error, but for one: a write of the
+// form {"verify": name}, which web clients' transactions send for documents that they have only
+// read, and which the published protos lack. It is put where a gRPC client's ends up, too: among
+// the write's unknown fields.
 func decode(data []byte, into proto.Message) error {
 	data, verifies, err := cutVerifies(data, into)
 	if err != nil {

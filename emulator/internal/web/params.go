@@ -15,8 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// setParams puts a URL's parameters into the message that they are fields of: mask.fieldPaths=a&mask.fieldPaths=b.
-// Parameters that the message has no field for are of the transport (key, $alt, prettyPrint), or of no use here.
+// setParams puts a URL's parameters into the message that they are fields of:
+// mask.fieldPaths=a&mask.fieldPaths=b. Parameters that the message has no field for are of the
+// transport (key, $alt, prettyPrint), or of no use here.
 func setParams(m proto.Message, query url.Values) error {
 	for key, values := range query {
 		if err := setParam(m.ProtoReflect(), key, values); err != nil {

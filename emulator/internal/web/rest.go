@@ -65,8 +65,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	return call(&request{ctx: incoming(r.Context(), r.Header), name: name, body: body, query: r.URL.Query()})
 }
 
-// parsePath finds the resource name in the path, and the verb behind it. A colon of an id may be there as it is, or
-// escaped; in a POST the last one that is not escaped is the verb's.
+// parsePath finds the resource name in the path, and the verb behind it. A colon of an id may be
+// there as it is, or escaped; in a POST the last one that is not escaped is the verb's.
 func parsePath(r *http.Request) (name, verb string, err error) {
 	_, path, _ := strings.Cut(strings.TrimSuffix(r.URL.EscapedPath()[1:], "/"), "/") // without the version
 	if i := strings.LastIndexByte(path, ':'); i > strings.LastIndexByte(path, '/') && r.Method == http.MethodPost {
@@ -146,7 +146,8 @@ func inDatabase[T any, M message[T]](set func(m M, database string)) func(*reque
 	}
 }
 
-// below reads a request whose body is the message, and whose path names the document or the root it is about.
+// below reads a request whose body is the message, and whose path names the document or the root it
+// is about.
 func below[T any, M message[T]](set func(m M, parent string)) func(*request, M) error {
 	return func(r *request, m M) error {
 		if err := r.decodeBody(m); err != nil {

@@ -10,8 +10,8 @@ import (
 
 const database = "projects/p/databases/(default)"
 
-// TestREST runs requests in order on one database. Of an answer, what the table names is compared: times and other
-// fields may be there besides.
+// TestREST runs requests in order on one database. Of an answer, what the table names is compared:
+// times and other fields may be there besides.
 func TestREST(t *testing.T) {
 	b := start(t)
 	docs := "/v1/" + database + "/documents"
@@ -102,7 +102,8 @@ func TestREST(t *testing.T) {
 	}
 }
 
-// contains tells what of want is not in got, whose objects may have more fields; "" if there is nothing.
+// contains tells what of want is not in got, whose objects may have more fields; "" if there is
+// nothing.
 func contains(got, want any, at string) string {
 	switch w := want.(type) {
 	case map[string]any:

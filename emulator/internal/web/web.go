@@ -1,8 +1,10 @@
-// Package web lets browsers, and whoever has no gRPC, use an embedded Firestore: the REST API, WebChannel for the
-// streams of the web SDK, CORS, and the endpoints by which tools control an emulator.
+// Package web lets browsers, and whoever has no gRPC, use an embedded Firestore: the REST API,
+// WebChannel for the streams of the web SDK, CORS, and the endpoints by which tools control an
+// emulator.
 //
-// It is transport and nothing else. Every request becomes a call of the one gRPC service that other clients call, with
-// streams that lead to the HTTP request or the WebChannel session instead of a gRPC connection.
+// It is transport and nothing else. Every request becomes a call of the one gRPC service that other
+// clients call, with streams that lead to the HTTP request or the WebChannel session instead of a
+// gRPC connection.
 package web
 
 import (
@@ -23,7 +25,8 @@ import (
 type Config struct {
 	// Service answers every request of Firestore's API.
 	Service pb.FirestoreServer
-	// Clear deletes everything at and below a resource name: projects/{p}/databases/{d}/documents[/{path}].
+	// Clear deletes everything at and below a resource name:
+	// projects/{p}/databases/{d}/documents[/{path}].
 	Clear func(name string) error
 	// Reset deletes everything in all databases.
 	Reset func()
@@ -58,8 +61,8 @@ func (h *Handler) Close() {
 
 const service = "/google.firestore.v1.Firestore/"
 
-// ServeHTTP answers one request. Paths are matched here rather than by an http.ServeMux, which redirects those that it
-// would write differently: the ids in them are the user's.
+// ServeHTTP answers one request. Paths are matched here rather than by an http.ServeMux, which
+// redirects those that it would write differently: the ids in them are the user's.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback.Host(r, h.Hosts...) {
 		writeError(w, status.Errorf(codes.PermissionDenied, "The host %q isn't this server's: call it localhost or by its IP address.", r.Host))
@@ -90,9 +93,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayCall reports whether a request comes from a page of this machine, of an origin that is let in, or from no page. There are
-// no rules here: a page of any other site could read and write everything, through the browser of whoever runs the server. The
-// official emulator lets it.
+// mayCall reports whether a request comes from a page of this machine, of an origin that is let in,
+// or from no page. There are no rules here: a page of any other site could read and write
+// everything, through the browser of whoever runs the server. The official emulator lets it.
 func (h *Handler) mayCall(r *http.Request) bool {
 	if loopback.Origin(r, h.Hosts...) {
 		return true
@@ -105,8 +108,8 @@ func (h *Handler) mayCall(r *http.Request) bool {
 	return true
 }
 
-// allowOrigin lets the page in that asks. It names the origin, as requests of Firestore's REST API carry credentials,
-// for which browsers refuse "*".
+// allowOrigin lets the page in that asks. It names the origin, as requests of Firestore's REST API
+// carry credentials, for which browsers refuse "*".
 func allowOrigin(h http.Header, r *http.Request) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

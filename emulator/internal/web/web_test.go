@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// net/http lets a connection linger for half a second when it refuses to read a body to its end.
+		// net/http lets a connection linger for half a second when it refuses to read a body to its
+		// end.
 		goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 

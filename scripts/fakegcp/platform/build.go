@@ -15,7 +15,8 @@ import (
 	"github.com/firestore-counters/counters/internal/buildpack"
 )
 
-// builds builds each source once: the functions of a deployment are uploaded one by one, and all the same.
+// builds builds each source once: the functions of a deployment are uploaded one by one, and all
+// the same.
 type builds struct {
 	dir  string
 	mu   sync.Mutex

@@ -1,8 +1,10 @@
-// Command platform is what runs in the project that fakegcp.py plays: it builds what was uploaded as the buildpack does, runs
-// the functions as Cloud Run would, with nothing in their environment but what the deployment says, brings them the events of
-// their triggers and the calls of Scheduler's jobs, and checks who calls them. Firestore is the embedded one.
+// Command platform is what runs in the project that fakegcp.py plays: it builds what was uploaded
+// as the buildpack does, runs the functions as Cloud Run would, with nothing in their environment
+// but what the deployment says, brings them the events of their triggers and the calls of
+// Scheduler's jobs, and checks who calls them. Firestore is the embedded one.
 //
-// fakegcp.py starts it with --run, and tells it over HTTP what the project is told. It ends with its standard input.
+// fakegcp.py starts it with --run, and tells it over HTTP what the project is told. It ends with
+// its standard input.
 package main
 
 import (
@@ -39,7 +41,8 @@ func main() {
 	}
 }
 
-// run plays the platform until the context ends. It prints where it is told what there is, and where Firestore is.
+// run plays the platform until the context ends. It prints where it is told what there is, and
+// where Firestore is.
 func run(ctx context.Context, dir string, out io.Writer) error {
 	data, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -111,7 +111,8 @@ func read(w http.ResponseWriter, r *http.Request, to any) bool {
 	return err == nil
 }
 
-// service is the service of a name, which is there from the first question on: a function's address outlives its revisions.
+// service is the service of a name, which is there from the first question on: a function's address
+// outlives its revisions.
 func (p *platform) service(name string) (*service, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,7 +36,8 @@ type instance struct {
 	ended chan struct{}
 }
 
-// most is how many instances a revision has, where its deployment allows them: enough to meet each other.
+// most is how many instances a revision has, where its deployment allows them: enough to meet each
+// other.
 const most = 2
 
 func startRevision(p *platform, name, program string, f function) (*revision, error) {
@@ -53,8 +54,8 @@ func startRevision(p *platform, name, program string, f function) (*revision, er
 	return r, nil
 }
 
-// startInstance starts a process and waits until it listens. Its environment is what the deployment says, what Cloud Run
-// adds, and the one thing that production hasn't: where Firestore is.
+// startInstance starts a process and waits until it listens. Its environment is what the deployment
+// says, what Cloud Run adds, and the one thing that production hasn't: where Firestore is.
 func startInstance(p *platform, name, revision, program string, f function) (*instance, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,8 +127,8 @@ func (r *revision) serve(w http.ResponseWriter, request *http.Request) {
 	i.proxy.ServeHTTP(w, request.WithContext(ctx))
 }
 
-// retire ends the instances. No request comes in any more, and those that are under way have the time that is between SIGTERM
-// and SIGKILL: Cloud Run is kinder, and waits for them first.
+// retire ends the instances. No request comes in any more, and those that are under way have the
+// time that is between SIGTERM and SIGKILL: Cloud Run is kinder, and waits for them first.
 func (r *revision) retire() {
 	var all sync.WaitGroup
 	for _, i := range r.instances {

@@ -55,8 +55,8 @@ func (p *platform) unwatch(id string) {
 	}
 }
 
-// ServeHTTP takes a post of Pub/Sub, and brings it to the service with the trigger's account. Without retry its answer
-// doesn't matter.
+// ServeHTTP takes a post of Pub/Sub, and brings it to the service with the trigger's account.
+// Without retry its answer doesn't matter.
 func (t *trigger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := t.platform.known(t.Service)
 	if to == nil {

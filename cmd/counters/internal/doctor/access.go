@@ -58,7 +58,8 @@ func always(string) bool { return true }
 // named is a database in a condition's expression.
 var named = regexp.MustCompile(`/databases/([^/"']+)`)
 
-// onDatabase reports whether a condition lets a role hold for the database: it does unless it names others only.
+// onDatabase reports whether a condition lets a role hold for the database: it does unless it names
+// others only.
 func (d *Deployment) onDatabase(condition string) bool {
 	names := named.FindAllStringSubmatch(condition, -1)
 	return len(names) == 0 || slices.ContainsFunc(names, func(name []string) bool { return name[1] == d.Target.Database })
@@ -116,7 +117,8 @@ func (f *findings) receiver(d *Deployment, account string) {
 	f.add(roleFinding(d.Access.custom(member)), account, "it carries events to Rollup, and has no "+receiverRoles[0], d.grant(member, receiverRoles[0], ""))
 }
 
-// invoker looks at an account that calls a function. The role may be given on the function or on the project.
+// invoker looks at an account that calls a function. The role may be given on the function or on
+// the project.
 func (f *findings) invoker(d *Deployment, function *Function, account string) {
 	member := "serviceAccount:" + account
 	if function.Invokers == nil || account == "" || function.Open {

@@ -78,8 +78,8 @@ func (d *Deployment) triggerFlags(account string) []string {
 	}
 }
 
-// recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Writes in between are
-// counted by the next reconcile.
+// recreate makes Rollup anew with the right trigger: a trigger can't move to another location.
+// Writes in between are counted by the next reconcile.
 func (d *Deployment) recreate(f *Function) string {
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(f.Env)) {

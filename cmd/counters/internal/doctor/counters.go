@@ -12,8 +12,9 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// late is how old a shard's state is before doctor says that it should have been counted. An event takes about a second
-// and a flush at most five; one that failed comes again after ten at the earliest.
+// late is how old a shard's state is before doctor says that it should have been counted. An event
+// takes about a second and a flush at most five; one that failed comes again after ten at the
+// earliest.
 const late = time.Minute
 
 func (f *findings) counters(d *Deployment) {
@@ -48,7 +49,8 @@ func (f *findings) counters(d *Deployment) {
 	}
 }
 
-// recounts looks at the fields that count documents. Field and ledger are always written together, as totals are.
+// recounts looks at the fields that count documents. Field and ledger are always written together,
+// as totals are.
 func (f *findings) recounts(d *Deployment, c Counter) {
 	for _, field := range d.Target.counted() {
 		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
@@ -79,7 +81,8 @@ func (r Recount) because() string {
 	return ""
 }
 
-// composite makes the index that a sum with a condition needs; a count does with single-field indexes.
+// composite makes the index that a sum with a condition needs; a count does with single-field
+// indexes.
 func (d *Deployment) composite(a *layout.Aggregation) string {
 	args := []string{"gcloud", "firestore", "indexes", "composite", "create", "--project=" + d.Target.Project, "--database=" + d.Target.Database,
 		"--collection-group=" + a.Collection, "--query-scope=collection"}
@@ -123,7 +126,8 @@ func (f *findings) left(d *Deployment, c Counter) {
 	f.add("cleanup-waiting", c.ID, seen, d.counters("reconcile", c.ID))
 }
 
-// overdue is how long Reconcile may take to come by, where it is called less often than each hour too.
+// overdue is how long Reconcile may take to come by, where it is called less often than each hour
+// too.
 const overdue = 24 * time.Hour
 
 // cleanupAfter is how long a document of the app's own has to be gone.
@@ -160,8 +164,9 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 	return strings.Join(seen, "; ")
 }
 
-// totals compares a counter's totals with what they are made of. A total and the ledger are always written together, so
-// that any difference between the two is another program's. A shard that is ahead of the ledger may be on its way.
+// totals compares a counter's totals with what they are made of. A total and the ledger are always
+// written together, so that any difference between the two is another program's. A shard that is
+// ahead of the ledger may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
 	for _, field := range d.Target.sums() {
 		held := c.Held[field.Name]
@@ -193,7 +198,8 @@ func (d *Deployment) perhapsTheApp() string {
 	return ""
 }
 
-// behind is what the shards hold of a field beyond the ledger for longer than is usual, and for how long at most.
+// behind is what the shards hold of a field beyond the ledger for longer than is usual, and for how
+// long at most.
 func (c *Counter) behind(field layout.Field) (sum int64, oldest time.Duration) {
 	there := map[string]bool{}
 	for _, s := range c.Shards {
@@ -207,7 +213,8 @@ func (c *Counter) behind(field layout.Field) (sum int64, oldest time.Duration) {
 		}
 	}
 	for id, known := range c.Ledger.States {
-		// When it was deleted is not known. While the ledger is being written, its event is likely on its way.
+		// When it was deleted is not known. While the ledger is being written, its event is likely
+		// on its way.
 		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Counts[field.Shard] != 0 && age > late {
 			sum -= known.Counts[field.Shard]
 			oldest = max(oldest, age)
@@ -241,8 +248,8 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	}
 }
 
-// otherField is the field that the shards count in, where none has any that is expected: Google's snippet for Go
-// writes Count. It is empty where there is no such field, or more than one.
+// otherField is the field that the shards count in, where none has any that is expected: Google's
+// snippet for Go writes Count. It is empty where there is no such field, or more than one.
 func (c *Counter) otherField() string {
 	var other string
 	for _, s := range c.Shards {
@@ -277,7 +284,8 @@ func (d *Deployment) setCountField(id, field string) string {
 	return there.counters("reconcile", id)
 }
 
-// setFields sets FIELDS of functions, and reconciles: what only a revision with other fields saw is missing until then.
+// setFields sets FIELDS of functions, and reconciles: what only a revision with other fields saw is
+// missing until then.
 func (d *Deployment) setFields(functions []*Function, fields string) string {
 	var fixes []string
 	for _, function := range functions {
@@ -309,7 +317,8 @@ func (d *Deployment) layout() layout.Layout {
 	return names
 }
 
-// curl begins a command that acts as the account that gcloud is logged in with, or as an emulator's owner.
+// curl begins a command that acts as the account that gcloud is logged in with, or as an emulator's
+// owner.
 func (d *Deployment) curl() string {
 	if d.Target.Emulator != "" {
 		return `curl --fail -H "Authorization: Bearer owner" `
@@ -317,8 +326,9 @@ func (d *Deployment) curl() string {
 	return `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
 }
 
-// setCount writes a shard's count: the integer nearest to what it holds, or else what is counted of it, as far as that is
-// known. The document's other fields stay, and so does all of it where it has been written since.
+// setCount writes a shard's count: the integer nearest to what it holds, or else what is counted of
+// it, as far as that is known. The document's other fields stay, and so does all of it where it has
+// been written since.
 func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	held := s.Held[field.Name]
 	count := held.Count

@@ -47,7 +47,8 @@ func wantedOf(t Target) []wanted {
 // String is what Firestore's own tools call it.
 func (n FieldName) String() string { return n.Group + "." + n.Field }
 
-// restoredLately is for how long it is worth saying that a database was restored: within it all counters are reconciled.
+// restoredLately is for how long it is worth saying that a database was restored: within it all
+// counters are reconciled.
 const restoredLately = 7 * 24 * time.Hour
 
 func (f *findings) database(d *Deployment, now time.Time) {

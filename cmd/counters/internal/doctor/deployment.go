@@ -10,16 +10,16 @@ import (
 type Target struct {
 	Project string // found from the credentials when empty
 
-	// Location of the Firestore database, or region of the functions. The functions are looked for everywhere when it
-	// is empty.
+	// Location of the Firestore database, or region of the functions. The functions are looked for
+	// everywhere when it is empty.
 	Location string
 
-	// Emulator is the host and port of the emulator that is read instead of Google Cloud, which has counters and nothing
-	// else; empty without one.
+	// Emulator is the host and port of the emulator that is read instead of Google Cloud, which has
+	// counters and nothing else; empty without one.
 	Emulator string
 
-	// Prefix begins the functions' names. When it is empty, that is "counters", and a function that has no such name is
-	// known by its entry point.
+	// Prefix begins the functions' names. When it is empty, that is "counters", and a function that
+	// has no such name is known by its entry point.
 	Prefix string
 
 	// Where the counters are; what the functions' settings say when empty.
@@ -30,7 +30,8 @@ type Target struct {
 	Counters int
 }
 
-// Deployment is what was read of a deployment. A nil pointer is something that could not be read: NotChecked says why.
+// Deployment is what was read of a deployment. A nil pointer is something that could not be read:
+// NotChecked says why.
 type Deployment struct {
 	Target Target // with the empty fields filled in
 
@@ -59,7 +60,8 @@ type NotChecked struct {
 type Functions struct {
 	Increment, Rollup, Reconcile *Function
 
-	// Unreachable are regions that the platform could not list: a function that is missing may be there.
+	// Unreachable are regions that the platform could not list: a function that is missing may be
+	// there.
 	Unreachable []string
 }
 
@@ -110,8 +112,8 @@ type Trigger struct {
 	Retry     bool
 	Account   string
 
-	// Of the subscription that the events wait in. A deadline of 0 could not be read. Expires is after how long without an
-	// event it is deleted; 0 is never, or not known.
+	// Of the subscription that the events wait in. A deadline of 0 could not be read. Expires is
+	// after how long without an event it is deleted; 0 is never, or not known.
 	Subscription string
 	AckDeadline  time.Duration
 	Expires      time.Duration
@@ -207,8 +209,8 @@ type Recount struct {
 	Held
 	Refused string // why they can't be counted: an index is missing
 	Slow    bool   // there are so many that doctor didn't wait
-	// Fractions names some of the documents by which a sum is not an integer. Searched is how many were looked at, where
-	// there are more; 0 is all.
+	// Fractions names some of the documents by which a sum is not an integer. Searched is how many
+	// were looked at, where there are more; 0 is all.
 	Fractions []string
 	Searched  int
 }

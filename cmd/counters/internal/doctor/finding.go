@@ -38,8 +38,8 @@ func (f *findings) add(name, subject, seen, fix string) {
 	f.list = append(f.list, Finding{Name: name, Severity: e.severity, Subject: subject, Seen: seen, Means: e.means, Fix: fix})
 }
 
-// Check judges a deployment as of a time, and returns the findings, the worst first. It passes over what could not be
-// read.
+// Check judges a deployment as of a time, and returns the findings, the worst first. It passes over
+// what could not be read.
 func Check(d *Deployment, now time.Time) []Finding {
 	var f findings
 	f.functions(d, now)

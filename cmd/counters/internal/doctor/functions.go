@@ -25,8 +25,8 @@ func (f *Functions) of(entryPoint string) **Function {
 // nameOf is what a function of the deployment is called.
 func (t Target) nameOf(entryPoint string) string { return t.Prefix + "-" + strings.ToLower(entryPoint) }
 
-// pick finds the three functions among all of the project: by their names, and where no prefix is asked for, otherwise
-// by their entry points, as long as just one has it.
+// pick finds the three functions among all of the project: by their names, and where no prefix is
+// asked for, otherwise by their entry points, as long as just one has it.
 func pick(t Target, all []*Function) *Functions {
 	var picked Functions
 	for _, entryPoint := range entryPoints {
@@ -130,7 +130,8 @@ func (f *findings) concurrency(d *Deployment, function *Function, entryPoint str
 	}
 }
 
-// ingress looks at where a function can be reached from. Eventarc's and Scheduler's calls within the project are internal.
+// ingress looks at where a function can be reached from. Eventarc's and Scheduler's calls within
+// the project are internal.
 func (f *findings) ingress(d *Deployment, function *Function, entryPoint string) {
 	if entryPoint != "Increment" && function.Ingress == "ALLOW_ALL" {
 		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.redeploy(function, "--ingress-settings=internal-only"))

@@ -174,7 +174,8 @@ func (d *deployment) reconcileOf(t *testing.T, cfg rollup.Config, id string) {
 	}
 }
 
-// serves lets all functions and the trigger serve other counters, with the exemptions that they need.
+// serves lets all functions and the trigger serve other counters, with the exemptions that they
+// need.
 func (d *deployment) serves(path, fields string, hosted bool) {
 	collection := path[:strings.LastIndexByte(path, '/')]
 	collection = collection[strings.LastIndexByte(collection, '/')+1:]
@@ -188,7 +189,8 @@ func (d *deployment) serves(path, fields string, hosted bool) {
 	}
 }
 
-// count lets the deployment count the documents of two collections, with a trigger for each, and 2 comments of "visits".
+// count lets the deployment count the documents of two collections, with a trigger for each, and 2
+// comments of "visits".
 func (d *deployment) count(t *testing.T) {
 	t.Helper()
 	d.serves("counters/{counter}", countedFields, false)
@@ -214,7 +216,8 @@ func (d *deployment) count(t *testing.T) {
 
 const countedFields = "total=count,comments=count(comments),stars=sum(ratings.of.stars),shown=sum(ratings.of.stars where public==true)"
 
-// host lets the deployment count likes and views of posts, which are the app's, with 7 likes of the post "a".
+// host lets the deployment count likes and views of posts, which are the app's, with 7 likes of the
+// post "a".
 func (d *deployment) host(t *testing.T) {
 	t.Helper()
 	d.serves(hostedConfig.Counters, hostedConfig.Fields, true)

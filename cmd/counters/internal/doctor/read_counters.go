@@ -67,8 +67,8 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	return nil
 }
 
-// firstIDs lists the counters with the first ids, those without a document of their own included: a snippet may have
-// made shards only.
+// firstIDs lists the counters with the first ids, those without a document of their own included: a
+// snippet may have made shards only.
 func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool, err error) {
 	for token := ""; ; {
 		page, next, err := db.List(ctx, min(n+1, 300), token)
@@ -84,8 +84,8 @@ func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool
 	}
 }
 
-// readCounter reads everything about one counter as of one time. It returns nil for what is left of a deleted one, and for
-// a document of the app's own that nothing was counted of yet.
+// readCounter reads everything about one counter as of one time. It returns nil for what is left of
+// a deleted one, and for a document of the app's own that nothing was counted of yet.
 func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error) {
 	docs, at, err := db.Get(ctx, db.Counter(id), db.LedgerOf(id))
 	if err != nil {
@@ -125,8 +125,8 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	return c, nil
 }
 
-// recountPatience is how long the documents of one collection may take to be counted, so that a large one keeps no other
-// counter from being read. Rollup waits longer.
+// recountPatience is how long the documents of one collection may take to be counted, so that a
+// large one keeps no other counter from being read. Rollup waits longer.
 const recountPatience = patience / 3
 
 func readRecount(ctx context.Context, db *store.DB, id string, field layout.Field, at time.Time) (Recount, error) {
@@ -174,8 +174,8 @@ func valueOf(value *firestorepb.Value) Held {
 	return h
 }
 
-// nearest is the integer nearest to a value that is not one: a fraction, a number beyond 2⁵³, or digits as a text. It is nil
-// of anything else.
+// nearest is the integer nearest to a value that is not one: a fraction, a number beyond 2⁵³, or
+// digits as a text. It is nil of anything else.
 func nearest(value *firestorepb.Value) *int64 {
 	text := value.GetStringValue()
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// searched is how many documents are read at most to find those by which a sum is no integer: each is a billed read.
+	// searched is how many documents are read at most to find those by which a sum is no integer:
+	// each is a billed read.
 	searched = 3000
 	// shownFractions is how many of them are named.
 	shownFractions = 3
 )
 
-// fractions names documents that are summed up and hold what is no integer, such as "ratings/alice holds 0.5". It reports
-// false where there are more documents than it reads.
+// fractions names documents that are summed up and hold what is no integer, such as "ratings/alice
+// holds 0.5". It reports false where there are more documents than it reads.
 func fractions(ctx context.Context, db *store.DB, id string, of *layout.Aggregation, at time.Time) (found []string, all bool, err error) {
 	q := store.Query{Collection: db.CollectionOf(id, of.Collection), At: at, Limit: 300}
 	for read := 0; read < searched; read += q.Limit {

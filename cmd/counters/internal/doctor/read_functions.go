@@ -40,7 +40,8 @@ func (r *Reader) functions(ctx context.Context, d *Deployment) error {
 	return nil
 }
 
-// list lists the functions of the 2nd generation: those of the 1st take one request at a time, and no such trigger.
+// list lists the functions of the 2nd generation: those of the 1st take one request at a time, and
+// no such trigger.
 func list(ctx context.Context, client *apiv2.FunctionClient, t Target) (all []*Function, unreachable []string, err error) {
 	regions := []string{"-"} // all
 	if t.Location != "" {

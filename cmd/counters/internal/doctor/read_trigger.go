@@ -12,7 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// watches reads the triggers that call Rollup's service beside its own, and how long their events may wait.
+// watches reads the triggers that call Rollup's service beside its own, and how long their events
+// may wait.
 func (r *Reader) watches(ctx context.Context, d *Deployment) error {
 	if d.Functions == nil || d.Functions.Rollup == nil {
 		return nil
@@ -60,8 +61,8 @@ func watch(t *eventarc.Trigger) *Trigger {
 	return w
 }
 
-// subscriptions reads how long events of all triggers may wait for their answer, and how long the subscriptions outlive a
-// quiet time.
+// subscriptions reads how long events of all triggers may wait for their answer, and how long the
+// subscriptions outlive a quiet time.
 func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
 	denied := func(err error) error {
 		return &unread{part: "how long events may wait", service: "pubsub.googleapis.com", permission: "pubsub.subscriptions.get", role: "roles/pubsub.viewer", err: err}

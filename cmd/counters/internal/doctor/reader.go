@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Reader reads deployments. Its fields are options for the clients of the APIs that it reads; none are needed where the
-// default credentials are those to read with.
+// Reader reads deployments. Its fields are options for the clients of the APIs that it reads; none
+// are needed where the default credentials are those to read with.
 type Reader struct {
 	Functions []option.ClientOption // Cloud Functions, gRPC
 	Run       []option.ClientOption // Cloud Run, REST
@@ -32,8 +32,8 @@ type Reader struct {
 // patience is how long one API may take to answer.
 const patience = 30 * time.Second
 
-// Read reads a deployment. What can't be read is in NotChecked of the result. Errors: no project is given and none is
-// found, nothing at all could be read, or the context's.
+// Read reads a deployment. What can't be read is in NotChecked of the result. Errors: no project is
+// given and none is found, nothing at all could be read, or the context's.
 func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 	if t.Project == "" {
 		project, err := r.detect(ctx)
@@ -95,8 +95,8 @@ func (r *Reader) detect(ctx context.Context) (string, error) {
 	return db.Project(), nil
 }
 
-// notChecked adds a part that could not be read. What keeps several parts from being read, such as missing credentials,
-// is said once.
+// notChecked adds a part that could not be read. What keeps several parts from being read, such as
+// missing credentials, is said once.
 func (d *Deployment) notChecked(n NotChecked) {
 	for i, other := range d.NotChecked {
 		if other.Why == n.Why && other.Fix == n.Fix {

@@ -13,8 +13,8 @@ var multiRegions = map[string][]string{
 	"eur3": {"europe-west4", "europe-west1"},
 }
 
-// regionsNear are the regions whose functions are at home in a database of that location; the location itself when it
-// is a region.
+// regionsNear are the regions whose functions are at home in a database of that location; the
+// location itself when it is a region.
 func regionsNear(location string) []string {
 	if near, ok := multiRegions[location]; ok {
 		return near
@@ -57,8 +57,8 @@ func (f *findings) regions(d *Deployment) {
 	location := d.Database.Location
 	near := regionsNear(location)
 	for _, function := range d.Functions.all() {
-		// For a multi-region some of Google's pages name the multi-region and some a region inside of it. Where the
-		// platform has taken either, it works.
+		// For a multi-region some of Google's pages name the multi-region and some a region inside
+		// of it. Where the platform has taken either, it works.
 		if t := function.Trigger; t != nil && t.Region != "" && t.Region != location && !slices.Contains(near, t.Region) {
 			f.add("trigger-region", function.Name, fmt.Sprintf("the trigger is in %s, the database in %s", t.Region, location), d.recreate(function))
 		}

@@ -37,8 +37,8 @@ func NewReport(d *Deployment, found []Finding) Report {
 	return r
 }
 
-// WriteTo writes the report to be read: the findings by severity, what all of a name have in common once, and the
-// command beneath each.
+// WriteTo writes the report to be read: the findings by severity, what all of a name have in common
+// once, and the command beneath each.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Project %s, database %s, counters at %s", r.Project, r.Database, r.Path)

@@ -80,7 +80,8 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
-// A counter's id may be any text. What a terminal would obey is written out, and a command still means that id.
+// A counter's id may be any text. What a terminal would obey is written out, and a command still
+// means that id.
 func TestReportHoldsNothingForTheTerminal(t *testing.T) {
 	t.Parallel()
 	const id = "a\x1b]0;it's\a\\\u202e\u009b0"

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// reconcileJob is the job that calls Reconcile, or is meant to: the one with its address, or else with its name. It is
-// nil when there is none, or none could be read.
+// reconcileJob is the job that calls Reconcile, or is meant to: the one with its address, or else
+// with its name. It is nil when there is none, or none could be read.
 func (d *Deployment) reconcileJob() *Job {
 	if d.Scheduler == nil || d.Functions == nil || d.Functions.Reconcile == nil {
 		return nil

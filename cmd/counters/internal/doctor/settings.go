@@ -60,7 +60,8 @@ var layoutSettings = map[string]func(Target) string{
 	"HOSTED":               func(t Target) string { return strconv.FormatBool(t.Hosted) },
 }
 
-// resolve fills in where the counters are: what the functions say, Rollup first, as it is the one that writes totals.
+// resolve fills in where the counters are: what the functions say, Rollup first, as it is the one
+// that writes totals.
 func (t Target) resolve(f *Functions) Target {
 	t.Prefix = cmp.Or(t.Prefix, "counters")
 	if f != nil {
@@ -157,8 +158,9 @@ func (d *Deployment) setLayout(function *Function, name, value string) string {
 	return d.setEnv(function, name, value)
 }
 
-// compare looks at one setting of all functions. Where they differ, the value that most have is right, and of two the one
-// of the function that works with the setting: of Increment, unless the setting is named after another.
+// compare looks at one setting of all functions. Where they differ, the value that most have is
+// right, and of two the one of the function that works with the setting: of Increment, unless the
+// setting is named after another.
 func (f *findings) compare(d *Deployment, valid []*Function, columns [][]setting, row int) {
 	name := columns[0][row].name
 	right, most := 0, 0

@@ -65,8 +65,8 @@ func (f *findings) trigger(d *Deployment) {
 	}
 }
 
-// subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an answer for as long as one
-// may take.
+// subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an
+// answer for as long as one may take.
 func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, least time.Duration) {
 	update := func(flag string) string {
 		return line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, flag)
@@ -79,11 +79,12 @@ func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, le
 	}
 }
 
-// watchDeadline is how long the events of a counted collection have to wait for their answer at least: Rollup gives one within
-// 60 s.
+// watchDeadline is how long the events of a counted collection have to wait for their answer at
+// least: Rollup gives one within 60 s.
 const watchDeadline = 70 * time.Second
 
-// watches looks at the triggers that call Rollup's service beside its own: one for each collection that is counted.
+// watches looks at the triggers that call Rollup's service beside its own: one for each collection
+// that is counted.
 func (f *findings) watches(d *Deployment) {
 	if d.Functions == nil || d.Functions.Rollup == nil || !d.Watched {
 		return
@@ -133,7 +134,8 @@ func (d *Deployment) watched(collection string) string {
 	return d.Target.Path + "/" + collection + "/{document}"
 }
 
-// watch makes the trigger of a counted collection, with the name that deploy.sh and terraform give it.
+// watch makes the trigger of a counted collection, with the name that deploy.sh and terraform give
+// it.
 func (d *Deployment) watch(collection string) string {
 	rollup := d.Functions.Rollup
 	account := d.account("eventarc")
@@ -161,7 +163,8 @@ func (d *Deployment) unwatch(t *Trigger) string {
 	return line("gcloud", "eventarc", "triggers", "delete", path.Base(t.Name), "--project="+d.Target.Project, "--location="+t.Region)
 }
 
-// samePattern reports whether two path patterns match the same documents: what their wildcards are called doesn't matter.
+// samePattern reports whether two path patterns match the same documents: what their wildcards are
+// called doesn't matter.
 func samePattern(a, b string) bool {
 	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
 	return slices.EqualFunc(as, bs, func(a, b string) bool { return a == b || anyID.MatchString(a) && anyID.MatchString(b) })

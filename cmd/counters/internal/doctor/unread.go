@@ -53,7 +53,8 @@ func isCode(err error, code codes.Code, http int) bool {
 	return status.Code(err) == code
 }
 
-// disabled reports whether the API is turned off in the project, which is answered like a missing permission.
+// disabled reports whether the API is turned off in the project, which is answered like a missing
+// permission.
 func disabled(err error) bool {
 	if api, ok := apierror.FromError(err); ok && api.Reason() == "SERVICE_DISABLED" {
 		return true
@@ -61,7 +62,8 @@ func disabled(err error) bool {
 	return strings.Contains(err.Error(), "it is disabled. Enable it by visiting")
 }
 
-// firstLine is the first line of an error's message, without what the client library puts around it.
+// firstLine is the first line of an error's message, without what the client library puts around
+// it.
 func firstLine(err error) string {
 	message := err.Error()
 	var rest *googleapi.Error

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// What may not be read is listed with what would let it, and the rest is checked: in each deployment something else is
-// wrong as well, and is found.
+// What may not be read is listed with what would let it, and the rest is checked: in each
+// deployment something else is wrong as well, and is found.
 func TestNotChecked(t *testing.T) {
 	t.Parallel()
 	noTTL := func(d *deployment) string {
@@ -158,7 +158,8 @@ func TestMissingCredentialsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// Of an emulator nothing is said that only a deployment has, and its documents are mended where they are.
+// Of an emulator nothing is said that only a deployment has, and its documents are mended where
+// they are.
 func TestEmulator(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)

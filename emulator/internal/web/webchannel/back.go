@@ -8,13 +8,14 @@ import (
 )
 
 const (
-	// backLifetime is how long a back channel is kept open. The client opens the next one at once, and acknowledges by
-	// it what this one has brought.
+	// backLifetime is how long a back channel is kept open. The client opens the next one at once,
+	// and acknowledges by it what this one has brought.
 	backLifetime = time.Minute
-	// refreshAt is how many bytes may be unacknowledged before a back channel is ended early, for the same reason.
+	// refreshAt is how many bytes may be unacknowledged before a back channel is ended early, for
+	// the same reason.
 	refreshAt = maxUnacked / 2
-	// writeTimeout is how long a client may take to read what is written. One that doesn't read loses its connection,
-	// and its session if it does not come back.
+	// writeTimeout is how long a client may take to read what is written. One that doesn't read
+	// loses its connection, and its session if it does not come back.
 	writeTimeout = keepAlive
 )
 
@@ -54,8 +55,8 @@ func (s *Session) detach(b *backChannel) {
 	}
 }
 
-// back writes messages as they come, each as soon as it is there; to a client that can't read a response before its end
-// (CI=1), what there is first.
+// back writes messages as they come, each as soon as it is there; to a client that can't read a
+// response before its end (CI=1), what there is first.
 func (s *Session) back(w http.ResponseWriter, r *http.Request, q url.Values) {
 	b := s.attach(q)
 	defer s.detach(b)
@@ -103,8 +104,8 @@ func (s *Session) back(w http.ResponseWriter, r *http.Request, q url.Values) {
 	}
 }
 
-// greet has something written at once. Until it gets a first byte, the client suspects a proxy of keeping responses back
-// until their end.
+// greet has something written at once. Until it gets a first byte, the client suspects a proxy of
+// keeping responses back until their end.
 func (s *Session) greet(b *backChannel) {
 	s.mu.Lock()
 	empty := len(s.queue) == 0
@@ -123,8 +124,9 @@ func (s *Session) noop(b *backChannel) {
 	}
 }
 
-// unwritten is an array of the messages after one, with their numbers. refresh says whether the client has so much to
-// acknowledge that it should ask anew; done, whether nothing will come after these.
+// unwritten is an array of the messages after one, with their numbers. refresh says whether the
+// client has so much to acknowledge that it should ask anew; done, whether nothing will come after
+// these.
 func (s *Session) unwritten(after int64) (data []byte, last int64, refresh, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

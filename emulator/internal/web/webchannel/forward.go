@@ -22,8 +22,8 @@ type forwardBody struct {
 	headers  http.Header // of the session; only the first request has them
 }
 
-// readForward reads a body, which is a form: count messages req0___data__, req1___data__ …, of which the first one is
-// number ofs of the session.
+// readForward reads a body, which is a form: count messages req0___data__, req1___data__ …, of
+// which the first one is number ofs of the session.
 func readForward(w http.ResponseWriter, r *http.Request) (forwardBody, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
 	if err != nil {
@@ -74,8 +74,9 @@ func parseHeaders(lines string) http.Header {
 	return h
 }
 
-// forward answers a POST of the forward channel: how the back channel is doing, as of before the messages were handed
-// on. (What they bring about is on its way then, and the client must not think that it was lost.)
+// forward answers a POST of the forward channel: how the back channel is doing, as of before the
+// messages were handed on. (What they bring about is on its way then, and the client must not think
+// that it was lost.)
 func (s *Session) forward(w http.ResponseWriter, r *http.Request, q url.Values) {
 	body, err := readForward(w, r)
 	if err != nil {
@@ -90,8 +91,9 @@ func (s *Session) forward(w http.ResponseWriter, r *http.Request, q url.Values) 
 	_ = writeFrame(w, reply)
 }
 
-// seen notes that the client is alive and what it has got, and says how the back channel is doing: whether it is open,
-// the last message's number, and how many bytes the client has not acknowledged.
+// seen notes that the client is alive and what it has got, and says how the back channel is doing:
+// whether it is open, the last message's number, and how many bytes the client has not
+// acknowledged.
 func (s *Session) seen(q url.Values) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

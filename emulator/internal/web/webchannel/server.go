@@ -14,11 +14,11 @@ import (
 const (
 	// version is the version of the protocol that every client of the last ten years speaks.
 	version = "8"
-	// keepAlive is how long an open back channel stays silent at most. The client is told, and takes one that is silent
-	// for half as long again for dead.
+	// keepAlive is how long an open back channel stays silent at most. The client is told, and
+	// takes one that is silent for half as long again for dead.
 	keepAlive = 30 * time.Second
-	// idleTimeout is how long a session lives without being heard of. Clients try a lost back channel again for up to
-	// 45 s before they begin a new session.
+	// idleTimeout is how long a session lives without being heard of. Clients try a lost back
+	// channel again for up to 45 s before they begin a new session.
 	idleTimeout = 2 * time.Minute
 	// maxRequestBytes bounds the body of a request.
 	maxRequestBytes = 16 << 20
@@ -34,8 +34,9 @@ type Server struct {
 	running  sync.WaitGroup
 }
 
-// New makes a Server that calls serve for every session, on a goroutine of its own. When serve returns, the client is
-// told to close the channel, after everything that was sent before. Close the Server to end its sessions.
+// New makes a Server that calls serve for every session, on a goroutine of its own. When serve
+// returns, the client is told to close the channel, after everything that was sent before. Close
+// the Server to end its sessions.
 func New(serve func(*Session)) *Server {
 	return &Server{serve: serve, sessions: make(map[string]*Session)}
 }
@@ -142,13 +143,15 @@ func ackOf(q url.Values) (int64, bool) {
 	return id, err == nil
 }
 
-// writeFrame writes one piece of a response: its length in UTF-16 code units, as JavaScript counts, and the piece.
+// writeFrame writes one piece of a response: its length in UTF-16 code units, as JavaScript counts,
+// and the piece.
 func writeFrame(w io.Writer, data []byte) error {
 	_, err := w.Write(append(fmt.Appendf(make([]byte, 0, len(data)+12), "%d\n", utf16Length(data)), data...))
 	return err
 }
 
-// utf16Length is how many UTF-16 code units a UTF-8 text takes: one for each character, two for those of four bytes.
+// utf16Length is how many UTF-16 code units a UTF-8 text takes: one for each character, two for
+// those of four bytes.
 func utf16Length(b []byte) int {
 	n := 0
 	for _, c := range b {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxUnacked is how many bytes of messages a session keeps for its client: Send waits when they are more. A single
-	// message may be larger.
+	// maxUnacked is how many bytes of messages a session keeps for its client: Send waits when they
+	// are more. A single message may be larger.
 	maxUnacked = 256 << 10
 	// maxReceived is how many messages wait for Receive; requests that bring more wait too.
 	maxReceived = 16
@@ -26,7 +26,8 @@ var errEnded = errors.New("the channel has ended")
 
 // Session is one client's channel. Send and Receive are for one goroutine each.
 type Session struct {
-	// Header has the headers of the request that opened the session, and those that came in its body.
+	// Header has the headers of the request that opened the session, and those that came in its
+	// body.
 	Header http.Header
 
 	server *Server
@@ -50,7 +51,8 @@ type Session struct {
 	idle    *time.Timer
 }
 
-// message is a numbered message to the client: a control message, or one of those that Send was given.
+// message is a numbered message to the client: a control message, or one of those that Send was
+// given.
 type message struct {
 	id   int64
 	data []byte // an array in JSON
@@ -119,8 +121,8 @@ func (s *Session) touch() {
 // Context is done when the session has ended.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Receive waits for the client's next message. The error is io.EOF when the session has ended, or what serves it has
-// returned.
+// Receive waits for the client's next message. The error is io.EOF when the session has ended, or
+// what serves it has returned.
 func (s *Session) Receive() (json.RawMessage, error) {
 	select {
 	case m := <-s.inbox:
@@ -132,8 +134,9 @@ func (s *Session) Receive() (json.RawMessage, error) {
 	}
 }
 
-// Send sends a message, which must be JSON, or waits as long as the client has too much to acknowledge. It fails only
-// when the session has ended. That it returns nil does not mean that the client got the message.
+// Send sends a message, which must be JSON, or waits as long as the client has too much to
+// acknowledge. It fails only when the session has ended. That it returns nil does not mean that the
+// client got the message.
 func (s *Session) Send(m json.RawMessage) error {
 	data := make([]byte, 0, len(m)+2)
 	data = append(append(append(data, '['), m...), ']')

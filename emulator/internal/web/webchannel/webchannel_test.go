@@ -194,7 +194,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		if sent < 10*limit/2 {
 			t.Errorf("%d messages sent in all: want more once they are acknowledged", sent)
 		}
-		// It opens a back channel and doesn't read that: nothing more is sent, and in the end the session is gone.
+		// It opens a back channel and doesn't read that: nothing more is sent, and in the end the
+		// session is gone.
 		before := sent
 		stuck := &stream{ResponseWriter: httptest.NewRecorder(), stuck: make(chan struct{}), frames: make(chan string, 1), done: make(chan struct{})}
 		go c.serve(t.Context(), stuck, ack, "CI=0")
