@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// A stand-in for gcloud: it records its arguments, keeps a copy of every file that it is given, and answers questions
-// as a project would in which there is nothing but a database (GCLOUD_DATABASE), or where all was deployed before
-// (GCLOUD_STATE=deployed, with the prefix counters).
+// A stand-in for gcloud: it records its arguments, keeps a copy of every file that it is given, and
+// answers questions as a project would in which there is nothing but a database (GCLOUD_DATABASE),
+// or where all was deployed before (GCLOUD_STATE=deployed, with the prefix counters).
 const gcloudStandIn = `#!/usr/bin/env bash
 printf '%s\n' "$@" >> "$GCLOUD_DIR/calls"
 for arg in "$@"; do
   case $arg in --*-from-file=*)
-    copy=$(mktemp "$GCLOUD_DIR/file-XXXXXX")
+    copy=$GCLOUD_DIR/file-$$${arg%%=*}
     cp "${arg#*=}" "$copy"
     echo "--copy=$copy" >> "$GCLOUD_DIR/calls" ;;
   esac
@@ -98,7 +98,8 @@ func (c call) flag(name string) (string, bool) {
 	return "", false
 }
 
-// script runs one of the scripts with the stand-in on its PATH, and returns the calls and the script's output.
+// script runs one of the scripts with the stand-in on its PATH, and returns the calls and the
+// script's output.
 func script(t *testing.T, env []string, name string, args ...string) ([]call, string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -148,7 +149,8 @@ func changes(calls []call) []call {
 	})
 }
 
-// deploy deploys where there is nothing but a database, as described by deploy.sh's --location and DATABASE.
+// deploy deploys where there is nothing but a database, as described by deploy.sh's --location and
+// DATABASE.
 func deploy(t *testing.T, database string, args ...string) []call {
 	t.Helper()
 	calls, out, err := script(t, []string{"GCLOUD_DATABASE=" + database}, "deploy.sh", append([]string{"--project=a-project", "--location=us-central1"}, args...)...)

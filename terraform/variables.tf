@@ -94,11 +94,6 @@ variable "run_gcloud" {
   type        = bool
   nullable    = false
   default     = false
-
-  validation {
-    condition     = contains([true, false], var.run_gcloud)
-    error_message = "run_gcloud must be true or false."
-  }
 }
 
 variable "increment_ingress" {
@@ -172,11 +167,6 @@ variable "create_database" {
   type        = bool
   nullable    = false
   default     = false
-
-  validation {
-    condition     = contains([true, false], var.create_database)
-    error_message = "create_database must be true or false."
-  }
 }
 
 variable "exempt_updated_at" {
@@ -184,11 +174,6 @@ variable "exempt_updated_at" {
   type        = bool
   nullable    = false
   default     = true
-
-  validation {
-    condition     = contains([true, false], var.exempt_updated_at)
-    error_message = "exempt_updated_at must be true or false."
-  }
 }
 
 variable "exempt_created_at" {
@@ -196,11 +181,6 @@ variable "exempt_created_at" {
   type        = bool
   nullable    = false
   default     = true
-
-  validation {
-    condition     = contains([true, false], var.exempt_created_at)
-    error_message = "exempt_created_at must be true or false."
-  }
 }
 
 variable "release_rules" {
@@ -208,11 +188,6 @@ variable "release_rules" {
   type        = bool
   nullable    = false
   default     = false
-
-  validation {
-    condition     = contains([true, false], var.release_rules)
-    error_message = "release_rules must be true or false."
-  }
 }
 
 # Who may call Increment.
@@ -222,11 +197,6 @@ variable "public" {
   type        = bool
   nullable    = false
   default     = false
-
-  validation {
-    condition     = contains([true, false], var.public)
-    error_message = "public must be true or false."
-  }
 }
 
 variable "invoker_check" {
@@ -234,11 +204,6 @@ variable "invoker_check" {
   type        = bool
   nullable    = false
   default     = true
-
-  validation {
-    condition     = contains([true, false], var.invoker_check)
-    error_message = "invoker_check must be true or false."
-  }
 }
 
 variable "invokers" {
@@ -370,11 +335,6 @@ variable "request_logs" {
   type        = bool
   nullable    = false
   default     = false
-
-  validation {
-    condition     = contains([true, false], var.request_logs)
-    error_message = "request_logs must be true or false."
-  }
 }
 
 variable "alerts" {
@@ -382,11 +342,6 @@ variable "alerts" {
   type        = bool
   nullable    = false
   default     = true
-
-  validation {
-    condition     = contains([true, false], var.alerts)
-    error_message = "alerts must be true or false."
-  }
 }
 
 variable "notification_channels" {

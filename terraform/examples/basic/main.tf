@@ -1,4 +1,5 @@
-# A counting deployment from nothing: terraform init && terraform apply -var project_id=… -var location=…
+# A counting deployment from nothing: terraform init && terraform apply -var project_id=… -var
+# location=…
 
 terraform {
   required_version = ">= 1.6"

@@ -25,11 +25,6 @@ variable "create_database" {
   type        = bool
   nullable    = false
   default     = true
-
-  validation {
-    condition     = contains([true, false], var.create_database)
-    error_message = "create_database must be true or false."
-  }
 }
 
 variable "invokers" {

@@ -292,12 +292,9 @@ func (c *cloud) revoke(member string) {
 }
 
 func (c *cloud) function(name string) *functionspb.Function {
-	for _, f := range c.functions {
-		if strings.HasSuffix(f.GetName(), "/"+name) {
-			return f
-		}
-	}
-	panic("no function " + name)
+	return c.functions[slices.IndexFunc(c.functions, func(f *functionspb.Function) bool {
+		return strings.HasSuffix(f.GetName(), "/"+name)
+	})]
 }
 
 // today is the day on which the tests judge.
