@@ -18,6 +18,9 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
+// rulesFile is where Firebase's tools look for security rules, too.
+const rulesFile = "firestore.rules"
+
 func newDevCommand() *cobra.Command {
 	var c dev.Config
 	var t target
@@ -30,7 +33,10 @@ func newDevCommand() *cobra.Command {
 delivery of events to them, and a gateway in front of them. It prints "ready" once everything answers.
 
 With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore, unless nothing answers
-there. The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set or the
+there. With --rules, Google's emulator is, which evaluates security rules: it is started where it is installed (it takes
+Java, and "gcloud components install cloud-firestore-emulator"), with the rules of a file, again whenever that changes.
+
+The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set or the
 documents are your app's (--hosted), MEMBERS is any unless set or AUTH asks for tokens, and pages of this machine are
 among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
 
@@ -49,8 +55,15 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
   counters dev --doc-write-rate 1
   counters dev --push pubsub --ack-deadline 70s --instances 3 --concurrency 20
   counters dev --counter-path 'posts/{post}' --fields likes,views --hosted
+  counters dev --rules firestore.rules
   counters dev --host 0.0.0.0`,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && c.Rules == rulesFile { // --rules FILE: a flag that may stand alone takes its value with = only
+				c.Rules = args[0]
+				return nil
+			}
+			return cobra.NoArgs(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
 				c.Faults.Seed = rand.Uint64N(1_000_000) // Short enough to be typed again.
@@ -73,6 +86,8 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers reach the gateway, beside addresses and localhost; .example.com is all below")
 	addAllowOrigin(flags, &c.AllowOrigins)
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
+	flags.StringVar(&c.Rules, "rules", "", "evaluate the security rules of this file, "+rulesFile+" when none is named, in Google's emulator")
+	flags.Lookup("rules").NoOptDefVal = rulesFile
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 	flags.IntVar(&c.CloudRun.Concurrency, "concurrency", 0, "let instances come and go as on Cloud Run, up to --instances, each for so many requests at a time, such as 1000 as deployed")
 	flags.DurationVar(&c.CloudRun.Idle, "idle", 15*time.Second, "with --concurrency: end an instance that had no request for so long")
@@ -128,7 +143,10 @@ func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Settings) {
 	w := cmd.OutOrStdout()
 	kind := "embedded, in memory"
-	if !s.Embedded {
+	switch {
+	case s.Official:
+		kind = "Google's emulator"
+	case !s.Embedded:
 		kind = "of FIRESTORE_EMULATOR_HOST"
 	}
 	fmt.Fprintf(w, "Firestore  %s  (%s), project %s\n", s.Firestore, kind, s.Project)

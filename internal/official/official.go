@@ -1,5 +1,5 @@
-// Package official runs Google's own Firestore emulator, for tests: it evaluates security rules, which the embedded
-// Firestore doesn't, and the embedded one is held against it.
+// Package official runs Google's own Firestore emulator, for tests and for "counters dev --rules": it evaluates security
+// rules, which the embedded Firestore doesn't, and the embedded one is held against it.
 package official
 
 import (
@@ -28,23 +28,44 @@ type Emulator struct {
 	ended chan struct{} // closed when the process is gone
 }
 
-// untilEOF becomes the command that follows it, and has it killed when the standard input ends: also when the test
-// binary is killed itself, nothing is left behind.
-const untilEOF = `exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec "$@" </dev/null 3<&-`
+// untilEOF becomes the command that follows it, and has it killed when the standard input ends: also when this process
+// is killed itself, nothing is left behind. Ctrl-C, which a terminal sends to all of its processes, is left to this one.
+const untilEOF = `trap '' INT HUP; exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec "$@" </dev/null 3<&-`
+
+// Options say how the emulator is started. The zero value is for tests.
+type Options struct {
+	Addr      string // host:port to listen on; any free port of 127.0.0.1 when empty
+	Functions string // host:port that the events of triggers are posted to; none are when empty
+}
 
 // Start starts the emulator on a free port of 127.0.0.1, and returns when it listens, after a second or two. It stops
-// with Stop, when the context ends, or when this process does. Without java or the emulator the error is ErrMissing.
-func Start(ctx context.Context) (*Emulator, error) {
-	java, err := exec.LookPath("java")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+// with Stop, or when this process ends. Without java or the emulator the error is ErrMissing. The context bounds the start.
+func Start(ctx context.Context) (*Emulator, error) { return StartWith(ctx, Options{}) }
+
+// Find says where java and the emulator are, or as ErrMissing that they aren't there.
+func Find() (java, jar string, err error) {
+	if java, err = exec.LookPath("java"); err != nil {
+		return "", "", fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	jar, err := findJar()
+	jar, err = findJar()
+	return java, jar, err
+}
+
+// StartWith is Start with options.
+func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
+	java, jar, err := Find()
 	if err != nil {
 		return nil, err
 	}
-	// It can't be told to take any free port and say which.
-	port, err := freePort()
+	if opts.Addr == "" {
+		// It can't be told to take any free port and say which.
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		opts.Addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	host, port, err := net.SplitHostPort(opts.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +79,14 @@ func Start(ctx context.Context) (*Emulator, error) {
 		return nil, err
 	}
 	defer log.Close()
-	e := &Emulator{Addr: net.JoinHostPort("127.0.0.1", port), dir: dir, ended: make(chan struct{})}
+	e := &Emulator{Addr: opts.Addr, dir: dir, ended: make(chan struct{})}
 	// Without the first two settings, starting takes twice the processor time, and tests last a few seconds.
-	cmd := exec.CommandContext(ctx, "sh", "-c", untilEOF, "sh", java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-cp", jar,
-		"com.google.cloud.datastore.emulator.firestore.CloudFirestore", "--host", "127.0.0.1", "--port", port)
+	args := []string{"-c", untilEOF, "sh", java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-cp", jar,
+		"com.google.cloud.datastore.emulator.firestore.CloudFirestore", "--host", host, "--port", port}
+	if opts.Functions != "" {
+		args = append(args, "--functions_emulator", opts.Functions)
+	}
+	cmd := exec.Command("sh", args...)
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = log, log
 	if e.stdin, err = cmd.StdinPipe(); err == nil {
@@ -79,10 +104,16 @@ func Start(ctx context.Context) (*Emulator, error) {
 	if !e.await(ctx, time.Minute) {
 		output, _ := os.ReadFile(log.Name())
 		e.Stop()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return nil, fmt.Errorf("%s does not listen: %s", jar, output)
 	}
 	return e, nil
 }
+
+// Ended is closed when the emulator's process is gone.
+func (e *Emulator) Ended() <-chan struct{} { return e.ended }
 
 // Stop kills the emulator and waits until it is gone.
 func (e *Emulator) Stop() {
@@ -137,6 +168,8 @@ func (e *Emulator) await(ctx context.Context, limit time.Duration) bool {
 		}
 		select {
 		case <-e.ended:
+			return false
+		case <-ctx.Done():
 			return false
 		case <-time.After(50 * time.Millisecond):
 		}

@@ -28,7 +28,10 @@ type Config struct {
 	// this machine; "*" is any.
 	AllowOrigins  []string
 	FunctionsPort int // At which an official emulator posts its events; only used with one.
-	Instances     int // Processes per function, at least 1.
+	// Rules is a file of security rules. Google's emulator evaluates them: it is started, where it is installed, unless
+	// FIRESTORE_EMULATOR_HOST names one. Empty for none.
+	Rules     string
+	Instances int // Processes per function, at least 1.
 
 	// CloudRun lets instances come and go, up to Instances; otherwise all of them run.
 	CloudRun CloudRun

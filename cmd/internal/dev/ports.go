@@ -16,9 +16,10 @@ type ports struct {
 	firestore, gateway, functions net.Listener // nil where there is no need for it.
 }
 
-// listen takes all ports that are needed, or none. An error is a [*PortError] when a port is in
+// listen takes all ports that are needed, or none: ours says that Firestore is to listen at one of
+// them, and foreign that it is not the embedded one. An error is a [*PortError] when a port is in
 // use.
-func listen(c Config, embedded bool) (p ports, err error) {
+func listen(c Config, ours, foreign bool) (p ports, err error) {
 	for _, o := range []struct {
 		listener *net.Listener
 		flag     string
@@ -26,9 +27,9 @@ func listen(c Config, embedded bool) (p ports, err error) {
 		port     int
 		needed   bool
 	}{
-		{&p.firestore, "firestore-port", loopback, c.FirestorePort, embedded},
+		{&p.firestore, "firestore-port", loopback, c.FirestorePort, ours},
 		{&p.gateway, "port", cmp.Or(c.Host, loopback), c.Port, true},
-		{&p.functions, "functions-port", loopback, c.FunctionsPort, !embedded},
+		{&p.functions, "functions-port", loopback, c.FunctionsPort, foreign},
 	} {
 		if !o.needed {
 			continue

@@ -31,6 +31,7 @@ const (
 type System struct {
 	Firestore string   // host:port of Firestore, for FIRESTORE_EMULATOR_HOST.
 	Embedded  bool     // Whether that is the embedded one.
+	Official  bool     // Whether it is Google's emulator, started for [Config].Rules.
 	Gateway   string   // URL of the gateway, without a slash at its end.
 	Elsewhere []string // Its URLs for other machines, where [Config].Host lets them in.
 	Project   string   // Project of the counters.
@@ -87,8 +88,16 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 			s.Notes = append(s.Notes, "Nothing answers at FIRESTORE_EMULATOR_HOST="+stale+", so this is the embedded Firestore.")
 		}
 	}
-	s.Embedded = s.Firestore == ""
-	if !s.Embedded && c.Faults.ofCommits() {
+	started := s.Firestore == "" // by us
+	s.Embedded, s.Official = started && c.Rules == "", started && c.Rules != ""
+	if err := canEvaluate(c.Rules, s.Official); err != nil {
+		return nil, err
+	}
+	switch {
+	case !c.Faults.ofCommits() || s.Embedded:
+	case started:
+		return nil, errors.New("faults of commits need the embedded Firestore, which evaluates no rules: leave out --rules, or them")
+	default:
 		return nil, errors.New("faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST, or leave them out")
 	}
 	defer func() {
@@ -98,7 +107,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	}()
 
 	// All ports first: whoever meets one in use hears of it at once.
-	ports, err := listen(c, s.Embedded)
+	ports, err := listen(c, started, !s.Embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +118,18 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	if err := s.startEvents(c.Push, c.Faults.seeded().Events); err != nil {
 		return nil, err
 	}
-	if s.Embedded {
+	switch {
+	case s.Embedded:
 		s.startFirestore(ports.firestore, c.Faults.seeded().Commits, c.AllowOrigins)
+	case s.Official:
+		if err := s.startOfficial(ctx, ports.firestore, ports.functions.Addr().String()); err != nil {
+			return nil, err
+		}
+	}
+	if c.Rules != "" {
+		if err := s.startRules(ctx, c.Rules); err != nil {
+			return nil, err
+		}
 	}
 	s.firestore.set([]string{s.Firestore})
 	if err := s.startFunctions(ctx, c, output); err != nil {
@@ -246,7 +265,7 @@ func (s *System) startFirestore(l net.Listener, f emulator.Faults, pages []strin
 		s.server.Close()
 		serving.Wait()
 	})
-	s.Notes = append(s.Notes, "Security rules are not evaluated by this Firestore; the official emulator does that, when FIRESTORE_EMULATOR_HOST names one.")
+	s.Notes = append(s.Notes, "Security rules are not evaluated by this Firestore; --rules FILE starts Google's emulator, which does that.")
 }
 
 // NamesMembers reports whether whoever calls Increment may name members to be counted: here MEMBERS

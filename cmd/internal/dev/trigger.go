@@ -146,7 +146,11 @@ func (t *triggers) call(ctx context.Context, method, path string, body []byte) e
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 512))
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
+		var said struct{ Error struct{ Message string } }
+		if json.Unmarshal(text, &said) == nil && said.Error.Message != "" {
+			return fmt.Errorf("%s: %s", answer.Status, said.Error.Message)
+		}
 		return fmt.Errorf("%s %s: %s: %.200s", method, path, answer.Status, bytes.TrimSpace(text))
 	}
 	return nil

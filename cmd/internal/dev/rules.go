@@ -1,0 +1,111 @@
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/official"
+)
+
+// rulesPolling is how often the file of the rules is looked at, for what an editor has saved.
+const rulesPolling = 500 * time.Millisecond
+
+// canEvaluate says why the rules of a file can't be evaluated, before anything is started.
+func canEvaluate(file string, here bool) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := os.ReadFile(file); err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	if here {
+		if _, _, err := official.Find(); err != nil {
+			return fmt.Errorf("--rules: %w", err)
+		}
+	}
+	return nil
+}
+
+// startOfficial starts Google's emulator, which evaluates security rules, at a port that is free.
+func (s *System) startOfficial(ctx context.Context, firestore net.Listener, functions string) error {
+	s.Firestore = firestore.Addr().String()
+	if err := firestore.Close(); err != nil { // for the emulator, which takes a number and no socket
+		return err
+	}
+	e, err := official.StartWith(ctx, official.Options{Addr: s.Firestore, Functions: functions})
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	closing := make(chan struct{})
+	s.onClose(func() {
+		close(closing)
+		e.Stop()
+	})
+	go func() {
+		select {
+		case <-closing:
+		case <-e.Ended():
+			s.fail(errors.New("the official Firestore emulator has ended"))
+		}
+	}()
+	return nil
+}
+
+// startRules gives the emulator the rules of a file, now and whenever the file changes. Rules that it refuses now are an
+// error, and later a line in the log: the earlier ones stay.
+func (s *System) startRules(ctx context.Context, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	e := &triggers{emulator: s.Firestore, project: s.Project}
+	if err := e.release(ctx, text); err != nil {
+		return fmt.Errorf("--rules: %s: %w", file, err)
+	}
+	s.Notes = append(s.Notes, "Security rules are those of "+file+", again whenever it changes. Functions and the other commands pass them by.")
+	watching, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case <-watching.Done():
+				return
+			case <-time.After(rulesPolling):
+			}
+			now, err := os.ReadFile(file)
+			if err != nil || string(now) == string(text) {
+				continue // an editor may be at it
+			}
+			text = now
+			if err := e.release(watching, text); err != nil {
+				s.logger.Error("the rules stay as they were", "file", file, "error", err)
+			} else {
+				s.logger.Info("the rules have changed", "file", file)
+			}
+		}
+	})
+	s.onClose(func() {
+		cancel()
+		running.Wait()
+	})
+	return nil
+}
+
+// release makes these the project's rules.
+func (t *triggers) release(ctx context.Context, rules []byte) error {
+	body, err := json.Marshal(map[string]any{"rules": map[string]any{"files": []any{map[string]any{"name": "firestore.rules", "content": string(rules)}}}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return t.call(ctx, http.MethodPut, "/emulator/v1/projects/"+url.PathEscape(t.project)+":securityRules", body)
+}
