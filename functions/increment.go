@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -298,6 +299,12 @@ func etagOf(s shards.Snapshot) string {
 	tag := fmt.Appendf(nil, `"%x-%x-%x`, s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
 	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {
 		tag = fmt.Appendf(tag, "-%x", s.Totals[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Doubles)) {
+		tag = append(tag, '-')
+		if f := s.Doubles[name]; f != nil {
+			tag = fmt.Appendf(tag, "%x", math.Float64bits(*f))
+		}
 	}
 	return string(append(tag, '"'))
 }

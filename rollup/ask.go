@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -62,11 +63,11 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 		c.clock.saw(at)
 		got.reads += a.Reads()
 		got.largest = max(got.largest, a.Reads())
-		value, ok := store.Integer(a.Value)
-		if !ok {
+		answer := store.AnswerOf(field, a)
+		if answer.Odd {
 			problem(field, oddAnswer(field))
 		}
-		got.answers[field.Key()] = ledger.Answer{ReadTime: at, Value: value, Known: ok, Odd: !ok}
+		got.answers[field.Key()] = answer
 	}
 	return got, nil
 }
@@ -126,10 +127,10 @@ func (r *Roller) recount(b recount) {
 }
 
 func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err error) {
-	values := make(map[string]int64, len(got.answers))
+	values := make(map[string]any, len(got.answers))
 	for _, field := range r.client.db.CountedIn(b.of.id) {
 		if a := got.answers[field.Key()]; a.Known {
-			values[field.Name] = a.Value
+			values[field.Name] = loggable(a)
 		}
 	}
 	attrs := []slog.Attr{
@@ -145,6 +146,20 @@ func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err er
 		return
 	}
 	r.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
+}
+
+// loggable is an answer's value as a log entry has it. NaN and the infinities, which JSON has no
+// numbers for, are texts.
+func loggable(a ledger.Answer) any {
+	switch {
+	case a.Kind == ledger.Integer:
+		return a.Value
+	case a.Kind == ledger.None:
+		return nil
+	case math.IsNaN(a.Double) || math.IsInf(a.Double, 0):
+		return fmt.Sprint(a.Double)
+	}
+	return a.Double
 }
 
 const (

@@ -73,7 +73,7 @@ func (a answered[W]) has(keys map[string]bool) bool {
 // counts reports whether the collection holds something, or it isn't known what: a query without an answer says nothing.
 func (a answered[W]) counts() bool {
 	for _, answer := range a.answers {
-		if answer.Odd || answer.Value != 0 {
+		if answer.Counts() {
 			return true
 		}
 	}

@@ -190,6 +190,7 @@ func (f *flushing) writes(now time.Time) []*firestorepb.Write {
 		}
 		f.deltas[field.Name] = ledger.Sub(total, was)
 	}
+	first, paths = db.SetDoubles(l.Ledger, first, paths)
 	if !f.missing {
 		transforms = append(transforms, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
 		view = store.Update(db.Counter(counter), store.Exists(true), first, paths, transforms...)

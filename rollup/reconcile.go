@@ -225,11 +225,11 @@ func (r *reconciling) right(ctx context.Context, doc *firestorepb.Document, l *l
 	}
 	for _, field := range db.Counted {
 		a := l.Answers[field.Key()]
-		if a.Known && !holds(doc, field.Name, a.Value) {
+		if a.Known && field.Integer() && !holds(doc, field.Name, a.Value) {
 			return false, nil
 		}
 	}
-	return true, nil
+	return db.ShowsDoubles(doc, l), nil
 }
 
 func isInteger(v *firestorepb.Value) bool {
@@ -367,6 +367,10 @@ func (r *reconciling) adopt(ctx context.Context, doc *firestorepb.Document) (ado
 func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64, after *ledger.Ledger) {
 	r.report.Gone = doc == nil && !r.report.Adopted
 	for i, field := range r.client.db.Shown() {
+		if !field.Integer() {
+			r.accountDouble(doc, field, after)
+			continue
+		}
 		was, _ := store.Integer(r.found.GetFields()[field.Name])
 		is, _ := store.Integer(doc.GetFields()[field.Name])
 		f := FieldReport{Before: was, After: is, Late: ledger.Sub(is, was)}
@@ -386,4 +390,22 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 		}
 		r.report.set(field.Name, i == 0, f)
 	}
+}
+
+// accountDouble says in the report what a field that is no integer was, and is.
+func (r *reconciling) accountDouble(doc *firestorepb.Document, field layout.Field, after *ledger.Ledger) {
+	was := store.Number(r.found.GetFields()[field.Name])
+	is := store.Number(doc.GetFields()[field.Name])
+	if after != nil {
+		if a := after.Answers[field.Key()]; a.Known && doc != nil {
+			is = nil
+			if a.Kind == ledger.Double {
+				is = store.Number(store.Double(a.Double))
+			}
+		}
+	}
+	if r.report.Doubles == nil {
+		r.report.Doubles = map[string]DoubleReport{}
+	}
+	r.report.Doubles[field.Name] = DoubleReport{Before: was, After: is}
 }

@@ -15,6 +15,9 @@ type Report struct {
 	FieldReport                        // of the first field that is counted
 	Fields      map[string]FieldReport `json:"fields,omitempty"` // of further ones, by their names
 
+	// of fields that are doubles, by their names
+	Doubles map[string]DoubleReport `json:"doubles,omitempty"`
+
 	Reads int64 `json:"reads,omitempty"` // that counting documents took
 
 	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
@@ -41,10 +44,26 @@ type FieldReport struct {
 	Drift int64 `json:"drift"`
 }
 
+// DoubleReport is what a reconcile found of a field that is a double, such as an average: null is
+// that of none, and a number that JSON has none for.
+type DoubleReport struct {
+	Before *float64 `json:"before"`
+	After  *float64 `json:"after"`
+}
+
+func (d DoubleReport) repaired() bool {
+	return (d.Before == nil) != (d.After == nil) || d.Before != nil && *d.Before != *d.After
+}
+
 // Repaired reports whether anything had to be done.
 func (r Report) Repaired() bool {
 	for field := range r.fields() {
 		if field.Late != 0 || field.Drift != 0 {
+			return true
+		}
+	}
+	for _, field := range r.Doubles {
+		if field.repaired() {
 			return true
 		}
 	}

@@ -25,6 +25,9 @@ type Snapshot struct {
 	// Totals are those of all fields, by their names, where more than one is counted; otherwise
 	// nil. Those that count documents are among them.
 	Totals map[string]int64 `json:"totals,omitempty"`
+	// Doubles are the fields that are no integers, such as rating=avg(ratings.stars), by their names:
+	// nil for the average of none, and for what JSON has no number for.
+	Doubles map[string]*float64 `json:"doubles,omitempty"`
 	// NotCounted are those that are not in the document, though it was rolled up: the field is new,
 	// or the counter has others. Their totals are 0.
 	NotCounted []string  `json:"not_counted,omitempty"`
@@ -180,7 +183,12 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if shown := c.db.Shown(); len(shown) > 1 {
 		s.Totals = make(map[string]int64, len(shown))
 		for _, field := range shown {
-			s.Totals[field.Name], _ = store.Integer(doc.GetFields()[field.Name])
+			value := doc.GetFields()[field.Name]
+			if field.Integer() {
+				s.Totals[field.Name], _ = store.Integer(value)
+			} else {
+				s.setDouble(field.Name, value)
+			}
 		}
 	}
 	if at := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue(); at != nil {
@@ -188,6 +196,13 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		c.missing(&s, doc.GetFields())
 	}
 	return s, true
+}
+
+func (s *Snapshot) setDouble(field string, value *firestorepb.Value) {
+	if s.Doubles == nil {
+		s.Doubles = map[string]*float64{}
+	}
+	s.Doubles[field] = store.Number(value)
 }
 
 // missing notes which fields are not in a document that was rolled up, and which numbers are.

@@ -53,6 +53,10 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		if err != nil {
 			return s, fmt.Errorf("count %s: %w", field, err)
 		}
+		if !field.Integer() {
+			s.setDouble(field.Name, counted.Value)
+			continue
+		}
 		value, ok := store.Integer(counted.Value)
 		if !ok {
 			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
@@ -61,7 +65,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	}
 	// A field that is new has shards before it is in the document.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(field string) bool {
-		return s.Totals[field] != 0 || s.Totals == nil && s.Total != 0
+		return s.Totals[field] != 0 || s.Totals == nil && s.Total != 0 || s.Doubles[field] != nil
 	})
 	return s, s.right(len(db.Fields) + len(db.Counted))
 }

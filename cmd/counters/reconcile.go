@@ -150,6 +150,13 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 		if len(fields) > 1 {
 			line += name + " "
 		}
+		if double, is := r.Doubles[name]; is {
+			if before, after := numberText(double.Before), numberText(double.After); before != after {
+				line += before + " → "
+			}
+			line += numberText(double.After)
+			continue
+		}
 		switch {
 		case r.Adopted && field.Before != field.After:
 			line += fmt.Sprintf("%d → %d", field.Before, field.After)

@@ -281,14 +281,29 @@ func (t *target) totals(s shards.Snapshot) string {
 			names = append(names, name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Doubles)) {
+		names = append(names, name)
+	}
 	for i, name := range names {
 		if slices.Contains(s.NotCounted, name) {
 			names[i] = name + " not counted here"
 			continue
 		}
+		if number, double := s.Doubles[name]; double {
+			names[i] = name + " " + numberText(number)
+			continue
+		}
 		names[i] = fmt.Sprintf("%s %d", name, s.Totals[name])
 	}
 	return strings.Join(names, ", ")
+}
+
+// numberText is a double, or null, as the average of none is.
+func numberText(f *float64) string {
+	if f == nil {
+		return "null"
+	}
+	return strconv.FormatFloat(*f, 'g', -1, 64)
 }
 
 // print prints value as JSON where that is asked for, and text otherwise.

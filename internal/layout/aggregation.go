@@ -10,14 +10,18 @@ import (
 )
 
 // Aggregation is what a counted field says of the documents of a collection below a counter's
-// document: how many there are, or what a field of theirs adds up to.
+// document: how many there are, what a field of theirs adds up to, or its average.
 //
 //	count(comments)
 //	sum(ratings.stars)
+//	sum(ratings.score) as double
+//	avg(ratings.stars)
 //	count(comments where public==true)
 type Aggregation struct {
 	Collection string  // id
 	Sum        string  // path of the field that is summed up; empty for a count
+	Average    bool    // the sum is divided by how many have the field: a double, null of none
+	Double     bool    // the sum is a double, whatever it adds up to; else an integer
 	Where      *Filter // nil: all documents
 }
 
@@ -30,9 +34,12 @@ type Filter struct {
 // String is the aggregation as [ParseFields] reads it.
 func (a *Aggregation) String() string {
 	var b strings.Builder
-	if a.Sum != "" {
+	switch {
+	case a.Average:
+		fmt.Fprintf(&b, "avg(%s.%s", a.Collection, a.Sum)
+	case a.Sum != "":
 		fmt.Fprintf(&b, "sum(%s.%s", a.Collection, a.Sum)
-	} else {
+	default:
 		fmt.Fprintf(&b, "count(%s", a.Collection)
 	}
 	if a.Where != nil {
@@ -49,8 +56,14 @@ func (a *Aggregation) String() string {
 		}
 	}
 	b.WriteByte(')')
+	if a.Double {
+		b.WriteString(asDouble)
+	}
 	return b.String()
 }
+
+// asDouble is what stands behind a sum that is a double.
+const asDouble = " as double"
 
 // Key names the value of a counted field in a counter's ledger, where the values of other
 // definitions of the same field, by other revisions, may be too: a hash of the field's definition.
@@ -73,18 +86,18 @@ func parseAggregation(text string, at int) (*Aggregation, error) {
 	s.space()
 	begin := s.at
 	operation := s.word()
-	if operation != "count" && operation != "sum" {
-		return nil, fmt.Errorf("%d: want count(collection) or sum(collection.field), found %q", begin+1, operation)
+	if operation != "count" && operation != "sum" && operation != "avg" {
+		return nil, fmt.Errorf("%d: want count(collection), sum(collection.field) or avg(collection.field), found %q", begin+1, operation)
 	}
 	if !s.skip("(") {
 		return nil, s.want("(")
 	}
 	begin = s.at
-	a := &Aggregation{Collection: s.word()}
-	if operation == "sum" {
+	a := &Aggregation{Collection: s.word(), Average: operation == "avg"}
+	if operation != "count" {
 		var ok bool
 		if a.Collection, a.Sum, ok = strings.Cut(a.Collection, "."); !ok {
-			return nil, fmt.Errorf("%d: want a collection and a field of its documents, such as sum(ratings.stars)", begin+1)
+			return nil, fmt.Errorf("%d: want a collection and a field of its documents, such as %s(ratings.stars)", begin+1, operation)
 		}
 		if err := validatePath(a.Sum); err != nil {
 			return nil, fmt.Errorf("%d: %w", begin+len(a.Collection)+2, err)
@@ -119,7 +132,15 @@ func parseAggregation(text string, at int) (*Aggregation, error) {
 			return nil, s.want(")")
 		}
 	}
+	if operation == "sum" && s.skip("as") {
+		if a.Double = s.skip("double"); !a.Double {
+			return nil, s.want("double: a sum is an integer, or as double")
+		}
+	}
 	if s.at < len(s.text) {
+		if operation == "sum" {
+			return nil, s.want("as double, a comma, or the end")
+		}
 		return nil, s.want("a comma, or the end")
 	}
 	return a, nil

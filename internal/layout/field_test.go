@@ -34,6 +34,10 @@ func TestParseFields(t *testing.T) {
 			{Name: "p", Counted: &Aggregation{Collection: "c", Where: &Filter{"lang", `"`}}}},
 		`a,p=count(c where lang=="")`: {same("a"),
 			{Name: "p", Counted: &Aggregation{Collection: "c", Where: &Filter{"lang", ""}}}},
+		"a,r=avg(ratings.by.stars where public==true)": {same("a"),
+			{Name: "r", Counted: &Aggregation{Collection: "ratings", Sum: "by.stars", Average: true, Where: &Filter{"public", true}}}},
+		"a,s=sum( ratings.score )  as  double ,b": {same("a"),
+			{Name: "s", Counted: &Aggregation{Collection: "ratings", Sum: "score", Double: true}}, same("b")},
 		"a,b=count(c),d=count(c)": {same("a"), {Name: "b", Counted: &Aggregation{Collection: "c"}}, {Name: "d", Counted: &Aggregation{Collection: "c"}}},
 	} {
 		got, err := ParseFields(list)
@@ -59,7 +63,13 @@ func TestParseFields(t *testing.T) {
 		strings.Repeat("x", 65):     "65 bytes",
 		"a\xff":                     "UTF-8",
 		"comments=count(comments)":  "a field that shards are summed up in",
-		"a,b=avg(c.d)":              `"b=avg(c.d)" at 5: want count(collection) or sum(collection.field), found "avg"`,
+		"a,b=max(c.d)":              `"b=max(c.d)" at 5: want count(collection), sum(collection.field) or avg(collection.field), found "max"`,
+		"a,b=avg(c)":                "at 9: want a collection and a field of its documents, such as avg(ratings.stars)",
+		"a,b=sum(c.d) as":           "at 16: want double: a sum is an integer, or as double, found the end",
+		"a,b=sum(c.d) as int":       "at 17: want double",
+		"a,b=sum(c.d) as double x":  "at 24: want as double, a comma, or the end",
+		"a,b=sum(c.d)x":             "at 13: want as double, a comma, or the end",
+		"a,b=count(c) as double":    "at 14: want a comma, or the end",
 		"a,b=count(":                "at 11: cannot be a collection: it is empty",
 		"a,b=count()":               "at 11: cannot be a collection: it is empty",
 		"a,b=count(c":               "at 12: want ) or where, found the end",
@@ -103,7 +113,7 @@ func many(n int) string {
 
 // What is read is what was written, and no name in it breaks a path.
 func FuzzParseFields(f *testing.F) {
-	for _, list := range []string{DefaultFields, "likes, views=v", "a,b=count(c)", `a,b=sum(c.d.e where f=="g,\'h"),i`, "a,b=count(c where d==-1)", "a,b=count(c where d==true"} {
+	for _, list := range []string{DefaultFields, "likes, views=v", "a,b=count(c)", `a,b=sum(c.d.e where f=="g,\'h"),i`, "a,b=count(c where d==-1)", "a,b=count(c where d==true", "a,b=avg(c.d where e==1),f=sum(c.d) as double"} {
 		f.Add(list)
 	}
 	f.Fuzz(func(t *testing.T, list string) {

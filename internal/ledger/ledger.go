@@ -85,10 +85,25 @@ func (e Entry) numbers() int { return max(1, len(e.Counts)) }
 // comments=count(comments). Events only say that something has changed: the value is the query's.
 type Answer struct {
 	ReadTime time.Time
-	Value    int64 // the last integer that a query said
-	Known    bool  // one has
-	Odd      bool  // at the read time it was no integer: a half among the documents, say
+	Kind     Kind    // of the value
+	Value    int64   // the last integer that a query said
+	Double   float64 // the double that it said
+	Known    bool    // it has said a value
+	Odd      bool    // at the read time it was no integer: a half among the documents, say
 }
+
+// Kind is what a value is. That of a field is always an integer, or never: see
+// [layout.Field.Integer].
+type Kind int
+
+const (
+	Integer Kind = iota
+	Double
+	None // the average of no documents has no value
+)
+
+// Counts reports whether the documents come to something.
+func (a Answer) Counts() bool { return a.Odd || a.Value != 0 || a.Double != 0 }
 
 // Ledger says what a counter's totals are made of.
 type Ledger struct {
@@ -136,12 +151,13 @@ func (l *Ledger) sum(field string) (w wide) {
 	return w
 }
 
-// Total is what a field of the counter's document should hold. It reports false for one that counts
-// documents and has no answer yet: such a field stays as it is.
+// Total is the integer that a field of the counter's document should hold. It reports false for one
+// that counts documents and has no answer yet, which stays as it is, and for one that is no integer:
+// what that should hold is its answer.
 func (l *Ledger) Total(field layout.Field) (int64, bool) {
 	if field.Counted != nil {
 		a := l.Answers[field.Key()]
-		return a.Value, a.Known
+		return a.Value, a.Known && field.Integer()
 	}
 	w := l.sum(field.Shard)
 	w.add(l.Base[field.Shard])
@@ -255,7 +271,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			d.Answers = make(map[string]Answer, len(answers))
 		}
 		if a.Odd {
-			a.Value, a.Known = known.Value, known.Known
+			a.Kind, a.Value, a.Double, a.Known = known.Kind, known.Value, known.Double, known.Known
 		}
 		d.Answers[key] = a
 	}

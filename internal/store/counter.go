@@ -2,8 +2,10 @@ package store
 
 import (
 	"fmt"
+	"iter"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
@@ -75,7 +77,50 @@ func (db *DB) View(l *ledger.Ledger) (fields map[string]*firestorepb.Value, mask
 		fields[name] = Int(total)
 		mask = append(mask, layout.FieldPath(name))
 	}
+	return db.SetDoubles(l, fields, mask)
+}
+
+// SetDoubles has a write of a counter's document set the shown fields that are no integers, and
+// adds their paths to its mask. They are set by every write: an increment of a double is not exact,
+// and one of null makes a number of it.
+func (db *DB) SetDoubles(l *ledger.Ledger, fields map[string]*firestorepb.Value, mask []string) (map[string]*firestorepb.Value, []string) {
+	for name, value := range db.doubles(l) {
+		if fields == nil {
+			fields = map[string]*firestorepb.Value{}
+		}
+		fields[name] = value
+		mask = append(mask, layout.FieldPath(name))
+	}
 	return fields, mask
+}
+
+// doubles are the shown fields that are no integers, as the ledger has them.
+func (db *DB) doubles(l *ledger.Ledger) iter.Seq2[string, *firestorepb.Value] {
+	return func(yield func(string, *firestorepb.Value) bool) {
+		for _, field := range db.Counted {
+			a := l.Answers[field.Key()]
+			if field.Integer() || !a.Known {
+				continue
+			}
+			value := Null()
+			if a.Kind == ledger.Double {
+				value = Double(a.Double)
+			}
+			if !yield(field.Name, value) {
+				return
+			}
+		}
+	}
+}
+
+// ShowsDoubles is [DB.Shows] of the fields that are no integers.
+func (db *DB) ShowsDoubles(counter *firestorepb.Document, l *ledger.Ledger) bool {
+	for name, value := range db.doubles(l) {
+		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
+			return false
+		}
+	}
+	return true
 }
 
 // Shows reports whether the shown fields of a counter's document are what its ledger has.
@@ -85,7 +130,7 @@ func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
 			return false
 		}
 	}
-	return true
+	return db.ShowsDoubles(counter, l)
 }
 
 // filterValue is what a filter compares with, as a Firestore value.

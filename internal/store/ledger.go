@@ -16,7 +16,7 @@ import (
 // firestore.indexes.json.
 const (
 	LedgerStates   = "states"   // :: ledger.Key → {as_of, counts}
-	LedgerAnswers  = "answers"  // :: layout.Field.Key → {read_time, value, odd}
+	LedgerAnswers  = "answers"  // :: layout.Field.Key → {read_time, value or double, odd}
 	LedgerBase     = "base"     // :: field of the shards → integer
 	LedgerReplaced = "replaced" // :: shown field → integer
 	LedgerFloor    = "floor"    // where it is not the document's create time
@@ -28,6 +28,8 @@ const (
 
 	stateAsOf, stateCounts                 = "as_of", "counts"
 	answerReadTime, answerValue, answerOdd = "read_time", "value", "odd"
+	// of a field that is no integer, in the place of value: a double, or null
+	answerDouble = "double"
 )
 
 // LedgerBack are the paths of what a ledger says of a document that was missing, and that whoever
@@ -70,7 +72,14 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, mask []str
 		for key, a := range d.Answers {
 			entry := map[string]*firestorepb.Value{answerReadTime: Time(a.ReadTime)}
 			if a.Known {
-				entry[answerValue] = Int(a.Value)
+				switch a.Kind {
+				case ledger.Integer:
+					entry[answerValue] = Int(a.Value)
+				case ledger.Double:
+					entry[answerDouble] = Double(a.Double)
+				case ledger.None:
+					entry[answerDouble] = Null()
+				}
 			}
 			if a.Odd {
 				entry[answerOdd] = Bool(true)
@@ -152,12 +161,16 @@ func DecodeLedger(doc *firestorepb.Document) (*ledger.Ledger, error) {
 	for key, v := range answers {
 		entry := d.mapping(v)
 		d.damaged = d.damaged || entry[answerReadTime] == nil
-		l.Answers[key] = ledger.Answer{
+		a := ledger.Answer{
 			ReadTime: d.time(entry[answerReadTime]),
 			Value:    d.integer(entry[answerValue]),
-			Known:    entry[answerValue] != nil,
+			Known:    entry[answerValue] != nil || entry[answerDouble] != nil,
 			Odd:      entry[answerOdd].GetBooleanValue(),
 		}
+		if entry[answerDouble] != nil {
+			a.Kind, a.Double = d.double(entry[answerDouble])
+		}
+		l.Answers[key] = a
 	}
 	ops := d.mapping(fields[LedgerOps])
 	l.Ops = make(map[string]time.Time, len(ops))
@@ -178,6 +191,12 @@ func (d *decoder) integer(v *firestorepb.Value) int64 {
 	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
 	d.damaged = d.damaged || v != nil && !ok
 	return v.GetIntegerValue()
+}
+
+func (d *decoder) double(v *firestorepb.Value) (ledger.Kind, float64) {
+	kind, f, ok := DoubleOf(v)
+	d.damaged = d.damaged || !ok
+	return kind, f
 }
 
 func (d *decoder) time(v *firestorepb.Value) time.Time {

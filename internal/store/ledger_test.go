@@ -34,7 +34,13 @@ func TestLedgerRoundTrip(t *testing.T) {
 		answers := rapid.Custom(func(t *rapid.T) ledger.Answer {
 			a := ledger.Answer{ReadTime: times.Draw(t, "read"), Odd: rapid.Bool().Draw(t, "odd"), Known: rapid.Bool().Draw(t, "known")}
 			if a.Known {
+				a.Kind = rapid.SampledFrom([]ledger.Kind{ledger.Integer, ledger.Double, ledger.None}).Draw(t, "kind")
+			}
+			switch {
+			case a.Known && a.Kind == ledger.Integer:
 				a.Value = rapid.Int64().Draw(t, "value")
+			case a.Known && a.Kind == ledger.Double:
+				a.Double = rapid.Float64().Draw(t, "double")
 			}
 			return a
 		})

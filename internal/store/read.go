@@ -15,6 +15,7 @@ import (
 	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -177,10 +178,23 @@ func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64
 
 // Aggregated is what an aggregation query has said.
 type Aggregated struct {
-	// a double where not all summands are integers, or the sum is beyond an int64
+	// a double where not all summands are integers, or the sum is beyond an int64, and as an average,
+	// which is null of none
 	Value     *firestorepb.Value
 	Documents int64     // that match; of a sum, those that have the field
 	At        time.Time // the query's read time
+}
+
+// AnswerOf is what a query has said of a field.
+func AnswerOf(field layout.Field, said Aggregated) ledger.Answer {
+	a := ledger.Answer{ReadTime: said.At}
+	if field.Integer() {
+		a.Value, a.Known = Integer(said.Value)
+	} else {
+		a.Kind, a.Double, a.Known = DoubleOf(said.Value)
+	}
+	a.Odd = !a.Known
+	return a
 }
 
 // Reads is what the query was billed as: one read per 1,000 documents, and at least one.
@@ -201,8 +215,10 @@ func (db *DB) Aggregate(ctx context.Context, collection string, a *layout.Aggreg
 		}}
 	}
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
-	if a.Sum != "" {
-		// the count is then of the index entries that it reads
+	switch { // the count is then of the index entries that it reads
+	case a.Average:
+		aggregations = append(aggregations, averageOf(layout.Dotted(a.Sum)))
+	case a.Sum != "":
 		aggregations = append(aggregations, sumOf(layout.Dotted(a.Sum)))
 	}
 	// The generated client would ask again until ctx ends, and what takes too long could not be
@@ -222,6 +238,12 @@ func from(collection string) *firestorepb.StructuredQuery {
 func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
 	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
 		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
+	}}
+}
+
+func averageOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
+	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{
+		Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
 	}}
 }
 

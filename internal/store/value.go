@@ -7,6 +7,8 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // Int is n as a Firestore value.
@@ -17,6 +19,34 @@ func Int(n int64) *firestorepb.Value {
 // Double is f as a Firestore value.
 func Double(f float64) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_DoubleValue{DoubleValue: f}}
+}
+
+// Null is no value, as Firestore has it.
+func Null() *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}
+}
+
+// DoubleOf is the double that a number comes to, or none where the value is null. Integers beyond
+// ±2⁵³ come to the double that is nearest. It reports false for anything else.
+func DoubleOf(v *firestorepb.Value) (kind ledger.Kind, f float64, ok bool) {
+	switch n := v.GetValueType().(type) {
+	case *firestorepb.Value_IntegerValue:
+		return ledger.Double, float64(n.IntegerValue), true
+	case *firestorepb.Value_DoubleValue:
+		return ledger.Double, n.DoubleValue, true
+	case *firestorepb.Value_NullValue:
+		return ledger.None, 0, true
+	}
+	return ledger.None, 0, false
+}
+
+// Number is a number as a pointer to a double, for JSON, which has neither NaN nor the infinities:
+// nil for these, and for what is no number.
+func Number(v *firestorepb.Value) *float64 {
+	if kind, f, _ := DoubleOf(v); kind == ledger.Double && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return &f
+	}
+	return nil
 }
 
 // ErrNotInteger says that something else than a whole number is there, or a double beyond ±2⁵³.

@@ -25,13 +25,14 @@ const (
 
 // view is what the page shows of a counter, as of one moment. Times are in ms since 1970.
 type view struct {
-	Exists    bool             `json:"exists"`
-	Total     int64            `json:"total"`            // of the first field
-	Totals    map[string]int64 `json:"totals,omitempty"` // of all, where there are several
-	Title     string           `json:"title,omitempty"`  // that an app has given it
-	UpdatedAt int64            `json:"updated_at,omitempty"`
-	Shards    map[string]int64 `json:"shards"`
-	Ledger    map[string]state `json:"ledger"`
+	Exists    bool                `json:"exists"`
+	Total     int64               `json:"total"`             // of the first field
+	Totals    map[string]int64    `json:"totals,omitempty"`  // of all, where there are several
+	Doubles   map[string]*float64 `json:"doubles,omitempty"` // of averages and the like; null is that of none
+	Title     string              `json:"title,omitempty"`   // that an app has given it
+	UpdatedAt int64               `json:"updated_at,omitempty"`
+	Shards    map[string]int64    `json:"shards"`
+	Ledger    map[string]state    `json:"ledger"`
 }
 
 // state is what the ledger has of a shard.
@@ -214,7 +215,14 @@ func (w *watched) view() view {
 		if all := slices.Concat(w.layout.Fields, w.layout.Counted); len(all) > 1 {
 			v.Totals = make(map[string]int64)
 			for _, field := range all {
-				v.Totals[field.Name] = integer(counter.GetFields()[field.Name])
+				if value := counter.GetFields()[field.Name]; field.Integer() {
+					v.Totals[field.Name] = integer(value)
+				} else {
+					if v.Doubles == nil {
+						v.Doubles = make(map[string]*float64)
+					}
+					v.Doubles[field.Name] = store.Number(value)
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -58,7 +59,9 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 		switch {
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
-		case now.Bad != "": // a whole double counts as the integer that it is
+		case ok && !field.Integer():
+			f.double(d, c, field, known)
+		case now.Bad != "" && field.Integer(): // a whole double counts as the integer that it is
 			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
 		case !ok:
 			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and its ledger doesn't know %s", c.total(field.Name), field), mend)
@@ -68,6 +71,31 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 			f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
 		}
 	}
+}
+
+// double looks at a field that is a double, such as an average.
+func (f *findings) double(d *Deployment, c Counter, field layout.Field, known ledger.Answer) {
+	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
+	var number *float64
+	if known.Kind == ledger.Double && !math.IsNaN(known.Double) && !math.IsInf(known.Double, 0) {
+		number = &known.Double
+	}
+	switch {
+	case !held.There || !sameNumber(held.Number, number):
+		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(number), d.perhapsTheApp()), mend)
+	case !now.Slow && !sameNumber(now.Number, number):
+		f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, numberText(held.Number), field.Counted, numberText(now.Number)), mend)
+	}
+}
+
+func sameNumber(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+
+// numberText is a number, or null, as an average of none is.
+func numberText(f *float64) string {
+	if f == nil {
+		return "null"
+	}
+	return strconv.FormatFloat(*f, 'g', -1, 64)
 }
 
 // because says which documents a sum that is no integer has that from.

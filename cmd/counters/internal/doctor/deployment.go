@@ -222,6 +222,8 @@ type Held struct {
 	Bad     string // what it holds instead of an integer, or a whole double that counts as one
 	Double  bool   // it is a whole double
 	Nearest *int64 // the integer nearest to what it holds; nil where that is not a number
+	// what it holds, of a field that is a double; nil where that is not a number
+	Number *float64
 }
 
 // Shard is one shard of a counter.

@@ -142,7 +142,7 @@ func readRecount(ctx context.Context, db *store.DB, id string, field layout.Fiel
 		return Recount{}, fmt.Errorf("count the documents of %s: %w", field.Name, err)
 	}
 	r := Recount{Held: valueOf(recount.Value)}
-	if r.Bad != "" && field.Counted.Sum != "" {
+	if r.Bad != "" && field.Integer() && field.Counted.Sum != "" {
 		var all bool
 		if r.Fractions, all, err = fractions(ctx, db, id, field.Counted, at); err != nil {
 			return r, fmt.Errorf("look for fractions in %s: %w", field.Name, err)
@@ -164,7 +164,7 @@ func held(doc *firestorepb.Document, field string) Held {
 }
 
 func valueOf(value *firestorepb.Value) Held {
-	h := Held{There: true}
+	h := Held{There: true, Number: store.Number(value)}
 	var ok bool
 	if h.Count, ok = store.Integer(value); !ok {
 		h.Bad, h.Nearest = value.String(), nearest(value)

@@ -39,7 +39,10 @@ async function fromSDK(config, details, changed) {
       onSnapshot(counter, { includeMetadataChanges: true }, (snapshot) => {
         changed({
           exists: snapshot.exists(), title: snapshot.get("title"),
-          totals: Object.fromEntries([...config.fields, ...config.counted].map((name) => [name, snapshot.get(new FieldPath(name)) ?? 0])),
+          totals: Object.fromEntries([...config.fields, ...config.counted].map((name) => {
+            const value = snapshot.get(new FieldPath(name)); // null is the average of none
+            return [name, value === undefined ? 0 : value];
+          })),
         });
         next({
           exists: snapshot.exists(), total: snapshot.get(new FieldPath(first)) ?? 0,
@@ -68,7 +71,7 @@ function fromGateway(details, changed) {
         const view = JSON.parse(data);
         details(new Map(Object.entries(view.shards)), new Map(Object.entries(view.ledger).map(
           ([id, { count, as_of }]) => [id, { count, asOf: as_of }])));
-        changed({ exists: view.exists, title: view.title, totals: view.totals ?? {} });
+        changed({ exists: view.exists, title: view.title, totals: { ...view.totals, ...view.doubles } });
         next({ exists: view.exists, total: view.total, updatedAt: view.updated_at, live: true });
       };
       stream.onerror = () => {

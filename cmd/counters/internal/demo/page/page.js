@@ -170,7 +170,7 @@ function field(name) {
 let title;
 function shown({ exists, title: now, totals: counts }) {
   for (const [name, node] of totals) {
-    const value = exists ? format(counts[name] ?? 0) : "–";
+    const value = exists && counts[name] !== null ? format(counts[name] ?? 0) : "–";
     if (node.textContent !== value) node.textContent = value;
   }
   text("document-title", exists && now ? now : id);

@@ -1,0 +1,118 @@
+package rollup_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/rollup"
+)
+
+const averageFields = "likes,rating=avg(ratings.stars),n=count(ratings),stars=sum(ratings.stars),score=sum(ratings.score) as double"
+
+// averaged is what Firestore says of a collection by itself: its average and the sum of its scores.
+func (c *counting) averaged(collection string) (rating, score any) {
+	c.t.Helper()
+	query := c.fs.Collection(collection).NewAggregationQuery().WithAvg("stars", "rating")
+	one, err := query.Get(c.ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	two, err := c.fs.Collection(collection).NewAggregationQuery().WithSum("score", "score").Get(c.ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	number := func(v any) any {
+		switch n := v.(*firestorepb.Value).GetValueType().(type) {
+		case *firestorepb.Value_DoubleValue:
+			return n.DoubleValue
+		case *firestorepb.Value_IntegerValue:
+			return float64(n.IntegerValue)
+		}
+		return nil
+	}
+	return number(one["rating"]), number(two["score"])
+}
+
+// shardEvents delivers what has happened to a shard.
+func (c *counting) shardEvents(r *rollup.Roller, path string) {
+	c.t.Helper()
+	change, err := c.client.Named(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.deliver(r, change)
+}
+
+// An average is a double, null of none, and beside it count and sum stay integers. What Firestore
+// says at the same moment is what the document shows.
+func TestAverages(t *testing.T) {
+	t.Parallel()
+	for path, cfg := range map[string]rollup.Config{
+		"counters/c": {Project: "p", Fields: averageFields},
+		"posts/c":    {Project: "p", Counters: "posts/{post}", Fields: averageFields, Hosted: true},
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, cfg)
+			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+			c.set(path, map[string]any{"rating": "none yet", "score": 3})
+			c.set(path+"/ratings/0", map[string]any{"text": "no stars"})
+			c.deliver(r, c.happened()...)
+			c.holds(path, map[string]any{"rating": nil, "n": int64(1), "stars": int64(0), "score": 0.0})
+			if _, there := c.get(path)["rating"]; !there {
+				t.Error("the average of none is not in the document")
+			}
+			for i := range 60 {
+				rating := fmt.Sprint(path, "/ratings/", rand.IntN(8))
+				if i%5 == 4 {
+					c.must(c.fs.Doc(rating).Delete(c.ctx))
+				} else {
+					c.set(rating, map[string]any{"stars": rand.IntN(5) + 1, "score": rand.Float64()})
+				}
+				if i%7 == 0 { // an increment of a shard is flushed with it
+					c.must(c.fs.Doc(path+"/shards/0").Set(c.ctx, map[string]any{"likes": firestore.Increment(1)}, firestore.MergeAll))
+					c.shardEvents(r, path+"/shards/0")
+				}
+				c.deliver(r, c.happened()...)
+				rating_, score := c.averaged(path + "/ratings")
+				c.holds(path, map[string]any{"rating": rating_, "score": score})
+			}
+			c.holds(path, map[string]any{"likes": int64(9)})
+
+			// Another program's number is gone with the next flush, or a reconcile.
+			rating, score := c.averaged(path + "/ratings")
+			for _, wrong := range []any{"a text", nil, 7, math.NaN(), firestore.Delete} {
+				c.must(c.fs.Doc(path).Set(c.ctx, map[string]any{"rating": wrong, "score": wrong}, firestore.MergeAll))
+				c.must(c.fs.Doc(path+"/shards/0").Set(c.ctx, map[string]any{"likes": firestore.Increment(1)}, firestore.MergeAll))
+				c.shardEvents(r, path+"/shards/0")
+				c.holds(path, map[string]any{"rating": rating, "score": score})
+				c.must(c.fs.Doc(path).Set(c.ctx, map[string]any{"rating": wrong, "score": wrong}, firestore.MergeAll))
+				report, err := c.client.Reconcile(c.ctx, "c", rollup.ReconcileOptions{})
+				if err != nil || !report.Repaired() || *report.Doubles["rating"].After != rating {
+					t.Errorf("reconcile after %v = %+v, %v", wrong, report, err)
+				}
+				c.holds(path, map[string]any{"rating": rating, "score": score, "n": c.get(path)["n"]})
+			}
+			if report, err := c.client.Reconcile(c.ctx, "c", rollup.ReconcileOptions{}); err != nil || report.Repaired() {
+				t.Errorf("reconcile of what is right = %+v, %v", report, err)
+			}
+
+			// What is no number that JSON has is shown as it is.
+			c.set(path+"/ratings/nan", map[string]any{"stars": math.NaN(), "score": math.Inf(1)})
+			c.deliver(r, c.happened()...)
+			doc := c.get(path)
+			if rating, _ := doc["rating"].(float64); !math.IsNaN(rating) || doc["score"] != math.Inf(1) {
+				t.Errorf("rating %v and score %v, want NaN and +Inf", doc["rating"], doc["score"])
+			}
+			if report, err := c.client.Reconcile(c.ctx, "c", rollup.ReconcileOptions{}); err != nil || report.Repaired() {
+				t.Errorf("reconcile of NaN = %+v, %v", report, err)
+			}
+		})
+	}
+}
