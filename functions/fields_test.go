@@ -70,7 +70,7 @@ func TestRequestsForFields(t *testing.T) {
 		{name: "get by parameter", method: "GET", path: "/?counter=red/post-2&exact=true", status: 200, want: `{"counter":"red/post-2","totals":{"likes":504,"views":1001}}`},
 
 		// What isn't there. Nothing is made of it.
-		{name: "no such post", path: "/red/unknown", status: 404, want: "counter not found"},
+		{name: "no such post", path: "/red/unknown", status: 404, want: "counter not found: the app makes the documents"},
 		{name: "no such team", path: "/green/post-1", status: 404},
 		{name: "get no such post", method: "GET", path: "/red/unknown", status: 404},
 		{name: "several, one unknown", path: "/", body: bulk(`{"counter":"red/post-1"},{"counter":"red/unknown"}`), status: 404, want: "red/unknown"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -56,6 +57,12 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
 		proxies: s.TrustedProxies, members: s.Members, partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
+	switch {
+	case s.Hosted:
+		increments.unmade = "the app makes the documents " + s.Counters.String()
+	case !s.AutoCreate.On:
+		increments.unmade = "AUTO_CREATE is off, so counters create makes it"
+	}
 	var h http.Handler = increments
 	if t != nil {
 		public := func(r *http.Request) bool { // who has joined is private
@@ -93,6 +100,7 @@ type incrementHandler struct {
 	cache     caching
 	log       *slog.Logger
 
+	unmade    string // why a counter that isn't there is not made; "" where it is
 	members   string // whom a caller may name as one
 	partsOfID int    // how many parts a counter's id has
 }
@@ -102,6 +110,9 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	r = r.WithContext(ctx)
 	answer, err := h.serve(w, r)
+	if r.Method != http.MethodGet && errors.Is(err, shards.ErrNotFound) && h.unmade != "" {
+		err = fmt.Errorf("%w: %s", err, h.unmade)
+	}
 	if err != nil {
 		fail(w, r, h.log, err)
 		return

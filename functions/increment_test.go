@@ -143,7 +143,7 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "get bad id", method: "GET", path: "/?counter=a%2Fb", status: 400},
 
 		// What is refused.
-		{name: "unknown", path: "/unknown", status: 404},
+		{name: "unknown", path: "/unknown", status: 404, want: `{"detail":"add to counter \"unknown\": counter not found: AUTO_CREATE is off, so counters create makes it"}`},
 		{name: "several, one unknown", path: "/", body: `{"increments":[{"counter":"b"},{"counter":"unknown"}]}`, status: 404},
 		{name: "slash", path: "/a/b", status: 400},
 		{name: "slash, encoded", path: "/a%2Fb", status: 400},

@@ -20,12 +20,18 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // the others report that they are replays. [ErrKeyReused] says that the key came with another
 // increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
+	if err := c.usable(); err != nil {
+		return false, err
+	}
 	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
 }
 
 // AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none.
 // The zero [Key] means none. Errors are those of [Counter.AddOnce].
 func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
+	if err := c.usable(); err != nil {
+		return false, err
+	}
 	increments := make([]Increment, 0, len(by))
 	for field, n := range by {
 		if field == "" { // which would be the first one
@@ -51,7 +57,7 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 	}
 	out := c.queues.add(ctx, r)
 	if out.err != nil {
-		return false, fmt.Errorf("add to %s: %w", named(r.increments), out.err)
+		return false, fmt.Errorf("add to %s: %w", named(r.increments), c.plainly(out.err))
 	}
 	return out.replayed, nil
 }

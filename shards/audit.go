@@ -26,6 +26,9 @@ type Audit struct {
 // at one time. It costs two reads, two more per field, and one per 1,000 shards or members. Errors
 // are those of [Counter.Sum].
 func (c Counter) Audit(ctx context.Context) ([]Audit, error) {
+	if err := c.usable(); err != nil {
+		return nil, err
+	}
 	audits, err := c.audit(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("audit counter %q: %w", c.id, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -49,7 +50,8 @@ type Config struct {
 	// KeyTTL is how long a [Key] is remembered, an hour at least; default 24h. It takes a TTL
 	// policy on the field expire_at of the collection counter_requests.
 	KeyTTL time.Duration
-	// Timeout is how long a batch is tried, retries included; default 20s.
+	// Timeout is how long a batch is tried, retries included, and how long a counter is read where
+	// the context has no deadline; default 20s.
 	Timeout time.Duration
 	// MaxBatch is how many calls share a commit at most; default 500.
 	MaxBatch int
@@ -87,6 +89,7 @@ type Client struct {
 	log    *slog.Logger
 
 	creations *semaphore.Weighted
+	closed    atomic.Bool
 }
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
@@ -121,6 +124,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // Close waits until the increments that were accepted are committed, and closes the connection.
 // Later ones return [ErrClosed].
 func (c *Client) Close() error {
+	c.closed.Store(true)
 	c.queues.close()
 	return c.db.Close()
 }
@@ -128,10 +132,22 @@ func (c *Client) Close() error {
 // Project is the id of the project that the counters are in.
 func (c *Client) Project() string { return c.db.Project() }
 
-// Counter is a counter of a client. Having one says nothing about whether it exists.
+// Counter is a counter of a client. Having one says nothing about whether it exists. The zero value
+// is no counter: all that it returns is [ErrInvalidID].
 type Counter struct {
 	client *Client
 	id     string
+}
+
+// usable says why nothing can be asked of the counter.
+func (c Counter) usable() error {
+	switch {
+	case c.client == nil:
+		return errZero
+	case c.client.closed.Load():
+		return fmt.Errorf("counter %q: %w", c.id, ErrClosed)
+	}
+	return nil
 }
 
 // Counter returns the counter of that id. Errors: [ErrInvalidID].

@@ -26,6 +26,9 @@ type CreateOptions struct {
 // [Counter.Delete], the counter shows it. Errors: [ErrExists], [ErrHosted], [ErrInvalidShards],
 // [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
 	err := c.client.validShards(opts.Shards)
 	if c.client.db.Hosted {
@@ -74,7 +77,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) error {
 		return nil
 	})
 	if err != nil && store.FromFirestore(err) && store.KindOf(err) == store.Doubtful && !errors.Is(err, ErrUnknown) {
-		return fmt.Errorf("%w: %w", ErrBusy, err) // of a read
+		return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err)) // of a read
 	}
 	return err
 }

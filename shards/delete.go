@@ -35,6 +35,9 @@ var errBack = errors.New("the counter is back")
 // again finishes it, and so does [Counter.Remove]. Errors: [ErrNotFound], [ErrHosted] for a
 // document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	r := removal{Counter: c}
 	if err := r.run(ctx); err != nil {
 		return fmt.Errorf("delete counter %q: %w", c.id, err)
@@ -55,6 +58,9 @@ func (c *Client) Remove(ctx context.Context, counter string, version time.Time) 
 // version of that update time, or whose deletion or removal was cut short. It reports false where
 // the counter is back, or ctx ended first. Errors are those of [Counter.Delete].
 func (c Counter) Remove(ctx context.Context, version time.Time) (removed bool, err error) {
+	if err := c.usable(); err != nil {
+		return false, err
+	}
 	r := removal{Counter: c, version: &version}
 	err = r.run(ctx)
 	switch {

@@ -1,7 +1,9 @@
 package shards
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/store"
@@ -53,6 +55,39 @@ var (
 	// ErrFull says that the app's document has no room for what counting keeps in it, so that
 	// nothing was counted: make room.
 	ErrFull = errors.New("the document has no room left (1 MiB) for counter_rollup: make room in it")
+	// ErrUnreachable says that there was no connection to Firestore, and why: "connection refused
+	// by 127.0.0.1:8080". Nothing was counted, and it is an [ErrBusy] too, unless it is an
+	// [ErrUnknown].
+	ErrUnreachable = store.ErrUnreachable
 	// ErrClosed says that the client is closed. Nothing was counted.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = store.ErrClosed
 )
+
+// errZero is an [ErrInvalidID]: the zero Counter has no client.
+var errZero = fmt.Errorf("%w: this Counter is the zero value; Client.Counter makes one", ErrInvalidID)
+
+// plainly is what a call returns that came to nothing: where its context has ended, or there was no
+// connection to Firestore, [ErrBusy] still holds, but "too busy" would be beside the point, and the
+// error says that alone.
+func (c *Client) plainly(err error) error {
+	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
+		return err
+	}
+	unreachable, _ := errors.AsType[*store.Unreachable](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return plain{context.Canceled}
+	case unreachable == nil && errors.Is(err, context.DeadlineExceeded):
+		if unreachable = c.db.Unreachable(); unreachable == nil {
+			return plain{context.DeadlineExceeded}
+		}
+	case unreachable == nil:
+		return err
+	}
+	return plain{unreachable}
+}
+
+// plain is an error that is [ErrBusy] too, and doesn't say so.
+type plain struct{ error }
+
+func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }

@@ -58,12 +58,18 @@ type Member struct {
 // Calls of one client for the same member are carried out in their order. Those of different
 // members share commits.
 func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
+	if err := c.usable(); err != nil {
+		return false, err
+	}
 	return c.toggle(ctx, field, member, true)
 }
 
 // Leave takes a member off again: it reports whether that was done now, or the member was not
 // there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
+	if err := c.usable(); err != nil {
+		return false, err
+	}
 	return c.toggle(ctx, field, member, false)
 }
 
@@ -74,7 +80,7 @@ func (c Counter) toggle(ctx context.Context, field, member string, join bool) (b
 	}
 	counted, err := c.toggleInTurn(ctx, field, member, join)
 	if err != nil {
-		return false, fmt.Errorf("%s %s of counter %q: %w", verb, field, c.id, err)
+		return false, fmt.Errorf("%s %s of counter %q: %w", verb, field, c.id, c.client.plainly(err))
 	}
 	return counted, nil
 }
@@ -143,6 +149,9 @@ func (c Counter) countsMembers(field string) error {
 // one read, and another one where this client has not read the counter lately. Errors:
 // [ErrNotFound], [ErrInvalidMember], or the client library's.
 func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
+	if err := c.usable(); err != nil {
+		return false, time.Time{}, err
+	}
 	name, err := c.membershipName(field, member)
 	if err != nil {
 		return false, since, fmt.Errorf("look for a member of %s of counter %q: %w", field, c.id, err)
@@ -185,6 +194,9 @@ const membersPage = 500
 // which costs a read. Those who join or leave meanwhile may be there or not. It ends with the first
 // error: [ErrInvalidMember], or the client library's.
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
+	if err := c.usable(); err != nil {
+		return func(yield func(Member, error) bool) { yield(Member{}, err) }
+	}
 	return func(yield func(Member, error) bool) {
 		err := c.countsMembers(field)
 		for after := ""; err == nil; {

@@ -62,6 +62,9 @@ func (s Snapshot) right(fields int) error {
 // Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the
 // client library's.
 func (c Counter) Get(ctx context.Context) (Snapshot, error) {
+	if err := c.usable(); err != nil {
+		return Snapshot{}, err
+	}
 	snapshots, err := c.client.read(ctx, c.id)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("read counter %q: %w", c.id, err)
@@ -84,6 +87,9 @@ func (c Counter) rightly(s Snapshot) error {
 // Config.ReadCache, and age is how long ago that was. One read does for all who ask at the same
 // time. It is as fresh as the total itself, which lags by about a second.
 func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err error) {
+	if err := c.usable(); err != nil {
+		return Snapshot{}, 0, err
+	}
 	asked := time.Now()
 	for {
 		if s, age, ok := c.client.known.snapshot(c.id); ok {
@@ -146,6 +152,8 @@ func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, err
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or
 // is being deleted.
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	names := make([]string, len(counters))
 	for i, id := range counters {
 		names[i] = c.db.Counter(id)
@@ -166,6 +174,14 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 		snapshots[i] = &s
 	}
 	return snapshots, nil
+}
+
+// bounded is a context of a read: with a deadline, where the caller has none.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.cfg.Timeout)
 }
 
 // snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a
@@ -262,6 +278,9 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 // [ErrNotFound] when there is no such counter any more, [ErrNotCounted], or the client library's;
 // when ctx ends it just ends.
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
+	if err := c.usable(); err != nil {
+		return func(yield func(Snapshot, error) bool) { yield(Snapshot{}, err) }
+	}
 	return func(yield func(Snapshot, error) bool) {
 		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
 			var s Snapshot

@@ -35,6 +35,9 @@ type ResetOptions struct {
 // with the next roll-up. When it is cut short, it has taken off some members, and nothing else.
 // Errors: [ErrNotFound], [ErrHasMembers], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	err := errManyMembers
 	for tries := 0; errors.Is(err, errManyMembers) && tries < insistent.Conflicts; tries++ {
 		if opts.RemoveMembers {
@@ -168,12 +171,18 @@ func (c Counter) removeMembers(ctx context.Context) error {
 // reconcile first where that matters. A total that would take a base beyond an int64 comes as close
 // as one allows. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	return c.RebaseFields(ctx, map[string]int64{c.client.db.Fields[0].Name: total})
 }
 
 // RebaseFields is [Counter.Rebase] for counted fields by their names, in one commit. Others stay as
 // they are. Errors are also [ErrInvalidField].
 func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	var err error
 	for name := range totals {
 		if reason := c.client.db.CheckField(name); reason != nil {

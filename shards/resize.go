@@ -33,6 +33,9 @@ type ResizeOptions struct {
 // Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the
 // client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	if err := c.resize(ctx, n, opts); err != nil {
 		return fmt.Errorf("resize counter %q: %w", c.id, err)
 	}

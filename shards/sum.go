@@ -18,6 +18,11 @@ import (
 // such as comments=count(comments) are asked as of that time, too, at a read per 1,000 documents.
 // Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client library's.
 func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
+	if err := c.usable(); err != nil {
+		return Snapshot{}, err
+	}
+	ctx, cancel := c.client.bounded(ctx)
+	defer cancel()
 	s, err := c.sum(ctx)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("sum counter %q: %w", c.id, err)

@@ -75,6 +75,8 @@ func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) erro
 		switch {
 		case err == nil:
 			return nil
+		case doubt && errors.Is(err, ErrClosed): // before a commit was made sure of
+			return fmt.Errorf("%w: %w", ErrDoubt, err)
 		case !FromFirestore(err) || answered && (kind == Permanent || kind == Conflict) && !doubt:
 			return err
 		case try < transactionTries && ctx.Err() == nil && gax.Sleep(ctx, pause.Pause()) == nil:

@@ -35,6 +35,9 @@ type connection struct {
 	open    map[*line]bool // now, and older ones whose calls have not ended
 	dialing bool
 	given   bool // by the program that opened the database, and so not to be replaced
+	closed  bool
+
+	unreachable *Unreachable // of the last call; nil where that found a connection
 }
 
 // line is one connection.
@@ -52,7 +55,8 @@ func newConnection(dial func() (*apiv1.Client, error)) (*connection, error) {
 	return &connection{dial: dial, now: first, open: map[*line]bool{first: true}}, nil
 }
 
-// call does something over the connection, bounded by ctx or else by [callTimeout].
+// call does something over the connection, bounded by ctx or else by [callTimeout]. Once that has
+// ended, its error is the context's.
 func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -60,17 +64,23 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 		defer cancel()
 	}
 	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return ErrClosed
+	}
 	over := c.now
 	over.calls++
 	c.mu.Unlock()
 	began := time.Now()
-	err := do(ctx, over.api)
+	made := &attempts{}
+	err := made.explained(ctx, do(context.WithValue(ctx, attemptsKey{}, made), over.api))
 	if isDeadline(err) && time.Since(began) >= silence {
 		c.redial(over)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	over.calls--
+	c.unreachable, _ = errors.AsType[*Unreachable](err)
 	if over != c.now && over.calls == 0 && c.open[over] {
 		delete(c.open, over)
 		_ = over.api.Close()
@@ -120,10 +130,11 @@ func (c *connection) redial(silent *line) {
 	}
 }
 
-// close closes the connection. Calls under way fail.
+// close closes the connection. Calls under way fail, and later ones with [ErrClosed].
 func (c *connection) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closed = true
 	var errs []error
 	for line := range c.open {
 		errs = append(errs, line.api.Close())

@@ -38,6 +38,9 @@ func KindOf(err error) Kind {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return Doubtful
 	}
+	if errors.Is(err, ErrClosed) {
+		return Permanent
+	}
 	s, ok := status.FromError(err)
 	if !ok {
 		return Doubtful

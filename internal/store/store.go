@@ -43,6 +43,7 @@ type DB struct {
 	mu         sync.Mutex
 	// only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
 	watcher *firestore.Client
+	closed  bool
 }
 
 // Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set,
@@ -93,6 +94,9 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 func (db *DB) watching() (*firestore.Client, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if db.closed {
+		return nil, ErrClosed
+	}
 	if db.watcher != nil {
 		return db.watcher, nil
 	}
@@ -101,11 +105,12 @@ func (db *DB) watching() (*firestore.Client, error) {
 	return db.watcher, err
 }
 
-// Close closes the connections.
+// Close closes the connections. Later calls return [ErrClosed].
 func (db *DB) Close() error {
 	err := db.api.close()
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	db.closed = true
 	if db.watcher != nil {
 		// Where both clients share a connection that was given, the second close finds it closed,
 		// which is what was asked for.
@@ -143,7 +148,7 @@ func clientOptions(emulator string, given []option.ClientOption) ([]option.Clien
 // dialOptions are what every connection needs to be rid of one that went silent, and to come back
 // soon after Firestore does.
 func dialOptions() []grpc.DialOption {
-	return []grpc.DialOption{
+	return append(notes(),
 		// Without keepalive a silent connection burns every call's deadline until TCP gives up,
 		// after about 15 minutes. Google's front ends allow a ping each 30 s; gRPC also gives the
 		// timeout to the kernel (TCP_USER_TIMEOUT), so that data which is never acknowledged ends
@@ -156,7 +161,7 @@ func dialOptions() []grpc.DialOption {
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
-	}
+	)
 }
 
 func dialEmulator(addr string, opts []grpc.DialOption) (*grpc.ClientConn, error) {

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var (
+	// ErrClosed says that the database was closed before the call, and nothing was sent.
+	ErrClosed = errors.New("client is closed")
+	// ErrUnreachable says that there was no connection to Firestore.
+	ErrUnreachable = errors.New("no connection to Firestore")
+)
+
+// Unreachable is an [ErrUnreachable] that says what kept from connecting.
+type Unreachable struct {
+	cause string
+	err   error // Firestore's client's, or where there was no time for another attempt the context's
+}
+
+func (e *Unreachable) Error() string        { return e.cause }
+func (e *Unreachable) Unwrap() error        { return e.err }
+func (e *Unreachable) Is(target error) bool { return target == ErrUnreachable }
+
+// Unreachable is why the last call found no connection; nil where it found one.
+func (db *DB) Unreachable() *Unreachable {
+	db.api.mu.Lock()
+	defer db.api.mu.Unlock()
+	return db.api.unreachable
+}
+
+// attempts is the last error of a call's attempts. The generated client makes as many as there is
+// time for, and then returns the context's error alone.
+type attempts struct{ last error }
+
+type attemptsKey struct{}
+
+// notes are the options of a connection whose calls leave their errors in their [attempts].
+func notes() []grpc.DialOption {
+	note := func(ctx context.Context, err error) {
+		if a, ok := ctx.Value(attemptsKey{}).(*attempts); ok && err != nil && ctx.Err() == nil {
+			a.last = err
+		}
+	}
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			note(ctx, err)
+			return err
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, begin grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := begin(ctx, desc, cc, method, opts...)
+			note(ctx, err)
+			return stream, err
+		}),
+	}
+}
+
+// explained is the error of a call: that of its context where it has ended, as callers look for it,
+// and with it what kept the call from a connection until then.
+func (a *attempts) explained(ctx context.Context, err error) error {
+	if cause := dialing(err); cause != "" {
+		return &Unreachable{cause, err}
+	}
+	ended := ctx.Err()
+	if code := status.Code(err); err == nil || ended == nil ||
+		code != codes.Canceled && code != codes.DeadlineExceeded && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if cause := dialing(a.last); cause != "" && errors.Is(ended, context.DeadlineExceeded) {
+		return &Unreachable{cause, ended}
+	}
+	return ended
+}
+
+// dialed finds in gRPC's words what it dialed, and what came of that.
+var dialed = regexp.MustCompile(`dial \w+ (\S+): (?:connect: )?([^"]+)`)
+
+// dialing says what kept gRPC from connecting, such as "connection refused by 127.0.0.1:8080".
+func dialing(err error) string {
+	if status.Code(err) != codes.Unavailable {
+		return ""
+	}
+	found := dialed.FindStringSubmatch(status.Convert(err).Message())
+	switch {
+	case found == nil:
+		return ""
+	case found[2] == "connection refused":
+		return "connection refused by " + found[1]
+	}
+	return fmt.Sprintf("no connection to Firestore at %s: %s", found[1], found[2])
+}

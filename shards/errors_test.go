@@ -1,0 +1,142 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// called is each method of a counter and of its client, by its name.
+func called(client *shards.Client, c shards.Counter) map[string]func(context.Context) error {
+	calls := map[string]func(context.Context) error{
+		"Get":     func(ctx context.Context) error { _, err := c.Get(ctx); return err },
+		"Cached":  func(ctx context.Context) error { _, _, err := c.Cached(ctx); return err },
+		"Sum":     func(ctx context.Context) error { _, err := c.Sum(ctx); return err },
+		"Add":     func(ctx context.Context) error { return c.Add(ctx, 1) },
+		"AddOnce": func(ctx context.Context) error { _, err := c.AddOnce(ctx, 1, shards.Key{Value: "k"}); return err },
+		"AddFields": func(ctx context.Context) error {
+			_, err := c.AddFields(ctx, map[string]int64{"total": 1}, shards.Key{})
+			return err
+		},
+		"Join":         func(ctx context.Context) error { _, err := c.Join(ctx, "total", "alice"); return err },
+		"Leave":        func(ctx context.Context) error { _, err := c.Leave(ctx, "total", "alice"); return err },
+		"Joined":       func(ctx context.Context) error { _, _, err := c.Joined(ctx, "total", "alice"); return err },
+		"Members":      func(ctx context.Context) error { return first(c.Members(ctx, "total")) },
+		"Create":       func(ctx context.Context) error { return c.Create(ctx, shards.CreateOptions{}) },
+		"Delete":       func(ctx context.Context) error { return c.Delete(ctx) },
+		"Remove":       func(ctx context.Context) error { _, err := c.Remove(ctx, time.Now()); return err },
+		"Reset":        func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
+		"Resize":       func(ctx context.Context) error { return c.Resize(ctx, 4, shards.ResizeOptions{}) },
+		"Rebase":       func(ctx context.Context) error { return c.Rebase(ctx, 4) },
+		"RebaseFields": func(ctx context.Context) error { return c.RebaseFields(ctx, map[string]int64{"total": 4}) },
+		"Audit":        func(ctx context.Context) error { _, err := c.Audit(ctx); return err },
+		"Watch":        func(ctx context.Context) error { return first(c.Watch(ctx)) },
+	}
+	if client != nil {
+		calls["List"] = func(ctx context.Context) error { return first(client.List(ctx)) }
+		calls["AddAll"] = func(ctx context.Context) error {
+			_, err := client.AddAll(ctx, []shards.Increment{{Counter: "x", By: 1}}, shards.Key{})
+			return err
+		}
+		calls["Missing"] = func(ctx context.Context) error { _, err := client.Missing(ctx, "never-read"); return err }
+	}
+	return calls
+}
+
+// first is the error that a loop begins with.
+func first[V any](seq func(func(V, error) bool)) error {
+	for _, err := range seq {
+		return err
+	}
+	return nil
+}
+
+// Whoever forgets to take a counter from a client, has closed it or has cancelled the call, hears of
+// just that from every method.
+func TestErrorsOfEveryMethod(t *testing.T) {
+	t.Parallel()
+	for name, call := range called(nil, shards.Counter{}) {
+		if err := call(t.Context()); !errors.Is(err, shards.ErrInvalidID) || !strings.Contains(err.Error(), "zero value; Client.Counter makes one") {
+			t.Errorf("%s of the zero Counter: %v", name, err)
+		}
+	}
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, err := client.Counter("x")
+	if err == nil {
+		err = counter.Add(t.Context(), 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range called(client, counter) {
+		err := call(ctx)
+		if name == "Watch" {
+			if err != nil { // a loop that is ended just ends
+				t.Errorf("%s with a context that is cancelled: %v", name, err)
+			}
+			continue
+		}
+		if !errors.Is(err, context.Canceled) || !strings.HasSuffix(err.Error(), ": context canceled") || strings.Contains(err.Error(), "busy") {
+			t.Errorf("%s with a context that is cancelled: %v", name, err)
+		}
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range called(client, counter) {
+		if err := call(t.Context()); !errors.Is(err, shards.ErrClosed) {
+			t.Errorf("%s of a closed client: %v", name, err)
+		}
+	}
+}
+
+// Where nothing listens, that is what callers hear once their time is over, the client's or their
+// own, and not that something is busy.
+func TestNothingListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	counter, err := client.Counter("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := "connection refused by " + addr
+	calls := called(client, counter)
+	for _, name := range []string{"Get", "Cached", "Sum", "Add", "AddOnce", "AddAll", "Join"} { // the client's own time
+		if err := calls[name](t.Context()); !errors.Is(err, shards.ErrUnreachable) || !strings.HasSuffix(err.Error(), said) || strings.Contains(err.Error(), "busy") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"Create", "Joined", "List", "Audit", "Delete"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if err := calls[name](ctx); !errors.Is(err, shards.ErrUnreachable) || !strings.HasSuffix(err.Error(), said) || strings.Contains(err.Error(), "busy") {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+	if err := calls["Add"](t.Context()); !errors.Is(err, shards.ErrBusy) { // nothing was counted
+		t.Errorf("Add: %v", err)
+	}
+}
