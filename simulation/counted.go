@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -172,6 +173,9 @@ func plain(v *firestorepb.Value) any {
 	case *firestorepb.Value_IntegerValue:
 		return v.IntegerValue
 	case *firestorepb.Value_DoubleValue:
+		if math.IsNaN(v.DoubleValue) || math.IsInf(v.DoubleValue, 0) {
+			return fmt.Sprint(v.DoubleValue) // no number, in JSON either
+		}
 		return v.DoubleValue
 	case *firestorepb.Value_BooleanValue:
 		return v.BooleanValue

@@ -12,6 +12,11 @@
 // and no caller hears of it. Events are tried for a day, and in some worlds the roll-up can't be
 // reached for longer.
 //
+// By go run ./simulation/simulate a seed is a history, byte for byte: it builds the tests over a
+// runtime that draws from the seed whatever it draws (package exact), prints a hash of the history,
+// and shrinks a seed that fails ([Less]). By go test alone, and with the race detector, the same seed
+// has the same plan and the same fates, and another history each time.
+//
 // Nothing in a world decides whether it went well. Calls, commits, lost events and drift are
 // recorded as a [History], and [Check], which is pure, says what in it breaks a promise. These are
 // the invariants of docs/exactness.md:

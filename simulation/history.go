@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -76,7 +77,7 @@ func (h History) Of(field string) History {
 
 // Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled],
 // [Hosted], [Older], [AppWrites], [Fair], [Calm], [Settled], [Counting], [AppChanges],
-// [Acknowledged], [Missed] or [GaveUp].
+// [Acknowledged], [Missed], [GaveUp] or [Operations].
 type Entry struct {
 	At   time.Time
 	What any
@@ -372,7 +373,7 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		Gone:      f["gone_at"] != nil,
 		Title:     f["title"].GetIntegerValue(),
 	}
-	for name := range f {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if !slices.Contains([]string{"total", "likes", "title", "counter_rollup"}, name) && !slices.Contains(countedNames, name) {
 			d.Others = append(d.Others, name)
 		}

@@ -43,6 +43,9 @@ type Plan struct {
 	Documents    time.Duration  // between two writes of such documents
 
 	Mix Mix
+
+	Only  []int  // of the operations, by their number in the whole world; nil is all
+	Order uint64 // what the runtime draws, beside the seed
 }
 
 // Mix is how often an operation is of a kind, relative to each other.

@@ -3,18 +3,23 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 )
@@ -26,6 +31,12 @@ var (
 	operations = flag.Int("sim.operations", 200, "operations in a storm, at most")
 	rate       = flag.Float64("sim.rate", 0, "operations a second, instead of the plan's 0.1 to 5")
 	trace      = flag.Int("sim.trace", 0, "print so many entries of the history before each violation")
+	step       = flag.Uint64("sim.step", 1, "every so many seeds one is run")
+	without    = flag.String("sim.without", "", "parts of the plan that are left out, with commas between them")
+	only       = flag.String("sim.only", "", "operations that are begun, as 3,7-9, or none; all unless set")
+	histories  = flag.String("sim.histories", "", "a directory that each history is written into, as SEED.txt")
+	order      = flag.Uint64("sim.order", 0, "another order of goroutines")
+	report     = flag.Bool("sim.report", false, "print a line of JSON for each seed, and fail for none")
 )
 
 // TestMain lets the heap grow to five times what is in use before it is collected: a world's
@@ -38,12 +49,31 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// again says how a world is run again that failed. The same seed makes the same plan and the same
-// faults; goroutines, maps and the system's own random choices are not drawn from it, so that a
-// rare violation may take several runs.
+// again says how a world is run again that failed. Only a build of package exact, as simulate makes
+// it, has the same history again: in any other one goroutines, maps and the system's own random
+// choices are not drawn from the seed.
 func again(seed uint64) string {
-	return fmt.Sprintf("again, with a trace, until it fails: go test ./simulation -run '^TestSimulation$' -count=20 -failfast -sim.seed=%d -sim.seeds=1 -sim.operations=%d -sim.rate=%g -sim.trace=40",
-		seed, *operations, *rate)
+	return fmt.Sprintf("again, the same each time: go run ./simulation/simulate -seed=%d -operations=%d -rate=%g, if that fails too; "+
+		"else as it was, until it fails: go test ./simulation -run '^TestSimulation$' -count=20 -failfast -sim.seed=%d -sim.seeds=1 -sim.operations=%d -sim.rate=%g -sim.trace=40",
+		seed, *operations, *rate, seed, *operations, *rate)
+}
+
+// planned is the plan of a seed, as flags have it.
+func planned(t *testing.T, seed uint64) Plan {
+	p := PlanOf(seed)
+	p.Rate = cmp.Or(*rate, p.Rate)
+	numbers, err := Numbers(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	less := Less{Operations: *operations, Only: numbers, Order: *order}
+	if *without != "" {
+		less.Without = strings.Split(*without, ",")
+	}
+	if p, err = p.Less(less); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // TestSimulation runs the worlds of a few seeds.
@@ -53,20 +83,28 @@ func TestSimulation(t *testing.T) {
 	var total figures
 	began := time.Now()
 	t.Run("worlds", func(t *testing.T) {
-		for worker := range runtime.GOMAXPROCS(0) {
+		workers := runtime.GOMAXPROCS(0)
+		if seedRuntime != nil {
+			workers = 1
+		}
+		for worker := range workers {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
-				t.Parallel()
+				if seedRuntime == nil {
+					t.Parallel()
+				}
 				for {
-					seed := next.Add(1) - 1
-					if seed-*firstSeed >= uint64(*seeds) && total.hours() >= *hours {
+					seed := next.Add(*step) - *step
+					if (seed-*firstSeed) / *step >= uint64(*seeds) && total.hours() >= *hours {
 						return
 					}
 					ran := false
 					t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 						ran = true
-						p := PlanOf(seed)
-						p.Rate = cmp.Or(*rate, p.Rate)
-						p = p.Shortened(*operations)
+						p := planned(t, seed)
+						if *report {
+							tell(t, p)
+							return
+						}
 						h, faults := simulate(t, p)
 						check(t, p, h)
 						total.add(p, h, faults)
@@ -81,7 +119,9 @@ func TestSimulation(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("seeds %d to %d: %s, in %s", *firstSeed, next.Load()-1-uint64(runtime.GOMAXPROCS(0)), &total, time.Since(began).Round(time.Second))
+	if !*report {
+		t.Logf("from seed %d on: %s, in %s", *firstSeed, &total, time.Since(began).Round(time.Second))
+	}
 }
 
 // Once no more worlds are run, because one has failed and that is enough or because others are
@@ -222,52 +262,135 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
+// collect collects garbage in the background, which no goroutine of an exact world does, once there
+// is twice as much as when that was last done, and half a gigabyte more.
+func collect() (stop func()) {
+	const heap = "/memory/classes/heap/objects:bytes"
+	inUse := func() uint64 {
+		sample := []metrics.Sample{{Name: heap}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	ended := make(chan struct{})
+	go func() {
+		most := uint64(0)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if inUse() >= most {
+				runtime.GC()
+				most = 2*inUse() + 512<<20
+			}
+			select {
+			case <-tick.C:
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// tell prints what becomes of a plan as a line of JSON.
+func tell(t *testing.T, p Plan) {
+	h, faults := simulate(t, p)
+	r := Report{Seed: p.Seed, Hash: h.Hash(), Hours: p.Length().Hours(), Faults: faults}
+	for _, e := range h {
+		switch what := e.What.(type) {
+		case Begin:
+			r.Calls++
+		case Commit:
+			r.Commits++
+		case Operations:
+			r.Operations = what.Begun
+		}
+	}
+	for of, v := range violations(p, h) {
+		if r.Violations = append(r.Violations, v.String()); len(r.Violations) == 1 && *trace > 0 {
+			r.Trace = entriesBefore(of, v, *trace)
+		}
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("\n%s\n", b)
+}
+
 // simulate runs a plan in a bubble.
 func simulate(t *testing.T, p Plan) (h History, faults Faults) {
 	began := time.Now()
 	defer watch(p.Seed, longest)()
+	if seedRuntime != nil {
+		cryptotest.SetGlobalRandom(t, p.Seed)
+		defer collect()()
+	}
 	synctest.Test(t, func(t *testing.T) {
 		var err error
 		if h, faults, err = Run(p); err != nil {
 			t.Fatal(err)
 		}
 	})
-	t.Logf("seed %d: %.1f virtual hours, %d entries, in %v", p.Seed, p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
+	if *histories != "" {
+		if err := os.WriteFile(filepath.Join(*histories, fmt.Sprint(p.Seed, ".txt")), h.Text(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("seed %d: history %s, %.1f virtual hours, %d entries, in %v", p.Seed, h.Hash(), p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
 	return h, faults
 }
 
 // check fails a test for what is wrong in a history, in any field.
 func check(t *testing.T, p Plan, all History) {
 	t.Helper()
-	for _, field := range p.Fields() {
-		h := all.Of(field)
-		for _, v := range Check(h) {
-			t.Errorf("field %q (hosted %t, older %t): %s", field, p.Hosted, p.Older, v)
-			retrace(t, h, v)
+	for h, v := range violations(p, all) {
+		t.Errorf("(hosted %t, older %t, counted %v) %s", p.Hosted, p.Older, p.Counted, v)
+		for _, line := range entriesBefore(h, v, *trace) {
+			t.Log(line)
 		}
-	}
-	for _, v := range CheckAnswers(all) {
-		t.Errorf("counted %v (hosted %t, older %t): %s", p.Counted, p.Hosted, p.Older, v)
-		retrace(t, all, v)
 	}
 }
 
-// retrace prints what led to a violation.
-func retrace(t *testing.T, h History, v Violation) {
-	left := *trace
-	for n, about := v.Entry, counterIn(v.Message); n >= 0 && left > 0; n-- {
+// violations are what is wrong in a history, each with the history in which it is an entry: that of
+// a field, or all.
+func violations(p Plan, all History) iter.Seq2[History, Violation] {
+	return func(yield func(History, Violation) bool) {
+		for _, field := range p.Fields() {
+			h := all.Of(field)
+			for _, v := range Check(h) {
+				if v.Message = fmt.Sprintf("field %q: %s", cmp.Or(field, "total"), v.Message); !yield(h, v) {
+					return
+				}
+			}
+		}
+		for _, v := range CheckAnswers(all) {
+			if !yield(all, v) {
+				return
+			}
+		}
+	}
+}
+
+// entriesBefore are the last entries, at most, that led to a violation: of the counter that it
+// names.
+func entriesBefore(h History, v Violation, most int) (lines []string) {
+	for n, about := min(v.Entry, len(h)-1), counterIn(v.Message); n >= 0 && len(lines) < most; n-- {
 		if b, ok := h[n].What.(Begin); ok && b.Kind == Increment {
 			continue // its commit says as much
 		}
 		if s := h[n].String(); strings.Contains(s, about) {
-			t.Logf("%d %s", n, s)
-			left--
+			lines = append(lines, fmt.Sprintf("%d %s", n, s))
 		}
 	}
+	slices.Reverse(lines)
+	return lines
 }
 
 // counterIn is the counter that a violation names, "" where it names none.
 func counterIn(message string) string {
+	if _, field, ok := strings.Cut(message, `field "`); ok {
+		_, message, _ = strings.Cut(field, `"`)
+	}
 	_, rest, _ := strings.Cut(message, `"`)
 	id, _, _ := strings.Cut(rest, `"`)
 	return id

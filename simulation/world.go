@@ -18,6 +18,9 @@ import (
 // Stuck is something that should have ended well, with no fault on, and didn't.
 type Stuck struct{ What string }
 
+// Operations is how many operations were to begin in a world, at its end.
+type Operations struct{ Begun int }
+
 // world is a running system and what goes wrong with it.
 type world struct {
 	plan     Plan
@@ -28,6 +31,7 @@ type world struct {
 	rec      recorder
 	ctx      context.Context // ends with the world
 
+	operations int         // that were to begin, one after the other
 	out        atomic.Bool // no event reaches an instance
 	calls      atomic.Int64
 	deliveries sync.WaitGroup
@@ -68,8 +72,16 @@ func (f *fleet) replace(at int, by *instance) *instance {
 	return was
 }
 
+// seedRuntime has the runtime draw all that it draws in a bubble from a seed, 0 from nowhere. It is
+// nil but in builds of package exact.
+var seedRuntime func(seed uint64)
+
 // Run runs a plan, inside of a bubble of testing/synctest, and returns what happened.
 func Run(plan Plan) (History, Faults, error) {
+	if seedRuntime != nil {
+		seedRuntime(dice(plan.Seed, "runtime", plan.Order).Uint64() | 1)
+		defer seedRuntime(0)
+	}
 	s, err := settings.Parse(plan.newest())
 	if err != nil {
 		return nil, nil, err
@@ -108,6 +120,7 @@ func Run(plan Plan) (History, Faults, error) {
 		i.end()
 	}
 	w.endings.Wait()
+	w.rec.add(Operations{Begun: w.operations})
 	return w.rec.history, w.rec.faults, nil
 }
 
@@ -234,7 +247,13 @@ func (w *world) storm(epoch uint64) {
 	if w.plan.Older {
 		every("older", w.plan.Storm/4, func(r *rand.Rand) { w.renew(r, false) })
 	}
-	every("operation", time.Duration(float64(time.Second)/w.plan.Rate), func(r *rand.Rand) { w.operate(&all, r.Uint64()) })
+	every("operation", time.Duration(float64(time.Second)/w.plan.Rate), func(r *rand.Rand) {
+		number, n := r.Uint64(), w.operations
+		w.operations++
+		if _, kept := slices.BinarySearch(w.plan.Only, n); kept || w.plan.Only == nil {
+			w.operate(&all, number)
+		}
+	})
 	all.Wait()
 }
 

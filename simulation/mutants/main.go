@@ -75,15 +75,39 @@ func main() {
 	limit := flag.Duration("limit", time.Minute, "how long a mutant may live, compiling aside")
 	seed := flag.Int("seed", 1, "the first seed of simulations")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many run side by side")
+	planted := flag.String("overlay", "", "run nothing: write the first mutant that is wanted into this directory, for go build -overlay and simulate -overlay")
 	flag.Parse()
 	wanted, err := regexp.Compile(*run)
 	if err != nil || *parallel < 1 || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "mutants:", cmp.Or(err, errors.New("want no arguments, and -parallel of 1 or more")))
 		os.Exit(2)
 	}
+	if *planted != "" {
+		os.Exit(plant(wanted, *planted))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(killAll(ctx, wanted, *parallel, *limit, *seed))
+}
+
+// plant writes a mutant down, so that the simulation can be run with it, and returns the exit code.
+func plant(wanted *regexp.Regexp, dir string) int {
+	n := slices.IndexFunc(mutants, func(m mutant) bool { return wanted.MatchString(m.name) })
+	if n < 0 {
+		fmt.Fprintf(os.Stderr, "mutants: no name matches %q\n", wanted)
+		return 2
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		return 1
+	}
+	name, err := mutants[n].overlay(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		return 1
+	}
+	fmt.Printf("%s: %s\n", mutants[n].name, name)
+	return 0
 }
 
 // killAll runs the mutants that are wanted, prints what became of each, and returns the exit code.
