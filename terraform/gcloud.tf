@@ -13,15 +13,19 @@ resource "terraform_data" "ack_deadline" {
   }
 }
 
-# Whether Cloud Run checks who calls Increment (terraform-provider-google#23360). With each
-# deployment of the function, as it is nowhere said to outlive one.
+# Whether Cloud Run checks who calls Increment (terraform-provider-google#23360). Said again with
+# each change of the function, as it is nowhere said to outlive one.
 resource "terraform_data" "invoker_check" {
   count = var.run_gcloud ? 1 : 0
 
-  triggers_replace = [var.invoker_check, google_cloudfunctions2_function.http["increment"].id, google_storage_bucket_object.source.name, jsonencode(local.environment)]
+  triggers_replace = var.invoker_check
 
   provisioner "local-exec" {
     command = "gcloud run services update ${local.increment} --project=${var.project_id} --region=${local.region} --${var.invoker_check ? "" : "no-"}invoker-iam-check"
+  }
+
+  lifecycle {
+    replace_triggered_by = [google_cloudfunctions2_function.http["increment"]]
   }
 }
 

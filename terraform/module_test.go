@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -78,6 +79,28 @@ func TestVariablesAndOutputsAreDocumentedAndChecked(t *testing.T) {
 			if b.Body.Attributes["description"] == nil {
 				t.Errorf("%s: output %s has no description", dir, name)
 			}
+		}
+	}
+}
+
+// terraform's own tests, which check.sh runs, have a value for each variable that it refuses.
+func TestEveryValidationIsTried(t *testing.T) {
+	t.Parallel()
+	tests, err := os.ReadFile("tests/plan.tftest.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused []string
+	for _, list := range regexp.MustCompile(`expect_failures = \[([^]]*)\]`).FindAllStringSubmatch(string(tests), -1) {
+		for _, name := range strings.FieldsFunc(list[1], func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+			refused = append(refused, name)
+		}
+	}
+	m := load(t, ".", vars())
+	for name, b := range m.variables {
+		validated := slices.ContainsFunc(b.Body.Blocks, func(inner *hclsyntax.Block) bool { return inner.Type == "validation" })
+		if validated && !slices.Contains(refused, "var."+name) {
+			t.Errorf("no run of tests/plan.tftest.hcl has a value of %s that is refused", name)
 		}
 	}
 }

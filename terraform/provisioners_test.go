@@ -9,23 +9,29 @@ import (
 )
 
 // A metric that has another name is another metric: an update in place would leave the old one
-// where it is, and nobody would know of it.
-func TestMetricsAreMadeAnewWithAnotherPrefix(t *testing.T) {
+// where it is, and nobody would know of it. And whether callers are checked is said again with each
+// change of the function.
+func TestWhatIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	found := false
+	triggers := map[string]string{}
 	for _, b := range load(t, ".", vars()).resources {
-		if b.Labels[0] != "google_logging_metric" {
-			continue
-		}
 		for _, inner := range b.Body.Blocks {
 			if trigger := inner.Body.Attributes["replace_triggered_by"]; inner.Type == "lifecycle" && trigger != nil {
 				list, ok := trigger.Expr.(*hclsyntax.TupleConsExpr)
-				found = ok && len(list.Exprs) == 1 && traversal(list.Exprs[0].Variables()[0]) == "terraform_data.prefix"
+				if !ok || len(list.Exprs) != 1 {
+					t.Fatalf("replace_triggered_by of %v is not a list of one", b.Labels)
+				}
+				triggers[strings.Join(b.Labels, ".")] = traversal(list.Exprs[0].Variables()[0])
 			}
 		}
 	}
-	if !found {
-		t.Error("google_logging_metric is not made anew when terraform_data.prefix changes")
+	for resource, want := range map[string]string{
+		"google_logging_metric.metric": "terraform_data.prefix",
+		"terraform_data.invoker_check": "google_cloudfunctions2_function.http",
+	} {
+		if triggers[resource] != want {
+			t.Errorf("%s is made anew with %q, want %s", resource, triggers[resource], want)
+		}
 	}
 	for _, prefix := range []string{"counters", "likes"} {
 		m := load(t, ".", vars("prefix", cty.StringVal(prefix)))

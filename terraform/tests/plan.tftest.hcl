@@ -361,6 +361,12 @@ run "roles" {
     error_message = "The build's roles."
   }
   assert {
+    condition = [
+      for m in google_project_iam_member.build : m.condition[0].expression if m.role == "roles/storage.objectViewer"
+    ] == ["resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-\")"]
+    error_message = "The build reads sources of functions, and no other bucket."
+  }
+  assert {
     condition     = google_cloudfunctions2_function.rollup.service_config[0].service_account_email == google_service_account.account["rollup"].email && google_cloudfunctions2_function.rollup.event_trigger[0].service_account_email == google_service_account.account["eventarc"].email
     error_message = "Rollup runs as one account, and is called by another."
   }
@@ -431,6 +437,177 @@ run "internal_traffic" {
   }
 }
 
+run "behind_a_load_balancer" {
+  command = plan
+
+  variables {
+    increment_ingress = "ALLOW_INTERNAL_AND_GCLB"
+    trusted_proxies   = 1
+  }
+
+  assert {
+    condition = (
+      google_cloudfunctions2_function.http["increment"].service_config[0].ingress_settings == "ALLOW_INTERNAL_AND_GCLB" &&
+      google_cloudfunctions2_function.http["reconcile"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY"
+    )
+    error_message = "Increment must have no way in that passes by the load balancer."
+  }
+  assert {
+    condition     = google_cloudfunctions2_function.http["increment"].service_config[0].environment_variables["TRUSTED_PROXIES"] == "1"
+    error_message = "Increment must know whose word of an address counts."
+  }
+}
+
+run "keys_of_ones_own" {
+  command = plan
+
+  variables {
+    create_database   = true
+    kms_key           = "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
+    database_kms_key  = "projects/p/locations/us-central1/keyRings/r/cryptoKeys/d"
+    docker_repository = "projects/p/locations/us-central1/repositories/r"
+  }
+
+  assert {
+    condition = alltrue([
+      for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
+      f.kms_key_name == var.kms_key && f.build_config[0].docker_repository == var.docker_repository
+    ])
+    error_message = "All functions and their images must be encrypted with the key."
+  }
+  assert {
+    condition     = google_storage_bucket.source.encryption[0].default_kms_key_name == var.kms_key
+    error_message = "So must their source be."
+  }
+  assert {
+    condition     = google_firestore_database.database[0].cmek_config[0].kms_key_name == var.database_kms_key
+    error_message = "The database has a key of its own."
+  }
+}
+
+run "no_keys" {
+  command = plan
+
+  variables {
+    create_database = true
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.rollup.kms_key_name == null && length(google_storage_bucket.source.encryption) == 0 && length(google_firestore_database.database[0].cmek_config) == 0
+    error_message = "Google's own keys unless told otherwise."
+  }
+}
+
+run "garbage_collector" {
+  command = plan
+
+  variables {
+    gogc       = "off"
+    gomemlimit = "200MiB"
+  }
+
+  assert {
+    condition = alltrue([
+      for f in concat(values(google_cloudfunctions2_function.http), [google_cloudfunctions2_function.rollup]) :
+      f.service_config[0].environment_variables["GOGC"] == "off" && f.service_config[0].environment_variables["GOMEMLIMIT"] == "200MiB"
+    ])
+    error_message = "Go reads GOGC and GOMEMLIMIT from the environment."
+  }
+}
+
+run "no_request_logs" {
+  command = plan
+
+  assert {
+    condition     = google_logging_project_exclusion.request_logs[0].name == "counters-requests"
+    error_message = "Requests that succeeded must not be logged unless asked for."
+  }
+  assert {
+    condition = alltrue([
+      for word in ["resource.type=\"cloud_run_revision\"", "counters-increment", "counters-rollup", "run.googleapis.com/requests", "status<300"] :
+      strcontains(google_logging_project_exclusion.request_logs[0].filter, word)
+    ])
+    error_message = "The exclusion is of requests of Increment and Rollup, and of nothing else."
+  }
+}
+
+run "request_logs" {
+  command = plan
+
+  variables {
+    request_logs = true
+  }
+
+  assert {
+    condition     = length(google_logging_project_exclusion.request_logs) == 0
+    error_message = "request_logs keeps them."
+  }
+}
+
+run "gcloud_runs_nowhere" {
+  command = plan
+
+  variables {
+    fields = "likes,comments=count(comments)"
+  }
+
+  assert {
+    condition     = length(terraform_data.ack_deadline) == 0 && length(terraform_data.invoker_check) == 0
+    error_message = "gcloud must not run unless asked for."
+  }
+}
+
+run "gcloud_runs_where_asked_for" {
+  command = plan
+
+  variables {
+    fields     = "likes,comments=count(comments),stars=sum(ratings.stars)"
+    run_gcloud = true
+  }
+
+  assert {
+    condition     = toset(keys(terraform_data.ack_deadline)) == toset(["comments", "ratings"]) && length(terraform_data.invoker_check) == 1
+    error_message = "Each subscription of ours needs its deadline."
+  }
+}
+
+run "no_invoker_check" {
+  command = plan
+
+  variables {
+    invoker_check = false
+    run_gcloud    = true
+    auth          = "firebase"
+  }
+
+  assert {
+    condition     = length(google_cloud_run_v2_service_iam_member.increment) == 0
+    error_message = "Where nobody's callers are checked, none is named."
+  }
+}
+
+run "no_invoker_check_without_gcloud" {
+  command = plan
+
+  variables {
+    invoker_check = false
+    auth          = "firebase"
+  }
+
+  expect_failures = [check.invoker_check_has_gcloud]
+}
+
+run "no_invoker_check_without_auth" {
+  command = plan
+
+  variables {
+    invoker_check = false
+    run_gcloud    = true
+  }
+
+  expect_failures = [check.public_has_auth]
+}
+
 run "a_second_deployment_owns_nothing" {
   command = plan
 
@@ -475,13 +652,23 @@ run "every_setting_is_checked" {
     reconcile_deadline = "1h"
     reconcile_parallel = 101
     log_level          = "TRACE"
+    auto_create        = "some"
+    read_cache         = "2m"
+    members            = "all"
+    trusted_proxies    = 11
+    recount_max        = "2h"
+    recount_age        = "1ms"
+    recount_reads      = -1
+    gogc               = "0"
+    gomemlimit         = "much"
   }
 
   expect_failures = [
     var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
-    var.reconcile_parallel, var.log_level,
+    var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.trusted_proxies,
+    var.recount_max, var.recount_age, var.recount_reads, var.gogc, var.gomemlimit,
   ]
 }
 
@@ -508,12 +695,17 @@ run "every_size_is_checked" {
     multi_regions           = { nam5 = { region = "nam5", trigger_region = "nam5" } }
     owns                    = ["everything"]
     patience                = { apis = "soon", accounts = "1s", agent = "1s" }
+    increment_ingress       = "ALLOW_NONE"
+    kms_key                 = "a-key"
+    database_kms_key        = "a-key"
+    docker_repository       = "a-repository"
   }
 
   expect_failures = [
     var.project_id, var.location, var.prefix, var.labels, var.runtime, var.invokers, var.increment_concurrency,
     var.increment_max_instances, var.increment_min_instances, var.rollup_max_instances, var.rollup_min_instances,
     var.memory, var.reconcile_schedule, var.reconcile_missing_after, var.lag_alert_seconds, var.notification_channels,
-    var.multi_regions, var.owns, var.patience,
+    var.multi_regions, var.owns, var.patience, var.increment_ingress, var.kms_key, var.database_kms_key,
+    var.docker_repository,
   ]
 }
