@@ -117,6 +117,7 @@ func TestDeployWarnsWhereAnybodyMakesCounters(t *testing.T) {
 	}{
 		{"--public --set=AUTO_CREATE=true", true},
 		{"--public --set=AUTO_CREATE=True --set=AUTH=none", true},
+		{"--no-invoker-check --set=AUTO_CREATE=true", true},
 		{"--public --set=AUTO_CREATE=60", false},
 		{"--public", false},
 		{"--public --set=AUTO_CREATE=true --set=AUTH=firebase", false},

@@ -83,6 +83,17 @@ resource "google_cloudfunctions2_function" "http" {
     google_project_iam_member.build,
     google_project_iam_member.documents,
   ]
+
+  lifecycle {
+    precondition {
+      condition     = var.kms_key == "" || var.docker_repository != ""
+      error_message = "kms_key takes docker_repository: the platform's own repository isn't encrypted with it. Name one of Artifact Registry that is encrypted with the same key."
+    }
+    precondition {
+      condition     = each.value.min_instances <= each.value.max_instances
+      error_message = "increment_min_instances must be at most increment_max_instances."
+    }
+  }
 }
 
 resource "google_cloudfunctions2_function" "rollup" {
@@ -150,6 +161,13 @@ resource "google_cloudfunctions2_function" "rollup" {
     # minutes too.
     google_cloudfunctions2_function.http,
   ]
+
+  lifecycle {
+    precondition {
+      condition     = var.rollup_min_instances <= var.rollup_max_instances
+      error_message = "rollup_min_instances must be at most rollup_max_instances."
+    }
+  }
 }
 
 # A function has one trigger of its own. These bring the events of what else is counted to the same

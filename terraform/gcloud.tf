@@ -24,6 +24,15 @@ resource "terraform_data" "invoker_check" {
     command = "gcloud run services update ${local.increment} --project=${var.project_id} --region=${local.region} --${var.invoker_check ? "" : "no-"}invoker-iam-check"
   }
 
+  # Callers are let in last.
+  depends_on = [
+    google_cloud_scheduler_job.reconcile,
+    google_eventarc_trigger.watch,
+    google_firestore_field.field,
+    google_monitoring_alert_policy.alert,
+    google_monitoring_dashboard.dashboard,
+  ]
+
   lifecycle {
     replace_triggered_by = [google_cloudfunctions2_function.http["increment"]]
   }

@@ -96,7 +96,8 @@ resource "google_cloud_run_v2_service_iam_member" "reconcile" {
   member   = "serviceAccount:${google_service_account.account["scheduler"].email}"
 }
 
-# The callers of Increment: none unless they are named, everyone only when that is asked for.
+# The callers of Increment: none unless they are named, everyone only when that is asked for. They
+# are let in last, as an organisation's policy may refuse it, and go first.
 resource "google_cloud_run_v2_service_iam_member" "increment" {
   for_each = setunion(var.invokers, var.public ? ["allUsers"] : [])
 
@@ -105,19 +106,27 @@ resource "google_cloud_run_v2_service_iam_member" "increment" {
   name     = google_cloudfunctions2_function.http["increment"].name
   role     = "roles/run.invoker"
   member   = each.value
+
+  depends_on = [
+    google_cloud_scheduler_job.reconcile,
+    google_eventarc_trigger.watch,
+    google_firestore_field.field,
+    google_monitoring_alert_policy.alert,
+    google_monitoring_dashboard.dashboard,
+  ]
 }
 
 check "public_has_auth" {
   assert {
     condition     = !((var.public || !var.invoker_check) && var.auth == "none")
-    error_message = "Anybody on the internet can count: public is set and auth is none. Set auth to firebase or appcheck, or list the callers in invokers."
+    error_message = "Anybody on the internet can count: nobody checks who calls, and auth is none. Set auth to firebase or appcheck, or list the callers in invokers."
   }
 }
 
 check "public_makes_few_counters" {
   assert {
-    condition     = !(var.public && var.auth == "none" && tostring(var.auto_create) == "true")
-    error_message = "Anybody on the internet can make counters without bound, and each is some 15 documents that are read hourly: public is set, auth is none and auto_create is true. Set auto_create to a number of new counters a minute and caller, or auth to firebase or appcheck."
+    condition     = !((var.public || !var.invoker_check) && var.auth == "none" && tostring(var.auto_create) == "true")
+    error_message = "Anybody on the internet can make counters without bound, and each is some 15 documents that are read hourly: nobody checks who calls, auth is none and auto_create is true. Set auto_create to a number of new counters a minute and caller, or auth to firebase or appcheck."
   }
 }
 

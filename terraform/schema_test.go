@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -126,25 +127,38 @@ func TestArgumentsAreTheProvidersOwn(t *testing.T) {
 }
 
 // The first apply in a project fails unless Eventarc's identity has its role before the trigger is
-// made.
-func TestTheTriggerWaitsForEventarcsRole(t *testing.T) {
+// made. Callers are let in when all else is there.
+func TestWhatWaits(t *testing.T) {
 	t.Parallel()
+	everything := []string{
+		"google_cloud_scheduler_job.reconcile", "google_eventarc_trigger.watch", "google_firestore_field.field",
+		"google_monitoring_alert_policy.alert", "google_monitoring_dashboard.dashboard",
+	}
+	first := map[string][]string{
+		"google_cloudfunctions2_function.rollup": {
+			"time_sleep.until_the_agent_has_its_role", "google_project_iam_member.eventarc_receiver", "google_cloudfunctions2_function.http",
+		},
+		"google_cloud_run_v2_service_iam_member.increment": everything,
+		"terraform_data.invoker_check":                     everything,
+	}
 	for _, b := range load(t, ".", vars()).resources {
-		if b.Labels[0] != "google_cloudfunctions2_function" || b.Labels[1] != "rollup" {
-			continue
-		}
+		name := strings.Join(b.Labels, ".")
 		var after []string
-		for _, ref := range b.Body.Attributes["depends_on"].Expr.Variables() {
-			after = append(after, traversal(ref))
-		}
-		for _, want := range []string{"time_sleep.until_the_agent_has_its_role", "google_project_iam_member.eventarc_receiver", "google_cloudfunctions2_function.http"} {
-			if !slices.Contains(after, want) {
-				t.Errorf("Rollup doesn't wait for %s, only for %v", want, after)
+		if depends := b.Body.Attributes["depends_on"]; depends != nil {
+			for _, ref := range depends.Expr.Variables() {
+				after = append(after, traversal(ref))
 			}
 		}
-		return
+		for _, want := range first[name] {
+			if !slices.Contains(after, want) {
+				t.Errorf("%s doesn't wait for %s, only for %v", name, want, after)
+			}
+		}
+		delete(first, name)
 	}
-	t.Error("no google_cloudfunctions2_function.rollup")
+	if len(first) > 0 {
+		t.Errorf("there is no %v", slices.Collect(maps.Keys(first)))
+	}
 }
 
 func traversal(ref hcl.Traversal) string {

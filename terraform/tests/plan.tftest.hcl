@@ -485,6 +485,36 @@ run "keys_of_ones_own" {
   }
 }
 
+run "a_key_takes_a_repository" {
+  command = plan
+
+  variables {
+    kms_key = "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
+  }
+
+  expect_failures = [google_cloudfunctions2_function.http]
+}
+
+run "more_warm_than_there_may_be" {
+  command = plan
+
+  variables {
+    increment_min_instances = 11
+  }
+
+  expect_failures = [google_cloudfunctions2_function.http]
+}
+
+run "more_of_rollup_warm_than_there_may_be" {
+  command = plan
+
+  variables {
+    rollup_min_instances = 3
+  }
+
+  expect_failures = [google_cloudfunctions2_function.rollup]
+}
+
 run "no_keys" {
   command = plan
 
@@ -603,9 +633,10 @@ run "no_invoker_check_without_auth" {
   variables {
     invoker_check = false
     run_gcloud    = true
+    auto_create   = true
   }
 
-  expect_failures = [check.public_has_auth]
+  expect_failures = [check.public_has_auth, check.public_makes_few_counters]
 }
 
 run "a_second_deployment_owns_nothing" {
