@@ -95,7 +95,8 @@ func (p project) refusesWhatDoesNotStart(t *testing.T, url string) {
 }
 
 // versionBefore is the deploy.sh of the version before this one, with its sources: of the last
-// release, and as long as there is none of the commit before.
+// release, and as long as there is none of the commit before. Where CHANGELOG.md says that what
+// runs doesn't survive this version, it is this version itself.
 func versionBefore(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -116,7 +117,8 @@ func versionBefore(t *testing.T) string {
 		t.Skip("there is no version before this one: not a clone with its history")
 	}
 	if was, is := breaking(git("show", revision+":CHANGELOG.md")), breaking(readFile(t, "../CHANGELOG.md")); is > was {
-		t.Skipf("CHANGELOG.md has %d more breaking changes than %s, which it can't be upgraded from under load", is-was, revision)
+		t.Logf("CHANGELOG.md has %d more breaking changes than %s: this version is deployed over itself", is-was, revision)
+		return "deploy.sh"
 	}
 	dir := t.TempDir()
 	archive := exec.CommandContext(t.Context(), "git", "archive", "--format=tar", revision)

@@ -8,8 +8,10 @@ import (
 	"syscall"
 )
 
-// freeze takes a process's processor away.
-func freeze(p *os.Process) { _ = p.Signal(syscall.SIGSTOP) }
+// freeze takes a process's processor away, one that is [freezable]. It is no SIGSTOP: one that is
+// under way when this process is killed would stop the other for good, as there is nobody left to
+// wake it. A process group that nobody looks after isn't stopped by SIGTSTP.
+func freeze(p *os.Process) { _ = p.Signal(syscall.SIGTSTP) }
 
 // thaw gives it back.
 func thaw(p *os.Process) { _ = p.Signal(syscall.SIGCONT) }
