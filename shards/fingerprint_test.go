@@ -10,9 +10,14 @@ import (
 // No two requests that add other things have one fingerprint, whatever their counters are called.
 func TestFingerprintsTellRequestsApart(t *testing.T) {
 	t.Parallel()
-	one := fingerprint([]Increment{{Counter: "a", By: 1}, {Counter: "field", By: 5}}, "total")
-	if other := fingerprint([]Increment{{Counter: "a", Field: "5", By: 1}}, "total"); one == other {
-		t.Error(`[a+1, "field"+5] and [a.5+1] have one fingerprint`)
+	for _, pair := range [][2][]Increment{
+		{{{Counter: "a", By: 1}, {Counter: "field", By: 5}}, {{Counter: "a", Field: "5", By: 1}}},
+		{{{Counter: "a", Field: "b", By: 11}}, {{Counter: "a", Field: "b1", By: 1}}},
+		{{{Counter: "ab", Field: "c", By: 1}}, {{Counter: "a", Field: "bc", By: 1}}},
+	} {
+		if fingerprint(pair[0], "total") == fingerprint(pair[1], "total") {
+			t.Fatalf("%v and %v have one fingerprint", pair[0], pair[1])
+		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"a", "5", "1", "-1", "field", "a1", "", "total"})
