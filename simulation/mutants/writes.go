@@ -23,6 +23,10 @@ var ofWrites = []mutant{
 		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(k.Caller, names.Path.Canonical(), names.Shards, k.Value)", test("TestKeys"),
 	},
 	{
+		"fingerprints know no lengths", "shards",
+		"\t\th.Write(size[:])\n", "", test("TestFingerprintsTellRequestsApart"),
+	},
+	{
 		"a counter is made in a commit of its own", "shards",
 		"if c.db.ByLedgers() || len(counters) == 0 {", "if true {", test("TestBusyHasMadeNothing"),
 	},
