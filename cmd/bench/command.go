@@ -22,7 +22,7 @@ func newCommand() *cobra.Command {
 		Short: "Measure this design beside what people build today",
 		Long: `Measure increments, roll-ups, latency, lag, drift, cost, cold start and memory on this machine: of this project, of
 the blind trigger that tutorials have, of functions that do nothing, and of a sum() per read. All of it runs here, on
-the embedded Firestore. It ends within fifteen minutes, with --quick within one; Ctrl-C ends it with what it has.
+the embedded Firestore. It ends within fifteen minutes, with --quick in about one; Ctrl-C ends it with what it has.
 
 --against runs the functions of another build of this program or of counters, of another commit say, in rounds that
 alternate with this build's, and prints how many times as much this one does. Firestore and the load are this build's

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,6 +17,34 @@ const (
 	// completionReads bounds how many counters are read for them, each of which is billed.
 	completionReads = 300
 )
+
+// bashCompletion says in a shell what the script that follows it needs, once: without it each Tab
+// would fail with "_get_comp_words_by_ref: command not found".
+const bashCompletion = `# The functions of the package bash-completion have to be loaded before this.
+if ! declare -F _get_comp_words_by_ref >/dev/null && ! declare -F _init_completion >/dev/null; then
+	for file in /usr/share/bash-completion/bash_completion /opt/homebrew/etc/profile.d/bash_completion.sh /usr/local/etc/profile.d/bash_completion.sh; do
+		[ -r "$file" ] && . "$file" && break
+	done
+	declare -F _get_comp_words_by_ref >/dev/null || declare -F _init_completion >/dev/null ||
+		echo "counters: completion needs the package bash-completion (apt install bash-completion, brew install bash-completion@2)" >&2
+fi
+`
+
+// needBashCompletion has the script for bash say what it needs.
+func needBashCompletion(completion *cobra.Command) {
+	for _, cmd := range completion.Commands() {
+		if cmd.Name() != "bash" {
+			continue
+		}
+		script := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if _, err := fmt.Fprint(cmd.OutOrStdout(), bashCompletion); err != nil {
+				return err
+			}
+			return script(cmd, args)
+		}
+	}
+}
 
 // completeIDs completes the ids of counters, at most as many as a command takes; 0 is any number.
 func (t *target) completeIDs(most int) cobra.CompletionFunc {

@@ -34,7 +34,7 @@ func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do
 		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, printable(id), where)); err != nil {
 			return err
 		}
-		return t.unlessFound(id, do(cmd.Context(), counter, where))
+		return t.unlessFound(where, id, do(cmd.Context(), counter, where))
 	})
 }
 

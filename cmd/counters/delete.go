@@ -21,7 +21,10 @@ When it is cut short, deleting again finishes it.`,
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				if err := c.Delete(ctx); err != nil {
+				end := underWay(cmd, "deleting "+printable(c.ID()))
+				err := c.Delete(ctx)
+				end()
+				if err != nil {
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s in %s", printable(c.ID()), where)

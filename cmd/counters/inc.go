@@ -28,7 +28,16 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	amount := "1"
 	var key string
 	cmd := &cobra.Command{
-		Args: arguments(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			err := arguments(1)(cmd, args)
+			if len(args) != 2 {
+				return err
+			}
+			if _, _, wrong := t.parseAmount(args[1], sign); wrong == nil {
+				return fmt.Errorf("%w; did you mean --by %s?", err, args[1])
+			}
+			return err
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			by, fields, err := t.parseAmount(amount, sign)
 			if err != nil {

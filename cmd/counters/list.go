@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/shards"
@@ -16,13 +18,18 @@ func newListCommand(t *target) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), func(client *shards.Client) error {
+				none := true
 				for s, err := range client.List(cmd.Context()) {
 					if err != nil {
 						return err
 					}
+					none = false
 					if err := t.print(cmd, s, "%s\t%s\t%s", printable(s.Counter), t.totals(s), quantity(s.NumShards, "shard")); err != nil {
 						return err
 					}
+				}
+				if none { // which a script sees by itself
+					fmt.Fprintf(cmd.ErrOrStderr(), "counters: no counters at %s in %s\n", t.counters, t.where(client))
 				}
 				return nil
 			})

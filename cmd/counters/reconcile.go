@@ -3,14 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/rollup"
@@ -65,7 +61,7 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 			}
 			defer counters.Close()
 			opts.Remove = counters.Remove
-			return t.reconcile(cmd, client, args, opts)
+			return t.reconcile(cmd, client, counters, args, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
@@ -83,7 +79,7 @@ type reconciled struct {
 	Counters []rollup.Report `json:"counters"` // those that were named or had to be corrected
 }
 
-func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []string, opts rollup.ReconcileOptions) error {
+func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *shards.Client, ids []string, opts rollup.ReconcileOptions) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	progress := newProgress(cmd.ErrOrStderr(), "reconciling")
 	result := reconciled{Counters: []rollup.Report{}}
@@ -134,7 +130,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, ids []stri
 		if len(ids) == 1 {
 			id = ids[0]
 		}
-		return t.unlessFound(id, fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound))
+		return t.unlessFound(t.where(counters), id, fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound))
 	}
 	return nil
 }
@@ -181,15 +177,4 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 		line += "  (dry run)"
 	}
 	return line
-}
-
-// newProgress shows that work goes on, on a terminal, and nothing elsewhere.
-func newProgress(w io.Writer, what string) *progressbar.ProgressBar {
-	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		w = io.Discard
-	}
-	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000),
-		progressbar.OptionSetSpinnerChangeInterval(0)) // a spinner that turns by itself races with Add (progressbar 3.19)
 }

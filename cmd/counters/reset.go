@@ -31,7 +31,9 @@ counted with would be gone, and they would still be members.`,
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
 			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
+				end := underWay(cmd, "setting "+printable(c.ID())+" to 0")
 				err := c.Reset(ctx, opts)
+				end()
 				if errors.Is(err, shards.ErrHasMembers) {
 					return fmt.Errorf("%w; --members=remove takes them off first", err)
 				}

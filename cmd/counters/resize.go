@@ -32,6 +32,7 @@ How many shards? "counters cost --rate R" says.`,
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
 				progressbar.OptionSetItsString("shards")(bar)
+				progressbar.OptionShowTotalBytes(true)(bar)
 				moved := 0
 				opts.Progress = func(done, of int) {
 					moved = done

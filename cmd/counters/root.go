@@ -62,6 +62,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 				return nil
 			}
 		case "completion":
+			needBashCompletion(cmd)
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 				return badUsage("want: %s bash|fish|powershell|zsh", cmd.CommandPath())
 			}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,12 @@ logs go to standard output, and SIGTERM ends it once everything that is under wa
 It takes whatever reaches its port; events have to be delivered to Rollup by something else. "counters dev" runs all of it.`,
 		Example: `  counters serve Increment --port 8080
   COUNTERS='posts/{post}' counters serve Rollup --port 8082 --host 127.0.0.1`,
-		Args:      cobra.MatchAll(arguments(1), cobra.OnlyValidArgs),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !slices.Contains(functions.Names(), args[0]) {
+				return fmt.Errorf("no function %q: want %s", args[0], strings.Join(functions.Names(), ", "))
+			}
+			return arguments(1)(cmd, args)
+		},
 		ValidArgs: functions.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

@@ -220,12 +220,16 @@ func (t *target) withCounterFor(ctx context.Context, id string, do func(context.
 		if err != nil {
 			return err
 		}
-		return t.unlessFound(id, do(ctx, counter))
+		return t.unlessFound(t.where(client), id, do(ctx, counter))
 	})
 }
 
 // unlessFound adds to an error that a counter doesn't exist, or isn't ours to make, what to do about it.
-func (t *target) unlessFound(id string, err error) error {
+// It names the place: what isn't there is often elsewhere.
+func (t *target) unlessFound(where, id string, err error) error {
+	if errors.Is(err, shards.ErrNotFound) {
+		err = fmt.Errorf("%w in %s", err, where)
+	}
 	switch {
 	case errors.Is(err, shards.ErrHosted):
 		return fmt.Errorf("%w; the first increment of a document makes its shards, and reconcile removes them once it is gone", err)

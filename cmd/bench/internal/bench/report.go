@@ -17,6 +17,7 @@ type Report struct {
 	Quick       bool      `json:"quick"`
 	Against     string    `json:"against,omitempty"`     // the other build
 	Interrupted bool      `json:"interrupted,omitempty"` // ended early: by Ctrl-C, or for lack of time
+	Left        []string  `json:"left,omitempty"`        // scenarios that a quick run had no time for
 	Seconds     float64   `json:"seconds"`
 	PricesAsOf  string    `json:"prices_as_of"`
 	Results     []Result  `json:"results"`

@@ -31,6 +31,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Interrupted {
 		fmt.Fprint(&b, "\nThe run ended early, and this is what it had. A goal may rest on fewer rounds than usual.\n")
 	}
+	if len(r.Left) > 0 {
+		fmt.Fprintln(&b)
+		wrap(&b, "No time was left for "+strings.Join(r.Left, ", ")+". To run them: bench --quick --scenario "+strings.Join(r.Left, ","))
+	}
 	fmt.Fprintf(&b, "\n%.0f s in all.\n", r.Seconds)
 	_, err := w.Write(b.Bytes())
 	return err

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// newProgress shows that work goes on, on a terminal, and nothing elsewhere.
+func newProgress(w io.Writer, what string) *progressbar.ProgressBar {
+	w = onTerminal(w)
+	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(false), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000),
+		progressbar.OptionSetSpinnerChangeInterval(0)) // a spinner that turns by itself races with Add (progressbar 3.19)
+}
+
+// onTerminal is w where that is a terminal, and nothing else: a file would fill with what a
+// terminal writes over.
+func onTerminal(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return io.Discard
+	}
+	return w
+}
+
+// longWork is how long something may take before it shows that it is under way.
+const longWork = time.Second
+
+// underWay shows that something is being done, whose end nobody knows, and for how long it has been,
+// until the function that it returns is called.
+func underWay(cmd *cobra.Command, what string) (end func()) {
+	w := onTerminal(cmd.ErrOrStderr())
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		pause := longWork
+		var bar *progressbar.ProgressBar
+		for {
+			select {
+			case <-ended:
+				if bar != nil {
+					_ = bar.Finish()
+				}
+				return
+			case <-time.After(pause):
+			}
+			if bar == nil {
+				pause = 200 * time.Millisecond
+				bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+					progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetSpinnerChangeInterval(0))
+			}
+			_ = bar.Add(1)
+		}
+	}()
+	return func() {
+		close(ended)
+		<-gone
+	}
+}
