@@ -167,7 +167,7 @@ func TestReadOfFieldsThatAreNotCountedHere(t *testing.T) {
 	}
 	for _, path := range []string{"/rate", "/rate", "/rate?exact=true"} { // the second from memory
 		got := p.do(t, "GET", path, "")
-		if detail := fmt.Sprint(got.body["detail"]); got.status != 409 || !strings.Contains(detail, "not counted here: likes; in the document are total") {
+		if detail := fmt.Sprint(got.body["detail"]); got.status != 409 || !strings.Contains(detail, "not counted here: likes; its document has total") {
 			t.Errorf("GET %s: %d %s", path, got.status, detail)
 		}
 	}

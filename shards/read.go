@@ -43,7 +43,7 @@ type Snapshot struct {
 func (s Snapshot) Counts(fields ...string) error {
 	for _, field := range fields {
 		if slices.Contains(s.NotCounted, field) {
-			return fmt.Errorf("%w: %s; in the document are %s (FIELDS says what is counted; the next roll-up brings what is new)",
+			return fmt.Errorf("%w: %s; its document has %s (FIELDS says what is counted; the next roll-up brings what is new)",
 				ErrNotCounted, field, cmp.Or(strings.Join(s.there, ", "), "no numbers"))
 		}
 	}

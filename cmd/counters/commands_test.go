@@ -97,7 +97,7 @@ func TestCommands(t *testing.T) {
 		{args: "delete hello --yes", err: "not found"},
 		{args: "members hello total", err: "not found"},
 		{args: "watch hello", err: "not found"},
-		{args: "nonsense", err: "unknown command"},
+		{args: "nonsense", err: `no command "nonsense"`},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)
 		if c.err != "" {
@@ -340,20 +340,20 @@ func TestFieldsThatAreNotCountedHere(t *testing.T) {
 	hosted := " --counter-path posts/{post} --hosted --fields likes"
 	for _, c := range []struct{ args, out, err string }{
 		{args: "get rate", out: "150\n"},
-		{args: "get rate --fields likes", err: "not counted here: likes; in the document are total"},
-		{args: "get rate --fields likes --exact", err: "not counted here: likes; in the document are total"},
+		{args: "get rate --fields likes", err: "not counted here: likes; its document has total"},
+		{args: "get rate --fields likes --exact", err: "not counted here: likes; its document has total"},
 		{args: "get rate --fields likes --json", err: "not counted here: likes"},
 		{args: "watch rate --fields likes", err: "not counted here: likes"},
 		{args: "get rate --fields total=count,likes", out: "total 150, likes not counted here\n"},
 		{args: "get rate --fields total=count,likes --exact", out: "total 150, likes not counted here\n"},
 		{args: "list --fields likes", out: "rate\tlikes not counted here\t1 shard\nsnippet\t0\t1 shard\n"},
-		{args: "inc rate --fields likes", err: "not counted here: likes; in the document are total"},
+		{args: "inc rate --fields likes", err: "not counted here: likes; its document has total"},
 		{args: "dec rate --fields likes --by 3", err: "not counted here: likes"},
 		{args: "inc rate --fields total=count,likes --by likes=2", err: "not counted here: likes"},
 		{args: "inc rate --fields total=count,likes --by total=1,likes=2", err: "not counted here: likes"},
 		{args: "inc rate --fields likes,total=count", err: "not counted here: likes"},
 		{args: "join rate likes alice --fields likes", err: "not counted here: likes"},
-		{args: "get p" + hosted, err: "not counted here: likes; in the document are stars"},
+		{args: "get p" + hosted, err: "not counted here: likes; its document has stars"},
 		{args: "inc p" + hosted, err: "not counted here: likes"},
 		{args: "get new" + hosted, out: "0\n"}, // nothing was ever counted there, and may be now
 		{args: "get snippet", out: "0\n"},

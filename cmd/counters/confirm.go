@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,11 @@ func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do
 		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, printable(id), where)); err != nil {
 			return err
 		}
-		return t.unlessFound(where, id, do(cmd.Context(), counter, where))
+		err = do(cmd.Context(), counter, where)
+		if verb == "delete" && errors.Is(err, shards.ErrNotFound) {
+			return fmt.Errorf("%w in %s", err, where) // and nobody wants to make it
+		}
+		return t.unlessFound(where, id, err)
 	})
 }
 

@@ -36,7 +36,7 @@ once a second pays for that more than for all else.`,
   counters cost --rate 5 --location nam5 --exact-writes=false
   counters cost --rate 0.1 --documents 500 --reads 10
   counters cost --at-large`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if atLarge {
 				return printLarge(cmd.OutOrStdout(), asJSON)

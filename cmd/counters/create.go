@@ -18,7 +18,7 @@ func newCreateCommand(t *target) *cobra.Command {
 How many shards? "counters cost --rate R" says.`,
 		Example: `  counters create post-123
   counters create post-123 --shards 20 --total 1500`,
-		Args: arguments(1),
+		Args: argumentsOr(1, "shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkShards(opts.Shards); err != nil {
 				return err

@@ -62,7 +62,7 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 				c.Rules = args[0]
 				return nil
 			}
-			return cobra.NoArgs(cmd, args)
+			return arguments(0)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {

@@ -298,11 +298,11 @@ func TestDevRefuses(t *testing.T) {
 		{[]string{"--kill", "1ms"}, "kill 1ms: want 0s (never), or 100ms and more"},
 		{[]string{"--port", "65536"}, "--port 65536: want a port, 1 to 65535, or 0 for any free one"},
 		{[]string{"--commit-latency", "-1s"}, "commit-latency -1s: want 0s to 1m"},
-		{[]string{"--push", "carrier-pigeon"}, `invalid argument "carrier-pigeon" for "--push" flag: want quick or pubsub`},
+		{[]string{"--push", "carrier-pigeon"}, `--push carrier-pigeon: want quick or pubsub`},
 		{[]string{"--ack-deadline", "-1s"}, "ack deadline -1s: want 0s and more"},
 		{[]string{"--concurrency", "1001"}, "--concurrency 1001: want 1 to 1000, or 0 to keep all instances running"},
-		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
-		{[]string{"and", "more"}, `unknown command "and" for "counters dev"`},
+		{[]string{"--no-such-flag"}, "no flag --no-such-flag"},
+		{[]string{"and", "more"}, "2 arguments, want: counters dev [flags]"},
 	} {
 		refuses(t, test.args, test.want)
 	}

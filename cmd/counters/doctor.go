@@ -25,7 +25,7 @@ and roles/iam.securityReviewer are enough for everything. The exit code is 1 whe
 With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 		Example: `  counters doctor --project my-project
   counters doctor --project my-project --location nam5 --prefix likes --json`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if where.Counters < 0 {
 				return badUsage("--counters %d: want how many, or 0 for none", where.Counters)

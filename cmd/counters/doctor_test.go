@@ -125,7 +125,7 @@ func TestDoctorOfNothing(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
 	for args, want := range map[string]string{
 		"doctor":              "no Firestore at FIRESTORE_EMULATOR_HOST=127.0.0.1:1",
-		"doctor visits":       "unknown command",
+		"doctor visits":       "1 argument, want: counters doctor",
 		"doctor --counters x": "want an integer",
 	} {
 		if out, errOut, code := counters(t, strings.Fields(args)...); code == 0 || out != "" || !strings.Contains(errOut, want) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,7 +49,7 @@ There are no security rules: whoever reaches the port may do anything. Web pages
   counters emulator --events 'counters/{counter}/shards/{shard}=http://127.0.0.1:8082/'
   counters emulator --events 'posts/{post}=http://127.0.0.1:8082/' --push pubsub --ack-deadline 10s
   counters emulator --abort 0.1 --lose-answers 0.05 --doc-write-rate 1`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEmulator(cmd, c) },
 	}
 	flags := cmd.Flags()
@@ -96,7 +97,11 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(c.host, strconv.Itoa(c.port)))
 	if err != nil {
-		return fmt.Errorf("%w; choose another with --port", err)
+		flag := "--host"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			flag = "--port"
+		}
+		return fmt.Errorf("%w; choose another with %s", err, flag)
 	}
 	server := emulator.New(emulator.Options{
 		Faults: c.faults, Logger: logger, TTL: c.ttl, Hosts: append(c.hosts, c.host), Origins: c.pages,

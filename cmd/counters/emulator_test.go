@@ -68,7 +68,7 @@ func TestEmulatorCommandRefuses(t *testing.T) {
 		"--events a/{b}=nowhere":         "--events a/{b}=nowhere: want a URL",
 		"--events a/{b}/c=http://x.test": "--events: pattern",
 		"--port 99999":                   "--port",
-		"extra":                          "unknown command",
+		"extra":                          "1 argument, want: counters emulator",
 	} {
 		var stderr strings.Builder
 		if code := run(t.Context(), append([]string{"emulator"}, strings.Fields(args)...), io.Discard, &stderr); code == 0 || !strings.Contains(stderr.String(), want) {

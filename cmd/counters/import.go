@@ -47,7 +47,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 		Example: `  counters import firestore-counter --path pages/hello --field stats.views
   counters import firestore-counter --path pages/hello --field likes --to hello-likes --shards 20
   counters import firestore-counter --path pages/hello --field visits --counter-path 'pages/{page}' --hosted --fields visits`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if err := source.Validate(); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,16 +29,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	amount := "1"
 	var key string
 	cmd := &cobra.Command{
-		Args: func(cmd *cobra.Command, args []string) error {
-			err := arguments(1)(cmd, args)
-			if len(args) != 2 {
-				return err
-			}
-			if _, _, wrong := t.parseAmount(args[1], sign); wrong == nil {
-				return fmt.Errorf("%w; did you mean --by %s?", err, args[1])
-			}
-			return err
-		},
+		Args: argumentsOr(1, "by"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			by, fields, err := t.parseAmount(amount, sign)
 			if err != nil {
@@ -85,7 +77,7 @@ func (t *target) parseAmount(text string, sign int64) (by int64, fields map[stri
 	number := func(amount string) (int64, error) {
 		n, err := strconv.ParseInt(amount, 10, 64)
 		if err != nil || n == 0 || n == math.MinInt64 {
-			return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", text, math.MaxInt64)
+			return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", cmp.Or(text, "''"), math.MaxInt64)
 		}
 		return sign * n, nil
 	}

@@ -15,7 +15,7 @@ func newListCommand(t *target) *cobra.Command {
 		Long:  `Print all counters with their totals, a line each. It reads one document per counter.`,
 		Example: `  counters list
   counters list --json | jq -r 'select(.total > 1000) | .counter'`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), func(client *shards.Client) error {
 				none := true

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,13 +42,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	understood := false
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := cmd.ValidateRequiredFlags(); err != nil { // which the library does only after this
+		if err := missingFlags(cmd); err != nil { // which the library would say in words of its own
 			return err
 		}
 		understood = true
 		return nil
 	}
 	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && cmd == root && !understood {
+		err = cmp.Or(unknownCommand(root, args), err)
+	}
 	code := exitFailed
 	switch {
 	case err == nil:

@@ -97,7 +97,7 @@ func TestDevEvaluatesRules(t *testing.T) {
 func TestDevRefusesRules(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 	refuses(t, []string{"--rules", "no-such.rules"}, "--rules: open no-such.rules: no such file")
-	refuses(t, []string{"--rules=a.rules", "b.rules"}, `unknown command "b.rules"`)
+	refuses(t, []string{"--rules=a.rules", "b.rules"}, "1 argument, want: counters dev")
 	needOfficialEmulator(t)
 	file := filepath.Join(t.TempDir(), "my.rules")
 	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {

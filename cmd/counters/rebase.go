@@ -21,7 +21,7 @@ changed. The counter is reconciled first, so that only increments that are commi
 come on top.`,
 		Example: `  counters rebase post-123 --total 1500
   counters rebase post-123 --total likes=1500,views=20000`,
-		Args: arguments(1),
+		Args: argumentsOr(1, "total"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			totals, err := t.parseTotals(amount)
 			if err != nil {

@@ -38,8 +38,11 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 			case opts.Parallel < 1:
 				return fmt.Errorf("--parallel %d: want 1 or more", opts.Parallel)
 			}
-			if all == (len(args) > 0) {
+			switch {
+			case !all && len(args) == 0:
 				return errors.New("name the counters to reconcile, or say --all")
+			case all && len(args) > 0:
+				return errors.New("--all is all counters: name none beside it")
 			}
 			return nil
 		},

@@ -24,7 +24,7 @@ phone may name a shard that is too many, and would be lost with it. They stay, w
 
 How many shards? "counters cost --rate R" says.`,
 		Example: `  counters resize post-123 --shards 50`,
-		Args:    arguments(1),
+		Args:    argumentsOr(1, "shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkShards(n); err != nil {
 				return err

@@ -29,6 +29,7 @@ import (
 type target struct {
 	project, database, counters, fields, shards string
 	hosted, json                                bool
+	hostedIsWrong                               bool // HOSTED in the environment
 }
 
 // addFlags adds the flags. Their defaults are the variables that the functions read, so that a shell that is set up like
@@ -46,7 +47,8 @@ func (t *target) addLayoutFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
 	flags.StringVar(&t.shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
 	flags.StringVar(&t.fields, "fields", cmp.Or(os.Getenv("FIELDS"), "total=count"), "what is counted, such as likes,views")
-	hosted, _ := strconv.ParseBool(os.Getenv("HOSTED"))
+	hosted, err := strconv.ParseBool(cmp.Or(os.Getenv("HOSTED"), "false"))
+	t.hostedIsWrong = err != nil
 	flags.BoolVar(&t.hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
 }
 
@@ -95,6 +97,9 @@ func (t *target) place() layout.Place {
 
 // check says what is wrong with the flags that say where the counters are, and with ids of counters, before anything is sent.
 func (t *target) check(ids ...string) error {
+	if t.hostedIsWrong {
+		return badUsage("HOSTED=%s: want true or false", os.Getenv("HOSTED"))
+	}
 	for flag, name := range map[string]string{"project": t.project, "database": t.database} {
 		if strings.Contains(name, "/") {
 			return badUsage("--%s %s: want an id, without slashes", flag, name)
@@ -106,6 +111,9 @@ func (t *target) check(ids ...string) error {
 	}
 	for _, id := range ids {
 		if err := names.Path.Validate(id); err != nil {
+			if parts := strings.Split(id, "/"); names.Path.Parts() == 1 && len(parts) > 1 && strings.HasPrefix(t.counters, parts[0]+"/") {
+				return badUsage("%s is the path of a document; the counter's id is %s", id, strings.Join(parts[1:], "/"))
+			}
 			return fmt.Errorf("%w: %w", shards.ErrInvalidID, err)
 		}
 	}
@@ -246,9 +254,8 @@ func (t *target) unlessFound(where, id string, err error) error {
 
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
-	fields, _ := layout.ParseFields(t.fields) // a wrong list is noticed where the counters are opened
-	sums, _ := fields.Split()
-	return layout.Layout{Fields: sums}.FieldNames()
+	names, _ := t.place().Layout() // a wrong list is noticed where the counters are opened
+	return layout.Layout{Fields: names.Fields}.FieldNames()
 }
 
 // counts reports that a counter hasn't these fields, or without any the first: what is added to them would be in its shards,
@@ -269,9 +276,8 @@ func (t *target) counts(ctx context.Context, c shards.Counter, fields ...string)
 
 // countedNames are the names of the fields that count documents.
 func (t *target) countedNames() []string {
-	fields, _ := layout.ParseFields(t.fields)
-	_, counted := fields.Split()
-	return layout.Layout{Fields: counted}.FieldNames()
+	names, _ := t.place().Layout()
+	return layout.Layout{Fields: names.Counted}.FieldNames()
 }
 
 // totals is a counter's total, or where several fields are counted all of them, such as "likes 3, views 9".

@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/firestore-counters/counters/shards"
 )
@@ -31,6 +31,17 @@ func wrongUsage(err error) bool {
 		errors.Is(err, shards.ErrInvalidField) || errors.Is(err, shards.ErrInvalidMember)
 }
 
+// argumentsOr is arguments where what is one too many may be meant for a flag.
+func argumentsOr(n int, flag string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := arguments(n)(cmd, args)
+		if err != nil && len(args) == n+1 && cmd.Flags().Set(flag, args[n]) == nil && args[n] != "" && strings.ContainsAny(args[n][:1], "+-=0123456789") {
+			return fmt.Errorf("%w; did you mean --%s %s?", err, flag, args[n])
+		}
+		return err
+	}
+}
+
 // arguments wants as many as a command's line of use names.
 func arguments(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -39,21 +50,4 @@ func arguments(n int) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// badFlag says what a flag wants, where the library says which of Go's functions could not read it.
-func badFlag(_ *cobra.Command, err error) error {
-	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
-	}
-	flag := invalid.GetFlag()
-	want, ok := map[string]string{
-		"bool": "true or false", "duration": "a duration such as 90s or 10m", "float64": "a number",
-		"int": "an integer", "int64": "an integer", "uint64": "an integer of 0 or more",
-	}[flag.Value.Type()]
-	if !ok {
-		return err
-	}
-	return fmt.Errorf("--%s %s: want %s", flag.Name, invalid.GetValue(), want)
 }

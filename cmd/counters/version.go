@@ -60,7 +60,7 @@ func newVersionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the program's version",
 		Example: `  counters version --json`,
-		Args:    cobra.NoArgs,
+		Args:    arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := readBuild()
 			if asJSON {

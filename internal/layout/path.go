@@ -21,7 +21,7 @@ const DefaultPath = "counters/{counter}"
 func ParsePath(pattern string) (Path, error) {
 	parts := strings.Split(pattern, "/")
 	if len(parts)%2 != 0 {
-		return Path{}, fmt.Errorf("%q has %s, an odd number", pattern, partsOf(len(parts)))
+		return Path{}, fmt.Errorf("%q has %s, want collections and wildcards in turn, such as posts/{post}", pattern, partsOf(len(parts)))
 	}
 	p := Path{pattern: pattern}
 	seen := map[string]bool{}

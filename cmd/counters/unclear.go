@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// badFlag says what a flag wants, or which one is meant, where the library says which of Go's
+// functions could not read it, or that there is none.
+func badFlag(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return meant(cmd.Flags(), unknown)
+	}
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	flag := invalid.GetFlag()
+	want, ok := map[string]string{
+		"bool": "true or false", "duration": "a duration such as 90s or 10m", "float64": "a number",
+		"int": "an integer", "int64": "an integer of at most 19 digits", "uint64": "an integer of 0 or more",
+		"stringToString": "two parts with = between them",
+	}[flag.Value.Type()]
+	if !ok {
+		return fmt.Errorf("--%s %s: %w", flag.Name, invalid.GetValue(), errors.Unwrap(invalid))
+	}
+	return fmt.Errorf("--%s %s: want %s", flag.Name, cmp.Or(invalid.GetValue(), "''"), want)
+}
+
+// meant guesses which flag stands behind one that isn't there: --exat is --exact, -by is --by, and -5
+// is how much to count.
+func meant(flags *pflag.FlagSet, unknown *pflag.NotExistError) error {
+	name, dashes := unknown.GetSpecifiedName(), "--"
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		name, dashes = short, "-"
+		if strings.Trim(short, "0123456789") == "" && flags.Lookup("by") != nil {
+			return fmt.Errorf("no flag -%s; did you mean --by -%s?", short, short)
+		}
+	}
+	best, near := "", 3 // letters that differ, of names that are longer
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); !f.Hidden && d < min(near, len(f.Name)) {
+			best, near = f.Name, d
+		}
+	})
+	if best == "" {
+		return fmt.Errorf("no flag %s%s", dashes, name)
+	}
+	return fmt.Errorf("no flag %s%s; did you mean --%s?", dashes, name, best)
+}
+
+// distance is how many letters have to be put in, left out or exchanged to get from one word to the
+// other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for i := range row {
+		row[i] = i
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0]++
+		for j := range len(b) {
+			exchanged := corner
+			if a[i] != b[j] {
+				exchanged++
+			}
+			corner, row[j+1] = row[j+1], min(exchanged, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// otherNames are what people call a command elsewhere.
+var otherNames = map[string][]string{
+	"inc": {"add", "increment", "up"}, "dec": {"subtract", "decrement", "down"}, "get": {"show", "total", "read", "cat"},
+	"list": {"ls"}, "delete": {"rm", "remove", "del"}, "create": {"new", "make"}, "dev": {"start", "run", "up"},
+	"rebase": {"set"}, "doctor": {"check", "status"}, "watch": {"listen", "tail"}, "join": {"like"}, "leave": {"unlike"},
+}
+
+// unknownCommand says that there is no such command, and which one may be meant. The library's own
+// words take four lines.
+func unknownCommand(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err == nil && (cmd != root || len(rest) == 0) {
+		return nil
+	}
+	name := ""
+	if i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); i >= 0 {
+		name = args[i]
+	}
+	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		return fmt.Errorf("flags come after the command: %s COMMAND %s", root.Name(), args[0])
+	}
+	for _, c := range root.Commands() {
+		if slices.Contains(otherNames[c.Name()], name) || distance(name, c.Name()) < min(3, len(c.Name())) || len(name) > 2 && strings.HasPrefix(c.Name(), name) {
+			return fmt.Errorf("no command %q; did you mean %s?", name, c.Name())
+		}
+	}
+	return fmt.Errorf("no command %q", name)
+}
+
+// missingFlags says which flags a command can't do without, by its line of use.
+func missingFlags(cmd *cobra.Command) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if required := f.Annotations[cobra.BashCompOneRequiredFlag]; len(required) > 0 && required[0] == "true" && !f.Changed {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("%s missing, want: %s", strings.Join(missing, " and "), cmd.UseLine())
+}

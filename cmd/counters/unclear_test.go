@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// Whoever types something else than is wanted hears in one line what that is, and what they may have
+// meant: each row is a class of mistakes that were met.
+func TestWrongLines(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	if out, errOut, code := counters(t, "create", "post"); code != 0 {
+		t.Fatal(out, errOut)
+	}
+	for _, c := range []struct{ args, err string }{
+		{"incr post", `no command "incr"; did you mean inc?`},
+		{"add post", "did you mean inc?"},
+		{"ls", "did you mean list?"},
+		{"show post", "did you mean get?"},
+		{"qqqqqq", `no command "qqqqqq"; see: counters --help`},
+		{"--json get post", "flags come after the command: counters COMMAND --json"},
+		{"help nope", "no such command: nope"},
+		{"inc post 5", "2 arguments, want: counters inc ID [flags]; did you mean --by 5?"},
+		{"inc post five", "2 arguments, want: counters inc ID [flags]; see:"},
+		{"inc post -5", "no flag -5; did you mean --by -5?"},
+		{"inc post -by 5", "no flag -by; did you mean --by?"},
+		{"inc post --by 5.5", "--by 5.5: want an integer other than 0"},
+		{"inc post --by=", "--by '': want an integer"},
+		{"inc post --key=", "--key is empty"},
+		{"create post 5", "did you mean --shards 5?"},
+		{"resize post 5", "did you mean --shards 5?"},
+		{"rebase post 100", "did you mean --total 100?"},
+		{"resize post", "--shards missing, want: counters resize ID --shards N"},
+		{"rebase post", "--total missing, want: counters rebase ID --total N"},
+		{"import firestore-counter", "--field and --path missing"},
+		{"create c --shards many", "--shards many: want an integer"},
+		{"create c --total 99999999999999999999", "want an integer of at most 19 digits"},
+		{"create c --num-shards 5", "no flag --num-shards; see: counters create --help"},
+		{"get post --exat", "no flag --exat; did you mean --exact?"},
+		{"reconcile post --dryrun", "did you mean --dry-run?"},
+		{"reconcile --all post", "--all is all counters: name none beside it"},
+		{"list post", "1 argument, want: counters list [flags]"},
+		{"get counters/post", "counters/post is the path of a document; the counter's id is post"},
+		{"get post --project other", "not found in project other, database (default)"},
+		{"inc post --counter-path posts", "want collections and wildcards in turn, such as posts/{post}"},
+		{"delete nobody --yes", `delete counter "nobody": counter not found in project demo-counters, database (default)` + "\n"},
+		{"serve Foo", `no function "Foo": want Increment, Reconcile, Rollup`},
+		{"emulator --ttl x", "--ttl x: want two parts with = between them"},
+		{"emulator --host 192.0.2.1 --port 0", "choose another with --host"},
+		{"dev --push fast", "--push fast: want quick or pubsub"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if code == 0 || out != "" || !strings.Contains(errOut, c.err) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %q, error %q; want one line that says %q", c.args, code, out, errOut, c.err)
+		}
+	}
+	if _, errOut, code := counters(t, "inc", "post", "--fields", ""); code != 0 { // stands for the default
+		t.Errorf("fields that are empty: %s", errOut)
+	}
+	if out, errOut, code := counters(t, "list", "--project", "other"); code != 0 || out != "" || !strings.Contains(errOut, "no counters at counters/{counter} in project other, database (default)") {
+		t.Errorf("a list of none: exit code %d, %q, %q", code, out, errOut)
+	}
+	t.Setenv("HOSTED", "perhaps")
+	if _, errOut, code := counters(t, "get", "post"); code != exitUsage || !strings.Contains(errOut, "HOSTED=perhaps: want true or false") {
+		t.Errorf("HOSTED=perhaps: exit code %d, %s", code, errOut)
+	}
+}
+
+// Without the package bash-completion, the script says so once, and no Tab fails for want of it.
+func TestBashCompletionSaysWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	script, _, code := counters(t, "completion", "bash")
+	if code != 0 {
+		t.Fatal(script)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	script = strings.NewReplacer("/usr/", none+"/", "/opt/", none+"/").Replace(script)
+	cmd := exec.Command(bash, "--norc", "-c", script)
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Count(string(out), "needs the package bash-completion") != 1 {
+		t.Errorf("without it: %v\n%s", err, out)
+	}
+	cmd = exec.Command(bash, "--norc", "-c", "_init_completion() { :; }\n"+script)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("with it: %v\n%s", err, out)
+	}
+}
