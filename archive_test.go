@@ -21,7 +21,7 @@ func upload(t *testing.T) string {
 	archive := gcloudArchive(t)
 	if archive == "" {
 		t.Log("gcloud is not installed (google-cloud-cli): its rules are followed, its code is not run")
-		for _, name := range zipped(t) {
+		for _, name := range zipped(t, ".") {
 			data, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -96,9 +96,9 @@ print(source_util.CreateSourcesZipFile(folder, source))`
 // zipped are the files that gcloud takes by .gcloudignore. It walks the tree and asks about each folder, the root
 // included, as if it were a file (googlecloudsdk/core/util/archive.py): a pattern that ends with a slash never
 // matches the folder itself.
-func zipped(t *testing.T) (files []string) {
+func zipped(t *testing.T, root string) (files []string) {
 	t.Helper()
-	content, err := os.ReadFile(".gcloudignore")
+	content, err := os.ReadFile(filepath.Join(root, ".gcloudignore"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,11 +126,11 @@ func zipped(t *testing.T) (files []string) {
 		}
 		return true
 	}
-	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if name = filepath.ToSlash(name); included(path.Dir(name)) && included(name) {
+		if included(path.Dir(name)) && included(name) {
 			files = append(files, name)
 		}
 		return nil
@@ -144,7 +144,7 @@ func zipped(t *testing.T) (files []string) {
 // gcloud uploaded an archive without a file once, by a list that was right for git.
 func TestGcloudUploadsTheFunctions(t *testing.T) {
 	t.Parallel()
-	want := zipped(t)
+	want := zipped(t, ".")
 	for _, name := range []string{"function.go", "go.mod", "go.sum", "functions/increment.go", "rollup/flush.go", "shards/client.go"} {
 		if !slices.Contains(want, name) {
 			t.Errorf("%s is not uploaded", name)
@@ -161,5 +161,35 @@ func TestGcloudUploadsTheFunctions(t *testing.T) {
 	})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("uploaded are %q, %v\nwant %q", got, err, want)
+	}
+}
+
+// What a program carries is uploaded as it is from a checkout, file by file.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, Source); err != nil {
+		t.Fatal(err)
+	}
+	want, got := zipped(t, "."), zipped(t, dir)
+	if !slices.Equal(got, want) {
+		t.Fatalf("of what is carried would be uploaded %q\nof the checkout %q", got, want)
+	}
+	scripts, err := filepath.Glob("scripts/*.sh")
+	if err != nil || len(scripts) < 3 {
+		t.Fatalf("the scripts are %q, %v", scripts, err)
+	}
+	read, err := filepath.Glob("terraform/monitoring/*/*.json")
+	if err != nil || len(read) < 5 {
+		t.Fatalf("what metrics and alerts are made of is %q, %v", read, err)
+	}
+	for _, name := range slices.Concat(want, scripts, read) {
+		ours, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if carried, err := fs.ReadFile(Source, filepath.ToSlash(name)); err != nil || string(carried) != string(ours) {
+			t.Errorf("%s is carried otherwise: %v", name, err)
+		}
 	}
 }

@@ -19,13 +19,21 @@ import (
 )
 
 // Register makes the functions of this package known to the functions framework: Increment, Rollup and Reconcile. It is
-// called once, by whoever serves. When the environment is bad for the function that FUNCTION_TARGET names, it ends the
-// process with a message for whoever deployed it.
+// called by whoever serves, once FUNCTION_TARGET says which of them; again, where it wasn't known the first time. When the
+// environment is bad for the function that FUNCTION_TARGET names, it ends the process with a message for whoever deployed it.
 func Register() {
-	for name, build := range functionsByName {
-		register(name, build)
+	if target := os.Getenv("FUNCTION_TARGET"); functionsByName[target] != nil {
+		prepare(target)
 	}
+	known.Do(func() {
+		for name, build := range functionsByName {
+			functions.HTTP(name, newFunction(build).ServeHTTP)
+		}
+	})
 }
+
+// known is whether the framework has the functions: it ends the process that names one twice.
+var known sync.Once
 
 var functionsByName = map[string]builder{"Increment": buildIncrement, "Rollup": buildRollup, "Reconcile": buildReconcile}
 
@@ -43,18 +51,14 @@ type drain func(context.Context) error
 // grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
 const grace = 9 * time.Second
 
-// register makes a function known to the framework. In the process that is to serve it, bad settings stop the start with a
-// message for whoever deployed it, and the garbage collector gets settings that suit functions.
-func register(name string, build builder) {
-	f := newFunction(build)
-	if os.Getenv("FUNCTION_TARGET") == name {
-		if _, err := settings.Parse(os.Environ()); err != nil {
-			fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
-			os.Exit(1)
-		}
-		collectSeldom(os.LookupEnv, limitFiles)
+// prepare is for the process that is to serve a function: bad settings stop the start with a message for whoever deployed it,
+// and the garbage collector gets settings that suit functions.
+func prepare(name string) {
+	if _, err := settings.Parse(os.Environ()); err != nil {
+		fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
+		os.Exit(1)
 	}
-	functions.HTTP(name, f.ServeHTTP)
+	collectSeldom(os.LookupEnv, limitFiles)
 }
 
 // function is one entry point of this process. Its clients are made once, with the first request; a failure to make

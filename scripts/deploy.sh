@@ -3,8 +3,13 @@
 # what is there is updated or left alone.
 set -euo pipefail
 
+# `counters deploy` runs this without a checkout, and says here which program it is.
+program=${COUNTERS_PROGRAM:-}
+me=${program:+counters deploy} smoke=${program:+counters smoke}
+me=${me:-scripts/deploy.sh} smoke=${smoke:-scripts/smoke.sh}
+
 usage() {
-  cat <<'HELP'
+  sed "1s|scripts/deploy.sh|$me|" <<'HELP'
 Usage: scripts/deploy.sh --project P --location L [options]
 
   --project P                  project to deploy to
@@ -14,6 +19,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --prefix NAME                begins the name of everything (default: counters)
   --runtime RUNTIME            (default: the newest for Go that the platform supports there)
   --memory SIZE                of an instance (default: 512Mi)
+  --source FROM                the functions' source, a folder or a release's counters-functions_VERSION.zip (default: that
+                               of this version)
 
   --create-database            create the Firestore database, protected against deletion
   --no-exempt-updated-at       keep the index of updated_at (with HOSTED, of counter_rollup, where it is); it caps all
@@ -52,14 +59,15 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --help
 
 Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that docs/deploying.md
-lists, and Go, whose programs here check the settings before anything is made. It asks nothing, and takes five to ten
-minutes in a new project. Rules are released with the Firebase CLI: firebase deploy --only firestore:rules.
+lists, and, in a checkout, Go: the functions' own code checks the settings before anything is made. It asks nothing, and
+takes five to ten minutes in a new project. Rules are released with the Firebase CLI: firebase deploy --only firestore:rules.
 HELP
 }
 
+code=2 # the arguments are wrong, until they are checked
 fail() {
-  echo "deploy.sh: $*" >&2
-  exit 1
+  echo "${me##*/}: $*" >&2
+  exit $code
 }
 
 whole() { # option, value, least, most
@@ -70,7 +78,7 @@ like() { # option, value, pattern, what is wanted
   [[ $2 =~ $3 ]] || fail "$1 $2: want $4"
 }
 
-project='' location='' region='' trigger_location='' prefix=counters runtime='' memory=512Mi
+project='' location='' source='' region='' trigger_location='' prefix=counters runtime='' memory=512Mi
 create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker_check=yes invokers=() given=()
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
@@ -102,6 +110,7 @@ while (($#)); do
     --prefix) prefix=$1 ;;
     --runtime) runtime=$1 ;;
     --memory) memory=$1 ;;
+    --source) source=$1 ;;
     --invoker) invokers+=("$1") ;;
     --set) given+=("$1") ;;
     --increment-concurrency) increment_concurrency=$1 ;;
@@ -141,6 +150,7 @@ for key in $kms_key $database_kms_key; do
   like '--kms-key and --database-kms-key:' "$key" '^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$' "projects/P/locations/L/keyRings/R/cryptoKeys/K"
 done
 [[ -z $docker_repository ]] || like --docker-repository "$docker_repository" '^projects/[^/]+/locations/[^/]+/repositories/[^/]+$' "projects/P/locations/L/repositories/R"
+[[ -z $source || -f $source || -f $source/function.go ]] || fail "--source $source: want a folder with function.go, or a zip file of such a folder"
 [[ -z $kms_key || -n $docker_repository ]] || fail "--kms-key: want --docker-repository too, one of Artifact Registry that is encrypted with the same key"
 whole '--increment-concurrency (less than 100 undoes group commit)' "$increment_concurrency" 100 1000
 whole --increment-max-instances "$increment_max_instances" 1 1000
@@ -164,17 +174,26 @@ like --trigger-location "$trigger_location" '^[a-z0-9-]+$' "a location of Eventa
 # What the settings come to is asked of the functions' own code: whatever else read them would read
 # some of them otherwise.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-command -v go >/dev/null || fail "Go is not installed, and the settings are checked by the functions' own code before anything is made: https://go.dev/dl"
-settings=$(cd "$root" && go run ./cmd/counters settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "nothing was made: see above, and docs/settings.md"
+check=(settings --check --shell -- ${given[@]+"${given[@]}"})
+[[ -n $program ]] || command -v go >/dev/null || fail "Go is not installed, and the settings are checked by the functions' own code before anything is made: https://go.dev/dl"
+settings=$(if [[ -n $program ]]; then "$program" "${check[@]}"; else cd "$root" && go run ./cmd/counters "${check[@]}"; fi) || fail "nothing was made: see above, and docs/settings.md"
+code=1
 environment=() database='' counters='' collection='' shards='' shard_fields=() collections=() hosted=no auth='' makes_for_anybody=no reconcile_timeout=0
 eval "$settings"
 if [[ $auth == none && ($public == yes || $invoker_check == no) ]]; then
-  echo "deploy.sh: warning: with AUTH=none anybody on the internet can count" >&2
+  echo "${me##*/}: warning: with AUTH=none anybody on the internet can count" >&2
   [[ $makes_for_anybody == no ]] ||
-    echo "deploy.sh: warning: with AUTO_CREATE=true too, they can make counters without bound; set it to a number of new counters a minute and caller" >&2
+    echo "${me##*/}: warning: with AUTO_CREATE=true too, they can make counters without bound; set it to a number of new counters a minute and caller" >&2
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+[[ $dry_run == yes ]] || command -v gcloud >/dev/null || fail "gcloud is not installed: https://cloud.google.com/sdk/docs/install"
+source=${source:-$root}
+if [[ -f $source ]]; then # gcloud wants a folder
+  unzip -q "$source" -d "$scratch/source" || fail "--source $source: can't unpack it with unzip"
+  source=$scratch/source
+  [[ -f $source/function.go ]] || fail "--source: there is no function.go in it"
+fi
 
 export CLOUDSDK_CORE_DISABLE_PROMPTS=1 # a prompt would wait unseen
 
@@ -199,7 +218,7 @@ patiently() {
     if { "$@" 2>&1 >&3 3>&- | tee "$scratch/errors" >&2 3>&-; } 3>&1; then return; fi
     why=$(passing "$scratch/errors")
     [[ -n $why ]] && ((try < 30)) || return 1
-    echo "deploy.sh: waiting for $why; again in 10 s, for $((5 - try / 6)) minutes at most" >&2
+    echo "${me##*/}: waiting for $why; again in 10 s, for $((5 - try / 6)) minutes at most" >&2
     sleep 10
   done
 }
@@ -252,7 +271,7 @@ deploy() { # name entry-point account flags…
   # the end.
   has "$name" "$functions" || new=(--no-allow-unauthenticated)
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
-    --source="$root" --entry-point="$entry_point" --run-service-account="$runs_as" \
+    --source="$source" --entry-point="$entry_point" --run-service-account="$runs_as" \
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \
     ${kms_key:+--kms-key="$kms_key"} ${docker_repository:+--docker-repository="$docker_repository"} \
     --cpu=1 --memory="$memory" --set-env-vars="^|^$variables" ${new[@]+"${new[@]}"} --format=none "$@"
@@ -271,7 +290,7 @@ look_at_database() {
   IFS='|' read -r _ lies type edition <<<"$there"
   [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
   [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
-  [[ $edition != ENTERPRISE ]] || echo "deploy.sh: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of ${shard_fields[*]/#/$shards.} and expect other costs than the documented ones" >&2
+  [[ $edition != ENTERPRISE ]] || echo "${me##*/}: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of ${shard_fields[*]/#/$shards.} and expect other costs than the documented ones" >&2
 }
 
 apis=$(ask gcloud services list --enabled --project="$project" --format='value(config.name)') ||
@@ -337,10 +356,10 @@ give_back() { # field of the app's own documents
   has "$collection.$1.0" "$exempted" || return 0
   local command=(gcloud firestore indexes fields update "$1" --project="$project" --database="$database" --collection-group="$collection" --clear-exemption --format=none)
   if grep "^$prefix-increment|" <<<"$deployed" | grep -qvx "$prefix-increment|true"; then
-    echo "deploy.sh: the documents are the app's now, and it has the index of $collection.$1 back, which was turned off for counters" >&2
+    echo "${me##*/}: the documents are the app's now, and it has the index of $collection.$1 back, which was turned off for counters" >&2
     patiently "${command[@]}"
   elif ! has "$prefix-increment" "$functions"; then
-    echo "deploy.sh: $collection.$1 has no index. If a deployment with other settings turned it off, turn it on: ${command[*]}" >&2
+    echo "${me##*/}: $collection.$1 has no index. If a deployment with other settings turned it off, turn it on: ${command[*]}" >&2
   fi
 }
 if [[ $hosted == yes ]]; then # the documents are the app's: only our map is ours, with updated_at in it
@@ -518,13 +537,13 @@ fi
 wanted=$(printf '%s\n' ${invokers[@]+"${invokers[@]}"})
 while read -r member; do
   [[ -z $member ]] || has "$member" "$wanted" || cat >&2 <<LEFT
-deploy.sh: $member may call $prefix-increment too, and was not named. To take that back:
+${me##*/}: $member may call $prefix-increment too, and was not named. To take that back:
   gcloud run services remove-iam-policy-binding $prefix-increment --project=$project --region=$region --member=$member --role=roles/run.invoker
 LEFT
 done <<<"$callers"
 if [[ $invoker_check == yes && $unchecked == [Tt]rue ]]; then
   cat >&2 <<LEFT
-deploy.sh: nobody checks who calls $prefix-increment, and --no-invoker-check was not given. To have Cloud Run check it again:
+${me##*/}: nobody checks who calls $prefix-increment, and --no-invoker-check was not given. To have Cloud Run check it again:
   gcloud run services update $prefix-increment --project=$project --region=$region --invoker-iam-check
 LEFT
 fi
@@ -532,7 +551,7 @@ fi
 [[ $dry_run == yes ]] || cat <<DONE
 
 Deployed. Increment is at $(uri "$prefix-increment")
-Try it:  scripts/smoke.sh $(uri "$prefix-increment") --token "\$(gcloud auth print-identity-token)"
+Try it:  $smoke $(uri "$prefix-increment") --token "\$(gcloud auth print-identity-token)"
 DONE
 ((${#refused[@]} == 0)) || fail "all is deployed, but ${refused[*]} was refused. Where the organisation shares with its own domains only, allUsers is:" \
   "give --no-invoker-check instead of --public, or ask its administrators for an exception from iam.allowedPolicyMemberDomains"

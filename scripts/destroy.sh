@@ -4,13 +4,16 @@
 # of Eventarc's agent. Safe to run again.
 set -euo pipefail
 
+me=${COUNTERS_PROGRAM:+counters destroy} # which runs this without a checkout
+me=${me:-scripts/destroy.sh}
+
 usage() {
-  cat <<'HELP'
+  sed "1s|scripts/destroy.sh|$me|" <<'HELP'
 Usage: scripts/destroy.sh --project P --region R [options]
 
   --project P      project that was deployed to
   --region R       region of the functions
-  --prefix NAME    what was given to deploy.sh (default: counters)
+  --prefix NAME    what was given to deploy (default: counters)
   --yes            don't ask
   --dry-run        print each command, run none
   --help
@@ -21,9 +24,10 @@ when the functions are deployed again, by the first roll-up or Reconcile.
 HELP
 }
 
+code=2 # the arguments are wrong, until they are checked
 fail() {
-  echo "destroy.sh: $*" >&2
-  exit 1
+  echo "${me##*/}: $*" >&2
+  exit $code
 }
 
 project='' region='' prefix=counters yes=no dry_run=no
@@ -47,6 +51,7 @@ while (($#)); do
 done
 [[ -n $project ]] || fail "--project is missing. See --help"
 [[ -n $region ]] || fail "--region is missing: that of the functions. See gcloud functions list"
+code=1
 
 if [[ $yes == no && $dry_run == no ]]; then
   read -r -p "Remove $prefix-increment, $prefix-rollup and $prefix-reconcile from $project? [y/N] " answer || true
@@ -65,7 +70,7 @@ list() { # what a dry run takes to be there -- question
   if [[ $dry_run == yes ]]; then
     printf '%s\n' "$presumed"
   elif ! "$@"; then
-    echo "destroy.sh: can't read what there is to remove" >&2
+    echo "${me##*/}: can't read what there is to remove" >&2
     return 1
   fi
 }

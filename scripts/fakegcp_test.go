@@ -119,7 +119,7 @@ func (p *project) preload(t *testing.T) {
 	p.command(t, "gcloud", "exec '"+python+"' -S -E '"+program+`' "$@"`)
 }
 
-// run runs one of the scripts. Its pauses are a second.
+// run runs one of the scripts, or the command that carries it, such as "counters deploy". Its pauses are a second.
 func (p project) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	out, err := p.try(t, script, args...)
@@ -129,11 +129,27 @@ func (p project) run(t *testing.T, script string, args ...string) string {
 	return out
 }
 
+// program is the program that carries the scripts, alone in a folder.
+func (p project) program(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(p.bin, "counters")
+	if _, err := os.Stat(program); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return program
+}
+
 // try is run for a script that may fail.
 func (p project) try(t *testing.T, script string, args ...string) (string, error) {
 	t.Helper()
 	start := time.Now()
-	cmd := exec.CommandContext(t.Context(), "bash", append([]string{script, "--project", "a-project"}, args...)...)
+	command := []string{"bash", script}
+	if name, ok := strings.CutPrefix(script, "counters "); ok {
+		command = []string{p.program(t), name}
+	}
+	cmd := exec.CommandContext(t.Context(), command[0], append(append(command[1:], "--project", "a-project"), args...)...)
 	cmd.Env = append(append(os.Environ(), p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s %s took %s", script, strings.Join(args, " "), time.Since(start).Round(time.Second))
@@ -237,7 +253,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 			t.Errorf("%d × %s, want %d", made[name], name, n)
 		}
 	}
-	p.run(t, "deploy.sh", append(args, "--create-database")...)
+	p.run(t, "counters deploy", append(args, "--create-database")...)
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
@@ -266,7 +282,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if e := changed.Resources[sink].Exclusions; len(e) != 1 || e[0].Name != "counters-requests" || !strings.Contains(e[0].Filter, `service_name=("counters-increment" OR "counters-rollup")`) {
 		t.Errorf("of the logs %+v is left out", e)
 	}
-	p.run(t, "destroy.sh", "--region", "us-central1", "--yes")
+	p.run(t, "counters destroy", "--region", "us-central1", "--yes")
 	left := p.state(t)
 	if e := left.Resources[sink].Exclusions; len(e) > 0 {
 		t.Errorf("%+v is still left out of the logs", e)

@@ -2,8 +2,11 @@
 # Counts against a deployment, or against `counters dev`, and checks that it answers as it should.
 set -euo pipefail
 
+me=${COUNTERS_PROGRAM:+counters smoke} # which runs this without a checkout
+me=${me:-scripts/smoke.sh}
+
 usage() {
-  cat <<'HELP'
+  sed "1s|scripts/smoke.sh|$me|" <<'HELP'
 Usage: scripts/smoke.sh URL [options]
 
   URL               of Increment: http://127.0.0.1:8081/increment, or what `terraform output increment_url` says
@@ -20,9 +23,10 @@ Needs bash and curl. Exit code 1 when a check fails. URL must be of the function
 HELP
 }
 
+code=2 # the arguments are wrong, until they are checked
 fail() {
-  echo "smoke.sh: $*" >&2
-  exit 1
+  echo "${me##*/}: $*" >&2
+  exit $code
 }
 
 url='' counter='' timeout=30 dry_run=no headers=()
@@ -52,6 +56,7 @@ while (($#)); do
 done
 [[ $url == http*://* ]] || fail "want the URL of Increment, such as http://127.0.0.1:8081/increment. See --help"
 [[ $timeout =~ ^[0-9]+$ ]] || fail "--timeout $timeout: want seconds"
+code=1
 
 new=no
 if [[ -z $counter ]]; then

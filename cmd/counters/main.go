@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,6 +54,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = cmp.Or(unknownCommand(root, args), err)
 	}
 	code := exitFailed
+	if failed, ok := errors.AsType[scriptFailed](err); ok {
+		return failed.code
+	}
 	switch {
 	case err == nil:
 		return 0

@@ -43,6 +43,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newImportCommand(&t)) // Its flags are its own.
+	root.AddCommand(newScriptCommands()...)
 	refuseUnknownTopics(root)
 	return root
 }
