@@ -70,7 +70,7 @@ func TestArchiveHoldsTheFunctionsAndNoTests(t *testing.T) {
 	if _, err := os.Stat("../function.go"); err != nil {
 		t.Skip("function.go is not there, so there is nothing to deploy")
 	}
-	list := exec.Command("go", "list", "-deps", "-f", `{{$d := .Dir}}{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range $.EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, ".")
+	list := exec.Command("go", "list", "-deps", "-f", `{{$d := .Dir}}{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range $.EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, "./functions")
 	list.Dir = ".."
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -82,7 +82,7 @@ func TestArchiveHoldsTheFunctionsAndNoTests(t *testing.T) {
 	if len(needed) < 5 {
 		t.Fatalf("go list names only %q", needed)
 	}
-	for _, path := range append(needed, root+"/go.mod", root+"/go.sum") {
+	for _, path := range append(needed, root+"/function.go", root+"/go.mod", root+"/go.sum") {
 		if rel, _ := filepath.Rel(root, path); !slices.Contains(files, filepath.ToSlash(rel)) {
 			t.Errorf("%s is needed by the functions, but not uploaded: see .gcloudignore", rel)
 		}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	// Certificates for where there are none, as in an image of this program alone.
+	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"github.com/firestore-counters/counters/cmd/internal/dev"
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
