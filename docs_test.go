@@ -129,6 +129,20 @@ func main() {
 	}
 }
 
+// The test that testing.md shows passes.
+func TestTestInGo(t *testing.T) {
+	t.Parallel()
+	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(pages(t)["docs/testing.md"])
+	if shown == nil {
+		t.Fatal("docs/testing.md shows no Go")
+	}
+	program := filepath.Join(t.TempDir(), "likes_test.go")
+	save(t, program, []byte(shown[1]))
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-v", program).CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestLike") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The first run downloads as many modules as the README says.
 func TestModulesOfTheFirstRun(t *testing.T) {
 	t.Parallel()

@@ -195,7 +195,7 @@ func (d *desk) startSystem(t *testing.T, b block) {
 	d.system = startUntilReady(t, cmd)
 	firestore := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(d.system.banner)
 	gateway := strings.TrimPrefix(d.system.gateway, "http://")
-	d.ports = strings.NewReplacer("localhost:8081", gateway, "127.0.0.1:8081", gateway, "127.0.0.1:8080", firestore)
+	d.ports = strings.NewReplacer("localhost:8081", gateway, "127.0.0.1:8081", gateway, "localhost:8080", firestore, "127.0.0.1:8080", firestore)
 	for text := range strings.Lines(b[len(b)-1].prints) {
 		if !strings.Contains(d.system.banner+"ready\n", d.ports.Replace(text)) {
 			t.Errorf("the system doesn't say %q, but\n%s", text, d.system.banner)
