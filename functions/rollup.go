@@ -31,7 +31,7 @@ func RollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
 
 // RollerOptions are what the settings say of rollers.
 func RollerOptions(s settings.Settings) rollup.RollerOptions {
-	return rollup.RollerOptions{Interval: s.RollupInterval, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax}
+	return rollup.RollerOptions{Interval: s.RollupInterval, Burst: s.RollupBurst, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax}
 }
 
 const (

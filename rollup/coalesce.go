@@ -1,34 +1,37 @@
 package rollup
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// coalescer decides which states are flushed together, and when. It holds no clock and starts nothing: its methods are passed
-// the time. W is an event that waits for its state to be counted.
+// coalescer decides which states are flushed together, and when. It holds no clock and starts
+// nothing: its methods are passed the time. W is an event that waits for its state to be counted.
 //
-// A counter has at most one flush in flight, and flushes of it start at least an interval apart. When other instances turn
-// out to flush the same counter, the interval becomes this instance's fair share: with three instances each flushes every
-// third time, so that together they still write about once per least interval. Contention doubles it, and success eases
-// it back.
+// A counter has at most one flush in flight. Flushes take from a bucket, which holds burst of them
+// and earns one per least interval: those of a quiet counter start at once, and a hot one has one
+// per interval. Where other instances turn out to flush the same counter, they have emptied the
+// bucket, which is the document's: then this one's fair share of the flushes is left, every third
+// with three instances, so that together they still write about once per interval. Contention
+// empties it too, and doubles what a flush takes; success eases that back.
 //
-// Of each shard only the newest state is held, with its event and duplicates of it. Events of older states need not wait:
-// the newer one is not acknowledged, so it comes again if this process dies, and it covers them. That holds for strictly
-// newer ones only. A duplicate waits with its twin: they are the same event, and once one delivery of it is acknowledged, it
-// does not come again.
+// Of each shard only the newest state is held, with its event and duplicates of it. Events of older
+// states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
+// and it covers them. That holds for strictly newer ones only. A duplicate waits with its twin:
+// they are the same event, and once one delivery of it is acknowledged, it does not come again.
 type coalescer[W any] struct {
-	least, most time.Duration  // of an interval
-	maxWaiting  int            // events, those in flight included
-	maxFlushes  int            // in flight at a time
-	patience    time.Duration  // from the first of a row of failures until a counter's events are answered with an error
-	spread      func() float64 // at random, from 0 to 1
+	least, most time.Duration // in which a flush is earned
+	burst       int           // flushes that a full bucket holds, at least 1
+	maxWaiting  int           // events, those in flight included
+	maxFlushes  int           // in flight at a time
+	// from the first of a row of failures until a counter's events are answered with an error
+	patience time.Duration
+	spread   func() float64 // at random, from 0 to 1
 
 	backlogs map[string]*backlog[W] // :: counter id → what waits, and when it may go
-	queue    schedule[W]            // backlogs without a flush in flight, by the time they may go
+	queue    schedule[*backlog[W]]  // those without a flush in flight, by the time they may go
 	waiting  int
 	flushes  int  // in flight
 	draining bool // nothing waits for its interval any more
@@ -42,9 +45,31 @@ type backlog[W any] struct {
 	answered []answered[W]       // what queries have said, for the next flush
 	flying   []answered[W]       // the same, in flight
 	events   int                 // that came for the next flush, superseded ones included
-	interval time.Duration
-	due      time.Time // no flush starts before
-	failing  time.Time // since when, if its last flush failed
+	interval time.Duration       // in which a flush is earned
+	earliest time.Time           // of the next flush: the bucket holds one then
+	full     time.Time           // when the bucket is full
+	failing  time.Time           // since when, if its last flush failed
+	flushed  bool
+	slot
+}
+
+// due is when the next flush may start, or a quiet counter is forgotten.
+func (b *backlog[W]) due() time.Time {
+	if b.empty() {
+		return b.full
+	}
+	return b.earliest
+}
+
+// empty reports whether nothing waits for the next flush.
+func (b *backlog[W]) empty() bool { return len(b.next) == 0 && len(b.answered) == 0 }
+
+// ahead is how long it takes to earn all flushes of a bucket but one.
+func (c *coalescer[W]) ahead() time.Duration { return c.least * time.Duration(c.burst-1) }
+
+// wait has a counter wait until the bucket holds a flush again, at a time.
+func (c *coalescer[W]) wait(b *backlog[W], next time.Time) {
+	b.earliest, b.full = next, next.Add(c.ahead())
 }
 
 // held is a state, and the events that wait for it: one, and its duplicates.
@@ -53,7 +78,8 @@ type held[W any] struct {
 	events []W
 }
 
-// answered is what the queries of one collection have said, and the events that are covered once it is in the ledger.
+// answered is what the queries of one collection have said, and the events that are covered once it
+// is in the ledger.
 type answered[W any] struct {
 	collection string
 	answers    map[string]ledger.Answer // :: key of a field's definition → what was asked for it
@@ -70,7 +96,8 @@ func (a answered[W]) has(keys map[string]bool) bool {
 	return false
 }
 
-// counts reports whether the collection holds something, or it isn't known what: a query without an answer says nothing.
+// counts reports whether the collection holds something, or it isn't known what: a query without an
+// answer says nothing.
 func (a answered[W]) counts() bool {
 	for _, answer := range a.answers {
 		if answer.Counts() {
@@ -89,6 +116,8 @@ type batch struct {
 	counts  bool // a collection holds something, or it isn't known what
 	events  int  // that it stands for
 	started time.Time
+	// a flush of the counter that is not older was another instance's
+	quiet time.Duration
 }
 
 // outcome is what became of a flush.
@@ -102,8 +131,8 @@ const (
 	unanswered         // of a query: its time was over, and whether it is only slow is not known
 )
 
-// add takes an event of a state, and returns the events that are superseded, and done: older ones of the shard, or this
-// one. It reports false when too many wait already.
+// add takes an event of a state, and returns the events that are superseded, and done: older ones of
+// the shard, or this one. It reports false when too many wait already.
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
 	b := c.backlogs[counter]
 	newest := b.newest(s.Shard)
@@ -126,25 +155,29 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 		newest.events = append(newest.events, event) // a duplicate
 	} else {
 		b.next[s.Shard] = &held[W]{state: s, events: []W{event}}
+		c.queue.fix(b)
 	}
 	return superseded, true
 }
 
-// answer takes what queries have said of one of a counter's collections, with the events that have been waiting for it.
+// answer takes what queries have said of one of a counter's collections, with the events that have
+// been waiting for it.
 func (c *coalescer[W]) answer(now time.Time, counter string, a answered[W]) {
 	b := c.backlog(now, counter)
 	b.answered = append(b.answered, a)
 	b.events += len(a.events)
 	c.waiting += len(a.events)
+	c.queue.fix(b)
 }
 
 // backlog is a counter's, which is made where there is none.
 func (c *coalescer[W]) backlog(now time.Time, counter string) *backlog[W] {
 	b := c.backlogs[counter]
 	if b == nil {
-		b = &backlog[W]{counter: counter, next: map[string]*held[W]{}, interval: c.least, due: now}
+		b = &backlog[W]{counter: counter, next: map[string]*held[W]{}, interval: c.least}
+		c.wait(b, now.Add(-c.ahead()))
 		c.backlogs[counter] = b
-		heap.Push(&c.queue, b)
+		c.queue.push(b)
 	}
 	return b
 }
@@ -161,13 +194,16 @@ func (b *backlog[W]) newest(shard string) *held[W] {
 
 // start hands out a flush that may start now, if there is one.
 func (c *coalescer[W]) start(now time.Time) (batch, bool) {
-	for c.flushes < c.maxFlushes && len(c.queue) > 0 && !c.queue[0].due.After(now) {
-		b := heap.Pop(&c.queue).(*backlog[W])
-		if len(b.next) == 0 && len(b.answered) == 0 { // quiet for an interval: forgotten
+	for c.flushes < c.maxFlushes && len(c.queue) > 0 && !c.queue[0].due().After(now) {
+		b := c.queue.pop()
+		if b.empty() { // and its bucket is full: forgotten
 			delete(c.backlogs, b.counter)
 			continue
 		}
 		flush := batch{counter: b.counter, states: make([]ledger.State, 0, len(b.next)), events: b.events, started: now}
+		if !b.flushed {
+			flush.quiet = c.least
+		}
 		for _, h := range b.next {
 			flush.states = append(flush.states, h.state)
 			flush.adopts = flush.adopts || !h.state.Gone
@@ -197,37 +233,43 @@ func (b *batch) answer(answers map[string]ledger.Answer) {
 	}
 }
 
-// wake is when start should be asked again. It reports false when only done or add can change its answer.
+// wake is when start should be asked again. It reports false when only done or add can change its
+// answer.
 func (c *coalescer[W]) wake() (time.Time, bool) {
 	if c.flushes >= c.maxFlushes || len(c.queue) == 0 {
 		return time.Time{}, false
 	}
-	return c.queue[0].due, true
+	return c.queue[0].due(), true
 }
 
-// done takes a flush back, with what became of it, and returns the events that need not wait any longer: those whose state
-// or answer was counted, and those that are to be delivered again. What was asked too early is to be asked again. The states
-// and answers of a failed flush go again with what has come meanwhile, and their events wait on, until that has gone on
-// for too long.
+// done takes a flush back, with what became of it, and returns the events that need not wait any
+// longer: those whose state or answer was counted, and those that are to be delivered again. What
+// was asked too early is to be asked again. The states and answers of a failed flush go again with
+// what has come meanwhile, and their events wait on, until that has gone on for too long.
 func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (counted, refused []W, early []answered[W]) {
 	c.flushes--
 	b := c.backlogs[flush.counter]
+	b.flushed = true
 	switch o {
 	case unchanged: // no write was taken: what comes next need not wait
-		b.due = flush.started
 	case committed:
 		b.interval = max(c.share(f.otherFlushes), b.interval/2)
-		if b.due = flush.started.Add(b.interval); f.otherFlushes > 0 {
-			// Counted from the end, those who got into each other's way move apart.
-			b.due = now.Add(b.interval)
+		next := b.earliest.Add(b.interval - c.least)
+		if full := flush.started.Add(-c.ahead()); next.Before(full) {
+			next = full
 		}
+		if next = next.Add(c.least); f.otherFlushes > 0 {
+			// Counted from the end, those who got into each other's way move apart.
+			next = now.Add(b.interval)
+		}
+		c.wait(b, next)
 	case failed, permanent:
 		b.interval = min(c.most, b.interval*2)
-		// What waits has waited for an interval already. At random, or two instances that meet once meet each time.
-		b.due = now.Add(c.least/2 + time.Duration(c.spread()*float64(c.least)))
+		// What waits has waited already. At random, or two instances that meet once meet each time.
+		c.wait(b, now.Add(c.least/2+time.Duration(c.spread()*float64(c.least))))
 	}
 	if c.draining && o != failed {
-		b.due = now
+		c.wait(b, now.Add(-c.ahead()))
 	}
 	switch {
 	case o != failed:
@@ -267,7 +309,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (c
 	}
 	b.inFlight, b.flying = nil, nil
 	c.waiting -= len(counted) + len(refused)
-	heap.Push(&c.queue, b)
+	c.queue.push(b)
 	return counted, refused, early
 }
 
@@ -279,8 +321,8 @@ func (c *coalescer[W]) patienceNow() time.Duration {
 	return c.patience
 }
 
-// share is the interval at which this instance and as many others write once per least interval, and a quarter less than
-// that, so that they find room for each other.
+// share is the interval at which this instance and as many others write once per least interval, and
+// a quarter less than that, so that they find room for each other.
 func (c *coalescer[W]) share(otherFlushes int64) time.Duration {
 	if otherFlushes == 0 {
 		return c.least
@@ -293,9 +335,9 @@ func (c *coalescer[W]) share(otherFlushes int64) time.Duration {
 func (c *coalescer[W]) drain(now time.Time) {
 	c.draining = true
 	for _, b := range c.queue {
-		b.due = now
+		c.wait(b, now.Add(-c.ahead()))
 	}
-	heap.Init(&c.queue)
+	c.queue.sort()
 }
 
 // left are the events that wait for a flush that has not begun.
@@ -311,21 +353,4 @@ func (c *coalescer[W]) left() (left []W) {
 		b.answered = nil
 	}
 	return left
-}
-
-// schedule is a heap of backlogs, the one that is due first on top.
-type schedule[W any] []*backlog[W]
-
-func (s schedule[W]) Len() int           { return len(s) }
-func (s schedule[W]) Less(i, j int) bool { return s[i].due.Before(s[j].due) }
-func (s schedule[W]) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-}
-func (s *schedule[W]) Push(x any) { *s = append(*s, x.(*backlog[W])) }
-func (s *schedule[W]) Pop() any {
-	old := *s
-	b := old[len(old)-1]
-	old[len(old)-1] = nil
-	*s = old[:len(old)-1]
-	return b
 }

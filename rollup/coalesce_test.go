@@ -13,7 +13,7 @@ import (
 
 func newCoalescer(maxWaiting, maxFlushes int) *coalescer[int] {
 	return &coalescer[int]{
-		least: time.Second, most: 5 * time.Second,
+		least: time.Second, most: 5 * time.Second, burst: 1,
 		maxWaiting: maxWaiting, maxFlushes: maxFlushes, patience: 15 * time.Second, spread: func() float64 { return 0.5 },
 		backlogs: map[string]*backlog[int]{},
 	}
@@ -111,6 +111,77 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 			t.Errorf("step %d: next flush after %v, want %v", i, got, tt.want)
 		}
 		now = due
+	}
+}
+
+// A quiet counter has a few flushes at once, a hot one has one per interval, and one that was quiet for a while some again.
+func TestCoalescerBurst(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(1000, 10)
+	c.burst = 3
+	const took = 20 * time.Millisecond // a flush
+	flushes := func(from, until time.Duration) (at []time.Duration) {
+		for now := from; now < until; now += took {
+			c.add(after(now), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: after(now)}, 0)
+			if b, ok := c.start(after(now)); ok {
+				at = append(at, now)
+				c.done(after(now+took), b, committed, flushed{})
+			}
+		}
+		return at
+	}
+	want := []time.Duration{0, took, 2 * took, time.Second, 2 * time.Second}
+	if got := flushes(0, 2500*time.Millisecond); !slices.Equal(got, want) {
+		t.Errorf("flushed at %v, want %v", got, want)
+	}
+	// What waits goes at 3 s; at 4.5 s the bucket holds one, and half of another.
+	mustStart(t, c, after(3*time.Second), 24)
+	c.done(after(3*time.Second), batch{counter: "a", started: after(3 * time.Second)}, committed, flushed{})
+	want = []time.Duration{4500 * time.Millisecond, 5 * time.Second, 6 * time.Second}
+	if got := flushes(4500*time.Millisecond, 6500*time.Millisecond); !slices.Equal(got, want) {
+		t.Errorf("flushed at %v, want %v", got, want)
+	}
+}
+
+// Instances that share a counter share the bucket: what others flush is taken from it as well.
+func TestCoalescersShareABucket(t *testing.T) {
+	t.Parallel()
+	const instances, seconds, burst = 3, 60, 5
+	var all [instances]*coalescer[int]
+	for i := range all {
+		all[i] = newCoalescer(1000, 10)
+		all[i].burst = burst
+	}
+	var flights [instances]*batch
+	var ends [instances]time.Time
+	var seen [instances]int64 // the ledger's flushes, as of the instance's last one
+	ledgers, first := int64(0), 0
+	for ms := range seconds * 1000 {
+		now := after(time.Duration(ms) * time.Millisecond)
+		for i, c := range all {
+			if b := flights[i]; b != nil && !ends[i].After(now) {
+				others := ledgers - seen[i]
+				if seen[i] == 0 {
+					others = 0 // it hasn't read the ledger before
+				}
+				ledgers++
+				seen[i], flights[i] = ledgers, nil
+				c.done(now, *b, committed, flushed{otherFlushes: others})
+			}
+			c.add(now, "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: now}, 0)
+			if b, ok := c.start(now); ok {
+				flights[i], ends[i] = &b, now.Add(time.Duration(20+i)*time.Millisecond)
+			}
+		}
+		if ms == 1000 {
+			first = int(ledgers)
+		}
+	}
+	if first < burst || first > 2*burst {
+		t.Errorf("%d flushes in the first second, want a burst of %d, and not that of each instance", first, burst)
+	}
+	if rest := int(ledgers) - first; rest > seconds || rest < seconds/2 {
+		t.Errorf("%d flushes in the other %d seconds, want about one a second", rest, seconds-1)
 	}
 }
 
@@ -288,18 +359,19 @@ func TestCoalescerRefusesWhatHasNoRoom(t *testing.T) {
 }
 
 // Whatever happens, every event is answered once; one that is answered with success had its state flushed, or a newer one
-// of the shard flushed or held; flushes of a counter don't overlap and keep their distance; and at most one state of a
+// of the shard flushed or held; flushes of a counter don't overlap, and a burst apart keep their distance; and at most one state of a
 // shard is held beside the one in flight.
 func TestCoalescerProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCoalescer(20, 2)
+		c.burst = rapid.IntRange(1, 5).Draw(t, "burst")
 		now := after(0)
 		answers := map[int]int{}
 		newest := map[string]ledger.State{}
 		states := map[int]ledger.State{}
 		shardOf := map[int]string{}
-		lastCommit := map[string]time.Time{}
+		commits := map[string][]time.Time{} // when those of a counter started
 		var flushes []batch
 		added := 0
 		covered := func(event int) bool {
@@ -335,7 +407,7 @@ func TestCoalescerProperties(t *testing.T) {
 				}
 			}
 			if o != unchanged {
-				lastCommit[b.counter] = b.started
+				commits[b.counter] = append(commits[b.counter], b.started)
 			}
 			counted, refused, _ := c.done(now, b, o, flushed{otherFlushes: rapid.Int64Range(0, 3).Draw(t, "others")})
 			if o != committed && o != unchanged && len(counted) > 0 {
@@ -356,8 +428,11 @@ func TestCoalescerProperties(t *testing.T) {
 					t.Fatalf("two flushes of %s at a time", b.counter)
 				}
 			}
-			if last, ok := lastCommit[b.counter]; ok && now.Sub(last) < c.least {
-				t.Fatalf("a flush of %s %v after one that committed", b.counter, now.Sub(last))
+			before := commits[b.counter]
+			for n := c.burst; n <= len(before); n++ {
+				if d := now.Sub(before[len(before)-n]); d < c.least*time.Duration(n-c.burst+1) {
+					t.Fatalf("%d flushes of %s within %v, with a burst of %d", n+1, b.counter, d, c.burst)
+				}
 			}
 			flushes = append(flushes, b)
 		}

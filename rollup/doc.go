@@ -10,10 +10,10 @@
 // something else, because another program wrote it, one more commit sets it. Where the document is
 // missing, the ledger counts alone.
 //
-// [Roller] gathers the states of a counter and flushes them in one commit, at once where the
-// counter was quiet and otherwise at most once per interval. A newer state supersedes those of its
-// shard that wait, whose events are acknowledged at once: its own event is acknowledged only after
-// its flush, and comes again where the process dies before.
+// [Roller] gathers the states of a counter and flushes them in one commit: the first few at once
+// where the counter was quiet, and otherwise once per interval. A newer state supersedes those of
+// its shard that wait, whose events are acknowledged at once: its own event is acknowledged only
+// after its flush, and comes again where the process dies before.
 //
 // [Client.Reconcile] compares the totals with the sums of the shards and corrects them, where
 // events never came or something else wrote a total. A counter without a ledger, which other code

@@ -124,8 +124,11 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 			f.gone = err == nil
 			return nil, err
 		}
-		if f.last != nil && f.last.Created.Equal(l.Created) {
+		switch {
+		case f.last != nil && f.last.Created.Equal(l.Created):
 			f.otherFlushes = l.Flushes - f.last.Flushes
+		case l.Flushes > 0 && now.Sub(l.Updated) < b.quiet:
+			f.otherFlushes = 1
 		}
 		l.shared = f.otherFlushes > 0
 		f.fresh = c.db.Introduce(l.Ledger, doc)

@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 )
@@ -27,7 +26,7 @@ type recounts[W any] struct {
 	maxFailures int           // in a row, before events are answered
 
 	tasks   map[collection]*recountTask[W]
-	queue   recountQueue[W] // tasks without a recount in flight, by the time they may go
+	queue   schedule[*recountTask[W]] // tasks without a recount in flight, by the time they may go
 	waiting int
 	running int
 }
@@ -47,7 +46,7 @@ type recountTask[W any] struct {
 	latest   time.Time     // of the next one; where nothing waits, when the task is forgotten
 	failures int           // in a row
 	slow     bool          // its last recount got no answer in time, or it and those before
-	index    int           // in the queue; -1 where it is in flight
+	slot                   // in the queue
 }
 
 // waitingEvent is an event of a document that changed.
@@ -72,16 +71,16 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 	t := r.tasks[of]
 	if t != nil && !e.timeless && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return !h.timeless && h.at.After(e.at) }) {
 		t.events++
-		r.place(t)
+		r.queue.fix(t)
 		return []W{e.event}, true
 	}
 	if t == nil {
 		if r.waiting >= r.maxWaiting {
 			return nil, false
 		}
-		t = &recountTask[W]{of: of, interval: r.least, earliest: now, index: -1}
+		t = &recountTask[W]{of: of, interval: r.least, earliest: now}
 		r.tasks[of] = t
-		heap.Push(&r.queue, t)
+		r.queue.push(t)
 	}
 	waited := len(t.next) > 0 // the first event's deadline holds, whatever follows it
 	for _, list := range []*[]waitingEvent[W]{&t.next, &t.inFlight} {
@@ -102,7 +101,7 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 	t.next = append(t.next, e)
 	t.events++
 	r.waiting++
-	r.place(t)
+	r.queue.fix(t)
 	return superseded, true
 }
 
@@ -119,16 +118,10 @@ func (t *recountTask[W]) due() time.Time {
 	return t.earliest
 }
 
-func (r *recounts[W]) place(t *recountTask[W]) {
-	if t.index >= 0 {
-		heap.Fix(&r.queue, t.index)
-	}
-}
-
 // start hands out a recount that may start now, if there is one.
 func (r *recounts[W]) start(now time.Time) (recount, bool) {
 	for r.running < r.maxRunning && len(r.queue) > 0 && !r.queue[0].due().After(now) {
-		t := heap.Pop(&r.queue).(*recountTask[W])
+		t := r.queue.pop()
 		if len(t.next) == 0 {
 			delete(r.tasks, t.of)
 			continue
@@ -205,7 +198,7 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 		}
 	}
 	r.waiting -= len(covered) + len(refused)
-	heap.Push(&r.queue, t)
+	r.queue.push(t)
 	return covered, refused
 }
 
@@ -214,15 +207,15 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 func (r *recounts[W]) again(now time.Time, of collection, waiting []waitingEvent[W]) {
 	t := r.tasks[of]
 	if t == nil {
-		t = &recountTask[W]{of: of, interval: r.least, index: -1}
+		t = &recountTask[W]{of: of, interval: r.least}
 		r.tasks[of] = t
-		heap.Push(&r.queue, t)
+		r.queue.push(t)
 	}
 	t.next = append(waiting, t.next...)
 	t.events += int64(len(waiting))
 	t.earliest, t.latest = now, now
 	r.waiting += len(waiting)
-	r.place(t)
+	r.queue.fix(t)
 }
 
 // drain lets what waits go now.
@@ -230,7 +223,7 @@ func (r *recounts[W]) drain(now time.Time) {
 	for _, t := range r.tasks {
 		t.earliest, t.latest = now, now
 	}
-	heap.Init(&r.queue)
+	r.queue.sort()
 }
 
 // left are the events that wait for a recount that has not begun.
@@ -248,27 +241,4 @@ func events[W any](list []waitingEvent[W]) []W {
 		all[i] = h.event
 	}
 	return all
-}
-
-// recountQueue is a heap of tasks, the one that is due first on top.
-type recountQueue[W any] []*recountTask[W]
-
-func (q recountQueue[W]) Len() int           { return len(q) }
-func (q recountQueue[W]) Less(i, j int) bool { return q[i].due().Before(q[j].due()) }
-func (q recountQueue[W]) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-func (q *recountQueue[W]) Push(x any) {
-	t := x.(*recountTask[W])
-	t.index = len(*q)
-	*q = append(*q, t)
-}
-func (q *recountQueue[W]) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	t.index = -1
-	return t
 }

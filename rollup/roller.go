@@ -17,8 +17,9 @@ import (
 
 // RollerOptions say how a [Roller] coalesces. Zero values mean the defaults.
 type RollerOptions struct {
-	Interval    time.Duration // least time between two flushes of a counter, default 1s
+	Interval    time.Duration // in which a counter earns a flush, default 1s
 	MaxInterval time.Duration // what contention may stretch it to, default 5s, at least Interval
+	Burst       int           // flushes that a quiet counter has at once, default 5; 1 is none beyond the first
 	MaxPending  int           // events that may wait, default 5000; about one per shard that is written
 	MaxFlushes  int           // counters flushed side by side, default 64
 
@@ -64,7 +65,7 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 		log:    client.log,
 		pending: coalescer[chan<- error]{
 			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
-			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: flushPatience, spread: rand.Float64,
+			burst: max(1, cmp.Or(opts.Burst, 5)), maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: flushPatience, spread: rand.Float64,
 			backlogs: map[string]*backlog[chan<- error]{},
 		},
 		recounts: recounts[chan<- error]{

@@ -110,6 +110,7 @@ func PlanOf(seed uint64) Plan {
 		fmt.Sprintf("CACHE_TTL=%s", between(r, time.Second, 10*time.Minute).Round(time.Second)),
 		fmt.Sprintf("ROLLUP_LEDGERS=%d", []int{1, 2, 1000}[r.IntN(3)]),
 		fmt.Sprintf("ROLLUP_INTERVAL=%s", []string{"10ms", "1s", "5s"}[r.IntN(3)]),
+		fmt.Sprintf("ROLLUP_BURST=%d", []int{1, 5, 20}[r.IntN(3)]),
 		fmt.Sprintf("EXACT_WRITES=%v", r.IntN(4) > 0),
 	}
 	if p.Likes = r.IntN(2) == 0; p.Likes {

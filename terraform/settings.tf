@@ -33,6 +33,7 @@ locals {
     RATE_LIMIT           = tostring(var.rate_limit)
     TRUSTED_PROXIES      = tostring(var.trusted_proxies)
     ROLLUP_INTERVAL      = var.rollup_interval
+    ROLLUP_BURST         = tostring(var.rollup_burst)
     ROLLUP_LEDGERS       = tostring(var.rollup_ledgers)
     ROLLUP_PENDING       = tostring(var.rollup_pending)
     ROLLUP_FLUSHES       = tostring(var.rollup_flushes)
@@ -309,7 +310,7 @@ variable "trusted_proxies" {
 }
 
 variable "rollup_interval" {
-  description = "Least time between two roll-ups of one counter by one instance, 10ms to 5s."
+  description = "Time between two roll-ups of a hot counter by one instance, 10ms to 5s."
   type        = string
   nullable    = false
   default     = "1s"
@@ -317,6 +318,18 @@ variable "rollup_interval" {
   validation {
     condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.rollup_interval)) && tonumber(regex("^[0-9]+", var.rollup_interval)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.rollup_interval)] >= 0.01 && tonumber(regex("^[0-9]+", var.rollup_interval)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.rollup_interval)] <= 5, false)
     error_message = "rollup_interval must be a whole number of ms, s, m or h, from 10ms to 5s."
+  }
+}
+
+variable "rollup_burst" {
+  description = "Roll-ups that a counter which was quiet may have at once, 1 to 100, so that its first changes show without a wait. One more is earned with each ROLLUP_INTERVAL."
+  type        = number
+  nullable    = false
+  default     = 5
+
+  validation {
+    condition     = var.rollup_burst >= 1 && var.rollup_burst <= 100 && floor(var.rollup_burst) == var.rollup_burst
+    error_message = "rollup_burst must be a whole number from 1 to 100."
   }
 }
 

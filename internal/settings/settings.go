@@ -57,7 +57,8 @@ type Settings struct {
 	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."`
 
 	// The roll-up.
-	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Least time between two roll-ups of one counter by one instance, 10ms to 5s."`
+	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Time between two roll-ups of a hot counter by one instance, 10ms to 5s."`
+	RollupBurst    int           `env:"ROLLUP_BURST" envDefault:"5" range:"1 to 100" desc:"Roll-ups that a counter which was quiet may have at once, 1 to 100, so that its first changes show without a wait. One more is earned with each ROLLUP_INTERVAL."`
 	RollupLedgers  int           `env:"ROLLUP_LEDGERS" envDefault:"1000" range:"1 to 100000" desc:"Ledgers that an instance of Rollup keeps in memory, 1 to 100000."`
 	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."`
 	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up side by side, 1 to 1000."`

@@ -12,7 +12,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"instances that meet once meet each time", "rollup",
-		"b.due = now.Add(c.least/2 + time.Duration(c.spread()*float64(c.least)))", "b.due = now.Add(c.least)", test("TestCoalescerFailuresMoveApart"),
+		"now.Add(c.least/2+time.Duration(c.spread()*float64(c.least)))", "now.Add(c.least)", test("TestCoalescerFailuresMoveApart"),
 	},
 	{
 		"a process that ends is as patient as any", "rollup",
@@ -37,6 +37,22 @@ var ofRollup = []mutant{
 	{
 		"instances that share a counter don't take turns", "rollup",
 		"return min(c.most, c.least*time.Duration(otherFlushes+1)*5/4)", "return c.least", test("TestCoalescerIntervalFollowsContention"),
+	},
+	{
+		"a quiet counter waits for its second flush", "rollup",
+		"return c.least * time.Duration(c.burst-1)", "return 0", test("TestCoalescerBurst"),
+	},
+	{
+		"a bucket fills while it is full", "rollup",
+		"next.Before(full) {", "false {", test("TestCoalescerProperties"),
+	},
+	{
+		"instances that share a counter have a burst each", "rollup",
+		"next = now.Add(b.interval)\n", "", test("TestABurstMeetsNoContention"),
+	},
+	{
+		"an instance to which a counter is new takes itself to be alone", "rollup",
+		"f.otherFlushes = 1\n", "", test("TestANewInstanceFindsTheBucketEmpty"),
 	},
 	{
 		"contention doesn't slow flushes down", "rollup",

@@ -40,6 +40,7 @@ func Scenarios() []Scenario {
 		{Name: "events", Title: "Roll-up events a second", run: (*session).rollups},
 		{Name: "lone", Title: "Latency of a lone increment", run: (*session).lone},
 		{Name: "lag", Title: "Lag of the total on a hot document", run: (*session).lag},
+		{Name: "clicks", Title: "How soon a handful of clicks on a quiet counter show", run: (*session).clicks},
 		{Name: "burst", Title: "A burst on a quiet system, delivered as Pub/Sub does", run: (*session).burst, long: true},
 		{Name: "drift", Title: "Drift under duplicates and lost answers", run: (*session).drift},
 		{Name: "cost", Title: "Cost of a million increments at 1,000 a second", run: (*session).price},

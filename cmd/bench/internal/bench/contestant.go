@@ -46,6 +46,7 @@ const (
 	nameUnmarked = "ours, no marker"
 	nameFaster   = "ours, 50ms" // between roll-ups
 	nameSlower   = "ours, 5s"   // the same
+	nameSingle   = "ours, burst of 1"
 	nameBlind    = "blind"
 	nameNoop     = "no-op"
 	nameSum      = "sum"

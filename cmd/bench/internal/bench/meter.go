@@ -138,11 +138,13 @@ func (l lagMeter) ageAt(at time.Time) float64 {
 	return 0
 }
 
-// writes is how often a second the total was written, from the first write to the last; zero for fewer than two.
+// writes is how often a second the total was written once it was hot, which is half a second after the first write, until the
+// last one; zero for fewer than two.
 func (l lagMeter) writes() float64 {
-	n := len(l.totals)
-	if n < 2 {
+	hot := slices.IndexFunc(l.totals, func(m mark) bool { return m.at.Sub(l.totals[0].at) >= time.Second/2 })
+	n := len(l.totals) - 1
+	if hot < 0 || hot == n {
 		return 0
 	}
-	return float64(n-1) / l.totals[n-1].at.Sub(l.totals[0].at).Seconds()
+	return float64(n-hot) / l.totals[n].at.Sub(l.totals[hot].at).Seconds()
 }
