@@ -48,23 +48,27 @@ const (
 // framework would put in front strands requests when more than one is in flight (cloudevents/sdk-go#1224).
 func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var change rollup.Change
+		var changes []rollup.Change
 		event, err := readEvent(w, r)
 		if err == nil {
 			if len(event.data) > 0 {
-				change, err = client.Decode(event.contentType, event.data)
+				changes, err = client.Decode(event.contentType, event.data)
 			} else {
-				change, err = client.Named(event.path)
+				changes, err = client.Named(event.path)
 			}
 		}
-		if err == nil {
+		var change rollup.Change // whatever is logged is of the first
+		if len(changes) > 0 {
+			change = changes[0]
+		}
+		if err == nil && len(changes) > 0 { // a document that names no counter concerns nobody
 			timeout := s.RequestTimeout
 			if change.Collection != "" { // it may wait until counting is worth its price
 				timeout = max(timeout, min(s.RecountMax+recountTime, longestEvent))
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), timeout)
 			defer cancel()
-			err = roller.Add(ctx, change)
+			err = roller.Add(ctx, changes...)
 		}
 		switch {
 		case errors.Is(err, rollup.ErrPoison):

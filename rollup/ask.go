@@ -47,7 +47,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 	}
 	var at time.Time
 	for _, field := range fields {
-		a, err := c.db.Aggregate(ctx, c.db.CollectionOf(counter, field.Counted.Collection), field.Counted, at)
+		a, err := c.db.Aggregate(ctx, counter, field.Counted, at)
 		switch {
 		case err != nil && timeIsOver(ctx):
 			got.unanswered = true
@@ -112,7 +112,7 @@ func (r *Roller) recount(b recount) {
 	now := time.Now()
 	covered, refused := r.recounts.done(now, b, o, got.largest)
 	if len(covered) > 0 {
-		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, answers: got.answers, events: covered})
+		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
 	}
 	r.rest()
 	r.mu.Unlock()
@@ -124,6 +124,13 @@ func (r *Roller) recount(b recount) {
 		event <- err
 	}
 	r.poke()
+}
+
+// elsewhere reports whether documents name their counter themselves. Then there may be none: what a
+// user writes there makes no ledger.
+func (c *Client) elsewhere(documents string) bool {
+	fields := c.db.CountedIn(documents)
+	return len(fields) > 0 && len(fields[0].Counted.References()) > 0
 }
 
 func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err error) {

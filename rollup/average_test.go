@@ -46,7 +46,7 @@ func (c *counting) shardEvents(r *rollup.Roller, path string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.deliver(r, change)
+	c.deliver(r, change...)
 }
 
 // An average is a double, null of none, and beside it count and sum stay integers. What Firestore

@@ -15,11 +15,14 @@ type Change struct {
 	Counter string // id of the counter
 	Shard   string // id of the shard; empty of another document
 
-	Collection string // id of the counter's collection that a query counts; empty for a shard
-	Document   string // id of that document
+	// which documents the query counts, as FIELDS has it: comments, or /comments where post=={post};
+	// empty for a shard
+	Collection string
+	Document   string // id of that document; its path where it names its counter itself
 
-	// Before is nil when the change created the document, and After when it deleted it. Where both
-	// are nil, it isn't known what it did: see [Client.Named].
+	// Before is nil when the change created the document, and After when it deleted it: of one that
+	// names its counter, when the document has come to this counter, and when it has left it. Where
+	// both are nil, it isn't known what it did: see [Client.Named].
 	Before, After *Version
 }
 
@@ -56,6 +59,39 @@ func (c Change) updated() time.Time {
 		return c.Before.Updated
 	}
 	return time.Time{}
+}
+
+// nobody reports whether it isn't known yet whom the change concerns: the document names its
+// counter itself, and did not come along.
+func (c Change) nobody() bool { return c.Counter == "" }
+
+// lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
+// it names now. Which one it named before, only a reconcile of that one finds out.
+func (c *Client) lookFor(ctx context.Context, change Change) ([]Change, error) {
+	name := c.db.Document(change.Document)
+	for _, counted := range c.db.ParseCounted(name) {
+		if counted.Documents != change.Collection {
+			continue
+		}
+		docs, at, err := c.db.Get(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("read %q: %w", change.Document, err)
+		}
+		c.clock.saw(at)
+		if docs[0] == nil {
+			break
+		}
+		counter, ok := c.db.CounterOf(counted.References, func(path string) (string, bool) {
+			return c.db.NameIn(store.ValueAt(docs[0].GetFields(), path))
+		})
+		if ok {
+			change.Counter = counter
+			return []Change{change}, nil
+		}
+	}
+	c.log.WarnContext(ctx, logProblem, "document", change.Document, "collection", change.Collection,
+		"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
+	return nil, nil
 }
 
 // look reads the shard of a change that doesn't say what it did. A shard that is missing holds

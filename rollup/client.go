@@ -60,15 +60,16 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 func (c *Client) Close() error { return c.db.Close() }
 
 // Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
-// protocol buffer or JSON by its content type. Every error is an [ErrPoison]: the event is of
-// another database or of no shard of a counter, or can't be read.
-func (c *Client) Decode(contentType string, data []byte) (Change, error) {
+// protocol buffer or JSON by its content type. What one document changes may concern several
+// counters, or, where it names none, nobody. Every error is an [ErrPoison]: the event is of another
+// database or of no document that counts, or can't be read.
+func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }
 
-// Named is the change of the document at a path such as counters/post-123/shards/7, of which
+// Named are the changes of the document at a path such as counters/post-123/shards/7, of which
 // nothing else is known: an event above the size that is delivered comes without its document
 // (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
-func (c *Client) Named(path string) (Change, error) {
+func (c *Client) Named(path string) ([]Change, error) {
 	return named(c.db.Layout, c.db.Document(path))
 }

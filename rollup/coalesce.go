@@ -82,6 +82,7 @@ type held[W any] struct {
 // is in the ledger.
 type answered[W any] struct {
 	collection string
+	elsewhere  bool                     // its documents are not below the counter, and make none where there is none
 	answers    map[string]ledger.Answer // :: key of a field's definition → what was asked for it
 	events     []waitingEvent[W]
 }
@@ -99,6 +100,9 @@ func (a answered[W]) has(keys map[string]bool) bool {
 // counts reports whether the collection holds something, or it isn't known what: a query without an
 // answer says nothing.
 func (a answered[W]) counts() bool {
+	if a.elsewhere {
+		return false
+	}
 	for _, answer := range a.answers {
 		if answer.Counts() {
 			return true

@@ -91,10 +91,10 @@ func TestDecode(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", contentType, err)
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
+				if diff := cmp.Diff([]Change{tt.want}, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
 				}
-				if diff := cmp.Diff(tt.state, got.state()); diff != "" {
+				if diff := cmp.Diff(tt.state, got[0].state()); diff != "" {
 					t.Errorf("%s: state (-want +got)\n%s", contentType, diff)
 				}
 			}
@@ -190,8 +190,8 @@ func TestDecodeSeveralFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tt.want.Shard, tt.want.AsOf = "7", got.state().AsOf
-			if diff := cmp.Diff(*tt.want, got.state()); diff != "" {
+			tt.want.Shard, tt.want.AsOf = "7", got[0].state().AsOf
+			if diff := cmp.Diff(*tt.want, got[0].state()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -204,7 +204,7 @@ func FuzzDecode(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	fields, err := layout.ParseFields("likes,views=v,comments=count(comments)")
+	fields, err := layout.ParseFields("likes,views=v,comments=count(comments),about=count(**/notes where team=={team} and post=={post})")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -213,7 +213,9 @@ func FuzzDecode(f *testing.F) {
 	post := testLayout.Database + "/documents/teams/red/posts/post-1/"
 	several := shardDoc(post+"shards/7", at(10), nil)
 	several.Fields = map[string]*firestoredata.Value{"likes": double(2), "v": text("x")}
-	for _, doc := range []*firestoredata.Document{shardDoc(shardName, at(10), integer(5)), several, shardDoc(post+"comments/c", at(10), nil)} {
+	naming := shardDoc(post+"notes/n", at(10), nil)
+	naming.Fields = map[string]*firestoredata.Value{"team": text("red"), "post": text("teams/red/posts/post-1")}
+	for _, doc := range []*firestoredata.Document{shardDoc(shardName, at(10), integer(5)), several, shardDoc(post+"comments/c", at(10), nil), naming} {
 		for _, event := range []*firestoredata.DocumentEventData{{Value: doc}, {OldValue: doc}, {Value: doc, OldValue: doc}} {
 			data, _ := proto.Marshal(event)
 			f.Add("application/protobuf", data)
@@ -223,26 +225,25 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, contentType string, data []byte) {
 		for _, names := range []layout.Layout{testLayout, nested} {
-			c, err := decode(names, contentType, data)
-			if err != nil {
-				if !errors.Is(err, ErrPoison) {
-					t.Errorf("%v is not ErrPoison", err)
+			changes, err := decode(names, contentType, data)
+			if err != nil && !errors.Is(err, ErrPoison) {
+				t.Errorf("%v is not ErrPoison", err)
+			}
+			for _, c := range changes {
+				if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || c.updated().IsZero() {
+					t.Errorf("decoded %+v", c)
 				}
-				continue
-			}
-			if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || c.updated().IsZero() {
-				t.Errorf("decoded %+v", c)
-			}
-			if c.Shard == "" {
-				continue
-			}
-			s := c.state()
-			if strings.Contains(s.Shard, "/") {
-				t.Errorf("decoded %+v", c)
-			}
-			for name, n := range s.Counts {
-				if !layout.CountsField(name) || n == 0 {
-					t.Errorf("decoded %+v, and %s is none that counts", c, name)
+				if c.Shard == "" {
+					continue
+				}
+				s := c.state()
+				if strings.Contains(s.Shard, "/") {
+					t.Errorf("decoded %+v", c)
+				}
+				for name, n := range s.Counts {
+					if !layout.CountsField(name) || n == 0 {
+						t.Errorf("decoded %+v, and %s is none that counts", c, name)
+					}
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func TestEventsWithoutTheirDocuments(t *testing.T) {
 		t.Helper()
 		change, err := c.client.Named(path)
 		if err == nil {
-			err = r.Add(c.ctx, change)
+			err = r.Add(c.ctx, change...)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -72,7 +72,7 @@ func TestAnEventWithoutADocumentWaitsForItself(t *testing.T) {
 		c.happened() // its event has no document
 		named, err := c.client.Named("posts/p/comments/3")
 		c.must(nil, err)
-		c.deliver(r, append(held, named)...)
+		c.deliver(r, append(held, named...)...)
 		c.holds("posts/p", map[string]any{"comments": int64(3)})
 	})
 }

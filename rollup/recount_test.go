@@ -49,10 +49,10 @@ func (w *world) counting(cfg rollup.Config) *counting {
 	w.t.Helper()
 	c := &counting{world: w, cfg: cfg, client: w.openWith(cfg)}
 	w.t.Cleanup(w.server.OnChange(func(change emulator.Change) {
-		if change, ok := c.decode(change); ok {
+		if changes, ok := c.decode(change); ok {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.changes = append(c.changes, change)
+			c.changes = append(c.changes, changes...)
 		}
 	}))
 	return c
@@ -60,13 +60,13 @@ func (w *world) counting(cfg rollup.Config) *counting {
 
 // decode sends a change through the wire's format. It reports false for documents that
 // are not counted.
-func (c *counting) decode(change emulator.Change) (rollup.Change, bool) {
+func (c *counting) decode(change emulator.Change) ([]rollup.Change, bool) {
 	_, body, err := eventarc.Encode("id", change)
 	if err != nil {
 		c.t.Error(err)
 	}
 	decoded, err := c.client.Decode("application/protobuf", body)
-	return decoded, err == nil && decoded.Collection != ""
+	return decoded, err == nil && len(decoded) > 0 && decoded[0].Collection != ""
 }
 
 // happened takes the changes so far.
@@ -741,13 +741,13 @@ func countThroughFaults(w *world, drop float64) {
 	var events, commits atomic.Int64
 	var deliveries sync.WaitGroup
 	var dropped sync.Map
-	deliver := func(change rollup.Change) {
+	deliver := func(changes []rollup.Change) {
 		for {
 			mu.Lock()
 			r := rollers[rand.IntN(instances)]
 			mu.Unlock()
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			err := r.Add(ctx, change)
+			err := r.Add(ctx, changes...)
 			cancel()
 			if err == nil {
 				return
@@ -765,7 +765,7 @@ func countThroughFaults(w *world, drop float64) {
 		}
 		events.Add(1)
 		if rand.Float64() < drop {
-			dropped.Store(decoded.Counter, true)
+			dropped.Store(decoded[0].Counter, true)
 			return
 		}
 		copies := 1

@@ -253,12 +253,12 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 	}
 	want := Change{Counter: "post-123", Collection: "comments", Document: "c1", Before: &Version{Updated: at(2)}}
 	got, err := decode(names, "application/protobuf", encode(nil, shardDoc(name, at(2), text("count is a text"))))
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+	if diff := cmp.Diff([]Change{want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	want.Before, want.After = nil, &Version{Updated: at(3)}
 	got, err = decode(names, "application/protobuf", encode(shardDoc(name, at(3), double(0.5)), nil))
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+	if diff := cmp.Diff([]Change{want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	for _, name := range []string{name + "/replies/r1", strings.Replace(name, "comments", "replies", 1), strings.Replace(name, "counters", "posts", 1)} {

@@ -85,7 +85,39 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 // Adding a change again counts nothing more. Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed];
 // [ErrLedgerFull]; [ErrContention]; [ErrDamagedLedger]; the context's, in which case the change may be counted all the same;
 // and the client library's.
-func (r *Roller) Add(ctx context.Context, change Change) error {
+//
+// Several changes are those of one event, and it returns once they are all done: with an [ErrPoison] only where there is no
+// other error.
+func (r *Roller) Add(ctx context.Context, changes ...Change) error {
+	if len(changes) == 1 {
+		return r.addOne(ctx, changes[0])
+	}
+	errs := make([]error, len(changes))
+	var all sync.WaitGroup
+	for i, change := range changes {
+		all.Go(func() { errs[i] = r.addOne(ctx, change) })
+	}
+	all.Wait()
+	var poison error
+	for _, err := range errs {
+		switch {
+		case errors.Is(err, ErrPoison):
+			poison = err
+		case err != nil:
+			return err
+		}
+	}
+	return poison
+}
+
+func (r *Roller) addOne(ctx context.Context, change Change) error {
+	if change.nobody() {
+		named, err := r.client.lookFor(ctx, change)
+		if err != nil || len(named) == 0 {
+			return err
+		}
+		change = named[0]
+	}
 	if change.Shard != "" && !change.known() {
 		var err error
 		if change, err = r.client.look(ctx, change); err != nil {

@@ -46,17 +46,17 @@ func underLoad(t *testing.T, fields string) (got shared) {
 			if err != nil {
 				t.Error(err)
 			}
-			change, err := client.Decode("application/protobuf", body)
+			changes, err := client.Decode("application/protobuf", body)
 			if err != nil {
 				return // of no counter
 			}
 			happened := time.Now()
 			deliveries.Go(func() {
 				time.Sleep(50 * time.Millisecond) // in transit
-				for roller.Add(context.WithoutCancel(w.ctx), change) != nil {
+				for roller.Add(context.WithoutCancel(w.ctx), changes...) != nil {
 					time.Sleep(10 * time.Second)
 				}
-				if change.Shard != "" {
+				if changes[0].Shard != "" {
 					late := int64(time.Since(happened))
 					for was := worst.Load(); late > was && !worst.CompareAndSwap(was, late); was = worst.Load() {
 					}

@@ -54,7 +54,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		}
 	}
 	for _, field := range db.Counted {
-		counted, err := db.Aggregate(ctx, db.CollectionOf(c.id, field.Counted.Collection), field.Counted, at)
+		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
 		if err != nil {
 			return s, fmt.Errorf("count %s: %w", field, err)
 		}

@@ -20,9 +20,12 @@ func parseName(name string) (docName, error) {
 }
 
 // Pattern is a path pattern as a trigger has it, such as counters/{counter}/shards/{shard}:
-// segments that stand for themselves, and segments in braces that match any one segment.
+// segments that stand for themselves, and segments in braces that match any one segment. One of
+// them may be of the form {parents=**}, which matches any number of segments, none included.
 type Pattern struct {
 	segments []string // "" matches anything.
+	rest     []string // behind a segment that matches any number of them
+	any      bool     // there is one
 }
 
 // ParsePattern reads a pattern. It must match documents, and therefore have an even number of
@@ -33,6 +36,13 @@ func ParsePattern(s string) (Pattern, error) {
 		switch {
 		case segment == "":
 			return Pattern{}, fmt.Errorf("pattern %q has an empty segment", s)
+		case strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "=**}"):
+			before, behind, _ := strings.Cut(s, segment)
+			p, err := ParsePattern("{a}/{b}/" + before + behind[min(1, len(behind)):])
+			if err != nil || p.any || i == len(segments)-1 {
+				return Pattern{}, fmt.Errorf("pattern %q: want one %s, and whole documents around it, such as {parents=**}/comments/{comment}", s, segment)
+			}
+			return Pattern{segments: p.segments[2 : 2+i], rest: p.segments[2+i:], any: true}, nil
 		case strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "}"):
 			segments[i] = ""
 		case strings.ContainsAny(segment, "{}*"):
@@ -42,11 +52,21 @@ func ParsePattern(s string) (Pattern, error) {
 	if len(segments)%2 != 0 {
 		return Pattern{}, fmt.Errorf("pattern %q matches collections, not documents: want an even number of segments", s)
 	}
-	return Pattern{segments}, nil
+	return Pattern{segments: segments}, nil
 }
 
 // Match reports whether the pattern matches a document's path, relative to the database's root.
 func (p Pattern) Match(path string) bool {
+	if p.any {
+		segments := strings.Split(path, "/")
+		between := len(segments) - len(p.segments) - len(p.rest)
+		return between >= 0 && len(segments)%2 == 0 &&
+			Pattern{segments: p.segments}.Match(strings.Join(segments[:len(p.segments)], "/")) &&
+			Pattern{segments: p.rest}.Match(strings.Join(segments[len(segments)-len(p.rest):], "/"))
+	}
+	if len(p.segments) == 0 {
+		return path == ""
+	}
 	for i, want := range p.segments {
 		segment, rest, more := strings.Cut(path, "/")
 		if want != "" && want != segment || segment == "" || more == (i == len(p.segments)-1) {

@@ -23,6 +23,14 @@ func TestPattern(t *testing.T) {
 		{"counters/{counter}/shards/{shard}", "", false},
 		{"counters/c", "counters/c", true},
 		{"counters/c", "counters/d", false},
+		{"{parents=**}/comments/{comment}", "comments/c", true},
+		{"{parents=**}/comments/{comment}", "posts/p/comments/c", true},
+		{"{parents=**}/comments/{comment}", "a/b/posts/p/comments/c", true},
+		{"{parents=**}/comments/{comment}", "posts/p/comments/c/likes/l", false},
+		{"{parents=**}/comments/{comment}", "posts/comments", false},
+		{"{parents=**}/comments/{comment}", "posts/comments/c", false},
+		{"posts/{post}/{parents=**}/comments/{comment}", "posts/p/a/b/comments/c", true},
+		{"posts/{post}/{parents=**}/comments/{comment}", "comments/c", false},
 	} {
 		p, err := eventarc.ParsePattern(test.pattern)
 		if err != nil {
@@ -32,7 +40,7 @@ func TestPattern(t *testing.T) {
 			t.Errorf("%q matches %q: %t, want %t", test.pattern, test.path, got, test.want)
 		}
 	}
-	for _, bad := range []string{"", "counters", "counters/{c}/shards", "counters//", "/counters", "counters/x{c}", "counters/{c", "counters/*", "counters/**"} {
+	for _, bad := range []string{"", "counters", "counters/{c}/shards", "counters//", "/counters", "counters/x{c}", "counters/{c", "counters/*", "counters/**", "{a=**}", "comments/{c=**}", "{a=**}/b", "{a=**}/{b=**}/c/d", "x/{a=**}/c/{d}"} {
 		if _, err := eventarc.ParsePattern(bad); err == nil {
 			t.Errorf("%q is taken for a pattern", bad)
 		}

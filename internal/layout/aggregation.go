@@ -4,62 +4,142 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Aggregation is what a counted field says of the documents of a collection below a counter's
-// document: how many there are, what a field of theirs adds up to, or its average.
+// Aggregation is what a counted field says of documents: how many there are, what a field of theirs
+// adds up to, or its average. They are those of a collection below the counter's document, of one
+// of its own at the root, or of all collections of a name.
 //
 //	count(comments)
+//	count(/comments where post=={post})
+//	count(**/comments where post=={post})
 //	sum(ratings.stars)
 //	sum(ratings.score) as double
 //	avg(ratings.stars)
 //	count(comments where public==true)
 type Aggregation struct {
-	Collection string  // id
-	Sum        string  // path of the field that is summed up; empty for a count
-	Average    bool    // the sum is divided by how many have the field: a double, null of none
-	Double     bool    // the sum is a double, whatever it adds up to; else an integer
-	Where      *Filter // nil: all documents
+	Collection string // id
+	From       Scope  // where it is
+	Sum        string // path of the field that is summed up; empty for a count
+	Average    bool   // the sum is divided by how many have the field: a double, null of none
+	Double     bool   // the sum is a double, whatever it adds up to; else an integer
+	Where      []Filter
 }
 
-// Filter is the condition on the documents that are counted: a field equals a value.
+// Scope is where the collection of an [Aggregation] is.
+type Scope int
+
+const (
+	Below Scope = iota // directly below the counter's document
+	Root               // at the root of the database
+	Group              // anywhere: all collections of that id
+)
+
+// prefixes are how a scope is written, before the collection's id.
+var prefixes = [...]string{Below: "", Root: "/", Group: "**/"}
+
+// Filter is a condition on the documents that are counted.
 type Filter struct {
-	Field string // path
-	Value any    // a bool, int64 or string
+	Field string   // path
+	Op    Operator // how it compares with the value
+	Value any      // a bool, int64 or string; a [Wildcard]; a []any of them for [In]
 }
+
+// Operator is how a field compares with a value.
+type Operator string
+
+const (
+	Equal   Operator = "=="
+	In      Operator = "in"
+	AtLeast Operator = ">="
+	AtMost  Operator = "<="
+	Above   Operator = ">"
+	Less    Operator = "<"
+)
+
+// operators are in the order in which they are read: those that others begin with come last.
+var operators = []Operator{Equal, AtLeast, AtMost, Above, Less, In}
+
+// Range reports whether the operator takes a range of values.
+func (o Operator) Range() bool { return o != Equal && o != In }
+
+// Wildcard is the name of a wildcard in the counters' path, for the counter that a document belongs
+// to: its value, or the path of the document there, as a text or as a reference.
+type Wildcard string
+
+// References are the conditions by which documents name their counter.
+func (a *Aggregation) References() (refs []Filter) {
+	for _, f := range a.Where {
+		if _, is := f.Value.(Wildcard); is {
+			refs = append(refs, f)
+		}
+	}
+	return refs
+}
+
+// Source is the collection as it is written: comments, /comments or **/comments. Each has a trigger.
+func (a *Aggregation) Source() string { return prefixes[a.From] + a.Collection }
+
+// Documents names the documents that concern a counter: the source, and how they name the counter.
+// What happens to one of them is asked for in all aggregations of the same.
+func (a *Aggregation) Documents() string { return a.Source() + conditions(a.References()) }
 
 // String is the aggregation as [ParseFields] reads it.
 func (a *Aggregation) String() string {
 	var b strings.Builder
 	switch {
 	case a.Average:
-		fmt.Fprintf(&b, "avg(%s.%s", a.Collection, a.Sum)
+		fmt.Fprintf(&b, "avg(%s.%s", a.Source(), a.Sum)
 	case a.Sum != "":
-		fmt.Fprintf(&b, "sum(%s.%s", a.Collection, a.Sum)
+		fmt.Fprintf(&b, "sum(%s.%s", a.Source(), a.Sum)
 	default:
-		fmt.Fprintf(&b, "count(%s", a.Collection)
+		fmt.Fprintf(&b, "count(%s", a.Source())
 	}
-	if a.Where != nil {
-		fmt.Fprintf(&b, " where %s==", a.Where.Field)
-		switch value := a.Where.Value.(type) {
-		case string:
-			quote := `"`
-			if strings.Contains(value, quote) {
-				quote = "'"
-			}
-			b.WriteString(quote + value + quote)
-		default:
-			fmt.Fprint(&b, value)
-		}
-	}
-	b.WriteByte(')')
+	b.WriteString(conditions(a.Where) + ")")
 	if a.Double {
 		b.WriteString(asDouble)
 	}
 	return b.String()
+}
+
+// conditions are filters as they are read, with what stands before them.
+func conditions(filters []Filter) string {
+	var b strings.Builder
+	for i, f := range filters {
+		b.WriteString([]string{" where ", " and "}[min(i, 1)] + f.Field)
+		if f.Op == In {
+			b.WriteString(" in ")
+		} else {
+			b.WriteString(string(f.Op))
+		}
+		b.WriteString(literal(f.Value))
+	}
+	return b.String()
+}
+
+// literal is a filter's value as it is read.
+func literal(value any) string {
+	switch value := value.(type) {
+	case string:
+		quote := `"`
+		if strings.Contains(value, quote) {
+			quote = "'"
+		}
+		return quote + value + quote
+	case Wildcard:
+		return "{" + string(value) + "}"
+	case []any:
+		items := make([]string, len(value))
+		for i, item := range value {
+			items[i] = literal(item)
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	}
+	return fmt.Sprint(value)
 }
 
 // asDouble is what stands behind a sum that is a double.
@@ -74,6 +154,14 @@ func (f Field) Key() string {
 
 // Dotted is a path such as ratings.stars as an update mask or a query has it.
 func Dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }
+
+const (
+	maxConditions = 5
+	// Firestore takes 30 alternatives in a query at most: the values of an in, times the ways in
+	// which a reference is written.
+	maxAlternatives = 30
+	waysToRefer     = 3
+)
 
 // maxFilterBytes bounds the string that a filter compares with: Firestore indexes
 // 1,500 bytes of one.
@@ -93,7 +181,14 @@ func parseAggregation(text string, at int) (*Aggregation, error) {
 		return nil, s.want("(")
 	}
 	begin = s.at
-	a := &Aggregation{Collection: s.word(), Average: operation == "avg"}
+	from := Below
+	for scope := Group; scope > Below && from == Below; scope-- {
+		if s.skip(prefixes[scope]) {
+			from = scope
+			begin = s.at
+		}
+	}
+	a := &Aggregation{Collection: s.word(), From: from, Average: operation == "avg"}
 	if operation != "count" {
 		var ok bool
 		if a.Collection, a.Sum, ok = strings.Cut(a.Collection, "."); !ok {
@@ -117,19 +212,21 @@ func parseAggregation(text string, at int) (*Aggregation, error) {
 			return nil, s.want(") or where")
 		}
 		begin = s.at
-		a.Where = &Filter{Field: s.word()}
-		if err := validatePath(a.Where.Field); err != nil {
+		for {
+			f, err := s.condition()
+			if err != nil {
+				return nil, err
+			}
+			a.Where = append(a.Where, f)
+			if s.skip(")") {
+				break
+			}
+			if !s.skip("and") {
+				return nil, s.want(") or and")
+			}
+		}
+		if err := checkConditions(a.Where); err != nil {
 			return nil, fmt.Errorf("%d: %w", begin+1, err)
-		}
-		if !s.skip("==") {
-			return nil, s.want("==")
-		}
-		var err error
-		if a.Where.Value, err = s.value(); err != nil {
-			return nil, err
-		}
-		if !s.skip(")") {
-			return nil, s.want(")")
 		}
 	}
 	if operation == "sum" && s.skip("as") {
@@ -178,10 +275,89 @@ func (s *scanner) skip(token string) bool {
 	return true
 }
 
-// word reads up to white space or one of ()=,"', and the white space behind it.
+// condition reads a field, an operator and a value.
+func (s *scanner) condition() (f Filter, err error) {
+	begin := s.at
+	f.Field = s.word()
+	if err := validatePath(f.Field); err != nil {
+		return f, fmt.Errorf("%d: %w", begin+1, err)
+	}
+	i := slices.IndexFunc(operators, func(o Operator) bool { return s.skip(string(o)) })
+	if i < 0 {
+		return f, s.want("==, in, >=, >, <= or <")
+	}
+	f.Op = operators[i]
+	begin = s.at
+	switch {
+	case f.Op == In:
+		f.Value, err = s.list()
+	case f.Op == Equal && s.skip("{"):
+		name := s.word()
+		if !plain(name) || !s.skip("}") {
+			return f, fmt.Errorf("%d: want a wildcard of COUNTERS, such as {post}", begin+1)
+		}
+		f.Value = Wildcard(name)
+	default:
+		f.Value, err = s.value()
+	}
+	if _, is := f.Value.(bool); is && f.Op.Range() {
+		return f, fmt.Errorf("%d: want an integer or a quoted string behind %s", begin+1, f.Op)
+	}
+	return f, err
+}
+
+// list reads values in brackets.
+func (s *scanner) list() (any, error) {
+	if !s.skip("[") {
+		return nil, s.want("[ and values, as in ['a','b']")
+	}
+	var values []any
+	for {
+		value, err := s.value()
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+		if s.skip("]") {
+			return values, nil
+		}
+		if !s.skip(",") {
+			return nil, s.want("] or a comma")
+		}
+	}
+}
+
+// checkConditions says why Firestore would not take conditions together.
+func checkConditions(filters []Filter) error {
+	ranged, alternatives := "", 1
+	for _, f := range filters {
+		switch value := f.Value.(type) {
+		case []any:
+			alternatives *= len(value)
+		case Wildcard:
+			alternatives *= waysToRefer
+		}
+		if !f.Op.Range() {
+			continue
+		}
+		if ranged != "" && ranged != f.Field {
+			return fmt.Errorf("ranges of %s and of %s; want ranges of one field, and == or in for others", ranged, f.Field)
+		}
+		ranged = f.Field
+	}
+	switch {
+	case len(filters) > maxConditions:
+		return fmt.Errorf("%d conditions, and at most %d are allowed", len(filters), maxConditions)
+	case alternatives > maxAlternatives:
+		return fmt.Errorf("%d alternatives, the values of in times %d for each wildcard, and at most %d are allowed", alternatives, waysToRefer, maxAlternatives)
+	}
+	return nil
+}
+
+// word reads up to white space or one of ()=,"'<>[]{}, and the white space behind it.
 func (s *scanner) word() string {
 	begin := s.at
-	for s.at < len(s.text) && !strings.ContainsRune("()=,\"' \t", rune(s.text[s.at])) {
+	for s.at < len(s.text) && !strings.ContainsRune("()=,\"' \t<>[]{}", rune(s.text[s.at])) {
 		s.at++
 	}
 	word := s.text[begin:s.at]

@@ -49,7 +49,7 @@ type Layout struct {
 	Database string // projects/{project}/databases/{database}
 	Path     Path   // of the counters' documents
 	Fields   Fields // sums of the shards' fields; at least one
-	Counted  Fields // what documents of collections below the counters' come to; may be none
+	Counted  Fields // what documents of other collections come to; may be none
 	Shards   string // id of the collection of a counter's shards
 	// the counters' documents are the app's own: none is made or deleted, and see Own
 	Hosted bool
@@ -91,26 +91,6 @@ func (l Layout) CheckField(name string) error {
 		}
 	}
 	return fmt.Errorf("%q %s; want one of %s", name, what, strings.Join(l.FieldNames(), ", "))
-}
-
-// Collections are the ids of the collections that queries count, each once.
-func (l Layout) Collections() (ids []string) {
-	for _, field := range l.Counted {
-		if !slices.Contains(ids, field.Counted.Collection) {
-			ids = append(ids, field.Counted.Collection)
-		}
-	}
-	return ids
-}
-
-// CountedIn are the fields that count the documents of a collection.
-func (l Layout) CountedIn(collection string) (fields Fields) {
-	for _, field := range l.Counted {
-		if field.Counted.Collection == collection {
-			fields = append(fields, field)
-		}
-	}
-	return fields
 }
 
 func (l Layout) root() string { return l.Database + "/documents/" }
@@ -165,9 +145,6 @@ func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 // ShardPattern is the path of all shards, as a trigger's path pattern has it.
 func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }
 
-// CollectionOf is the resource name of a collection below a counter's document.
-func (l Layout) CollectionOf(id, collection string) string { return l.Counter(id) + "/" + collection }
-
 // ByLedgers reports whether all counters are found by their ledgers, and not by their documents.
 func (l Layout) ByLedgers() bool { return l.Path.Nested() || l.Hosted }
 
@@ -175,26 +152,10 @@ func (l Layout) ByLedgers() bool { return l.Path.Nested() || l.Hosted }
 // have them: those of the shards first, and one for each of [Layout.Collections].
 func (l Layout) Patterns() []string {
 	patterns := []string{l.ShardPattern()}
-	for _, collection := range l.Collections() {
-		patterns = append(patterns, l.Path.String()+"/"+collection+"/{document}")
+	for _, source := range l.Collections() {
+		patterns = append(patterns, l.PatternOf(source))
 	}
 	return patterns
-}
-
-// ParseCounted takes the resource name of a document apart that a counted field counts. It reports
-// false for others.
-func (l Layout) ParseCounted(name string) (counter, collection, document string, ok bool) {
-	path, ok := strings.CutPrefix(name, l.root())
-	if !ok {
-		return "", "", "", false
-	}
-	parts := strings.Split(path, "/")
-	n := len(parts) - 2
-	if n < 2 || ValidateID(parts[n+1]) != nil || len(l.CountedIn(parts[n])) == 0 {
-		return "", "", "", false
-	}
-	counter, ok = l.Path.ID(strings.Join(parts[:n], "/"))
-	return counter, parts[n], parts[n+1], ok
 }
 
 // ParseShard takes the resource name of a shard apart. It reports false for a document that is not

@@ -9,9 +9,13 @@ import (
 // Path is where a deployment's counters are: collections and wildcards in turn, such as
 // counters/{counter} or teams/{team}/posts/{post}. A counter's id is its wildcards' values joined
 // by slashes: post-123, or red/post-1.
+//
+// A path without wildcards, such as stats/site, is that of one counter, whose id is the document's:
+// site.
 type Path struct {
 	pattern     string
-	collections []string // one before each wildcard
+	collections []string // one before each wildcard, or document
+	wildcards   []string // their names; none in the path of one counter
 }
 
 // DefaultPath is that of Google's public "distributed counters" page.
@@ -24,6 +28,7 @@ func ParsePath(pattern string) (Path, error) {
 		return Path{}, fmt.Errorf("%q has %s, want collections and wildcards in turn, such as posts/{post}", pattern, partsOf(len(parts)))
 	}
 	p := Path{pattern: pattern}
+	whole := !strings.Contains(pattern, "{")
 	seen := map[string]bool{}
 	for i, part := range parts {
 		if i%2 == 0 {
@@ -39,9 +44,18 @@ func ParsePath(pattern string) (Path, error) {
 			p.collections = append(p.collections, part)
 			continue
 		}
+		if whole {
+			if err := ValidateID(part); err != nil {
+				return Path{}, fmt.Errorf("part %d of %q cannot be a document, nor is it a wildcard such as {post}: %w", i+1, pattern, err)
+			}
+			if strings.ContainsAny(part, "}*") {
+				return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}, or a document's id without }*", i+1, pattern)
+			}
+			continue
+		}
 		name := strings.TrimSuffix(strings.TrimPrefix(part, "{"), "}")
 		if len(name) != len(part)-2 || !plain(name) {
-			return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}: letters, digits and _ in braces", i+1, pattern)
+			return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}: letters, digits and _ in braces (or none is, as in stats/site, the path of one counter)", i+1, pattern)
 		}
 		if seen[name] {
 			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice", name, pattern)
@@ -51,6 +65,7 @@ func ParsePath(pattern string) (Path, error) {
 			return Path{}, fmt.Errorf("wildcard {%s} of %q is kept for triggers of shards and of counted documents: take another name", name, pattern)
 		}
 		seen[name] = true
+		p.wildcards = append(p.wildcards, name)
 	}
 	return p, nil
 }
@@ -69,21 +84,35 @@ func (p *Path) UnmarshalText(text []byte) (err error) {
 func (p Path) String() string { return p.pattern }
 
 // Canonical is the path without its wildcards' names, which say nothing of where the counters are.
-func (p Path) Canonical() string { return strings.Join(p.collections, "/{}/") + "/{}" }
+func (p Path) Canonical() string {
+	if p.Whole() {
+		return p.pattern
+	}
+	return strings.Join(p.collections, "/{}/") + "/{}"
+}
 
 // Collection is the id of the collection that holds the counters' documents.
 func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
 
+// Whole reports whether it is the path of one counter, without wildcards.
+func (p Path) Whole() bool { return len(p.wildcards) == 0 }
+
 // Nested reports whether counters have more than one wildcard: then they are not in one collection.
-func (p Path) Nested() bool { return len(p.collections) > 1 }
+func (p Path) Nested() bool { return len(p.wildcards) > 1 }
 
 // Parts is how many parts a counter's id has: one per wildcard.
-func (p Path) Parts() int { return len(p.collections) }
+func (p Path) Parts() int { return max(1, len(p.wildcards)) }
+
+// only is the id of the one counter that a path without wildcards has.
+func (p Path) only() string { return p.pattern[strings.LastIndexByte(p.pattern, '/')+1:] }
 
 // Document is the path of a counter's document, such as posts/post-123. The id is one that
 // [Path.Validate] takes.
 func (p Path) Document(id string) string {
-	if !p.Nested() {
+	switch {
+	case p.Whole():
+		return p.pattern
+	case !p.Nested():
 		return p.collections[0] + "/" + id
 	}
 	var b strings.Builder
@@ -100,6 +129,9 @@ func (p Path) Document(id string) string {
 
 // ID is the id of the counter whose document has that path, and false where none has.
 func (p Path) ID(document string) (string, bool) {
+	if p.Whole() {
+		return p.only(), document == p.pattern
+	}
 	parts := strings.Split(document, "/")
 	if len(parts) != 2*len(p.collections) {
 		return "", false
@@ -125,6 +157,9 @@ func partsOf(n int) string {
 
 // Validate says why an id is not one of a counter here.
 func (p Path) Validate(id string) error {
+	if p.Whole() && id != p.only() {
+		return fmt.Errorf("%q is not the one counter that there is, %s", id, p.only())
+	}
 	if !p.Nested() {
 		return ValidateID(id)
 	}

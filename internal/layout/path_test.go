@@ -9,7 +9,7 @@ import (
 
 func TestParsePath(t *testing.T) {
 	t.Parallel()
-	for _, pattern := range []string{DefaultPath, "posts/{post}", "teams/{team}/posts/{post_id}", "größe/{x}", "_likes/{like}"} {
+	for _, pattern := range []string{DefaultPath, "posts/{post}", "teams/{team}/posts/{post_id}", "größe/{x}", "stats/site", "a/b/stats/site", "_likes/{like}"} {
 		p, err := ParsePath(pattern)
 		if err != nil || p.String() != pattern {
 			t.Errorf("ParsePath(%q) = %v, %v", pattern, p, err)
@@ -19,7 +19,10 @@ func TestParsePath(t *testing.T) {
 		"":                             "1 part,",
 		"posts":                        "1 part,",
 		"posts/{post}/x":               "3 parts",
-		"posts/post":                   "wildcard such as",
+		"posts/post/x/{y}":             "wildcard such as",
+		"stats/..":                     "reserved",
+		"stats/*":                      "a document's id",
+		"counter_x/site":               "kept for",
 		"posts/{}":                     "wildcard such as",
 		"posts/{a.b}":                  "wildcard such as",
 		"posts/{post=**}":              "wildcard such as",
@@ -46,12 +49,14 @@ func TestPathValidate(t *testing.T) {
 	t.Parallel()
 	flat, _ := ParsePath("posts/{post}")
 	nested, _ := ParsePath("teams/{team}/posts/{post}")
+	whole, _ := ParsePath("a/b/stats/site")
 	for _, tt := range []struct {
 		path Path
 		id   string
 		ok   bool
 	}{
 		{flat, "post-1", true}, {flat, "red/post-1", false}, {flat, "", false}, {flat, "..", false}, {flat, "__x__", false},
+		{whole, "site", true}, {whole, "stats/site", false}, {whole, "b", false}, {whole, "", false},
 		{nested, "red/post-1", true}, {nested, "post-1", false}, {nested, "red/a/b", false}, {nested, "/b", false},
 		{nested, "red/", false}, {nested, "red/..", false}, {nested, "", false}, {nested, "red/\xff", false},
 		{nested, "red/" + strings.Repeat("x", 1501), false}, {nested, "red/" + strings.Repeat("x", 1500), true},

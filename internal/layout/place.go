@@ -36,6 +36,9 @@ func (p Place) Layout() (Layout, error) {
 	if allowed := AllowedShards(l.Shards, fields); allowed != "" {
 		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
 	}
+	if allowed := AllowedFields(path, fields); allowed != "" {
+		return Layout{}, fmt.Errorf("fields that are counted: %s: want %s", fields, allowed)
+	}
 	l.Fields, l.Counted = fields.Split()
 	return l, nil
 }

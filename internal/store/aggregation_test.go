@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -35,14 +36,15 @@ func TestParseCounted(t *testing.T) {
 		if path.Nested() {
 			id = "red/p1"
 		}
-		if counter, collection, document, ok := l.ParseCounted(l.CollectionOf(id, "comments") + "/c1"); !ok || counter != id || collection != "comments" || document != "c1" {
-			t.Errorf("%s: parsed %q, %q, %q, %v", pattern, counter, collection, document, ok)
+		below := func(collection string) string { return l.Counter(id) + "/" + collection }
+		if diff := cmp.Diff([]layout.Counted{{Documents: "comments", Counter: id, Document: "c1"}}, l.ParseCounted(below("comments/c1"))); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", pattern, diff)
 		}
-		for _, name := range []string{"", l.Shard(id, "0"), l.Counter(id), l.CollectionOf(id, "likes") + "/c1", l.CollectionOf(id, "comments"),
-			l.CollectionOf(id, "comments") + "/c1/comments/c2", l.CollectionOf(id, "comments") + "/", "/" + l.CollectionOf(id, "comments") + "/c1",
+		for _, name := range []string{"", l.Shard(id, "0"), l.Counter(id), below("likes/c1"), below("comments"),
+			below("comments/c1/comments/c2"), below("comments/"), "/" + below("comments/c1"),
 			l.Document("comments/c1"), l.Document("posts/comments/c1"), l.LedgerOf(id)} {
-			if counter, collection, document, ok := l.ParseCounted(name); ok {
-				t.Errorf("%s: ParseCounted(%q) = %q, %q, %q", pattern, name, counter, collection, document)
+			if counted := l.ParseCounted(name); counted != nil {
+				t.Errorf("%s: ParseCounted(%q) = %+v", pattern, name, counted)
 			}
 		}
 		want := []string{pattern + "/shards/{shard}", pattern + "/comments/{document}", pattern + "/ratings/{document}"}
@@ -103,40 +105,78 @@ func aggregate(t *testing.T, conn *grpc.ClientConn) {
 			t.Fatal(err)
 		}
 	}
+	c := client.Doc("counters/c")
+	for path, data := range map[string]map[string]any{
+		"notes/id":        {"about": "c", "n": 1, "lang": "de"},
+		"notes/path":      {"about": "counters/c", "n": 3, "lang": "en"},
+		"notes/reference": {"about": c, "n": 4, "lang": "de"},
+		"notes/other":     {"about": "d", "n": 100, "lang": "de"},
+		"notes/elsewhere": {"about": client.Doc("pages/c"), "n": 100},
+		"notes/none":      {"n": 100},
+		"notes/null":      {"about": nil, "n": 100},
+		"a/b/notes/deep":  {"about": "c", "n": 1, "lang": "de"},
+		"c/c/notes/other": {"about": c.Collection("x").Doc("y"), "n": 100},
+	} {
+		if _, err := client.Doc(path).Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for list, want := range map[string]struct {
 		value     any // an int64, or a float64
 		documents int64
 	}{
-		"count(docs)":                          {int64(5), 5},
-		"count(none)":                          {int64(0), 0},
-		"sum(none.n)":                          {int64(0), 0},
-		"sum(docs.n)":                          {int64(13), 4},
-		"sum(docs.by.n)":                       {int64(3), 2},
-		"sum(docs.half)":                       {2.0, 2},
-		"sum(docs.whole)":                      {2.0, 1},
-		"count(docs where ok==true)":           {int64(2), 2},
-		"count(docs where ok==false)":          {int64(0), 0},
-		"count(docs where level==3)":           {int64(1), 1},
-		"count(docs where by.n==2)":            {int64(1), 1},
-		"count(docs where lang==\"de\")":       {int64(3), 3},
-		"sum(docs.n where lang=='de')":         {int64(5), 2},
-		"sum(docs.n where lang=='nowhere')":    {int64(0), 0},
-		"count(docs where lang=='nowhere')":    {int64(0), 0},
-		"count(docs where lang == \"d'e,()\")": {int64(0), 0},
+		"count(docs)":                                           {int64(5), 5},
+		"count(none)":                                           {int64(0), 0},
+		"sum(none.n)":                                           {int64(0), 0},
+		"sum(docs.n)":                                           {int64(13), 4},
+		"sum(docs.by.n)":                                        {int64(3), 2},
+		"sum(docs.half)":                                        {2.0, 2},
+		"sum(docs.whole)":                                       {2.0, 1},
+		"count(docs where ok==true)":                            {int64(2), 2},
+		"count(docs where ok==false)":                           {int64(0), 0},
+		"count(docs where level==3)":                            {int64(1), 1},
+		"count(docs where by.n==2)":                             {int64(1), 1},
+		"count(docs where lang==\"de\")":                        {int64(3), 3},
+		"sum(docs.n where lang=='de')":                          {int64(5), 2},
+		"sum(docs.n where lang=='nowhere')":                     {int64(0), 0},
+		"count(docs where lang=='nowhere')":                     {int64(0), 0},
+		"count(docs where lang in ['de','en'])":                 {int64(4), 4},
+		"count(docs where lang in ['de','en'] and ok==true)":    {int64(2), 2},
+		"count(docs where lang=='de' and ok==true)":             {int64(1), 1},
+		"count(docs where n>=5)":                                {int64(2), 2},
+		"count(docs where n>1 and n<=5)":                        {int64(1), 1},
+		"count(docs where lang>='e')":                           {int64(1), 1},
+		"sum(docs.n where n<7)":                                 {int64(6), 2},
+		"sum(docs.n where lang in ['de','fr'])":                 {int64(5), 2},
+		"avg(docs.n)":                                           {13.0 / 3, 4},
+		"avg(docs.n where lang=='de')":                          {5.0, 2},
+		"avg(none.n)":                                           {nil, 0},
+		"count(/notes where about=={counter})":                  {int64(3), 3},
+		"count(**/notes where about=={counter})":                {int64(4), 4},
+		"sum(**/notes.n where about=={counter})":                {int64(9), 4},
+		"avg(/notes.n where about=={counter} and lang=='de')":   {2.5, 2},
+		"count(/notes where about=={counter} and n in [1,2,7])": {int64(1), 1},
+		"count(**/notes where about=={counter} and n>1)":        {int64(2), 2},
+		"count(docs where lang == \"d'e,()\")":                  {int64(0), 0},
 	} {
 		fields, err := layout.ParseFields("likes,x=" + list)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := db.Aggregate(t.Context(), db.CollectionOf("c", fields[1].Counted.Collection), fields[1].Counted, time.Time{})
+		got, err := db.Aggregate(t.Context(), "c", fields[1].Counted, time.Time{})
 		var value any = got.Value.GetIntegerValue()
-		if _, ok := want.value.(float64); ok {
+		switch want.value.(type) {
+		case float64:
 			value = got.Value.GetDoubleValue()
+		case nil:
+			if _, null := got.Value.GetValueType().(*firestorepb.Value_NullValue); null {
+				value = nil
+			}
 		}
 		if err != nil || value != want.value || got.Documents != want.documents || got.At.IsZero() || got.Reads() != 1 {
 			t.Errorf("%s = %+v, %v, want %+v", list, got, err, want)
 		}
-		then, err := db.Aggregate(t.Context(), db.CollectionOf("c", fields[1].Counted.Collection), fields[1].Counted, got.At)
+		then, err := db.Aggregate(t.Context(), "c", fields[1].Counted, got.At)
 		if err != nil || !then.At.Equal(got.At) {
 			t.Errorf("%s at %v was read at %v, %v", list, got.At, then.At, err)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"iter"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -131,17 +130,4 @@ func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
 		}
 	}
 	return db.ShowsDoubles(counter, l)
-}
-
-// filterValue is what a filter compares with, as a Firestore value.
-func filterValue(f *layout.Filter) *firestorepb.Value {
-	switch value := f.Value.(type) {
-	case bool:
-		return Bool(value)
-	case int64:
-		return Int(value)
-	case string:
-		return String(value)
-	}
-	panic(fmt.Sprintf("a filter's value is a %T", f.Value))
 }

@@ -200,20 +200,14 @@ func AnswerOf(field layout.Field, said Aggregated) ledger.Answer {
 // Reads is what the query was billed as: one read per 1,000 documents, and at least one.
 func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
-// Aggregate asks what the documents of one collection come to, as of a time; the zero time is now.
+// Aggregate asks what documents come to for a counter, as of a time; the zero time is now.
 // Several sums take one query each: together they would only see the documents that have all the
 // fields. It is asked once: its errors come at once.
-func (db *DB) Aggregate(ctx context.Context, collection string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
+func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
+	collection := db.CollectionOf(counter, a)
 	query := from(collection)
-	if a.Where != nil {
-		query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
-				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(a.Where.Field)},
-				Op:    firestorepb.StructuredQuery_FieldFilter_EQUAL,
-				Value: filterValue(a.Where),
-			},
-		}}
-	}
+	query.From[0].AllDescendants = a.From == layout.Group
+	query.Where = db.where(counter, a)
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
 	switch { // the count is then of the index entries that it reads
 	case a.Average:
@@ -303,6 +297,11 @@ func (db *DB) aggregateWith(ctx context.Context, query *firestorepb.StructuredQu
 // have made shards only. Where they are not, and where their documents are the app's own, most of
 // which may count nothing, they are found by their ledgers: one that has none yet is not listed.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
+	if db.Path.Whole() { // whether there is anything of it, reading it tells
+		path := db.Path.String()
+		id, _ := db.Path.ID(path)
+		return []string{id}, "", nil
+	}
 	if db.ByLedgers() {
 		return db.listLedgers(ctx, size, token)
 	}

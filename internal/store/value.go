@@ -74,6 +74,11 @@ func String(s string) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: s}}
 }
 
+// Reference is the document of that resource name as a Firestore value.
+func Reference(name string) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: name}}
+}
+
 // Bool is b as a Firestore value.
 func Bool(b bool) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_BooleanValue{BooleanValue: b}}

@@ -67,7 +67,7 @@ func (s *System) startListen(ctx context.Context) error {
 	listening, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	current := make(chan struct{})
-	groups := append([]string{s.settings.Shards}, s.layout().Collections()...)
+	groups := append([]string{s.settings.Shards}, s.layout().CollectionGroups()...)
 	var left atomic.Int64
 	left.Store(int64(len(groups)))
 	for _, group := range groups {

@@ -152,12 +152,12 @@ func (s *System) rollUpBlindly(b *testing.B, client *firestore.Client) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		change, err := decoder.Decode(event.DataContentType(), event.Data())
+		changes, err := decoder.Decode(event.DataContentType(), event.Data())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		var delta int64
+		change, delta := changes[0], int64(0)
 		if change.After != nil {
 			delta += change.After.Counts["total"]
 		}

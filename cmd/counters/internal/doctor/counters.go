@@ -112,13 +112,18 @@ func (r Recount) because() string {
 // composite makes the index that a sum with a condition needs; a count does with single-field
 // indexes.
 func (d *Deployment) composite(a *layout.Aggregation) string {
-	args := []string{"gcloud", "firestore", "indexes", "composite", "create", "--project=" + d.Target.Project, "--database=" + d.Target.Database,
-		"--collection-group=" + a.Collection, "--query-scope=collection"}
-	if a.Where != nil {
-		args = append(args, "--field-config=field-path="+a.Where.Field+",order=ascending")
+	in := []string{"--project=" + d.Target.Project, "--database=" + d.Target.Database, "--collection-group=" + a.Collection}
+	fields, scope := a.Index(), "--query-scope=collection"
+	if a.From == layout.Group {
+		scope = "--query-scope=collection-group"
+		if len(fields) == 1 { // with those that every field has in its collection
+			return line(slices.Concat([]string{"gcloud", "firestore", "indexes", "fields", "update", fields[0]}, in,
+				[]string{"--index=order=ascending,query-scope=collection-group", "--index=order=ascending", "--index=order=descending", "--index=array-config=contains"})...)
+		}
 	}
-	if a.Sum != "" {
-		args = append(args, "--field-config=field-path="+a.Sum+",order=ascending")
+	args := slices.Concat([]string{"gcloud", "firestore", "indexes", "composite", "create"}, in, []string{scope})
+	for _, field := range fields {
+		args = append(args, "--field-config=field-path="+field+",order=ascending")
 	}
 	return line(args...)
 }

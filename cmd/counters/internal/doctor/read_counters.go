@@ -132,7 +132,7 @@ const recountPatience = patience / 3
 func readRecount(ctx context.Context, db *store.DB, id string, field layout.Field, at time.Time) (Recount, error) {
 	patient, cancel := context.WithTimeout(ctx, recountPatience)
 	defer cancel()
-	recount, err := db.Aggregate(patient, db.CollectionOf(id, field.Counted.Collection), field.Counted, at)
+	recount, err := db.Aggregate(patient, id, field.Counted, at)
 	switch code := status.Code(err); {
 	case code == codes.FailedPrecondition:
 		return Recount{Refused: firstLine(err)}, nil

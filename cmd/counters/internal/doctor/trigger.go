@@ -24,6 +24,9 @@ func (d *Deployment) pattern() string {
 // anyID matches what a pattern has in the place of one id.
 var anyID = regexp.MustCompile(`^(\*|\{[A-Za-z_][A-Za-z0-9_]*(=\*)?\})$`)
 
+// anyIDs matches what a pattern has in the place of any number of ids.
+var anyIDs = regexp.MustCompile(`^(\*\*|\{[A-Za-z_][A-Za-z0-9_]*=\*\*\})$`)
+
 func (f *findings) trigger(d *Deployment) {
 	if d.Functions == nil || d.Functions.Rollup == nil {
 		return
@@ -131,7 +134,7 @@ func (f *findings) watches(d *Deployment) {
 
 // watched is the path of the documents of a counted collection.
 func (d *Deployment) watched(collection string) string {
-	return d.Target.Path + "/" + collection + "/{document}"
+	return d.layout().PatternOf(collection)
 }
 
 // watch makes the trigger of a counted collection, with the name that deploy.sh and terraform give
@@ -167,5 +170,7 @@ func (d *Deployment) unwatch(t *Trigger) string {
 // called doesn't matter.
 func samePattern(a, b string) bool {
 	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
-	return slices.EqualFunc(as, bs, func(a, b string) bool { return a == b || anyID.MatchString(a) && anyID.MatchString(b) })
+	return slices.EqualFunc(as, bs, func(a, b string) bool {
+		return a == b || anyID.MatchString(a) && anyID.MatchString(b) || anyIDs.MatchString(a) && anyIDs.MatchString(b)
+	})
 }

@@ -1,0 +1,213 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What queries count: collections, the documents in them, and the counters that these concern.
+
+// Collections are the collections that queries count, each once, as they are written: see
+// [Aggregation.Source].
+func (l Layout) Collections() (sources []string) {
+	for _, field := range l.Counted {
+		if source := field.Counted.Source(); !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	return sources
+}
+
+// CollectionGroups are the ids of these collections, each once.
+func (l Layout) CollectionGroups() (ids []string) {
+	for _, field := range l.Counted {
+		if !slices.Contains(ids, field.Counted.Collection) {
+			ids = append(ids, field.Counted.Collection)
+		}
+	}
+	return ids
+}
+
+// PatternOf is the path of the documents of one of [Layout.Collections], as a trigger has it.
+func (l Layout) PatternOf(source string) string {
+	for scope := Group; scope > Below; scope-- {
+		if id, is := strings.CutPrefix(source, prefixes[scope]); is {
+			return map[Scope]string{Root: "", Group: anywhere + "/"}[scope] + id + "/{document}"
+		}
+	}
+	return l.Path.String() + "/" + source + "/{document}"
+}
+
+// anywhere is what a trigger's path pattern has for any parents, none included.
+const anywhere = "{parents=**}"
+
+// CountedIn are the fields that are asked for when one of these documents changes: see
+// [Aggregation.Documents].
+func (l Layout) CountedIn(documents string) (fields Fields) {
+	for _, field := range l.Counted {
+		if field.Counted.Documents() == documents {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// Counted is a document that queries count.
+type Counted struct {
+	Documents string // as whose: see [Aggregation.Documents]
+	// the counter that it concerns; empty where it says so itself, by References
+	Counter    string
+	Document   string   // its id; its path where it names its counter itself
+	References []Filter // the fields by which it does
+}
+
+// ParseCounted tells, of a document's resource name, as what queries count it. It is nil for
+// others, and for names that no document can have.
+func (l Layout) ParseCounted(name string) (counted []Counted) {
+	path, ok := strings.CutPrefix(name, l.root())
+	if !ok {
+		return nil
+	}
+	parts := strings.Split(path, "/")
+	n := len(parts) - 2
+	if len(parts)%2 != 0 || slices.ContainsFunc(parts, func(part string) bool { return ValidateID(part) != nil }) {
+		return nil
+	}
+	for _, field := range l.Counted {
+		a := field.Counted
+		if a.Collection != parts[n] || a.From == Root && n > 0 ||
+			slices.ContainsFunc(counted, func(c Counted) bool { return c.Documents == a.Documents() }) {
+			continue
+		}
+		c := Counted{Documents: a.Documents(), Document: parts[n+1], References: a.References()}
+		switch {
+		case a.From == Below:
+			if c.Counter, ok = l.Path.ID(strings.Join(parts[:n], "/")); !ok {
+				continue
+			}
+		case len(c.References) == 0:
+			c.Counter = l.Path.only() // or else FIELDS would not do
+		default:
+			c.Document = path
+		}
+		counted = append(counted, c)
+	}
+	return counted
+}
+
+// CounterOf is the counter that a document names, whose fields say what is asked for: text as it
+// is, and the path of a reference. It reports false where they name none, or two.
+func (l Layout) CounterOf(references []Filter, field func(path string) (text string, ok bool)) (counter string, ok bool) {
+	p := l.Path
+	named := make([]string, len(p.wildcards))
+	for _, f := range references {
+		text, ok := field(f.Field)
+		if !ok {
+			return "", false
+		}
+		named[slices.Index(p.wildcards, string(f.Value.(Wildcard)))] = text
+	}
+	if last := named[len(named)-1]; strings.Contains(last, "/") {
+		counter, ok = p.ID(last)
+	} else {
+		values := make([]string, len(named))
+		for i, text := range named {
+			values[i] = text[strings.LastIndexByte(text, '/')+1:]
+		}
+		counter = strings.Join(values, "/")
+		ok = p.Validate(counter) == nil
+	}
+	if !ok {
+		return "", false
+	}
+	for _, f := range references {
+		text, _ := field(f.Field)
+		if id, path := l.Refer(counter, f.Value.(Wildcard), references); text != path && (text != id || id == "") {
+			return "", false
+		}
+	}
+	return counter, true
+}
+
+// Refer is how documents name a counter by one of its wildcards: by the id there, and by the
+// document's path, as a text or as a reference. Where they don't name all wildcards, the id may be
+// that of several, and is empty: paths alone say which counter is meant.
+func (l Layout) Refer(counter string, wildcard Wildcard, references []Filter) (id, path string) {
+	i := slices.Index(l.Path.wildcards, string(wildcard))
+	values := strings.Split(counter, "/")
+	parts := strings.Split(l.Path.Document(counter), "/")
+	if len(references) == len(l.Path.wildcards) {
+		id = values[i]
+	}
+	return id, strings.Join(parts[:2*i+2], "/")
+}
+
+// AllowedFields says what counted fields have to be instead, with counters at that path; "" where
+// they may be what they are.
+func AllowedFields(path Path, fields Fields) string {
+	for _, field := range fields {
+		if a := field.Counted; a != nil {
+			if allowed := a.allowed(path); allowed != "" {
+				return allowed + " in " + field.String()
+			}
+		}
+	}
+	return ""
+}
+
+func (a *Aggregation) allowed(path Path) string {
+	refs := a.References()
+	if a.From == Below {
+		if len(refs) > 0 {
+			return "no " + literal(refs[0].Value) + ": documents below a counter's are its own; /" + a.Collection + " is the collection at the root"
+		}
+		return ""
+	}
+	if slices.Contains(path.collections, a.Collection) {
+		return fmt.Sprintf("another collection than %s, in which counters are: each roll-up would have it counted again,", a.Collection)
+	}
+	if path.Whole() && len(refs) > 0 {
+		return fmt.Sprintf("no %s: %s has no wildcards, and all documents are counted for it", literal(refs[0].Value), path)
+	}
+	var named []string
+	for _, f := range refs {
+		name := string(f.Value.(Wildcard))
+		if !slices.Contains(path.wildcards, name) || slices.Contains(named, name) {
+			return fmt.Sprintf("each of {%s} once, as %s has them,", strings.Join(path.wildcards, "}, {"), path)
+		}
+		named = append(named, name)
+	}
+	if !path.Whole() && !slices.Contains(named, path.wildcards[len(path.wildcards)-1]) {
+		last := path.wildcards[len(path.wildcards)-1]
+		return fmt.Sprintf("a condition by which a document names its counter, such as where %[1]s=={%[1]s},", last)
+	}
+	return ""
+}
+
+// Index says which index an aggregation needs that Firestore doesn't make by itself: over these
+// fields, of which one alone takes a single-field index of the collection group. There are none
+// where it needs none. Equalities come first, then what is in a range or summed up.
+func (a *Aggregation) Index() (fields []string) {
+	add := func(field string) {
+		if !slices.Contains(fields, field) {
+			fields = append(fields, field)
+		}
+	}
+	merges := a.Sum == "" // indexes of equalities are merged
+	for _, ranges := range []bool{false, true} {
+		for _, f := range a.Where {
+			if f.Op.Range() == ranges {
+				add(f.Field)
+				merges = merges && !ranges
+			}
+		}
+	}
+	if a.Sum != "" {
+		add(a.Sum)
+	}
+	if a.From != Group && (merges || len(fields) < 2) {
+		return nil
+	}
+	return fields
+}

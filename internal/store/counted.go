@@ -1,0 +1,114 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+)
+
+// CollectionOf is the resource name of the collection whose documents are counted for a counter; of
+// a group of collections that of the one at the root.
+func (db *DB) CollectionOf(counter string, a *layout.Aggregation) string {
+	if a.From == layout.Below {
+		return db.Counter(counter) + "/" + a.Collection
+	}
+	return db.Document(a.Collection)
+}
+
+// where are the conditions of an aggregation for a counter; nil where there are none.
+func (db *DB) where(counter string, a *layout.Aggregation) *firestorepb.StructuredQuery_Filter {
+	filters := make([]*firestorepb.StructuredQuery_Filter, len(a.Where))
+	for i, f := range a.Where {
+		op, value := operatorOf[f.Op], &firestorepb.Value{}
+		if _, several := f.Value.([]any); several || db.isReference(f) {
+			op, value = firestorepb.StructuredQuery_FieldFilter_IN, Array(db.Alternatives(counter, a, f)...)
+		} else {
+			value = db.Alternatives(counter, a, f)[0]
+		}
+		filters[i] = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(f.Field)}, Op: op, Value: value,
+			},
+		}}
+	}
+	switch len(filters) {
+	case 0:
+		return nil
+	case 1:
+		return filters[0]
+	}
+	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
+		CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: filters},
+	}}
+}
+
+var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Operator{
+	layout.Equal:   firestorepb.StructuredQuery_FieldFilter_EQUAL,
+	layout.AtLeast: firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
+	layout.AtMost:  firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
+	layout.Above:   firestorepb.StructuredQuery_FieldFilter_GREATER_THAN,
+	layout.Less:    firestorepb.StructuredQuery_FieldFilter_LESS_THAN,
+}
+
+func (db *DB) isReference(f layout.Filter) bool {
+	_, is := f.Value.(layout.Wildcard)
+	return is
+}
+
+// Alternatives are the values with which a filter compares, for a counter: those in which one names
+// it, the values of an in, or the one value.
+func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filter) []*firestorepb.Value {
+	switch value := f.Value.(type) {
+	case layout.Wildcard:
+		id, path := db.Refer(counter, value, a.References())
+		ways := []*firestorepb.Value{String(path), Reference(db.Document(path))}
+		if id != "" {
+			ways = append(ways, String(id))
+		}
+		return ways
+	case []any:
+		values := make([]*firestorepb.Value, len(value))
+		for i, v := range value {
+			values[i] = literal(v)
+		}
+		return values
+	}
+	return []*firestorepb.Value{literal(f.Value)}
+}
+
+// NameIn is what a field says of the counter that a document belongs to: a text as it is, and the
+// path of a reference. It reports false for anything else.
+func (db *DB) NameIn(v *firestorepb.Value) (string, bool) {
+	switch v := v.GetValueType().(type) {
+	case *firestorepb.Value_StringValue:
+		return v.StringValue, true
+	case *firestorepb.Value_ReferenceValue:
+		return strings.CutPrefix(v.ReferenceValue, db.Document(""))
+	}
+	return "", false
+}
+
+// ValueAt is what a document has at a path such as by.stars.
+func ValueAt(fields map[string]*firestorepb.Value, path string) *firestorepb.Value {
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		fields = fields[name].GetMapValue().GetFields()
+	}
+	return fields[names[len(names)-1]]
+}
+
+// literal is what FIELDS compares with, as a Firestore value.
+func literal(value any) *firestorepb.Value {
+	switch value := value.(type) {
+	case bool:
+		return Bool(value)
+	case int64:
+		return Int(value)
+	case string:
+		return String(value)
+	}
+	panic(fmt.Sprintf("a filter's value is a %T", value))
+}
