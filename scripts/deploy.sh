@@ -178,7 +178,7 @@ check=(settings --check --shell -- ${given[@]+"${given[@]}"})
 [[ -n $program ]] || command -v go >/dev/null || fail "Go is not installed, and the settings are checked by the functions' own code before anything is made: https://go.dev/dl"
 settings=$(if [[ -n $program ]]; then "$program" "${check[@]}"; else cd "$root" && go run ./cmd/counters "${check[@]}"; fi) || fail "nothing was made: see above, and docs/settings.md"
 code=1
-environment=() database='' counters='' collection='' shards='' shard_fields=() collections=() hosted=no auth='' makes_for_anybody=no reconcile_timeout=0
+environment=() database='' counters='' collection='' shards='' shard_fields=() collections=() watched=() indexes=() hosted=no auth='' makes_for_anybody=no reconcile_timeout=0
 eval "$settings"
 if [[ $auth == none && ($public == yes || $invoker_check == no) ]]; then
   echo "${me##*/}: warning: with AUTH=none anybody on the internet can count" >&2
@@ -350,6 +350,32 @@ exempt counter_requests expire_at
 for map in states answers ops; do # the ledger's
   exempt counter_rollup $map
 done
+# Indexes that the queries of counted collections need, and that Firestore doesn't make by itself. They
+# are built in the background; a query that comes before says so in the log, and reconcile asks again.
+composite=''
+((${#indexes[@]} == 0)) || composite=$(ask gcloud firestore indexes composite list --project="$project" --database="$database" \
+  --format='value[separator=" "](name.segment(5),queryScope,fields.extract(fieldPath).flatten(separator=" "))' | sed 's/ __name__$//')
+index() { # collection group, scope, fields…
+  local group=$1 scope=$2 field configs=()
+  shift 2
+  if (($# == 1)); then # one field of a group, beside the indexes that every field has in its collection: gcloud has no flag for it
+    has "$group.$1.4" "$exempted" || cat >&2 <<EOF
+${me##*/}: to count all collections $group by their field $1, its index is needed in the collection group, which gcloud can't make:
+curl -X PATCH "https://firestore.googleapis.com/v1/projects/$project/databases/$database/collectionGroups/$group/fields/$1?updateMask=indexConfig" \\
+  -H "Authorization: Bearer \$(gcloud auth print-access-token)" -H 'Content-Type: application/json' -d '{"indexConfig":{"indexes":[
+  {"queryScope":"COLLECTION_GROUP","fields":[{"fieldPath":"$1","order":"ASCENDING"}]},{"queryScope":"COLLECTION","fields":[{"fieldPath":"$1","order":"ASCENDING"}]},
+  {"queryScope":"COLLECTION","fields":[{"fieldPath":"$1","order":"DESCENDING"}]},{"queryScope":"COLLECTION","fields":[{"fieldPath":"$1","arrayConfig":"CONTAINS"}]}]}}'
+EOF
+    return
+  fi
+  for field; do configs+=(--field-config="field-path=$field,order=ascending"); done
+  has "$group $scope $*" "$composite" || patiently gcloud firestore indexes composite create --project="$project" --database="$database" --collection-group="$group" \
+    --query-scope="$(tr '[:upper:]_' '[:lower:]-' <<<"$scope")" "${configs[@]}" --async --format=none
+}
+for words in ${indexes[@]+"${indexes[@]}"}; do
+  # shellcheck disable=SC2086 # the fields of one index
+  index $words
+done
 deployed=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.environmentVariables.HOSTED)')
 functions=$(cut -d'|' -f1 <<<"$deployed")
 give_back() { # field of the app's own documents
@@ -409,14 +435,14 @@ allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
 # ever changes.
 triggers=$(ask gcloud eventarc triggers list --project="$project" --location="$trigger_location" --format='value(name.basename())')
 watching=''
-for documents in ${collections[@]+"${collections[@]}"}; do
-  hash=$(printf '%s' "$region/$database/$counters/$documents" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-8)
+for ((i = 0; i < ${#collections[@]}; i++)); do
+  hash=$(printf '%s' "$region/$database/$counters/${collections[i]}" | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-8)
   name=$prefix-watch-$hash
   watching+=$name$'\n'
   has "$name" "$triggers" || patiently gcloud eventarc triggers create "$name" --project="$project" --location="$trigger_location" \
     --destination-run-service="$prefix-rollup" --destination-run-region="$region" --service-account="$(account eventarc)" \
     --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written \
-    --event-filters="database=$database" --event-filters-path-pattern="document=$counters/$documents/{document}" --format=none
+    --event-filters="database=$database" --event-filters-path-pattern="document=${watched[i]}" --format=none
   # An event waits until counting again is worth its price: by default Pub/Sub would hang up after
   # 10 s, and send it again.
   subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')

@@ -257,14 +257,16 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
-	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS=total=count,likes,comments=count(comments)", "--invoker", "user:me@example.com", "--no-alerts")...)
+	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts")...)
+	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts")...) // again
 	changed := p.state(t)
 	for name, resource := range changed.Resources {
 		if strings.HasPrefix(name, "pubsub ") && resource.AckDeadlineSeconds != 70 {
 			t.Errorf("events of the counted collection are sent again after %d s", resource.AckDeadlineSeconds)
 		}
 	}
-	made["eventarc"], made["pubsub"] = 1, 1 // the trigger of comments, and its subscription
+	made["eventarc"], made["pubsub"] = 3, 3 // the triggers of comments wherever they are, and their subscriptions
+	made["firestore"] += 2                  // indexes; that of a field in a group gcloud has no flag for
 	if got := changed.count(); !maps.Equal(got, made) {
 		t.Errorf("deployed with other settings: %v\nbefore %v", got, made)
 	}
@@ -287,7 +289,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if e := left.Resources[sink].Exclusions; len(e) > 0 {
 		t.Errorf("%+v is still left out of the logs", e)
 	}
-	others["firestore"] = 7 // data stays: the database, TTL policy and exemptions
+	others["firestore"] = 9 // data stays: the database, TTL policy, exemptions and indexes
 	if got := left.count(); !maps.Equal(got, others) {
 		t.Errorf("left are %v\nwant %v", got, others)
 	}
@@ -306,6 +308,10 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	p.checkViolations(t)
 	p.checkOpen(t)
 }
+
+// everywhere counts documents below the counters, at the root and in a group, with indexes.
+const everywhere = "total=count,likes,comments=count(comments),mine=count(/comments where about=={counter} and n>=1),all=count(**/comments where about=={counter})," +
+	"rating=avg(comments.stars where public==true)"
 
 // An organisation that refuses allUsers, with the real gcloud: all else is made, and what it allows
 // instead lets everybody in.

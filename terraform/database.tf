@@ -75,3 +75,51 @@ resource "google_firestore_field" "field" {
 
   depends_on = [time_sleep.until_apis_are_active, google_firestore_database.database]
 }
+
+# What the queries of counted collections need: see local.indexes.
+resource "google_firestore_index" "query" {
+  for_each = { for key, queries in local.indexes : key => queries[0] if length(queries[0].fields) > 1 }
+
+  project     = var.project_id
+  database    = var.database
+  collection  = each.value.collection
+  query_scope = each.value.group ? "COLLECTION_GROUP" : "COLLECTION"
+
+  dynamic "fields" {
+    for_each = each.value.fields
+    content {
+      field_path = fields.value
+      order      = "ASCENDING"
+    }
+  }
+
+  depends_on = [time_sleep.until_apis_are_active, google_firestore_database.database]
+}
+
+# The same of one field of a group, beside the indexes that every field has in its collection.
+resource "google_firestore_field" "query" {
+  for_each = { for key, queries in local.indexes : key => queries[0] if length(queries[0].fields) == 1 }
+
+  project    = var.project_id
+  database   = var.database
+  collection = each.value.collection
+  field      = each.value.fields[0]
+
+  index_config {
+    indexes {
+      order       = "ASCENDING"
+      query_scope = "COLLECTION_GROUP"
+    }
+    indexes {
+      order = "ASCENDING"
+    }
+    indexes {
+      order = "DESCENDING"
+    }
+    indexes {
+      array_config = "CONTAINS"
+    }
+  }
+
+  depends_on = [time_sleep.until_apis_are_active, google_firestore_database.database]
+}

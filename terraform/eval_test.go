@@ -306,7 +306,7 @@ func hclFunctions(dir string) map[string]function.Function {
 		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc,
 		"trimspace": stdlib.TrimSpaceFunc, "values": stdlib.ValuesFunc,
 		"tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
-		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "distinct": stdlib.DistinctFunc, "compact": stdlib.CompactFunc,
 		"length": function.New(&function.Spec{ // of strings too
 			Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType}},
 			Type:   function.StaticReturnType(cty.Number),
@@ -315,6 +315,16 @@ func hclFunctions(dir string) map[string]function.Function {
 					return stdlib.Strlen(args[0])
 				}
 				return cty.NumberIntVal(int64(args[0].LengthInt())), nil
+			},
+		}),
+		"one": function.New(&function.Spec{
+			Params: []function.Parameter{{Name: "list", Type: cty.DynamicPseudoType}},
+			Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Index(cty.NumberIntVal(0)).Type(), nil },
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				if n := args[0].LengthInt(); n != 1 {
+					return cty.NilVal, fmt.Errorf("one of %d", n)
+				}
+				return args[0].Index(cty.NumberIntVal(0)), nil
 			},
 		}),
 		"alltrue": function.New(&function.Spec{

@@ -33,8 +33,30 @@ locals {
   # stars=sum(ratings.stars where kind=='a'), and what each one's trigger is called: a name made of
   # all that it is for, as scripts/deploy.sh has it.
   watched = {
-    for m in regexall("(?:count|sum) *[(] *([^ ().]+)", replace(var.fields, "/'[^']*'/", "")) :
-    m[0] => "${var.prefix}-watch-${substr(sha256("${local.region}/${var.database}/${var.counters}/${m[0]}"), 0, 8)}"...
+    for q in local.queries :
+    q.source => "${var.prefix}-watch-${substr(sha256("${local.region}/${var.database}/${var.counters}/${q.source}"), 0, 8)}"...
+  }
+  # What FIELDS asks for, and the conditions of each: equalities, and ranges.
+  queries = [
+    for m in regexall("(?:count|sum|avg) *[(] *([*][*]/|/|) *([A-Za-z0-9_-]+)((?:[.][A-Za-z0-9_]+)*)((?: +where [^()]*)?) *[)]", replace(var.fields, "/'[^']*'/", "''")) : {
+      source     = "${m[0]}${m[1]}"
+      collection = m[1]
+      pattern    = "${m[0] == "" ? "${var.counters}/" : m[0] == "/" ? "" : "{parents=**}/"}${m[1]}/{document}"
+      group      = m[0] == "**/"
+      ranges     = [for c in regexall("([A-Za-z0-9_.]+) *[<>]", m[3]) : c[0]]
+      fields = distinct(concat(
+        [for c in regexall("([A-Za-z0-9_.]+) *(?:==| in )", m[3]) : c[0]],
+        [for c in regexall("([A-Za-z0-9_.]+) *[<>]", m[3]) : c[0]],
+        compact([trimprefix(m[2], ".")]),
+      ))
+      sums = m[2] != ""
+    }
+  ]
+  # Of the fields of queries, those that need an index that Firestore doesn't make by itself: several,
+  # unless they are equalities of a count, whose indexes are merged; and any of a group.
+  indexes = {
+    for q in local.queries : "${q.source} ${join(" ", q.fields)}" => q...
+    if q.group ? length(q.fields) > 0 : length(q.fields) > 1 && (q.sums || length(q.ranges) > 0)
   }
 }
 
@@ -195,7 +217,7 @@ resource "google_eventarc_trigger" "watch" {
   matching_criteria {
     attribute = "document"
     operator  = "match-path-pattern"
-    value     = "${var.counters}/${each.key}/{document}"
+    value     = one(distinct([for q in local.queries : q.pattern if q.source == each.key]))
   }
 
   destination {

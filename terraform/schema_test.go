@@ -51,9 +51,12 @@ var documented = map[string]string{
 	"google_firestore_database":             "project name location_id type delete_protection_state deletion_policy",
 	"google_firestore_database.cmek_config": "kms_key_name",
 
-	"google_firestore_field":              "project database collection field",
-	"google_firestore_field.index_config": "",
-	"google_firestore_field.ttl_config":   "",
+	"google_firestore_field":                      "project database collection field",
+	"google_firestore_field.index_config":         "",
+	"google_firestore_field.index_config.indexes": "order query_scope array_config",
+	"google_firestore_index":                      "project database collection query_scope",
+	"google_firestore_index.fields":               "field_path order",
+	"google_firestore_field.ttl_config":           "",
 
 	"google_firebaserules_ruleset":              "project",
 	"google_firebaserules_ruleset.source":       "",

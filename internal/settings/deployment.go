@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // Deployment is what settings come to for those who deploy the functions: what these are told, and what has to be made
@@ -20,7 +22,9 @@ type Deployment struct {
 	Collection       string   `json:"collection"`        // collection group that these are in
 	Shards           string   `json:"shards"`            // collection of the shards below each
 	ShardFields      []string `json:"shard_fields"`      // fields of shards, which need their indexes for sum()
-	Collections      []string `json:"collections"`       // below a counter, whose documents are counted: each takes a trigger
+	Collections      []string `json:"collections"`       // whose documents are counted, as FIELDS has them: each takes a trigger
+	Watched          []string `json:"watched"`           // the path patterns of these triggers, in the same order
+	Indexes          []string `json:"indexes"`           // what queries need: collection group, scope and fields, with spaces between
 	Hosted           bool     `json:"hosted"`            // the counters' documents are the app's
 	Auth             string   `json:"auth"`              // who may call Increment
 	MakesForAnybody  bool     `json:"makes_for_anybody"` // increments make counters without bound, where IAM lets everybody in
@@ -81,14 +85,34 @@ func ForDeployment(given []string) (Deployment, error) {
 	}
 	d := Deployment{
 		Environment: values, Database: s.Database, Counters: s.Counters.String(), Collection: s.Counters.Collection(), Shards: s.Shards,
-		Collections: layout.Collections(), Hosted: s.Hosted, Auth: s.Auth, MakesForAnybody: s.MakesForAnybody(),
+		Collections: layout.Collections(), Watched: layout.Patterns()[1:], Hosted: s.Hosted, Auth: s.Auth, MakesForAnybody: s.MakesForAnybody(),
 		ReconcileTimeout: int(math.Ceil((s.ReconcileDeadline + reconcileGrace).Seconds())),
 	}
-	sums, _ := s.Fields.Split()
+	sums, counted := s.Fields.Split()
+	for _, field := range counted {
+		if index := IndexOf(field.Counted); index != "" && !slices.Contains(d.Indexes, index) {
+			d.Indexes = append(d.Indexes, index)
+		}
+	}
 	for _, field := range sums {
 		d.ShardFields = append(d.ShardFields, field.Shard)
 	}
 	return d, nil
+}
+
+// IndexOf is an index that a query needs and Firestore doesn't make by itself: the collection group,
+// the scope and the fields, with spaces between, such as "ratings COLLECTION public stars". It is
+// empty where it needs none.
+func IndexOf(a *layout.Aggregation) string {
+	fields := a.Index()
+	if len(fields) == 0 {
+		return ""
+	}
+	scope := "COLLECTION"
+	if a.From == layout.Group {
+		scope = "COLLECTION_GROUP"
+	}
+	return strings.Join(append([]string{a.Collection, scope}, fields...), " ")
 }
 
 // kindOf is the kind of a setting's value.

@@ -25,6 +25,22 @@ func TestDeploymentTakesTheFunctionsBooleans(t *testing.T) {
 	}
 }
 
+// Triggers are made for collections wherever they are, and the indexes that their queries need.
+func TestDeploymentOfQueries(t *testing.T) {
+	t.Parallel()
+	d, err := settings.ForDeployment([]string{"COUNTERS=posts/{post}", "FIELDS=likes,a=count(/comments where post=={post}),b=count(**/comments where post=={post})," +
+		"c=avg(ratings.stars where public==true and n>=3),d=sum(ratings.stars where n>=3 and public==true),e=sum(ratings.stars)"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"comments/{document}", "{parents=**}/comments/{document}", "posts/{post}/ratings/{document}"}; !slices.Equal(d.Watched, want) || !slices.Equal(d.Collections, []string{"/comments", "**/comments", "ratings"}) {
+		t.Errorf("%q are watched for %q, want %q", d.Watched, d.Collections, want)
+	}
+	if want := []string{"comments COLLECTION_GROUP post", "ratings COLLECTION public n stars"}; !slices.Equal(d.Indexes, want) {
+		t.Errorf("indexes %q, want %q", d.Indexes, want)
+	}
+}
+
 func TestDeployment(t *testing.T) {
 	t.Parallel()
 	d, err := settings.ForDeployment([]string{"COUNTERS=teams/{team}/posts/{post}", "FIELDS=likes, total=count ,n=count(comments where kind=='x,y=count(z)'),stars=sum( ratings.a.b)",
@@ -35,7 +51,7 @@ func TestDeployment(t *testing.T) {
 	environment := d.Environment
 	d.Environment = nil
 	if want := (settings.Deployment{Database: "social", Counters: "teams/{team}/posts/{post}", Collection: "posts", Shards: "parts", ShardFields: []string{"likes", "count"},
-		Collections: []string{"comments", "ratings"}, Auth: "appcheck", ReconcileTimeout: 121}); !reflect.DeepEqual(d, want) {
+		Collections: []string{"comments", "ratings"}, Watched: []string{"teams/{team}/posts/{post}/comments/{document}", "teams/{team}/posts/{post}/ratings/{document}"}, Auth: "appcheck", ReconcileTimeout: 121}); !reflect.DeepEqual(d, want) {
 		t.Errorf("%+v\nwant %+v", d, want)
 	}
 	for _, pair := range []string{"DATABASE=social", "NUM_SHARDS=10", "MEMBERS="} {

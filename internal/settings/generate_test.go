@@ -121,9 +121,12 @@ func (s setting) literal() string {
 const (
 	name      = `[A-Za-z_][A-Za-z0-9_]*`
 	path      = name + `([.]` + name + `)*`
-	where     = `( +where +` + path + ` *== *(true|false|-?[0-9]+|'[^'|\\\"\\\\]*'))?`
-	collected = `[A-Za-z0-9_-]+`
-	item      = name + `(=(` + name + `|count[(]` + collected + where + `[)]|sum[(]` + collected + `[.]` + path + where + `[)]))?`
+	text      = `'[^'|\\\"\\\\]*'`
+	value     = `(-?[0-9]+|` + text + `)`
+	condition = path + ` *(== *(true|false|[{]` + name + `[}]|` + value + `)|(<|>)=? *` + value + `| in *[[]` + value + `(, *` + value + `)*[]])`
+	where     = `( +where +` + condition + `( +and +` + condition + `)*)?`
+	collected = `([*][*]/|/)?[A-Za-z0-9_-]+`
+	item      = name + `(=(` + name + `|count[(]` + collected + where + `[)]|avg[(]` + collected + `[.]` + path + where + `[)]|sum[(]` + collected + `[.]` + path + where + `[)]( +as +double)?))?`
 )
 
 // patterns are what terraform allows of the settings that are words: part of what the functions allow, as some of it
@@ -131,12 +134,12 @@ const (
 var patterns = map[string][2]string{
 	"DATABASE": {`can(regex("^(\\(default\\)|[a-z][a-z0-9-]{2,61}[a-z0-9])$", V))`,
 		"(default), or 4 to 63 lower-case letters, digits and hyphens, beginning with a letter"},
-	"COUNTERS": {`can(regex("^([A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])(/[A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])*$", V)) && length(regexall("__|counter_|[{]shard[}]", V)) == 0`,
-		"collections and wildcards in turn, such as teams/{team}/posts/{post}, of letters, digits, _ and -: it is part of the trigger's path pattern"},
+	"COUNTERS": {`can(regex("^([A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])(/[A-Za-z0-9_-]+/[{][A-Za-z_][A-Za-z0-9_]*[}])*$|^[A-Za-z0-9_-]+/[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+/[A-Za-z0-9_-]+)*$", V)) && length(regexall("__|counter_|[{]shard[}]", V)) == 0`,
+		"collections and wildcards in turn, such as teams/{team}/posts/{post}, or one document such as stats/site, of letters, digits, _ and -: it is part of the trigger's path pattern"},
 	"SHARDS": {`can(regex("^[A-Za-z0-9_-]+$", V)) && length(regexall("^__|^counter_", V)) == 0`,
 		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
-	"FIELDS": {fmt.Sprintf(`can(regex("^%[1]s(,%[1]s)*$", V)) && length(regexall("[(]counter_", V)) == 0`, item),
-		"names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments) or p=count(comments where lang=='de')"},
+	"FIELDS": {fmt.Sprintf(`can(regex("^%[1]s(,%[1]s)*$", V)) && length(regexall("[(/]counter_", V)) == 0`, item),
+		"names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments), rating=avg(ratings.stars), n=count(/comments where post=={post}) or p=count(comments where lang=='de')"},
 	"AUTO_CREATE":     {`can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", V))`, "true, false, or a whole number of new counters a minute and caller, 1 to 100000"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},

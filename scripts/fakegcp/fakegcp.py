@@ -628,11 +628,18 @@ class Project:
             return {"databases": [d for d in self.under("firestore", "") if "/collectionGroups/" not in d["name"]]}
         database = call.name.partition("/collectionGroups/")[0]
         if call.does("fields.list"):
-            fields = self.under("firestore", database + "/collectionGroups/")
+            fields = [f for f in self.under("firestore", database + "/collectionGroups/") if "/fields/" in f["name"]]
             if "ttlConfig" in call.one("filter", ""):
                 return {"fields": [f for f in fields if "ttlConfig" in f]}
             return {"fields": [f for f in fields if "usesAncestorConfig" not in f["indexConfig"]]}
         self.get("firestore", database)
+        if call.does("indexes.create"):
+            if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == call.body["fields"] for i in self.under("firestore", call.name + "/indexes/")):
+                raise there_already(call.name)
+            name = f"{call.name}/indexes/i{len(self.resources)}"
+            return self.done(database, self.put("firestore", name, dict(call.body, name=name, state="READY")), "firestore.admin.v1.Index")
+        if call.does("indexes.list"):
+            return {"indexes": [i for i in self.under("firestore", database + "/collectionGroups/") if "/indexes/" in i["name"]]}
         index = {"queryScope": "COLLECTION", "fields": [{"fieldPath": call.name.split("/")[-1], "order": "ASCENDING"}], "state": "READY"}
         default = {"usesAncestorConfig": True, "ancestorField": f"{database}/collectionGroups/__default__/fields/*", "indexes": [index]}
         field = self.resources.get(("firestore", call.name), {"name": call.name, "indexConfig": default})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // late is how old a shard's state is before doctor says that it should have been counted. An event
@@ -109,19 +110,30 @@ func (r Recount) because() string {
 	return ""
 }
 
-// composite makes the index that a sum with a condition needs; a count does with single-field
-// indexes.
+// composite makes the index that an aggregation needs, as `deploy.sh` does, or gives a field its own
+// back.
 func (d *Deployment) composite(a *layout.Aggregation) string {
 	in := []string{"--project=" + d.Target.Project, "--database=" + d.Target.Database, "--collection-group=" + a.Collection}
-	fields, scope := a.Index(), "--query-scope=collection"
-	if a.From == layout.Group {
-		scope = "--query-scope=collection-group"
-		if len(fields) == 1 { // with those that every field has in its collection
-			return line(slices.Concat([]string{"gcloud", "firestore", "indexes", "fields", "update", fields[0]}, in,
-				[]string{"--index=order=ascending,query-scope=collection-group", "--index=order=ascending", "--index=order=descending", "--index=array-config=contains"})...)
+	index := strings.Fields(settings.IndexOf(a))
+	if len(index) == 0 { // those that Firestore makes by itself do, so one of them is turned off
+		field := a.Sum
+		if len(a.Where) > 0 {
+			field = a.Where[0].Field
 		}
+		return line(slices.Concat([]string{"gcloud", "firestore", "indexes", "fields", "update", field}, in, []string{"--clear-exemption"})...)
 	}
-	args := slices.Concat([]string{"gcloud", "firestore", "indexes", "composite", "create"}, in, []string{scope})
+	scope, fields := strings.ToLower(strings.ReplaceAll(index[1], "_", "-")), index[2:]
+	if len(fields) == 1 { // beside those that every field has in its collection: gcloud has no flag for it
+		one := func(scope, kind string) string {
+			return fmt.Sprintf(`{"queryScope":"%s","fields":[{"fieldPath":"%s",%s}]}`, scope, fields[0], kind)
+		}
+		const ascending = `"order":"ASCENDING"`
+		indexes := []string{one("COLLECTION_GROUP", ascending), one("COLLECTION", ascending), one("COLLECTION", `"order":"DESCENDING"`), one("COLLECTION", `"arrayConfig":"CONTAINS"`)}
+		return line("curl", "-X", "PATCH", fmt.Sprintf("https://firestore.googleapis.com/v1/projects/%s/databases/%s/collectionGroups/%s/fields/%s?updateMask=indexConfig",
+			d.Target.Project, d.Target.Database, a.Collection, fields[0])) + ` -H "Authorization: Bearer $(gcloud auth print-access-token)" ` +
+			line("-H", "Content-Type: application/json", "-d", `{"indexConfig":{"indexes":[`+strings.Join(indexes, ",")+`]}}`)
+	}
+	args := slices.Concat([]string{"gcloud", "firestore", "indexes", "composite", "create"}, in, []string{"--query-scope=" + scope})
 	for _, field := range fields {
 		args = append(args, "--field-config=field-path="+field+",order=ascending")
 	}
