@@ -139,13 +139,13 @@ func (i *Instance) deliver(c emulator.Change, path string) {
 	i.mu.Unlock()
 	go func() {
 		defer i.delivered()
-		change, err := i.decode(id, c, path)
+		changes, err := i.decode(id, c, path)
 		if err != nil {
 			return // it can never be counted, as in production
 		}
 		for pause := interval; ; pause *= 2 {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			err := i.roller.Add(ctx, change)
+			err := i.roller.Add(ctx, changes...)
 			cancel()
 			if err == nil || errors.Is(err, rollup.ErrPoison) || errors.Is(err, rollup.ErrClosed) || pause > patience {
 				return
@@ -156,7 +156,7 @@ func (i *Instance) deliver(c emulator.Change, path string) {
 }
 
 // decode reads the event of a change as the function Rollup does.
-func (i *Instance) decode(id string, c emulator.Change, path string) (rollup.Change, error) {
+func (i *Instance) decode(id string, c emulator.Change, path string) ([]rollup.Change, error) {
 	header, data, err := eventarc.Encode(id, c)
 	if err != nil || len(data) == 0 || header.Get("Ce-Type") == "" { // too large, or a name that no header takes
 		return i.client.Named(path)
