@@ -535,7 +535,10 @@ if [[ $alerts == yes ]]; then
 fi
 
 dashboard=$(render "$root/terraform/monitoring/dashboard.json")
-dashboards=$(ask gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName,etag)')
+list_dashboards() {
+  ask gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName,etag)'
+}
+dashboards=$(list_dashboards)
 id=$(named "$prefix" "$dashboards" | head -1)
 if [[ -n $id ]]; then
   etag=$(awk -F'|' -v id="$id" '$1 == id { print $3 }' <<<"$dashboards")
@@ -543,6 +546,7 @@ if [[ -n $id ]]; then
   patiently gcloud monitoring dashboards update "$id" --project="$project" --config-from-file="$dashboard" --format=none
 else
   patiently gcloud monitoring dashboards create --project="$project" --config-from-file="$dashboard" --format=none
+  id=$(named "$prefix" "$(list_dashboards)" | head -1)
 fi
 
 ### Who may call Increment comes last: an organisation's policy may refuse it, and all else is
@@ -578,6 +582,7 @@ fi
 
 Deployed. Increment is at $(uri "$prefix-increment")
 Try it:  $smoke $(uri "$prefix-increment") --token "\$(gcloud auth print-identity-token)"
+Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/${id##*/}?project=$project
 DONE
 ((${#refused[@]} == 0)) || fail "all is deployed, but ${refused[*]} was refused. Where the organisation shares with its own domains only, allUsers is:" \
   "give --no-invoker-check instead of --public, or ask its administrators for an exception from iam.allowedPolicyMemberDomains"

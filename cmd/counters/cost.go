@@ -20,6 +20,7 @@ func newCostCommand() *cobra.Command {
 	var l cost.Load
 	var location string
 	var asJSON, atLarge, exact bool
+	var perDay float64
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Work out what counters cost, how many shards they need, and what else would do",
@@ -32,6 +33,7 @@ Shards are reckoned with twice the writes that they get: they are picked at rand
 behind. Requests of functions are billed by the time of their instances too, in steps of 100 ms: a counter that is hit
 once a second pays for that more than for all else.`,
 		Example: `  counters cost --rate 1000
+  counters cost --per-day 1000000
   counters cost --rate 1000 --counters 1000 --reads 50 --json
   counters cost --rate 5 --location nam5 --exact-writes=false
   counters cost --rate 0.1 --documents 500 --reads 10
@@ -42,6 +44,14 @@ once a second pays for that more than for all else.`,
 				return printLarge(cmd.OutOrStdout(), asJSON)
 			}
 			l.InexactWrites = !exact
+			if cmd.Flags().Changed("per-day") {
+				if cmd.Flags().Changed("rate") {
+					return badUsage("--rate or --per-day: want one of them")
+				}
+				if l.Rate = perDay / secondsPerDay; !(perDay > 0 && l.Rate <= 1e6) {
+					return badUsage("--per-day %v: want increments a day, above 0 and up to %.0f", perDay, 1e6*secondsPerDay)
+				}
+			}
 			if err := validLoad(l); err != nil {
 				return usageError{err}
 			}
@@ -61,6 +71,7 @@ once a second pays for that more than for all else.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.Float64Var(&l.Rate, "rate", 100, "increments a second, of all counters together")
+	flags.Float64Var(&perDay, "per-day", 0, "the same as increments a day, evenly over it")
 	flags.IntVar(&l.Counters, "counters", 1, "counters that share them evenly")
 	flags.Float64Var(&l.Reads, "reads", 1, "reads of totals a second")
 	flags.IntVar(&l.Documents, "documents", 0, "documents that a counter counts, where each increment is one that is made, changed or deleted anyway")
@@ -112,7 +123,10 @@ func validLoad(l cost.Load) error {
 }
 
 // secondsPerMonth is thirty days.
-const secondsPerMonth = 30 * 24 * 60 * 60
+const (
+	secondsPerDay   = 24 * 60 * 60
+	secondsPerMonth = 30 * secondsPerDay
+)
 
 // costSheet is what the command finds out.
 type costSheet struct {

@@ -29,7 +29,7 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
 		newResetCommand(&t), newRebaseCommand(&t), newResizeCommand(&t), newDeleteCommand(&t), newListCommand(&t),
 		newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t),
-		newReconcileCommand(&t), newDoctorCommand(&t),
+		newReconcileCommand(&t), newLagCommand(&t), newDoctorCommand(&t),
 	} {
 		t.addFlags(cmd.Flags())
 		switch {

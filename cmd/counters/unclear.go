@@ -98,7 +98,12 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return fmt.Errorf("flags come after the command: %s COMMAND %s", root.Name(), args[0])
 	}
 	for _, c := range root.Commands() {
-		if slices.Contains(otherNames[c.Name()], name) || distance(name, c.Name()) < min(3, len(c.Name())) || len(name) > 2 && strings.HasPrefix(c.Name(), name) {
+		if slices.Contains(otherNames[c.Name()], name) {
+			return fmt.Errorf("no command %q; did you mean %s?", name, c.Name())
+		}
+	}
+	for _, c := range root.Commands() {
+		if distance(name, c.Name()) < min(3, len(c.Name())) || len(name) > 2 && strings.HasPrefix(c.Name(), name) {
 			return fmt.Errorf("no command %q; did you mean %s?", name, c.Name())
 		}
 	}

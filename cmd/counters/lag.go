@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/spf13/cobra"
+
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/shards"
+)
+
+func newLagCommand(t *target) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "lag ID... | --all",
+		Short: "Say how far totals are behind their shards",
+		Long: `Say how far the totals of counters are behind their shards: by how much, and since when the oldest shard that was
+written waits to be rolled up. Healthy is up to a second or two while a counter is incremented, and nothing once
+it is quiet. What is behind for minutes, an event has not brought: "counters reconcile ID" counts it.
+
+It reads each counter's ledger and shards, as of one moment. With --all only those are printed that are behind.`,
+		Example: `  counters lag post-123
+  counters lag --all --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return errors.New("name the counters, or say --all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.check(args...); err != nil {
+				return err
+			}
+			db, err := t.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if all {
+				return t.lagOfAll(cmd, db)
+			}
+			for _, id := range args {
+				l, err := t.lagOf(cmd.Context(), db, id)
+				if err != nil {
+					return t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.database), id, err)
+				}
+				if err := t.print(cmd, l, "%s", l); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "look at all counters, which reads all of their shards")
+	return cmd
+}
+
+// lag is how far a counter's totals are behind its shards.
+type lag struct {
+	Counter string           `json:"counter"`
+	Shards  int              `json:"shards"`         // that there are
+	Waiting int              `json:"waiting"`        // of these, written since they were counted
+	Behind  map[string]int64 `json:"behind"`         // :: field → what is in the shards and not in its total
+	Oldest  float64          `json:"oldest_seconds"` // since the first of those was written
+}
+
+func (l lag) String() string {
+	if l.Waiting == 0 {
+		return printable(l.Counter) + "  up to date"
+	}
+	return fmt.Sprintf("%s  %s behind, the oldest of %s for %v", printable(l.Counter), list(l.Behind), quantity(l.Waiting, "shard"),
+		(time.Duration(l.Oldest * float64(time.Second))).Round(10*time.Millisecond))
+}
+
+// lagOf compares a counter's ledger with its shards, as of one moment.
+func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error) {
+	docs, at, err := db.Get(ctx, db.Counter(id), db.LedgerOf(id))
+	if err != nil {
+		return lag{}, fmt.Errorf("read counter %q: %w", id, err)
+	}
+	known := ledger.New(nil) // of a counter that no event has come of: nothing is counted yet
+	if docs[1] != nil {
+		if known, err = store.DecodeLedger(docs[1]); err != nil {
+			return lag{}, fmt.Errorf("read counter %q: %w", id, err)
+		}
+	}
+	there, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
+	if err != nil {
+		return lag{}, fmt.Errorf("read the shards of counter %q: %w", id, err)
+	}
+	if docs[0] == nil && docs[1] == nil && len(there) == 0 {
+		return lag{}, fmt.Errorf("read counter %q: %w", id, shards.ErrNotFound)
+	}
+	l := lag{Counter: id, Shards: len(there), Behind: map[string]int64{}}
+	for _, shard := range there {
+		entry := known.States[ledger.Key(store.IDOf(shard.GetName()))]
+		written := shard.GetUpdateTime().AsTime()
+		if !written.After(entry.AsOf) || !written.After(known.Floor) {
+			continue
+		}
+		if t.differ(db, shard, entry, l.Behind) {
+			l.Waiting++
+			l.Oldest = max(l.Oldest, at.Sub(written).Seconds())
+		}
+	}
+	return l, nil
+}
+
+// differ adds to behind what a shard holds beyond what was counted of it, and reports whether that is
+// anything.
+func (t *target) differ(db *store.DB, shard *firestorepb.Document, entry ledger.Entry, behind map[string]int64) (differs bool) {
+	for _, field := range db.Fields {
+		n, _ := store.Integer(shard.GetFields()[field.Shard])
+		if d := ledger.Sub(n, entry.Counts[field.Shard]); d != 0 {
+			differs = true
+			behind[field.Name] = ledger.Add(behind[field.Name], d)
+		}
+	}
+	return differs
+}
+
+// lagOfAll prints those counters that are behind, and how many there are.
+func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
+	progress := newProgress(cmd.ErrOrStderr(), "looking")
+	seen, late := 0, 0
+	var oldest float64
+	for token := ""; ; {
+		ids, next, err := db.List(cmd.Context(), 100, token)
+		if err != nil {
+			_ = progress.Finish()
+			return fmt.Errorf("list counters: %w", err)
+		}
+		for _, id := range ids {
+			l, err := t.lagOf(cmd.Context(), db, id)
+			_ = progress.Add(1)
+			switch {
+			case errors.Is(err, shards.ErrNotFound):
+				continue // it has been deleted
+			case err != nil:
+				_ = progress.Finish()
+				return err
+			}
+			seen++
+			oldest = max(oldest, l.Oldest)
+			if l.Waiting == 0 {
+				continue
+			}
+			late++
+			_ = progress.Clear()
+			if err := t.print(cmd, l, "%s", l); err != nil {
+				return err
+			}
+		}
+		if token = next; token == "" {
+			break
+		}
+	}
+	_ = progress.Finish()
+	if t.json {
+		return nil // a line for each that is behind
+	}
+	longest := ""
+	if late > 0 {
+		longest = fmt.Sprintf(", the oldest for %v", time.Duration(oldest*float64(time.Second)).Round(10*time.Millisecond))
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s, %d behind%s\n", quantity(seen, "counter"), late, longest)
+	return err
+}

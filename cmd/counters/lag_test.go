@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// What shards hold and no total has is behind, until it is rolled up. Each row is a command, and what
+// it prints.
+func TestLag(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	t.Setenv("FIELDS", "total=count,likes")
+	for _, c := range []struct{ args, out, err string }{
+		{args: "lag post", err: `read counter "post": counter not found in project demo-counters, database (default)`},
+		{args: "lag", err: "name the counters, or say --all"},
+		{args: "lag --all", out: "0 counters, 0 behind\n"},
+		{args: "create post --shards 1 --total 100"},
+		{args: "create quiet --shards 2"},
+		{args: "lag post quiet", out: "post  up to date\nquiet  up to date\n"},
+		{args: "inc post --by total=5,likes=2"},
+		{args: "inc post --by likes=-1"},
+		{args: "lag post", out: "post  likes +1, total +5 behind, the oldest of 1 shard for "},
+		{args: "lag --all", out: "2 counters, 1 behind, the oldest for "},
+		{args: "reconcile post"},
+		{args: "lag post", out: "post  up to date\n"},
+		{args: "dec post --by total=7"},
+		{args: "lag post", out: "post  total -7 behind, the oldest of 1 shard for "},
+		{args: "reconcile post"},
+		{args: "lag --all", out: "2 counters, 0 behind\n"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if (code != 0) != (c.err != "") || !strings.Contains(errOut, c.err) || !strings.Contains(out, c.out) {
+			t.Errorf("%s: exit code %d, %q, %q; want %q, error %q", c.args, code, out, errOut, c.out, c.err)
+		}
+	}
+	if out, errOut, code := counters(t, "inc", "post", "--by", "likes=3"); code != 0 {
+		t.Fatal(out, errOut)
+	}
+	out, _, _ := counters(t, "lag", "--all", "--json")
+	var l lag
+	if err := json.Unmarshal([]byte(out), &l); err != nil || l.Counter != "post" || l.Waiting != 1 || l.Shards != 1 || l.Behind["likes"] != 3 || len(l.Behind) != 1 || l.Oldest <= 0 {
+		t.Errorf("as JSON: %s, %v", out, err)
+	}
+}
