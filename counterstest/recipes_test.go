@@ -1,0 +1,194 @@
+package counterstest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/counterstest"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// What docs/recipes.md shows: its code is this file's, line by line.
+
+// topTen are the ten counters with the largest totals.
+func topTen(ctx context.Context, db *firestore.Client) ([]*firestore.DocumentSnapshot, error) {
+	return db.Collection("counters").OrderBy("total", firestore.Desc).Limit(10).Documents(ctx).GetAll()
+}
+
+// placeOf is the place of a counter in that order, from 1: equal totals share one.
+func placeOf(ctx context.Context, db *firestore.Client, id string) (int64, error) {
+	mine, err := db.Doc("counters/" + id).Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	ahead := db.Collection("counters").Where("total", ">", mine.Data()["total"])
+	result, err := ahead.NewAggregationQuery().WithCount("n").Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return result["n"].(*firestorepb.Value).GetIntegerValue() + 1, nil
+}
+
+// view counts a view of a page in the bucket of its day, and the visitor once a day.
+func view(ctx context.Context, db *firestore.Client, days *shards.Client, page, visitor string, now time.Time) error {
+	day := now.UTC().Format(time.DateOnly)
+	bucket, err := days.Counter(page + "_" + day)
+	if err != nil {
+		return err
+	}
+	_, err = bucket.Join(ctx, "visitors", visitor)
+	if errors.Is(err, shards.ErrNotFound) { // the first view of the day: the bucket's document is the app's to make
+		_, err = db.Doc("days/"+bucket.ID()).Create(ctx, map[string]any{
+			"page": page, "day": day, "expire_at": now.Add(31 * 24 * time.Hour),
+		})
+		if err == nil || status.Code(err) == codes.AlreadyExists {
+			_, err = bucket.Join(ctx, "visitors", visitor)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = bucket.AddFields(ctx, map[string]int64{"views": 1}, shards.Key{})
+	return err
+}
+
+// lastWeek is how often a page was viewed in the last seven days, this one included.
+func lastWeek(ctx context.Context, db *firestore.Client, page string, now time.Time) (int64, error) {
+	since := now.UTC().AddDate(0, 0, -6).Format(time.DateOnly)
+	days := db.Collection("days").Where("page", "==", page).Where("day", ">=", since)
+	result, err := days.NewAggregationQuery().WithSum("views", "views").Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return result["views"].(*firestorepb.Value).GetIntegerValue(), nil
+}
+
+// bestRated are posts by the average of their ratings, without those that nobody has rated.
+func bestRated(ctx context.Context, db *firestore.Client) ([]*firestore.DocumentSnapshot, error) {
+	return db.Collection("posts").Where("rating", ">", 0).OrderBy("rating", firestore.Desc).Limit(10).Documents(ctx).GetAll()
+}
+
+func TestRecipeRanks(t *testing.T) {
+	t.Parallel()
+	i := counterstest.Start(t)
+	db := i.Client(t, i.Project)
+	for n := range 12 {
+		if err := counter(t, i, fmt.Sprint("player-", n)).Add(t.Context(), int64(100+n/2)); err != nil { // in pairs
+			t.Fatal(err)
+		}
+	}
+	i.RolledUp(t)
+	top, err := topTen(t.Context(), db)
+	if err != nil || len(top) != 10 || top[0].Data()["total"] != int64(105) || top[9].Data()["total"] != int64(101) {
+		t.Errorf("the top ten are %d, %v", len(top), err)
+	}
+	for id, want := range map[string]int64{"player-11": 1, "player-10": 1, "player-9": 3, "player-0": 11} {
+		if place, err := placeOf(t.Context(), db, id); err != nil || place != want {
+			t.Errorf("%s is at %d, %v, want %d", id, place, err, want)
+		}
+	}
+}
+
+func TestRecipeDays(t *testing.T) {
+	t.Parallel()
+	cfg := shards.Config{Counters: "days/{day}", Fields: "views,visitors", Hosted: true}
+	i := counterstest.StartWith(t, cfg)
+	db := i.Client(t, i.Project)
+	today := time.Now()
+	for ago := range 10 { // more views each day back, by two visitors
+		for n := range ago + 2 {
+			if err := view(t.Context(), db, i.Counters, "home", fmt.Sprint("visitor-", n%2), today.AddDate(0, 0, -ago)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := view(t.Context(), db, i.Counters, "about", "visitor-0", today); err != nil {
+		t.Fatal(err)
+	}
+	i.RolledUp(t)
+	if views, err := lastWeek(t.Context(), db, "home", today); err != nil || views != 2+3+4+5+6+7+8 {
+		t.Errorf("%d views in a week, %v", views, err)
+	}
+	bucket := db.Doc("days/home_" + today.UTC().Format(time.DateOnly))
+	doc, err := bucket.Get(t.Context())
+	if err != nil || doc.Data()["views"] != int64(2) || doc.Data()["visitors"] != int64(2) {
+		t.Errorf("today holds %v, %v", doc.Data(), err)
+	}
+	// TTL deletes the document, and the cleanup what is below it.
+	if _, err := bucket.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: i.Project, Counters: cfg.Counters, Fields: cfg.Fields, Hosted: true}, option.WithGRPCConn(i.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 2 { // it is found missing, and removed
+		if _, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{Remove: i.Counters.Remove, CleanupAfter: time.Nanosecond}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := bucket.Collections(t.Context()).GetAll(); err != nil || len(left) > 0 {
+		t.Errorf("below the bucket are %v, %v", left, err)
+	}
+}
+
+func TestRecipeRatings(t *testing.T) {
+	t.Parallel()
+	i := counterstest.StartWith(t, shards.Config{Counters: "posts/{post}", Fields: "likes,rating=avg(ratings.stars),ratings=count(ratings)", Hosted: true})
+	db := i.Client(t, i.Project)
+	for post, stars := range map[string][]int{"a": {5, 4}, "b": {5, 5, 4}, "c": {1}, "d": nil} {
+		if _, err := db.Doc("posts/"+post).Set(t.Context(), map[string]any{"title": post}); err != nil {
+			t.Fatal(err)
+		}
+		for n, stars := range stars {
+			if _, err := db.Doc(fmt.Sprintf("posts/%s/ratings/%d", post, n)).Set(t.Context(), map[string]any{"stars": stars}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	i.RolledUp(t)
+	best, err := bestRated(t.Context(), db)
+	var order []string
+	for _, doc := range best {
+		order = append(order, fmt.Sprintf("%s %.2f", doc.Ref.ID, doc.Data()["rating"]))
+	}
+	if got := strings.Join(order, ", "); err != nil || got != "b 4.67, a 4.50, c 1.00" {
+		t.Errorf("best are %s, %v", got, err)
+	}
+}
+
+// Whoever copies code from the page copies what these tests run.
+func TestRecipesAreThisFiles(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("recipes_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
+	for _, block := range blocks {
+		if !strings.Contains(string(code), string(block[1])) {
+			t.Errorf("no test runs\n%s", block[1])
+		}
+	}
+	if len(blocks) != 5 {
+		t.Errorf("%d pieces of code", len(blocks))
+	}
+}
