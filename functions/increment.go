@@ -46,6 +46,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is summed over the shards
 //	GET  /?counter=…   the same, for ids that a path can't carry
 //
+//	POST /{counter}/reset   sets it back to 0; who may, RESET says
+//
 //	PUT    /{counter}/{field}/{member}   counts a member once; whom a caller may name, MEMBERS says
 //	DELETE /{counter}/{field}/{member}   takes it off again
 //	GET    /{counter}/{field}/{member}   says whether it is counted
@@ -55,7 +57,7 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
 	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
-		proxies: s.TrustedProxies, members: s.Members, partsOfID: s.Counters.Parts(),
+		proxies: s.TrustedProxies, members: s.Members, resets: s.Reset, wildcards: s.Counters.Wildcards(), partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	switch {
 	case s.Hosted:
@@ -102,7 +104,9 @@ type incrementHandler struct {
 
 	unmade    string // why a counter that isn't there is not made; "" where it is
 	members   string // whom a caller may name as one
-	partsOfID int    // how many parts a counter's id has
+	resets    string // whose counters one may set back
+	wildcards []string
+	partsOfID int // how many parts a counter's id has
 }
 
 func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -139,6 +143,12 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	}
 	if h.isMember(r) {
 		return h.serveMember(w, r, limited)
+	}
+	if counter, is, err := resetOf(r, h.partsOfID); is || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return h.serveReset(w, r, counter)
 	}
 	counter, err := counterOf(r.URL)
 	if err != nil {

@@ -44,6 +44,8 @@ func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, a
 	path, params := "/", map[string]string{}
 	if member, is, err := memberPathOf(r.URL, parts); is && err == nil && r.Method != http.MethodPost {
 		path, params = "/{counter}/{field}/{member}", map[string]string{"counter": member.counter, "field": member.field, "member": member.member}
+	} else if counter, is, err := resetOf(r, parts); is && err == nil {
+		path, params = "/{counter}/reset", map[string]string{"counter": counter}
 	} else if counter := strings.TrimPrefix(r.URL.EscapedPath(), "/"); counter != "" {
 		id, err := url.PathUnescape(counter)
 		if err != nil {

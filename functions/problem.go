@@ -104,6 +104,16 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusTooManyRequests, Detail: limited.Error(), retryAfter: limited.after}
 	case errors.Is(err, errNotOwn):
 		return problem{Status: http.StatusForbidden, Detail: errNotOwn.Error()}
+	case errors.Is(err, errNotOwned):
+		return problem{Status: http.StatusForbidden, Detail: errNotOwned.Error()}
+	case errors.Is(err, errNoReset):
+		return problem{Status: http.StatusForbidden, Detail: errNoReset.Error()}
+	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errReset):
+		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was set back is unknown; asked again, it is set back again"}
+	case errors.Is(err, shards.ErrBusy) && errors.Is(err, errReset):
+		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was set back", retryAfter: time.Second}
+	case errors.Is(err, shards.ErrHasMembers):
+		return problem{Status: http.StatusConflict, Detail: shards.ErrHasMembers.Error() + "; nothing was set back"}
 	case errors.Is(err, errNoMembers):
 		return problem{Status: http.StatusForbidden, Detail: errNoMembers.Error()}
 	case errors.Is(err, errOrigin):

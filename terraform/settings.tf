@@ -29,6 +29,7 @@ locals {
     PROJECT_NUMBER       = tostring(data.google_project.project.number)
     PUBLIC_READS         = tostring(var.public_reads)
     MEMBERS              = var.members
+    RESET                = var.reset
     ALLOWED_ORIGINS      = join(",", var.allowed_origins)
     RATE_LIMIT           = tostring(var.rate_limit)
     TRUSTED_PROXIES      = tostring(var.trusted_proxies)
@@ -270,6 +271,18 @@ variable "members" {
   validation {
     condition     = contains(["", "own", "any", "off"], var.members)
     error_message = "members must be own, any or off, or empty."
+  }
+}
+
+variable "reset" {
+  description = "Whose counters a caller of Increment may set back to 0, with POST /{counter}/reset: own (that of the user of its token, with AUTH=firebase, where COUNTERS names it {uid}, as in users/{uid}), any (with AUTH=none: for backends behind Cloud Run's IAM) or off."
+  type        = string
+  nullable    = false
+  default     = "off"
+
+  validation {
+    condition     = contains(["off", "own", "any"], var.reset)
+    error_message = "reset must be off, own or any."
   }
 }
 

@@ -52,6 +52,7 @@ type Settings struct {
 	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, that App Check tokens are issued for; needed for AUTH=appcheck."`
 	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says."`
 	Members        string   `env:"MEMBERS" desc:"Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."`
+	Reset          string   `env:"RESET" envDefault:"off" desc:"Whose counters a caller of Increment may set back to 0, with POST /{counter}/reset: own (that of the user of its token, with AUTH=firebase, where COUNTERS names it {uid}, as in users/{uid}), any (with AUTH=none: for backends behind Cloud Run's IAM) or off."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
 	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 64 bits."`
 	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."`
@@ -213,6 +214,16 @@ func (s Settings) validate() error {
 		bad("MEMBERS", s.Members, "AUTH=none with it, and Cloud Run's IAM: users of an app would join and leave for each other")
 	case !slices.Contains([]string{"", "off", "own", "any"}, s.Members):
 		bad("MEMBERS", s.Members, "own, any or off")
+	}
+	switch {
+	case s.Reset == "own" && s.Auth != "firebase":
+		bad("RESET", s.Reset, "AUTH=firebase with it: other callers are not users")
+	case s.Reset == "own" && !slices.Contains(s.Counters.Wildcards(), layout.UserWildcard):
+		bad("RESET", s.Reset, fmt.Sprintf("a path that names the user with it, such as COUNTERS=users/{%s}, and not %s", layout.UserWildcard, s.Counters))
+	case s.Reset == "any" && s.Auth != "none":
+		bad("RESET", s.Reset, "AUTH=none with it, and Cloud Run's IAM: users of an app would set back each other's")
+	case !slices.Contains([]string{"off", "own", "any"}, s.Reset):
+		bad("RESET", s.Reset, "off, own or any")
 	}
 	if number, err := strconv.ParseUint(s.ProjectNumber, 10, 64); s.Auth == "appcheck" && (err != nil || number == 0) {
 		bad("PROJECT_NUMBER", strconv.Quote(s.ProjectNumber), "the project's number, which is not its id, because AUTH=appcheck")

@@ -65,6 +65,11 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"MEMBERS=own", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "MEMBERS=own: want AUTH=firebase"},
 		{[]string{"MEMBERS=any", "AUTH=firebase"}, "MEMBERS=any: want AUTH=none"}, // one user would take off another's like
 		{[]string{"MEMBERS=any", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "MEMBERS=any: want AUTH=none"},
+		{[]string{"RESET=own", "COUNTERS=users/{uid}"}, "RESET=own: want AUTH=firebase"},
+		{[]string{"RESET=own", "AUTH=firebase"}, "RESET=own: want a path that names the user with it, such as COUNTERS=users/{uid}, and not counters/{counter}"},
+		{[]string{"RESET=any", "AUTH=firebase"}, "RESET=any: want AUTH=none"},
+		{[]string{"RESET=me"}, "RESET=me: want off, own or any"},
+		{[]string{"FIELDS=a,n=count(/c)"}, "FIELDS=a,n=count(/c): want a condition by which a document names its counter, such as where counter=={counter},"},
 		{[]string{"MEMBERS=everyone"}, "MEMBERS=everyone: want own, any or off"},
 		{[]string{"AUTH="}, "AUTH=: want none, firebase or appcheck"}, // a variable that turned out to be empty would open it to all
 	} {
@@ -82,6 +87,9 @@ func TestHarmfulSettings(t *testing.T) {
 		{"REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=2s"},
 		{"REQUEST_TIMEOUT=59s", "REQUEST_TTL=1m"},
 		{"AUTH=none"},
+		{"AUTH=none", "RESET=any"},
+		{"AUTH=firebase", "RESET=own", "COUNTERS=teams/{team}/users/{uid}"},
+		{"COUNTERS=stats/site", "FIELDS=total=count,users=count(/users)"},
 		{"AUTH=none", "MEMBERS=any"},
 		{"AUTH=firebase", "MEMBERS=own"},
 		{"AUTH=firebase", "MEMBERS=off"},

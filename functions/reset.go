@@ -1,0 +1,84 @@
+package functions
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Who may set a counter back to 0: the setting RESET.
+const (
+	resetOwn = "own" // the user whom the counter's path names
+	resetAny = "any" // whoever may call
+)
+
+var (
+	// errNotOwned: a caller sets a counter back that is another user's.
+	errNotOwned = errors.New("callers set their own counters back: that of the token's user")
+	// errNoReset: RESET says that no counter may be set back here.
+	errNoReset = errors.New("resets are off here: they take AUTH=firebase and RESET=own, where users set their own counters back, or RESET=any, where whoever may call sets back any")
+	// errReset marks what failed while a counter was set back.
+	errReset = errors.New("reset")
+)
+
+// resetOf is the counter of POST /{counter}/reset. It reports false for another request: one with a part more than a counter's
+// id, and no such last one, takes a document's path for an id.
+func resetOf(r *http.Request, partsOfID int) (counter string, is bool, err error) {
+	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	if r.Method != http.MethodPost || len(parts) != partsOfID+1 || parts[partsOfID] != "reset" {
+		return "", false, nil
+	}
+	for i, part := range parts {
+		if parts[i], err = url.PathUnescape(part); err != nil {
+			return "", true, bad("the path can't be read: %v", err)
+		}
+	}
+	return strings.Join(parts[:partsOfID], "/"), true, nil
+}
+
+// reset answers POST /{counter}/reset.
+type reset struct {
+	Counter string `json:"counter"`
+	Reset   bool   `json:"reset"` // always true
+}
+
+func (h *incrementHandler) serveReset(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+	counter, err := h.client.Counter(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.mayReset(r, id); err != nil {
+		return nil, err
+	}
+	if body, err := readBody(w, r, maxBody); err != nil {
+		return nil, err
+	} else if len(body) > 0 {
+		return nil, bad("want no body: the path says it all")
+	}
+	if err := counter.Reset(r.Context(), shards.ResetOptions{}); err != nil {
+		return nil, fmt.Errorf("%w: %w", errReset, err)
+	}
+	return reset{Counter: id, Reset: true}, nil
+}
+
+// mayReset says why a caller may not set a counter back.
+func (h *incrementHandler) mayReset(r *http.Request, id string) error {
+	switch h.resets {
+	case resetAny:
+		return nil
+	case resetOwn:
+		at := slices.Index(h.wildcards, layout.UserWildcard)
+		user, is := strings.CutPrefix(callerOf(r.Context()), userPrefix)
+		if values := strings.Split(id, "/"); !is || at < 0 || at >= len(values) || values[at] != user {
+			return errNotOwned
+		}
+		return nil
+	}
+	return errNoReset
+}
