@@ -12,7 +12,7 @@ import (
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
-		"COUNTERS=a/b", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "SHARDS=total_members", "FIELDS=a.b", "FIELDS=__count__", "FIELDS=likes,likes", "FIELDS=num_shards", "DATABASE=a/b",
+		"COUNTERS=a/../b/c", "COUNTERS=../{x}", "COUNTERS=__likes__/{x}", "COUNTERS=counters", "COUNTERS=counter_requests/{x}", "SHARDS=a/b", "SHARDS=counter_rollup", "SHARDS=__x__", "SHARDS=total_members", "FIELDS=a.b", "FIELDS=__count__", "FIELDS=likes,likes", "FIELDS=num_shards", "DATABASE=a/b",
 		"PROJECT_NUMBER=my-project", "PROJECT_NUMBER=0", "PROJECT_NUMBER=", "AUTH=google", "RATE_LIMIT=NaN", "ALLOWED_ORIGINS=example.com",
 		"MAX_SHARDS=1001", "CACHE_TTL=0s", "CACHE_TTL=5", "NUM_SHARDS=many", "AUTO_CREATE=maybe", "AUTO_CREATE=-1", "AUTO_CREATE=1.5", "AUTO_CREATE=100001", "AUTO_CREATE=060", "AUTO_CREATE=1e2", "RATE_LIMIT=fast", "LOG_LEVEL=loud", "GOGC=0", "GOGC=-1", "GOGC=much", "GOMEMLIMIT=200MB", "GOMEMLIMIT=0.5GiB", "GOMEMLIMIT=half",
 	} {

@@ -145,6 +145,32 @@ run "counted_collections" {
   }
 }
 
+run "collections_elsewhere" {
+  command = plan
+
+  variables {
+    counters = "posts/{post}"
+    fields   = "likes,a=count(/comments where post=={post}),b=count(**/comments where post=={post}),c=avg(ratings.stars where public==true and n>=3),d=count(ratings where x in ['a', 1])"
+  }
+
+  assert {
+    condition = toset(flatten([
+      for t in google_eventarc_trigger.watch : [for c in t.matching_criteria : c.value if c.attribute == "document"]
+    ])) == toset(["comments/{document}", "{parents=**}/comments/{document}", "posts/{post}/ratings/{document}"])
+    error_message = "Each collection has a trigger of its own path."
+  }
+  assert {
+    condition = [for i in google_firestore_index.query : join(" ", concat([i.collection, i.query_scope], [for f in i.fields : f.field_path]))] == [
+      "ratings COLLECTION public n stars"
+    ]
+    error_message = "An average with conditions needs a composite index."
+  }
+  assert {
+    condition     = [for f in google_firestore_field.query : "${f.collection}.${f.field}"] == ["comments.post"]
+    error_message = "One field of a group needs an index in the group."
+  }
+}
+
 run "plain_region" {
   command = plan
 
@@ -687,6 +713,7 @@ run "every_setting_is_checked" {
     auto_create        = "some"
     read_cache         = "2m"
     members            = "all"
+    reset              = "all"
     trusted_proxies    = 11
     recount_max        = "2h"
     recount_age        = "1ms"
@@ -699,7 +726,7 @@ run "every_setting_is_checked" {
     var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_burst, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
-    var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.trusted_proxies,
+    var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.reset, var.trusted_proxies,
     var.recount_max, var.recount_age, var.recount_reads, var.gogc, var.gomemlimit,
   ]
 }
