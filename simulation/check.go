@@ -18,7 +18,7 @@ func (v Violation) String() string { return fmt.Sprintf("entry %d: %s", v.Entry,
 
 // Named reports whether the increments of a counter name themselves: each adds a power of two that
 // no other call adds to that counter, ever. Of other counters only sums can be checked.
-func Named(counter string) bool { return strings.HasPrefix(counter, "named-") }
+func Named(counter string) bool { return strings.HasPrefix(called(counter), "named-") }
 
 // Check says what in a history breaks a promise, at most a handful, as far as its first field is
 // concerned: see [History.Of]. It is pure.

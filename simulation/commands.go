@@ -108,7 +108,7 @@ func (w *world) makeCounter(r *rand.Rand, id string) {
 // people begin, while a third makes it again. That of an app's document is ended by a reconcile.
 func (w *world) large(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "large", number)
-	id := "named-large-" + strconv.FormatUint(number, 36)
+	id := w.plan.id("named-large-" + strconv.FormatUint(number, 36))
 	create := func(r *rand.Rand) {
 		n := 501 + r.IntN(100)
 		if w.plan.Hosted {

@@ -226,12 +226,27 @@ func (w *world) acknowledged(by *instance, doc Doc, of time.Time) {
 	w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
 }
 
+// many makes as many documents below one counter as are planned, some hundreds in a commit.
+func (w *world) many() {
+	id := w.plan.id("quiet-0")
+	l := newLink(w.plan.Seed, "app")
+	for from := 0; from < w.plan.Many; from += 400 {
+		var writes []*firestorepb.Write
+		for n := from; n < min(from+400, w.plan.Many); n++ {
+			doc := countedDoc(id, "comments", "m"+strconv.Itoa(n))
+			writes = append(writes, store.Create(counterName(id)+"/"+doc.Shard, map[string]*firestorepb.Value{"public": store.Bool(n%3 == 0)}))
+			w.rec.add(AppChanges{Doc: doc})
+		}
+		_ = w.commit(l, writes...)
+	}
+}
+
 // documents does what an app does with the documents that are counted: it makes, edits and deletes
 // some, of counters that are in use, that were or will be, and of some that nothing is counted in
 // but these.
 func (w *world) documents(all *sync.WaitGroup, r *rand.Rand) {
 	id := w.anyCounted(r)
-	if strings.HasPrefix(id, "quiet-") && r.IntN(6) == 0 {
+	if strings.HasPrefix(called(id), "quiet-") && r.IntN(6) == 0 {
 		again := r.IntN(2) == 0
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
 		all.Go(func() {
@@ -290,7 +305,7 @@ func (w *world) anyCounted(r *rand.Rand) string {
 	w.load.mu.Unlock()
 	switch {
 	case where < 2:
-		return "quiet-" + strconv.Itoa(n)
+		return w.plan.id("quiet-" + strconv.Itoa(n))
 	case where == 2:
 		return w.subject(made + 1) // the next one
 	case where == 3:
@@ -310,7 +325,7 @@ func (w *world) settleCounted(epoch int) {
 		names = append(names, w.subject(n+1))
 	}
 	for n := range 4 {
-		names = append(names, "quiet-"+strconv.Itoa(n))
+		names = append(names, w.plan.id("quiet-"+strconv.Itoa(n)))
 	}
 	ok := true
 	if dice(w.plan.Seed, "settle", uint64(epoch)).IntN(2) == 0 {

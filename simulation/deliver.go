@@ -182,13 +182,7 @@ func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, bo
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longestPost)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://rollup/", bytes.NewReader(body))
-	if err != nil {
-		return false
-	}
-	req.Header = header.Clone()
-	resp, err := to.RoundTrip(req)
-	if err != nil || resp.StatusCode/100 != 2 {
+	if !postTo(ctx, to, header, body) {
 		return false
 	}
 	w.acknowledged(to, doc, of)
@@ -197,4 +191,15 @@ func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, bo
 		return false
 	}
 	return true
+}
+
+// postTo sends an event to an instance, and reports whether it was acknowledged.
+func postTo(ctx context.Context, to *instance, header http.Header, body []byte) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://rollup/", bytes.NewReader(body))
+	if err != nil {
+		return false
+	}
+	req.Header = header.Clone()
+	resp, err := to.RoundTrip(req)
+	return err == nil && resp.StatusCode/100 == 2
 }

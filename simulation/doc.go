@@ -55,6 +55,11 @@
 //   - No field of the app's document changes but by the app, and none is there that is neither its
 //     nor counted.
 //
+// Counters are at ids and paths that few would choose: below teams, with names of 1,500 bytes, with
+// what URLs escape, beside collections of ours. In a quarter of all worlds another deployment in the
+// same database counts below them, beside them or above, and comes to what it has acknowledged. An
+// older revision may have the same fields in another order, and a few worlds lose every event.
+//
 // In about half of all worlds a few members come and go beside the increments: through the
 // functions, asked for twice by callers who don't wait, and by batches of an SDK that obeys
 // firestore.rules and sends them again, hours later too. Memberships are documents of the history,

@@ -31,7 +31,7 @@ func (w *world) commit(l *link, writes ...*firestorepb.Write) error {
 // have it in their code.
 const database = "projects/" + project + "/databases/(default)"
 
-func counterName(id string) string { return database + "/documents/counters/" + id }
+func counterName(id string) string { return database + "/documents/" + counterPath(id) }
 
 func shardName(id string, n int) string { return counterName(id) + "/shards/" + strconv.Itoa(n) }
 

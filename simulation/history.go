@@ -323,25 +323,34 @@ func (r *recorder) commit(changes []emulator.Change) {
 func docOf(name string) (Doc, bool) {
 	_, name, _ = strings.Cut(name, "/documents/")
 	p := strings.Split(name, "/")
-	switch {
-	case len(p) == 4 && (p[0] == "pages" || p[0] == "counters") && p[2] == "_counter_shards_":
-		return Doc{Kind: "source shard", Counter: p[1], Shard: p[3]}, true
-	case len(p) == 2 && p[0] == "pages":
-		return Doc{Kind: "source", Counter: p[1]}, true
-	case p[0] == "_firebase_ext_":
+	if p[0] == "_firebase_ext_" {
 		return Doc{Kind: "extension"}, true
-	case p[0] != "counters":
+	}
+	if p[0] == "pages" {
+		id := strings.ReplaceAll(p[1], "|", "/")
+		if len(p) == 4 && p[2] == "_counter_shards_" {
+			return Doc{Kind: "source shard", Counter: id, Shard: p[3]}, true
+		}
+		return Doc{Kind: "source", Counter: id}, len(p) == 2
+	}
+	id, below, ok := counterOf(p)
+	switch {
+	case !ok:
 		return Doc{}, false
-	case len(p) == 2:
-		return Doc{Kind: "counter", Counter: p[1]}, true
-	case len(p) == 4 && p[2] == "shards":
-		return Doc{Kind: "shard", Counter: p[1], Shard: p[3]}, true
-	case len(p) == 4 && slices.Contains(countedCollections, p[2]):
-		return countedDoc(p[1], p[2], p[3]), true
-	case len(p) == 4 && p[2] == "counter_rollup" && p[3] == "ledger":
-		return Doc{Kind: "ledger", Counter: p[1]}, true
-	case len(p) == 4 && strings.HasSuffix(p[2], "_members"):
-		return Doc{Kind: "member", Counter: p[1], Field: fieldOf(strings.TrimSuffix(p[2], "_members")), Member: p[3]}, true
+	case len(below) == 0:
+		return Doc{Kind: "counter", Counter: id}, true
+	case len(below) != 2:
+		return Doc{}, false
+	case below[0] == "_counter_shards_":
+		return Doc{Kind: "source shard", Counter: id, Shard: below[1]}, true
+	case below[0] == "shards":
+		return Doc{Kind: "shard", Counter: id, Shard: below[1]}, true
+	case slices.Contains(countedCollections, below[0]):
+		return countedDoc(id, below[0], below[1]), true
+	case below[0] == "counter_rollup" && below[1] == "ledger":
+		return Doc{Kind: "ledger", Counter: id}, true
+	case strings.HasSuffix(below[0], "_members"):
+		return Doc{Kind: "member", Counter: id, Field: fieldOf(strings.TrimSuffix(below[0], "_members")), Member: below[1]}, true
 	}
 	return Doc{}, false
 }

@@ -45,9 +45,9 @@ func (p *Plan) drawImports() {
 // source is what a field of a counter is imported from.
 func (p Plan) source(id, field string) extension.Source {
 	if p.InPlace {
-		return extension.Source{Path: "counters/" + id, Field: cmp.Or(field, "total")}
+		return extension.Source{Path: counterPath(id), Field: cmp.Or(field, "total")}
 	}
-	return extension.Source{Path: "pages/" + id, Field: cmp.Or(field, "visits")}
+	return extension.Source{Path: "pages/" + sourceOf(id), Field: cmp.Or(field, "visits")}
 }
 
 const (
@@ -194,7 +194,7 @@ func (w *world) takeOver(r *rand.Rand, id string) {
 				if err != nil {
 					return err
 				}
-				db, err := store.Open(ctx, layout.Place{Project: project, Fields: w.settings.Fields.String(), Hosted: w.plan.Hosted}, option.WithGRPCConn(conn))
+				db, err := store.Open(ctx, layout.Place{Project: project, Counters: w.settings.Counters.String(), Fields: w.settings.Fields.String(), Hosted: w.plan.Hosted}, option.WithGRPCConn(conn))
 				if err != nil {
 					return err
 				}
@@ -229,8 +229,8 @@ func oldAmount(doc *firestorepb.Document, field string) (sum int64) {
 // isKeyOf reports whether a ledger calls a field's source so. How it does that is written here
 // again, as names are.
 func isKeyOf(key string, ledger *firestorepb.Document, field string) bool {
-	_, name, _ := strings.Cut(ledger.GetName(), "/documents/counters/")
-	id, _, _ := strings.Cut(name, "/")
+	_, name, _ := strings.Cut(ledger.GetName(), "/documents/")
+	id, _, _ := counterOf(strings.Split(name, "/"))
 	for _, p := range []Plan{{}, {InPlace: true}} {
 		h := sha256.New()
 		s := p.source(id, field)

@@ -102,7 +102,7 @@ func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
 		return nil, err
 	}
 	log := slog.New(l.log)
-	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Counters: s.Counters.String(), Fields: s.Fields.String(), Hosted: s.Hosted, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func newReconcile(dial dialer, l *link, s settings.Settings) (*instance, error) 
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Fields: s.Fields.String(), Hosted: s.Hosted, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Counters: s.Counters.String(), Fields: s.Fields.String(), Hosted: s.Hosted, Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}

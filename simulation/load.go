@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -180,14 +179,6 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			}
 		})
 	}
-}
-
-// subject is the id of a counter by its number, from 1.
-func (w *world) subject(n int) string {
-	if w.plan.Named {
-		return "named-" + strconv.Itoa(n)
-	}
-	return "plain-" + strconv.Itoa(n)
 }
 
 func (w *world) any(r *rand.Rand) string {

@@ -164,7 +164,7 @@ type toggling struct {
 	join                   bool
 }
 
-func (m toggling) path() string { return "/" + m.counter + "/" + nameOf(m.field) + "/" + m.member }
+func (m toggling) path() string { return route(m.counter) + "/" + nameOf(m.field) + "/" + m.member }
 
 func (m toggling) kind() Kind {
 	if m.join {

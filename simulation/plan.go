@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,9 @@ type Plan struct {
 	DocWriteRate                                   float64       // of a hot document; 0 is no limit
 	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
 
+	Counters string // COUNTERS
+	IDs      int    // which kind of ids counters have; 0 are plain
+
 	Wire   bool          // messages go over HTTP/2, on connections in memory
 	Likes  bool          // beside total, likes are counted
 	Older  bool          // some instances are of a revision that doesn't know likes, or counts other documents
@@ -43,6 +47,12 @@ type Plan struct {
 	Documents    time.Duration  // between two writes of such documents
 
 	Mix Mix
+
+	Neighbour      string        // COUNTERS of another deployment in the same database; "" is none
+	NeighbourEvery time.Duration // between two increments of its counters
+
+	Reordered bool // the older revision has the same fields in another order
+	Many      int  // documents that a collection has from the beginning
 
 	Only  []int  // of the operations, by their number in the whole world; nil is all
 	Order uint64 // what the runtime draws, beside the seed
@@ -124,12 +134,31 @@ func PlanOf(seed uint64) Plan {
 	}
 	p.members()
 	p.drawCounted()
-	p.Environ = append(p.Environ, list(false, p.OlderCounted)) // what the older revision knows
+	p.Reordered = p.Older && p.Likes && dice(seed, "reordered", 0).IntN(2) == 0
+	older := list(false, p.OlderCounted) // what the older revision knows
+	if p.Reordered {
+		older = strings.Replace(list(true, p.OlderCounted), "total=count,likes", "likes,total=count", 1)
+	}
+	p.Environ = append(p.Environ, older)
 	p.drawImports()
+	p.drawPaths()
+	p.drawNeighbour()
+	p.drawRare()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
 	return p
+}
+
+// drawRare draws what is in few plans only, from dice of its own.
+func (p *Plan) drawRare() {
+	r := dice(p.Seed, "rare", 0)
+	if r.IntN(12) == 0 { // nothing but commands and reconciles tells what becomes of counters
+		p.Events = EventFaults{Drop: 1}
+	}
+	if many := 1000 + r.IntN(200); r.IntN(4) == 0 && len(p.Counted) > 0 { // a query of them is more than one read
+		p.Many = many
+	}
 }
 
 // newest is the environment of the newest revision.
@@ -147,7 +176,9 @@ func (p Plan) Fields() []string {
 
 // differ are the fields that the older revision doesn't know, or means something else by.
 func (p Plan) differ() (names []string) {
-	names = slices.Clone(p.Fields()[1:])
+	if !p.Reordered {
+		names = slices.Clone(p.Fields()[1:])
+	}
 	for _, f := range p.Counted {
 		if !slices.Contains(p.OlderCounted, f) {
 			names = append(names, f.Name)

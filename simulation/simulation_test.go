@@ -230,6 +230,44 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestPlaces runs a world of each kind of ids and paths, with another deployment below its counters,
+// beside them or above, and sees that counters are where they are meant to be, and that both
+// deployments have counted.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for ids := range 4 {
+		for n, path := range []string{flatCounters, nestedCounters} {
+			t.Run(fmt.Sprint(ids, " ", path), func(t *testing.T) {
+				t.Parallel()
+				p := PlanOf(*firstSeed + uint64(2*ids+n)).Shortened(*operations / 4)
+				p.Counters, p.IDs, p.Neighbour, p.NeighbourEvery = path, ids, neighbours[(ids+n)%len(neighbours)], p.Storm/20
+				p.Environ = append(p.Environ, "COUNTERS="+path)
+				h, _ := simulate(t, p)
+				check(t, p, h)
+				named := []string{p.id("named-1"), p.id("named-2"), p.id("named-3"), p.id("plain-1"), p.id("plain-2"), p.id("plain-3")}
+				ledgers := 0
+				for _, e := range h {
+					switch what := e.What.(type) {
+					case Commit:
+						for _, ch := range what.Changes {
+							if ch.Doc.Kind == "ledger" && slices.Contains(named, ch.Doc.Counter) {
+								ledgers++
+							}
+						}
+					case Operations:
+						if what.Neighbours == 0 {
+							t.Error("the neighbour has counted nothing")
+						}
+					}
+				}
+				if ledgers == 0 {
+					t.Error("there is no ledger of such a counter")
+				}
+			})
+		}
+	}
+}
+
 // longest is how long a world may take. Virtual time stands still as long as a goroutine is blocked
 // on a mutex, say, which a deadlock makes forever.
 const longest = 10 * time.Minute

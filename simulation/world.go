@@ -18,8 +18,12 @@ import (
 // Stuck is something that should have ended well, with no fault on, and didn't.
 type Stuck struct{ What string }
 
-// Operations is how many operations were to begin in a world, at its end.
-type Operations struct{ Begun int }
+// Operations is how many operations were to begin in a world, at its end, and what was counted in
+// another deployment beside.
+type Operations struct {
+	Begun      int
+	Neighbours int64
+}
 
 // world is a running system and what goes wrong with it.
 type world struct {
@@ -45,7 +49,8 @@ type world struct {
 	numbers map[string]uint64  // :: function → its last instance; document → its last event
 	pushed  map[string]*pushed // :: collection → its trigger
 
-	load load
+	load      load
+	neighbour *neighbour // nil is none
 }
 
 // fleet is the instances of a function.
@@ -119,14 +124,27 @@ func Run(plan Plan) (History, Faults, error) {
 	for _, i := range slices.Concat(w.increments.instances, w.rollups.instances) {
 		i.end()
 	}
+	if n := w.neighbour; n != nil {
+		n.increment.end()
+		n.rollup.end()
+	}
 	w.endings.Wait()
-	w.rec.add(Operations{Begun: w.operations})
+	ended := Operations{Begun: w.operations}
+	if w.neighbour != nil {
+		for _, n := range w.neighbour.acked {
+			ended.Neighbours += n
+		}
+	}
+	w.rec.add(ended)
 	return w.rec.history, w.rec.faults, nil
 }
 
 func (w *world) committed(changes []emulator.Change) {
 	w.rec.commit(changes)
 	for _, c := range changes {
+		if w.neighbour != nil && w.neighbour.told(w, c) {
+			continue
+		}
 		if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
 			w.deliver(c, doc)
 		}
@@ -147,6 +165,9 @@ func (w *world) run() error {
 			return err
 		}
 		w.rollups.instances = append(w.rollups.instances, i)
+	}
+	if err := w.move(); err != nil {
+		return err
 	}
 	for epoch := range w.plan.Epochs {
 		w.setStormy(true)
@@ -169,6 +190,7 @@ func (w *world) run() error {
 			w.rec.add(Stuck{What: "reconcile fails although nothing goes wrong"})
 		}
 		w.settleCounted(epoch)
+		w.visit()
 	}
 	return nil
 }
@@ -242,7 +264,13 @@ func (w *world) storm(epoch uint64) {
 		time.AfterFunc(w.plan.Storm/2, func() { w.out.Store(true) })
 	}
 	began := time.Now()
+	if w.neighbour != nil {
+		every("neighbour", w.plan.NeighbourEvery, w.live)
+	}
 	every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
+	if epoch == 0 && w.plan.Many > 0 {
+		all.Go(w.many)
+	}
 	every("documents", w.plan.Documents, func(r *rand.Rand) { w.documents(&all, r) })
 	if w.plan.Older {
 		every("older", w.plan.Storm/4, func(r *rand.Rand) { w.renew(r, false) })

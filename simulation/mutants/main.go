@@ -75,6 +75,7 @@ func main() {
 	limit := flag.Duration("limit", time.Minute, "how long a mutant may live, compiling aside")
 	seed := flag.Int("seed", 1, "the first seed of simulations")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many run side by side")
+	drawn := flag.Int("sample", 0, "instead of the list, so many mutants that are drawn with -seed from all that operators make of the packages")
 	planted := flag.String("overlay", "", "run nothing: write the first mutant that is wanted into this directory, for go build -overlay and simulate -overlay")
 	flag.Parse()
 	wanted, err := regexp.Compile(*run)
@@ -87,6 +88,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *drawn > 0 {
+		os.Exit(sample(ctx, *drawn, *parallel, *limit, uint64(*seed)))
+	}
 	os.Exit(killAll(ctx, wanted, *parallel, *limit, *seed))
 }
 
@@ -242,7 +246,7 @@ func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) 
 	build.WaitDelay = 10 * time.Second
 	build.Env = procs
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", 0, fmt.Errorf("it doesn't compile: %w\n%s", err, out)
+		return "", 0, fmt.Errorf("%w: %w\n%s", errBroken, err, out)
 	}
 	args := append([]string{"-test.v", "-test.failfast", "-test.run=" + m.by.run}, m.by.args...)
 	if m.by.what == simulation.what {
