@@ -4,11 +4,11 @@ package main
 var ofCounted = []mutant{
 	{
 		"fields are counted at different times", "rollup",
-		"field.Counted.Collection), field.Counted, at)", "field.Counted.Collection), field.Counted, time.Time{})", test("TestCountedFieldsAreOfOneTime"),
+		"c.db.Aggregate(ctx, counter, field.Counted, at)", "c.db.Aggregate(ctx, counter, field.Counted, time.Time{})", test("TestCountedFieldsAreOfOneTime"),
 	},
 	{
 		"an exact read counts documents at another time", "shards",
-		"field.Counted.Collection), field.Counted, at)", "field.Counted.Collection), field.Counted, time.Time{})", test("TestSumIsOfOneTime"),
+		"db.Aggregate(ctx, c.id, field.Counted, at)", "db.Aggregate(ctx, c.id, field.Counted, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
 		"a recount covers events that came while it ran", "rollup",
