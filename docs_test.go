@@ -101,6 +101,29 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Who looks for a page finds it in the index, and reads it in one sitting: 120 lines, tables aside.
+// exactness.md is one argument, and longer.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	texts := pages(t)
+	index := texts["docs/README.md"]
+	for page, text := range texts {
+		lines := 0
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "|") {
+				lines++
+			}
+		}
+		name, isDoc := strings.CutPrefix(page, "docs/")
+		if (isDoc || page == "README.md") && lines > 120 && name != "exactness.md" {
+			t.Errorf("%s has %d lines besides tables, want 120 at most", page, lines)
+		}
+		if isDoc && name != "README.md" && !strings.Contains(index, "("+name) {
+			t.Errorf("docs/README.md doesn't lead to %s", page)
+		}
+	}
+}
+
 // What the README shows of the library compiles.
 func TestReadmeInGo(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ once a second pays for that more than for all else.`,
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
 	flags.BoolVar(&exact, "exact-writes", true, "a marker with each commit, as EXACT_WRITES has it")
-	flags.BoolVar(&atLarge, "at-large", false, "where a hot counter and a million lukewarm ones bend first; the other flags don't matter")
+	flags.BoolVar(&atLarge, "at-large", false, "where a hot counter and a million lukewarm ones meet a limit first; the other flags don't matter")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// printLarge says where a hot counter and a million lukewarm ones bend first.
+// printLarge says where a hot counter and a million lukewarm ones meet a limit first.
 func printLarge(out io.Writer, asJSON bool) error {
 	points := cost.LargeTable()
 	if asJSON {
