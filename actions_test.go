@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A tag of an action can be moved to other code, which would run with what the workflow may do. A commit can't.
+// A tag of an action can be moved to other code, which would run with what the workflow may do. A
+// commit can't.
 func TestActionsArePinnedByCommit(t *testing.T) {
 	t.Parallel()
 	workflows, err := filepath.Glob(".github/workflows/*.y*ml")

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// upload is a copy of what `gcloud functions deploy --source` uploads: what gcloud's own code zips where it is
-// installed, and otherwise what the same rules leave.
+// upload is a copy of what `gcloud functions deploy --source` uploads: what gcloud's own code zips
+// where it is installed, and otherwise what the same rules leave.
 func upload(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "upload")
@@ -93,9 +93,9 @@ print(source_util.CreateSourcesZipFile(folder, source))`
 	return strings.TrimSpace(string(out))
 }
 
-// zipped are the files that gcloud takes by .gcloudignore. It walks the tree and asks about each folder, the root
-// included, as if it were a file (googlecloudsdk/core/util/archive.py): a pattern that ends with a slash never
-// matches the folder itself.
+// zipped are the files that gcloud takes by .gcloudignore. It walks the tree and asks about each
+// folder, the root included, as if it were a file (googlecloudsdk/core/util/archive.py): a pattern
+// that ends with a slash never matches the folder itself.
 func zipped(t *testing.T, root string) (files []string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, ".gcloudignore"))

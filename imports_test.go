@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What is deployed and what programs import stays small, and the rooms apart: no package may lead, by however many steps, to
-// one that its room knows nothing of. Tests of a package may.
+// What is deployed and what programs import stays small, and the rooms apart: no package may lead,
+// by however many steps, to one that its room knows nothing of. Tests of a package may.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/firestore-counters/counters"
@@ -44,8 +44,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Only internal/store has a client of Firestore: the library's own sends commits again by itself, and an increment that is
-// sent twice counts twice. Everything else that is deployed goes through it.
+// Only internal/store has a client of Firestore: the library's own sends commits again by itself,
+// and an increment that is sent twice counts twice. Everything else that is deployed goes through
+// it.
 func TestOneWayToFirestore(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,

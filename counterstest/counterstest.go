@@ -1,5 +1,5 @@
-// Package counterstest is counters for a test: an embedded Firestore, a client of package shards, and
-// the roll-up of package rollup on its changes. So [shards.Counter.Get] moves as it does in
+// Package counterstest is counters for a test: an embedded Firestore, a client of package shards,
+// and the roll-up of package rollup on its changes. So [shards.Counter.Get] moves as it does in
 // production, and so does the counter's document, for code that listens to it.
 //
 // [Start] takes a few milliseconds, and no port, process or environment variable that another test
@@ -33,9 +33,11 @@ const (
 
 // Instance is a Firestore with counters in it, until the test has ended.
 type Instance struct {
-	*emulator.Instance                // the Firestore: Addr for FIRESTORE_EMULATOR_HOST, Client for its documents
-	Counters           *shards.Client // closed when the test has ended
-	Project            string         // that the counters are in: demo-counters, unless the configuration names one
+	// the Firestore: Addr for FIRESTORE_EMULATOR_HOST, Client for its documents
+	*emulator.Instance
+	Counters *shards.Client // closed when the test has ended
+	// that the counters are in: demo-counters, unless the configuration names one
+	Project string
 
 	client   *rollup.Client
 	roller   *rollup.Roller
@@ -158,7 +160,8 @@ func (i *Instance) deliver(c emulator.Change, path string) {
 // decode reads the event of a change as the function Rollup does.
 func (i *Instance) decode(id string, c emulator.Change, path string) ([]rollup.Change, error) {
 	header, data, err := eventarc.Encode(id, c)
-	if err != nil || len(data) == 0 || header.Get("Ce-Type") == "" { // too large, or a name that no header takes
+	// too large, or a name that no header takes
+	if err != nil || len(data) == 0 || header.Get("Ce-Type") == "" {
 		return i.client.Named(path)
 	}
 	return i.client.Decode(header.Get("Content-Type"), data)

@@ -40,7 +40,8 @@ func TestTotalMoves(t *testing.T) {
 		})
 	}
 	adding.Wait()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // without RolledUp
+	// without RolledUp
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if s, err := likes.Get(t.Context()); err != nil || time.Now().After(deadline) {
 			t.Fatalf("%+v, %v", s, err)
 		} else if s.Total == 100 {

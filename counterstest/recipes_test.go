@@ -50,7 +50,8 @@ func view(ctx context.Context, db *firestore.Client, days *shards.Client, page, 
 		return err
 	}
 	_, err = bucket.Join(ctx, "visitors", visitor)
-	if errors.Is(err, shards.ErrNotFound) { // the first view of the day: the bucket's document is the app's to make
+	// the first view of the day: the bucket's document is the app's to make
+	if errors.Is(err, shards.ErrNotFound) {
 		_, err = db.Doc("days/"+bucket.ID()).Create(ctx, map[string]any{
 			"page": page, "day": day, "expire_at": now.Add(31 * 24 * time.Hour),
 		})
@@ -86,7 +87,8 @@ func TestRecipeRanks(t *testing.T) {
 	i := counterstest.Start(t)
 	db := i.Client(t, i.Project)
 	for n := range 12 {
-		if err := counter(t, i, fmt.Sprint("player-", n)).Add(t.Context(), int64(100+n/2)); err != nil { // in pairs
+		// in pairs
+		if err := counter(t, i, fmt.Sprint("player-", n)).Add(t.Context(), int64(100+n/2)); err != nil {
 			t.Fatal(err)
 		}
 	}

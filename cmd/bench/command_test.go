@@ -71,7 +71,8 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// The flags are read before anything is measured, and what is wrong is one line that says where to read on.
+// The flags are read before anything is measured, and what is wrong is one line that says where to
+// read on.
 func TestBenchFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--nonsense"}, {"--quick=perhaps"}, {"hot"}, {"bench", "--quick"}} {

@@ -1,5 +1,6 @@
-// Command bench measures this project beside what people build today, on this machine: "go run ./cmd/bench --quick". It is a
-// program of its own so that plots, load and histograms are no part of the command line that everybody else runs.
+// Command bench measures this project beside what people build today, on this machine: "go run
+// ./cmd/bench --quick". It is a program of its own so that plots, load and histograms are no part
+// of the command line that everybody else runs.
 package main
 
 import (

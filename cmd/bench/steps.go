@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// showSteps shows what is being measured: on a terminal in one line, elsewhere a line per scenario. done ends it.
+// showSteps shows what is being measured: on a terminal in one line, elsewhere a line per scenario.
+// done ends it.
 func showSteps(w io.Writer) (step func(scenario, what string), done func()) {
 	current := ""
 	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
@@ -22,7 +23,8 @@ func showSteps(w io.Writer) (step func(scenario, what string), done func()) {
 	}
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true),
-		progressbar.OptionSetRenderBlankState(true)) // or what turns the spinner races with the first Add (progressbar 3.19)
+		// or what turns the spinner races with the first Add (progressbar 3.19)
+		progressbar.OptionSetRenderBlankState(true))
 	return func(scenario, what string) {
 			bar.Describe(fmt.Sprintf("%-8s %-40s", scenario, what))
 			_ = bar.Add(1)

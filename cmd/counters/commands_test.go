@@ -134,7 +134,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// What is wrong with the arguments is found out before anything is sent: here there is nothing that could answer.
+// What is wrong with the arguments is found out before anything is sent: here there is nothing that
+// could answer.
 func TestUsageBeforeAnythingElse(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
 	for args, want := range map[string]string{
@@ -311,7 +312,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What is asked of a counter by a field that it hasn't is no 0, and nothing is written: it is said what the counter has.
+// What is asked of a counter by a field that it hasn't is no 0, and nothing is written: it is said
+// what the counter has.
 func TestFieldsThatAreNotCountedHere(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
@@ -375,7 +377,8 @@ func TestFieldsThatAreNotCountedHere(t *testing.T) {
 	}
 }
 
-// With FIRESTORE_EMULATOR_HOST alone everything is in one project: what a function counts, a command and a library see.
+// With FIRESTORE_EMULATOR_HOST alone everything is in one project: what a function counts, a
+// command and a library see.
 func TestOneDefaultProject(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
@@ -431,7 +434,8 @@ func TestOneDefaultProject(t *testing.T) {
 	}
 }
 
-// serve runs a function in a process of its own, posts one request to it, for the counter a, and ends it.
+// serve runs a function in a process of its own, posts one request to it, for the counter a, and
+// ends it.
 func serve(t *testing.T, function string, environ ...string) *http.Response {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

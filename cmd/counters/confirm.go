@@ -20,8 +20,8 @@ func (t *target) where(client *shards.Client) string {
 	return fmt.Sprintf("project %s, database %s", client.Project(), t.database)
 }
 
-// withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does it, for as long as it
-// takes.
+// withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does
+// it, for as long as it takes.
 func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do func(context.Context, shards.Counter, string) error) error {
 	if err := t.check(id); err != nil {
 		return err
@@ -48,8 +48,8 @@ func addYes(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without being asked")
 }
 
-// confirm asks before what can't be undone, such as "delete likes in project p, database (default)". Where there is
-// no terminal to ask at, it takes --yes.
+// confirm asks before what can't be undone, such as "delete likes in project p, database
+// (default)". Where there is no terminal to ask at, it takes --yes.
 func confirm(cmd *cobra.Command, yes bool, what string) error {
 	if yes {
 		return nil

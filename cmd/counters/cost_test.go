@@ -42,7 +42,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// With its defaults, and at rates of all sizes, what it recommends holds, and the lines fit a terminal of 120 columns.
+// With its defaults, and at rates of all sizes, what it recommends holds, and the lines fit a
+// terminal of 120 columns.
 func TestCostRecommendsWhatHolds(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--rate", "0.1"}, {"--rate", "5000"}, {"--rate", "100000"}, {"--rate", "1000", "--counters", "1000"}, {"--rate", "1000", "--counters", "10"}} {

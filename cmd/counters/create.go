@@ -37,8 +37,8 @@ How many shards? "counters cost --rate R" says.`,
 	return cmd
 }
 
-// checkShards refuses a number of shards before anything is asked for over the network. 0, which stands for the default in
-// the library, is never typed on purpose.
+// checkShards refuses a number of shards before anything is asked for over the network. 0, which
+// stands for the default in the library, is never typed on purpose.
 func checkShards(n int) error {
 	if n < 1 || n > shards.MaxShards {
 		return badUsage("--shards %d: want 1 to %d", n, shards.MaxShards)

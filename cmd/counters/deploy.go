@@ -18,8 +18,8 @@ import (
 	source "github.com/firestore-counters/counters"
 )
 
-// newScriptCommands are the scripts that deploy, try and remove the functions, for those who have no checkout: the program
-// carries them, with the functions' source and all that they read.
+// newScriptCommands are the scripts that deploy, try and remove the functions, for those who have
+// no checkout: the program carries them, with the functions' source and all that they read.
 func newScriptCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newScriptCommand("deploy", "Deploy the functions to a project, with gcloud",
@@ -32,10 +32,12 @@ func newScriptCommands() []*cobra.Command {
 	}
 }
 
-// scriptVariable tells a script which program runs it: that checks settings for it, and is what its messages name.
+// scriptVariable tells a script which program runs it: that checks settings for it, and is what its
+// messages name.
 const scriptVariable = "COUNTERS_PROGRAM"
 
-// newScriptCommand returns the command that runs a script. Its flags are the script's, and so is its help.
+// newScriptCommand returns the command that runs a script. Its flags are the script's, and so is
+// its help.
 func newScriptCommand(name, short, example string) *cobra.Command {
 	script := "scripts/" + name + ".sh"
 	help := scriptHelp(script)
@@ -107,8 +109,8 @@ func runScript(cmd *cobra.Command, script string, args []string) error {
 	c := exec.CommandContext(cmd.Context(), bash, append([]string{filepath.Join(dir, filepath.FromSlash(script))}, args...)...)
 	c.Env = append(os.Environ(), scriptVariable+"="+self)
 	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	// Ctrl-C reaches the script by itself, and kill only this program. Either way the script removes what it made to work
-	// with, and gcloud what it was about.
+	// Ctrl-C reaches the script by itself, and kill only this program. Either way the script
+	// removes what it made to work with, and gcloud what it was about.
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 10 * time.Second
 	err = c.Run()

@@ -58,7 +58,8 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
   counters dev --rules firestore.rules
   counters dev --host 0.0.0.0`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && c.Rules == rulesFile { // --rules FILE: a flag that may stand alone takes its value with = only
+			// --rules FILE: a flag that may stand alone takes its value with = only
+			if len(args) == 1 && c.Rules == rulesFile {
 				c.Rules = args[0]
 				return nil
 			}

@@ -68,7 +68,8 @@ func startProgramIn(t *testing.T, environ []string, args ...string) *program {
 // startUntilReady starts a command that becomes "counters dev", and returns once it is ready.
 func startUntilReady(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
-	// Every process that comes of the program inherits the writing end of this pipe, and nobody writes to it.
+	// Every process that comes of the program inherits the writing end of this pipe, and nobody
+	// writes to it.
 	alive, theirs, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +158,8 @@ func TestDevCounts(t *testing.T) {
 	}
 }
 
-// In a shell that was told to export the address of a Firestore, dev starts again when that one has ended.
+// In a shell that was told to export the address of a Firestore, dev starts again when that one has
+// ended.
 func TestDevStartsAgainWhereItsExportIsLeft(t *testing.T) {
 	t.Parallel()
 	first := startProgram(t)
@@ -256,7 +258,8 @@ func TestDevEndsWithItsProcesses(t *testing.T) {
 	}
 }
 
-// With the delivery of production and the acknowledgement deadline of a deployment, what is counted arrives.
+// With the delivery of production and the acknowledgement deadline of a deployment, what is counted
+// arrives.
 func TestDevPushesAsPubSub(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t, "--ack-deadline", "70s", "--push", "pubsub")

@@ -64,7 +64,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// What doctor proposes names the deployment, and mends it: fields and shards of documents of the app's own.
+// What doctor proposes names the deployment, and mends it: fields and shards of documents of the
+// app's own.
 func TestDoctorOfHostedCounters(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestEmulatorCommand runs "counters emulator" as another language would use it: from the line that it prints to a client
-// that commits, and a function that gets the event.
+// TestEmulatorCommand runs "counters emulator" as another language would use it: from the line that
+// it prints to a client that commits, and a function that gets the event.
 func TestEmulatorCommand(t *testing.T) {
 	t.Parallel()
 	events := make(chan string, 10)

@@ -26,7 +26,8 @@ func addCommitFaults(flags *pflag.FlagSet, f *emulator.Faults) {
 	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
 }
 
-// faultsSet lists the faults that are asked for, with the seed that makes the same happen again; it is empty when none is.
+// faultsSet lists the faults that are asked for, with the seed that makes the same happen again; it
+// is empty when none is.
 func faultsSet(faults *pflag.FlagSet, seed uint64) string {
 	var set []string
 	faults.VisitAll(func(f *pflag.Flag) {

@@ -9,7 +9,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// Several fields of documents of an app's own, on the command line. Each row is a command, what it prints, and its error.
+// Several fields of documents of an app's own, on the command line. Each row is a command, what it
+// prints, and its error.
 func TestHostedCommands(t *testing.T) {
 	server := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
@@ -56,7 +57,8 @@ func TestHostedCommands(t *testing.T) {
 		{args: "get p1", out: "likes 100, visits -5\n"},
 		{args: "rebase p1 --total visits=7 --yes --json", out: `{"counter":"p1","totals":{"visits":7}}` + "\n"},
 		{args: "get p1 --exact", out: "likes 100, visits 7\n"},
-		{args: "rebase p1 --total 50 --yes", out: "p1 is 50 in project demo-counters"}, // the first field
+		// the first field
+		{args: "rebase p1 --total 50 --yes", out: "p1 is 50 in project demo-counters"},
 		{args: "get p1", out: "likes 50, visits 7\n"},
 		{args: "rebase p1 --total stars=1 --yes", err: `invalid field: "stars" is not counted; want one of likes, visits`},
 		{args: "rebase p1 --total likes= --yes", err: "--total likes=: want an integer, or fields"},
@@ -90,7 +92,8 @@ func TestHostedCommands(t *testing.T) {
 		}
 	}
 	snap, err := fs.Doc("pages/p1").Get(t.Context())
-	if err != nil || snap.Data()["title"] != "One" || len(snap.Data()) != 4 { // title, likes, visits and our map
+	// title, likes, visits and our map
+	if err != nil || snap.Data()["title"] != "One" || len(snap.Data()) != 4 {
 		t.Errorf("the page is %v, %v", snap.Data(), err)
 	}
 }

@@ -111,8 +111,8 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	return l, nil
 }
 
-// differ adds to behind what a shard holds beyond what was counted of it, and reports whether that is
-// anything.
+// differ adds to behind what a shard holds beyond what was counted of it, and reports whether that
+// is anything.
 func (t *target) differ(db *store.DB, shard *firestorepb.Document, entry ledger.Entry, behind map[string]int64) (differs bool) {
 	for _, field := range db.Fields {
 		n, _ := store.Integer(shard.GetFields()[field.Shard])

@@ -8,8 +8,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// What shards hold and no total has is behind, until it is rolled up. Each row is a command, and what
-// it prints.
+// What shards hold and no total has is behind, until it is rolled up. Each row is a command, and
+// what it prints.
 func TestLag(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)

@@ -1,4 +1,5 @@
-// Command counters works with distributed counters on Firestore, and runs the whole system on one machine.
+// Command counters works with distributed counters on Firestore, and runs the whole system on one
+// machine.
 package main
 
 import (
@@ -26,8 +27,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// endingSignals are the signals that ask for a clean end: Ctrl-C, kill, and a closed terminal unless nohup is to
-// outlive that.
+// endingSignals are the signals that ask for a clean end: Ctrl-C, kill, and a closed terminal
+// unless nohup is to outlive that.
 func endingSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -36,8 +37,8 @@ func endingSignals() []os.Signal {
 	return signals
 }
 
-// run runs the program with its arguments and returns its exit code: 0, or when it printed an error 1, and 2 where the
-// arguments are wrong.
+// run runs the program with its arguments and returns its exit code: 0, or when it printed an error
+// 1, and 2 where the arguments are wrong.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)

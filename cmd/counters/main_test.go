@@ -12,7 +12,8 @@ const programVariable = "COUNTERS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	dev.ServeIfChild()
-	// A script that the program runs has it check settings: that would run all these tests, and they the script again.
+	// A script that the program runs has it check settings: that would run all these tests, and
+	// they the script again.
 	if os.Getenv(programVariable) != "" || os.Getenv(scriptVariable) != "" {
 		_ = os.Unsetenv(programVariable) // Its own processes are functions.
 		main()

@@ -108,7 +108,8 @@ func (t *target) countMembers(ctx context.Context, cmd *cobra.Command, c shards.
 	if err != nil {
 		return err
 	}
-	of := slices.IndexFunc(audits, func(a shards.Audit) bool { return a.Field == field }) // which has been checked
+	// which has been checked
+	of := slices.IndexFunc(audits, func(a shards.Audit) bool { return a.Field == field })
 	members := audits[of].Members
 	return t.print(cmd, map[string]any{"counter": c.ID(), "field": field, "members": members}, "%d", members)
 }

@@ -26,8 +26,8 @@ func needOfficialEmulator(t *testing.T) {
 	}
 }
 
-// With --rules, a client that has no rights is refused what the rules don't allow, as soon as the file
-// says so; functions count all the same; and the emulator ends with the rest.
+// With --rules, a client that has no rights is refused what the rules don't allow, as soon as the
+// file says so; functions count all the same; and the emulator ends with the rest.
 func TestDevEvaluatesRules(t *testing.T) {
 	t.Parallel()
 	needOfficialEmulator(t)

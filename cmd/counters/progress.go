@@ -16,7 +16,8 @@ func newProgress(w io.Writer, what string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(false), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000),
-		progressbar.OptionSetSpinnerChangeInterval(0)) // a spinner that turns by itself races with Add (progressbar 3.19)
+		// a spinner that turns by itself races with Add (progressbar 3.19)
+		progressbar.OptionSetSpinnerChangeInterval(0))
 }
 
 // onTerminal is w where that is a terminal, and nothing else: a file would fill with what a
@@ -31,8 +32,8 @@ func onTerminal(w io.Writer) io.Writer {
 // longWork is how long something may take before it shows that it is under way.
 const longWork = time.Second
 
-// underWay shows that something is being done, whose end nobody knows, and for how long it has been,
-// until the function that it returns is called.
+// underWay shows that something is being done, whose end nobody knows, and for how long it has
+// been, until the function that it returns is called.
 func underWay(cmd *cobra.Command, what string) (end func()) {
 	w := onTerminal(cmd.ErrOrStderr())
 	ended, gone := make(chan struct{}), make(chan struct{})

@@ -21,9 +21,10 @@ import (
 
 const restored = "restored"
 
-// A backup in another database: all documents are there again, at other times and in any order, and one by one beside
-// increments. Rollup hears of it by events that come twice, late, or not at all. After one reconcile totals, shards and ledgers
-// agree, and whoever comes again with a key or as a member is known.
+// A backup in another database: all documents are there again, at other times and in any order, and
+// one by one beside increments. Rollup hears of it by events that come twice, late, or not at all.
+// After one reconcile totals, shards and ledgers agree, and whoever comes again with a key or as a
+// member is known.
 func TestRestore(t *testing.T) {
 	for how, live := range map[string]bool{"Rollup begins after the import": false, "Rollup runs beside the import": true} {
 		t.Run(how, func(t *testing.T) { testRestore(t, live) })
@@ -86,8 +87,10 @@ func testRestore(t *testing.T, live bool) {
 	}
 	for id, n := range want {
 		must("inc", id, "--by", "total=5,likes=1", "--database", restored)
-		must("inc", id, "--by", "total=7,likes=2", "--database", restored, "--key", "of-"+id) // which the backup knows
-		must("join", id, "likes", "alice", "--database", restored)                            // and her
+		// which the backup knows
+		must("inc", id, "--by", "total=7,likes=2", "--database", restored, "--key", "of-"+id)
+		// and her
+		must("join", id, "likes", "alice", "--database", restored)
 		want[id] = [2]int64{n[0] + 5, n[1] + 1}
 	}
 	heard(t, firestore, events)
@@ -117,8 +120,8 @@ func testRestore(t *testing.T, live bool) {
 	}
 }
 
-// startRollup has a process roll up what is written to the restored database, by events of which some come twice, some in
-// another order and some never.
+// startRollup has a process roll up what is written to the restored database, by events of which
+// some come twice, some in another order and some never.
 func startRollup(t *testing.T, firestore *emulator.Instance) *eventarc.Deliverer {
 	t.Helper()
 	program, err := os.Executable()
@@ -186,7 +189,8 @@ func documents(t *testing.T, db *client.Client) (all []*client.DocumentSnapshot)
 			if err != nil {
 				t.Fatal(err)
 			}
-			refs, err := collection.DocumentRefs(t.Context()).GetAll() // those too that only have documents below them
+			// those too that only have documents below them
+			refs, err := collection.DocumentRefs(t.Context()).GetAll()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,9 +17,10 @@ into one total by Cloud Functions.
 
 "counters dev" runs all of it on this machine. The other commands work on the database that
 FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
-		Version:       readBuild().String(), // for --version
-		SilenceUsage:  true,                 // A page of usage hides the one line that says what is wrong.
-		SilenceErrors: true,                 // run prints them.
+		Version: readBuild().String(), // for --version
+		// A page of usage hides the one line that says what is wrong.
+		SilenceUsage:  true,
+		SilenceErrors: true, // run prints them.
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
@@ -48,8 +49,8 @@ FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
 	return root
 }
 
-// refuseUnknownTopics has the commands that the library brings say what is wrong with their arguments, as all others do: by
-// themselves they print a page of help, and succeed.
+// refuseUnknownTopics has the commands that the library brings say what is wrong with their
+// arguments, as all others do: by themselves they print a page of help, and succeed.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

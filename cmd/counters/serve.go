@@ -42,11 +42,13 @@ It takes whatever reaches its port; events have to be delivered to Rollup by som
 			if _, err := settings.Parse(os.Environ()); err != nil {
 				return err
 			}
-			if err := os.Setenv("FUNCTION_TARGET", args[0]); err != nil { // what the framework goes by
+			// what the framework goes by
+			if err := os.Setenv("FUNCTION_TARGET", args[0]); err != nil {
 				return err
 			}
 			functions.Register()
-			// The function answers SIGTERM from its first request on, and until then there is nothing to wait for.
+			// The function answers SIGTERM from its first request on, and until then there is
+			// nothing to wait for.
 			signal.Reset(endingSignals()...)
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s listens on %s\n", args[0], net.JoinHostPort(host, port))
 			return funcframework.StartHostPort(host, port)

@@ -25,15 +25,16 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// target is which counters a command works on, and how it prints what it finds. Its flags are the root command's.
+// target is which counters a command works on, and how it prints what it finds. Its flags are the
+// root command's.
 type target struct {
 	project, database, counters, fields, shards string
 	hosted, json                                bool
 	hostedIsWrong                               bool // HOSTED in the environment
 }
 
-// addFlags adds the flags. Their defaults are the variables that the functions read, so that a shell that is set up like
-// a deployment works on the same counters.
+// addFlags adds the flags. Their defaults are the variables that the functions read, so that a
+// shell that is set up like a deployment works on the same counters.
 func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
 		"project of the database; when empty "+layout.DefaultProject+" with FIRESTORE_EMULATOR_HOST, and else found from the credentials")
@@ -52,7 +53,8 @@ func (t *target) addLayoutFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&t.hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
 }
 
-// variables are the settings that the layout's flags give, as variables of an environment: those that were set.
+// variables are the settings that the layout's flags give, as variables of an environment: those
+// that were set.
 func (t *target) variables(flags *pflag.FlagSet) (environ []string) {
 	for _, v := range []struct{ flag, variable string }{
 		{"counter-path", "COUNTERS"}, {"shards-name", "SHARDS"}, {"fields", "FIELDS"}, {"hosted", "HOSTED"},
@@ -72,8 +74,8 @@ func (t *target) projectID() string {
 	return t.project
 }
 
-// connect connects to the database of the counters. A server of FIRESTORE_EMULATOR_HOST that isn't there is noticed here:
-// the client library would try it for minutes.
+// connect connects to the database of the counters. A server of FIRESTORE_EMULATOR_HOST that isn't
+// there is noticed here: the client library would try it for minutes.
 func (t *target) connect(ctx context.Context) (*store.DB, error) {
 	if err := t.reach(ctx); err != nil {
 		return nil, err
@@ -95,7 +97,8 @@ func (t *target) place() layout.Place {
 	return layout.Place{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
 }
 
-// check says what is wrong with the flags that say where the counters are, and with ids of counters, before anything is sent.
+// check says what is wrong with the flags that say where the counters are, and with ids of
+// counters, before anything is sent.
 func (t *target) check(ids ...string) error {
 	if t.hostedIsWrong {
 		return badUsage("HOSTED=%s: want true or false", os.Getenv("HOSTED"))
@@ -152,7 +155,8 @@ func (t *target) rollupConfig() rollup.Config {
 	return rollup.Config{Project: p.Project, Database: p.Database, Counters: p.Counters, Fields: p.Fields, Shards: p.Shards, Hosted: p.Hosted}
 }
 
-// whereTo adds to an error of connecting what to do about it: without an emulator, credentials are looked for.
+// whereTo adds to an error of connecting what to do about it: without an emulator, credentials are
+// looked for.
 func whereTo(err error) error {
 	if err == nil {
 		return nil
@@ -166,7 +170,8 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./][A-Za-z0-9_@%+=:,./-]*$`)
 // probeTimeout is how long a server of FIRESTORE_EMULATOR_HOST has to answer a first question.
 const probeTimeout = 5 * time.Second
 
-// reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached, or is not Firestore.
+// reachEmulator reports that the server that FIRESTORE_EMULATOR_HOST names can't be reached, or is
+// not Firestore.
 func (t *target) reachEmulator(ctx context.Context) error {
 	host := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	if host == "" {
@@ -203,8 +208,8 @@ func (t *target) with(ctx context.Context, do func(*shards.Client) error) error 
 	return err
 }
 
-// commandTimeout bounds a command that reads or writes a few documents. Without it the client library would try for many
-// minutes to reach what is not there.
+// commandTimeout bounds a command that reads or writes a few documents. Without it the client
+// library would try for many minutes to reach what is not there.
 const commandTimeout = time.Minute
 
 // withCounter opens the counter of that id for as long as do runs, within [commandTimeout].
@@ -232,8 +237,8 @@ func (t *target) withCounterFor(ctx context.Context, id string, do func(context.
 	})
 }
 
-// unlessFound adds to an error that a counter doesn't exist, or isn't ours to make, what to do about it.
-// It names the place: what isn't there is often elsewhere.
+// unlessFound adds to an error that a counter doesn't exist, or isn't ours to make, what to do
+// about it. It names the place: what isn't there is often elsewhere.
 func (t *target) unlessFound(where, id string, err error) error {
 	if errors.Is(err, shards.ErrNotFound) {
 		err = fmt.Errorf("%w in %s", err, where)
@@ -258,8 +263,9 @@ func (t *target) fieldNames() []string {
 	return layout.Layout{Fields: names.Fields}.FieldNames()
 }
 
-// counts reports that a counter hasn't these fields, or without any the first: what is added to them would be in its shards,
-// and nobody would see it. What else is wrong with the counter, adding to it says.
+// counts reports that a counter hasn't these fields, or without any the first: what is added to
+// them would be in its shards, and nobody would see it. What else is wrong with the counter, adding
+// to it says.
 func (t *target) counts(ctx context.Context, c shards.Counter, fields ...string) error {
 	if len(fields) == 0 {
 		fields = t.fieldNames()[:1]
@@ -280,7 +286,8 @@ func (t *target) countedNames() []string {
 	return layout.Layout{Fields: names.Counted}.FieldNames()
 }
 
-// totals is a counter's total, or where several fields are counted all of them, such as "likes 3, views 9".
+// totals is a counter's total, or where several fields are counted all of them, such as "likes 3,
+// views 9".
 func (t *target) totals(s shards.Snapshot) string {
 	if s.Totals == nil && s.NotCounted == nil {
 		return strconv.FormatInt(s.Total, 10)

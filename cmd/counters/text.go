@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// printable is a counter's id as it can be printed: an id may be any text, and what is in it must not set a terminal's
-// title, or turn its writing round.
+// printable is a counter's id as it can be printed: an id may be any text, and what is in it must
+// not set a terminal's title, or turn its writing round.
 func printable(id string) string {
 	for _, r := range id {
 		if !strconv.IsPrint(r) {

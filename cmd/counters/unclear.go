@@ -33,8 +33,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %s: want %s", flag.Name, cmp.Or(invalid.GetValue(), "''"), want)
 }
 
-// meant guesses which flag stands behind one that isn't there: --exat is --exact, -by is --by, and -5
-// is how much to count.
+// meant guesses which flag stands behind one that isn't there: --exat is --exact, -by is --by, and
+// -5 is how much to count.
 func meant(flags *pflag.FlagSet, unknown *pflag.NotExistError) error {
 	name, dashes := unknown.GetSpecifiedName(), "--"
 	if short := unknown.GetSpecifiedShortnames(); short != "" {

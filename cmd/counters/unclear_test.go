@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// Whoever types something else than is wanted hears in one line what that is, and what they may have
-// meant: each row is a class of mistakes that were met.
+// Whoever types something else than is wanted hears in one line what that is, and what they may
+// have meant: each row is a class of mistakes that were met.
 func TestWrongLines(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
@@ -60,7 +60,8 @@ func TestWrongLines(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, error %q; want one line that says %q", c.args, code, out, errOut, c.err)
 		}
 	}
-	if _, errOut, code := counters(t, "inc", "post", "--fields", ""); code != 0 { // stands for the default
+	// stands for the default
+	if _, errOut, code := counters(t, "inc", "post", "--fields", ""); code != 0 {
 		t.Errorf("fields that are empty: %s", errOut)
 	}
 	if out, errOut, code := counters(t, "list", "--project", "other"); code != 0 || out != "" || !strings.Contains(errOut, "no counters at counters/{counter} in project other, database (default)") {

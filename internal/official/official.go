@@ -1,5 +1,6 @@
-// Package official runs Google's own Firestore emulator, for tests and for "counters dev --rules": it evaluates security
-// rules, which the embedded Firestore doesn't, and the embedded one is held against it.
+// Package official runs Google's own Firestore emulator, for tests and for "counters dev --rules":
+// it evaluates security rules, which the embedded Firestore doesn't, and the embedded one is held
+// against it.
 package official
 
 import (
@@ -28,8 +29,9 @@ type Emulator struct {
 	ended chan struct{} // closed when the process is gone
 }
 
-// untilEOF becomes the command that follows it, and has it killed when the standard input ends: also when this process
-// is killed itself, nothing is left behind. Ctrl-C, which a terminal sends to all of its processes, is left to this one.
+// untilEOF becomes the command that follows it, and has it killed when the standard input ends:
+// also when this process is killed itself, nothing is left behind. Ctrl-C, which a terminal sends
+// to all of its processes, is left to this one.
 const untilEOF = `trap '' INT HUP; exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec "$@" </dev/null 3<&-`
 
 // Options say how the emulator is started. The zero value is for tests.
@@ -38,8 +40,9 @@ type Options struct {
 	Functions string // host:port that the events of triggers are posted to; none are when empty
 }
 
-// Start starts the emulator on a free port of 127.0.0.1, and returns when it listens, after a second or two. It stops
-// with Stop, or when this process ends. Without java or the emulator the error is ErrMissing. The context bounds the start.
+// Start starts the emulator on a free port of 127.0.0.1, and returns when it listens, after a
+// second or two. It stops with Stop, or when this process ends. Without java or the emulator the
+// error is ErrMissing. The context bounds the start.
 func Start(ctx context.Context) (*Emulator, error) { return StartWith(ctx, Options{}) }
 
 // Find says where java and the emulator are, or as ErrMissing that they aren't there.
@@ -80,7 +83,8 @@ func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
 	}
 	defer log.Close()
 	e := &Emulator{Addr: opts.Addr, dir: dir, ended: make(chan struct{})}
-	// Without the first two settings, starting takes twice the processor time, and tests last a few seconds.
+	// Without the first two settings, starting takes twice the processor time, and tests last a few
+	// seconds.
 	args := []string{"-c", untilEOF, "sh", java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-cp", jar,
 		"com.google.cloud.datastore.emulator.firestore.CloudFirestore", "--host", host, "--port", port}
 	if opts.Functions != "" {

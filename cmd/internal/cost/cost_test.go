@@ -73,8 +73,8 @@ func TestInstanceTime(t *testing.T) {
 	}
 }
 
-// An instance is billed for no less than the time in which something was in flight, and for no more than the clock
-// shows, whatever the order.
+// An instance is billed for no less than the time in which something was in flight, and for no more
+// than the clock shows, whatever the order.
 func TestInstanceTimeIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -112,7 +112,8 @@ func TestPacedAndGathered(t *testing.T) {
 		rounds := 0
 		next := dice.ExpFloat64() / tt.rate
 		for range arrivals {
-			// The first that waits begins a round, as soon as one may begin; who has come until then shares it.
+			// The first that waits begins a round, as soon as one may begin; who has come until
+			// then shares it.
 			first := next
 			start := max(first, due)
 			for next <= start {
@@ -156,8 +157,8 @@ func TestDesigns(t *testing.T) {
 	near(t, "writes without markers", unmarked.Usage.Writes, 102, 0.01)
 	near(t, "requests without markers", unmarked.Usage.Requests, 1100, 0.01)
 
-	// Over many counters each increment is a write of a shard and waits for a roll-up of its own, and some share a commit
-	// and its marker.
+	// Over many counters each increment is a write of a shard and waits for a roll-up of its own,
+	// and some share a commit and its marker.
 	l.InexactWrites, l.Counters, l.Shards = false, 10_000, 0
 	spread := l.ours()
 	near(t, "commits over many counters", spread.Commits, 1000, 0.01)
@@ -180,7 +181,8 @@ func TestDesigns(t *testing.T) {
 	}
 }
 
-// How many shards a load asks for: through the increment function, and where every increment is a write of its own.
+// How many shards a load asks for: through the increment function, and where every increment is a
+// write of its own.
 func TestShardsThatALoadNeeds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -191,7 +193,8 @@ func TestShardsThatALoadNeeds(t *testing.T) {
 		{0.1, nil, 1, 1},
 		{10, nil, 20, 20}, // hardly any two share a commit
 		{1000, nil, 67, 2000},
-		{1000, func(l *Load) { l.Commit = 100 * time.Millisecond }, 32, 2000}, // a second commit begins where 64 wait
+		// a second commit begins where 64 wait
+		{1000, func(l *Load) { l.Commit = 100 * time.Millisecond }, 32, 2000},
 		{1000, func(l *Load) { l.PerShard = 5 }, 14, 400},
 		{1000, func(l *Load) { l.Instances = 4 }, 267, 2000},
 		{100_000, nil, 267, 200_000}, // four commits of more than 700 each
@@ -248,8 +251,8 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// A million changes of documents that a field counts: two writes and a query each where they come seldom, and far fewer
-// where they come often; a large collection waits.
+// A million changes of documents that a field counts: two writes and a query each where they come
+// seldom, and far fewer where they come often; a large collection waits.
 func TestCountedFields(t *testing.T) {
 	t.Parallel()
 	prices, err := PricesOf("us-central1")
@@ -269,7 +272,8 @@ func TestCountedFields(t *testing.T) {
 	often := load.counted()
 	near(t, "often: recounts a second", often.RollUps, 1, 0.01)
 	near(t, "often: reads a second", often.Usage.Reads, 1, 0.01)
-	load.Documents = 50_000 // 50 reads, so at most every half a second, which is less than the interval
+	// 50 reads, so at most every half a second, which is less than the interval
+	load.Documents = 50_000
 	near(t, "50,000: reads a second", load.counted().Usage.Reads, 50, 0.01)
 	load.Rate = 1
 	near(t, "50,000, once a second: reads a second", load.counted().Usage.Reads, 50./41, 0.05)

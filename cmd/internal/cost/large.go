@@ -7,23 +7,25 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// What bounds a large deployment: Firestore's published limits, and what an instance was measured to do.
+// What bounds a large deployment: Firestore's published limits, and what an instance was measured
+// to do.
 const (
 	// LukewarmCounters is how many counters there are beside the hot one.
 	LukewarmCounters = 1_000_000
 	// HotShare is the hot counter's share of all increments.
 	HotShare = 0.5
 
-	// A new collection, and documents whose names are neighbours, take 500 operations a second to begin with, and half as many
-	// again every five minutes. It is no rule for a database; here all is new:
-	// https://cloud.google.com/firestore/docs/best-practices#ramping_up_traffic.
+	// A new collection, and documents whose names are neighbours, take 500 operations a second to
+	// begin with, and half as many again every five minutes. It is no rule for a database; here all
+	// is new: https://cloud.google.com/firestore/docs/best-practices#ramping_up_traffic.
 	rampStart, rampFactor, rampEvery = 500, 1.5, 5 * time.Minute
 
 	// LargeCommit is how long a commit of production's lasts here, in one region.
 	LargeCommit = 40 * time.Millisecond
 
-	// perIncrement and perRollup are how many increments and events a second an instance with one CPU takes: somewhat less than
-	// docs/benchmarks.md has of two cores that also ran the load, Firestore and other work.
+	// perIncrement and perRollup are how many increments and events a second an instance with one
+	// CPU takes: somewhat less than docs/benchmarks.md has of two cores that also ran the load,
+	// Firestore and other work.
 	perIncrement, perRollup = 8_000, 4_000
 	// rollupFlushes is the default of ROLLUP_FLUSHES: roll-ups that one instance has in flight.
 	rollupFlushes = 64
@@ -31,8 +33,8 @@ const (
 	mostInstances = 1_000
 )
 
-// Large is a million lukewarm counters and a hot one under a rate of increments, and how far each bound is used: above 1 it
-// does not hold.
+// Large is a million lukewarm counters and a hot one under a rate of increments, and how far each
+// bound is used: above 1 it does not hold.
 type Large struct {
 	Rate float64 `json:"rate"` // increments a second
 
@@ -68,7 +70,8 @@ func AtLarge(rate float64) Large {
 	return l
 }
 
-// LargeTable is [AtLarge] at rates from a thousand to a million increments a second: a table, and the points of a plot.
+// LargeTable is [AtLarge] at rates from a thousand to a million increments a second: a table, and
+// the points of a plot.
 func LargeTable() []Large {
 	var table []Large
 	for _, rate := range []float64{1e3, 3e3, 1e4, 3e4, 1e5, 1.3e5, 3e5, 1e6} {

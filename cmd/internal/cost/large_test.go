@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Whatever is asked for, more of it uses more of every bound, and the first to end is the one that docs/at-large.md names.
+// Whatever is asked for, more of it uses more of every bound, and the first to end is the one that
+// docs/at-large.md names.
 func TestAtLarge(t *testing.T) {
 	t.Parallel()
 	var before Large

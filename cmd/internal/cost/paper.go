@@ -10,8 +10,9 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// CommitTime is what a commit is taken to last unless a load says otherwise, and what the benchmark has commits last.
-// Production's take longer, where increments share more of them: what is worked out from this is rather too much.
+// CommitTime is what a commit is taken to last unless a load says otherwise, and what the benchmark
+// has commits last. Production's take longer, where increments share more of them: what is worked
+// out from this is rather too much.
 const CommitTime = 10 * time.Millisecond
 
 // Load is what is asked of counters, and what they run on.
@@ -22,8 +23,9 @@ type Load struct {
 	Shards   int     `json:"shards"`    // of each counter, up to 1000; 0 for as many as a design needs
 	PerShard float64 `json:"per_shard"` // writes a second that one document takes, sustained; usually [HotRate]
 
-	// Documents are what a counter counts, where each increment is a document that is made, changed or deleted anyway, such as a
-	// comment; 0 where there are none. Its own write is the app's, and in no design.
+	// Documents are what a counter counts, where each increment is a document that is made, changed
+	// or deleted anyway, such as a comment; 0 where there are none. Its own write is the app's, and
+	// in no design.
 	Documents int `json:"documents,omitempty"`
 
 	Commit        time.Duration `json:"commit_ns"`      // how long a commit takes
@@ -57,12 +59,13 @@ type Design struct {
 	RollUps    float64 `json:"roll_ups_per_second"`
 }
 
-// HotRate is how many writes a second a document takes, sustained. Google's pages used to say so, and call it
-// workload-dependent today; it is a rule of thumb.
+// HotRate is how many writes a second a document takes, sustained. Google's pages used to say so,
+// and call it workload-dependent today; it is a rule of thumb.
 const HotRate = 1
 
-// spare is how many times more the shards could take than they get. They are picked at random: at half load one of them
-// now and then has two writes to take at once, and at full load there is always one that falls behind.
+// spare is how many times more the shards could take than they get. They are picked at random: at
+// half load one of them now and then has two writes to take at once, and at full load there is
+// always one that falls behind.
 const spare = 2
 
 // aggregated is how many index entries an aggregation counts for one billed read.
@@ -77,7 +80,8 @@ func (l Load) Designs() []Design {
 	return designs
 }
 
-// PerMillion is what a million increments use, at the load's rate, with the reads of the time that they take.
+// PerMillion is what a million increments use, at the load's rate, with the reads of the time that
+// they take.
 func (l Load) PerMillion(d Design) Usage { return d.Usage.PerMillion(l.Rate) }
 
 // sharded completes a design whose commits are spread over shards.
@@ -96,35 +100,38 @@ func (l Load) sharded(d Design) Design {
 	return d
 }
 
-// ours is a commit for all increments of a counter that arrive while another is in flight, which counters share where many
-// have one in flight, and a roll-up per interval.
+// ours is a commit for all increments of a counter that arrive while another is in flight, which
+// counters share where many have one in flight, and a roll-up per interval.
 func (l Load) ours() Design {
 	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
 	instances, counters := float64(l.Instances), float64(l.Counters)
 
 	batches := counters * instances * groupcommit.Rate(l.Rate/counters/instances, l.Commit)
-	markers := instances * groupcommit.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit) // one in each commit
+	// one in each commit
+	markers := instances * groupcommit.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit)
 	if l.InexactWrites {
 		markers = 0
 	}
 	each := batches / counters / instances // events of a counter to one instance of the roll-up
-	// Bursts of a few at once (ROLLUP_BURST) leave nothing together that could go apart. That is up to a tenth too many,
-	// where about one event an interval comes.
+	// Bursts of a few at once (ROLLUP_BURST) leave nothing together that could go apart. That is up
+	// to a tenth too many, where about one event an interval comes.
 	flushes := counters * instances * min(paced(each, commit), 1/max(interval, commit))
 	reads := l.Reads
 	if l.Instances > 1 {
 		reads += 2 * flushes // the ledger and the counter, since others have written them
 	}
-	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters) // an event of at least one counter
+	// an event of at least one counter
+	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters)
 	busy := max(holding, inFlight(batches/instances, l.request()))
 	return l.sharded(Design{
 		Name:    Ours,
 		Commits: batches,
 		RollUps: flushes,
 		Usage: Usage{
-			Reads:           reads,
-			Writes:          batches + markers + 2*flushes, // a flush writes the total and the ledger
-			Deletes:         markers,                       // by TTL
+			Reads: reads,
+			// a flush writes the total and the ledger
+			Writes:          batches + markers + 2*flushes,
+			Deletes:         markers, // by TTL
 			Requests:        l.Rate + batches,
 			InstanceSeconds: l.instances(l.Rate, l.request()) + busy*instances,
 		},
@@ -178,8 +185,8 @@ func (l Load) oneDocument() Design {
 // recountWait is how long an event of a large collection waits at most, with the default settings.
 const recountWait = 41 * time.Second
 
-// counted is a query and a roll-up, at most one per interval and counter, for events that come meanwhile. A query that takes N
-// reads waits for N events, or for recountWait.
+// counted is a query and a roll-up, at most one per interval and counter, for events that come
+// meanwhile. A query that takes N reads waits for N events, or for recountWait.
 func (l Load) counted() Design {
 	instances, counters := float64(l.Instances), float64(l.Counters)
 	query := math.Ceil(float64(l.Documents) / aggregated)
@@ -224,19 +231,20 @@ func number(v float64) string {
 // request is the billed time of one request that commits.
 func (l Load) request() float64 { return max(l.Commit, billingStep).Seconds() }
 
-// instances are the billed seconds a second of all instances under requests that take as long as given.
+// instances are the billed seconds a second of all instances under requests that take as long as
+// given.
 func (l Load) instances(rate, seconds float64) float64 {
 	n := float64(l.Instances)
 	return n * inFlight(rate/n, seconds)
 }
 
-// inFlight is the share of time in which at least one request is in flight, when they come at random and each takes the
-// same time.
+// inFlight is the share of time in which at least one request is in flight, when they come at
+// random and each takes the same time.
 func inFlight(rate, seconds float64) float64 { return -math.Expm1(-rate * seconds) }
 
-// paced is how many rounds a second there are when a round begins at once with an arrival that finds none, and takes as
-// long as given, and what arrives during one shares the next: a round follows the one before at once, unless nothing
-// has come, and then with the next arrival.
+// paced is how many rounds a second there are when a round begins at once with an arrival that
+// finds none, and takes as long as given, and what arrives during one shares the next: a round
+// follows the one before at once, unless nothing has come, and then with the next arrival.
 func paced(rate, seconds float64) float64 {
 	if rate <= 0 {
 		return 0
@@ -244,12 +252,13 @@ func paced(rate, seconds float64) float64 {
 	return 1 / (seconds + math.Exp(-rate*seconds)/rate)
 }
 
-// gathered is the share of time in which at least one event waits for its roll-up: what comes within an interval after
-// a roll-up waits for the interval's end, and then for the commit.
+// gathered is the share of time in which at least one event waits for its roll-up: what comes
+// within an interval after a roll-up waits for the interval's end, and then for the commit.
 func gathered(rate, interval, commit float64) float64 {
 	if rate <= 0 {
 		return 0
 	}
-	waiting := interval + math.Expm1(-rate*interval)/rate // from the first arrival after a roll-up to the next one
+	// from the first arrival after a roll-up to the next one
+	waiting := interval + math.Expm1(-rate*interval)/rate
 	return min(1, (commit+waiting)*paced(rate, max(interval, commit)))
 }

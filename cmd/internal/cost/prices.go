@@ -42,7 +42,8 @@ const (
 	instanceGiB  = 0.5
 )
 
-// List is the price list. Sources: cloud.google.com/firestore/pricing and cloud.google.com/run/pricing.
+// List is the price list. Sources: cloud.google.com/firestore/pricing and
+// cloud.google.com/run/pricing.
 func List() []Prices {
 	run := Prices{Requests: 0.40, VCPUSecond: 0.000024, GiBSecond: 0.0000025, LogGiB: 0.50}
 	regional, multi := run, run
@@ -51,7 +52,8 @@ func List() []Prices {
 	return []Prices{regional, multi}
 }
 
-// PricesOf returns the prices of a location of the database, us-central1 or nam5. Any other is an error that says so.
+// PricesOf returns the prices of a location of the database, us-central1 or nam5. Any other is an
+// error that says so.
 func PricesOf(location string) (Prices, error) {
 	var known []string
 	for _, p := range List() {

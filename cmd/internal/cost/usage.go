@@ -31,7 +31,8 @@ func (u Usage) Times(f float64) Usage {
 	}
 }
 
-// PerMillion is the usage of a million increments, where the usage is that of as many as given; zero for none.
+// PerMillion is the usage of a million increments, where the usage is that of as many as given;
+// zero for none.
 func (u Usage) PerMillion(increments float64) Usage {
 	if increments <= 0 {
 		return Usage{}

@@ -37,7 +37,8 @@ func canEvaluate(file string, here bool) error {
 // startOfficial starts Google's emulator, which evaluates security rules, at a port that is free.
 func (s *System) startOfficial(ctx context.Context, firestore net.Listener, functions string) error {
 	s.Firestore = firestore.Addr().String()
-	if err := firestore.Close(); err != nil { // for the emulator, which takes a number and no socket
+	// for the emulator, which takes a number and no socket
+	if err := firestore.Close(); err != nil {
 		return err
 	}
 	e, err := official.StartWith(ctx, official.Options{Addr: s.Firestore, Functions: functions})
@@ -59,8 +60,8 @@ func (s *System) startOfficial(ctx context.Context, firestore net.Listener, func
 	return nil
 }
 
-// startRules gives the emulator the rules of a file, now and whenever the file changes. Rules that it refuses now are an
-// error, and later a line in the log: the earlier ones stay.
+// startRules gives the emulator the rules of a file, now and whenever the file changes. Rules that
+// it refuses now are an error, and later a line in the log: the earlier ones stay.
 func (s *System) startRules(ctx context.Context, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

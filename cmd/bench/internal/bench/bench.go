@@ -64,8 +64,8 @@ const (
 	fullLimit   = 14*time.Minute + 30*time.Second
 )
 
-// gcPercent is GOGC of this process, which holds the contestants' databases: so that less of what the machine can do goes
-// into collecting their garbage, which is not part of what is measured.
+// gcPercent is GOGC of this process, which holds the contestants' databases: so that less of what
+// the machine can do goes into collecting their garbage, which is not part of what is measured.
 const gcPercent = 400
 
 // Errors of options.
@@ -74,9 +74,9 @@ var (
 	ErrAgainst  = errors.New("no such program")
 )
 
-// Run runs scenarios, one after the other. When the context ends, it returns what has been found out so far, as an
-// interrupted report. Errors: [ErrScenario], [ErrAgainst], and those of the directory for profiles. A scenario that fails
-// says so in its result.
+// Run runs scenarios, one after the other. When the context ends, it returns what has been found
+// out so far, as an interrupted report. Errors: [ErrScenario], [ErrAgainst], and those of the
+// directory for profiles. A scenario that fails says so in its result.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	chosen, err := choose(o)
 	if err != nil {
@@ -94,7 +94,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {
 			return nil, fmt.Errorf("write profiles: %w", err)
 		}
-		if o.sockets, err = os.MkdirTemp("", "bench"); err != nil { // a socket's path has to be short
+		// a socket's path has to be short
+		if o.sockets, err = os.MkdirTemp("", "bench"); err != nil {
 			return nil, fmt.Errorf("write profiles: %w", err)
 		}
 		defer os.RemoveAll(o.sockets)

@@ -16,11 +16,12 @@ import (
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
-// shardsVariable tells the benchmark's functions how many shards there are. Tutorials have it as a constant.
+// shardsVariable tells the benchmark's functions how many shards there are. Tutorials have it as a
+// constant.
 const shardsVariable = "BENCH_SHARDS"
 
-// blindFunctions are what public tutorials on distributed counters add up to: the official client as it comes, a commit
-// per increment, and a trigger that believes every event.
+// blindFunctions are what public tutorials on distributed counters add up to: the official client
+// as it comes, a commit per increment, and a trigger that believes every event.
 type blindFunctions struct {
 	client func() (*firestore.Client, error)
 	shards func() int

@@ -17,10 +17,12 @@ const (
 	burstCounters = 300  // where it is not a single one
 
 	burstPatience = 30 * time.Second // after the last increment
-	burstRest     = 3 * time.Second  // before the second burst: whatever a first one has stirred up is quiet again
+	// before the second burst: whatever a first one has stirred up is quiet again
+	burstRest = 3 * time.Second
 )
 
-// burst is how long increments take to be in the total, where nothing has come for long and where it has just been busy.
+// burst is how long increments take to be in the total, where nothing has come for long and where
+// it has just been busy.
 func (s *session) burst(ctx context.Context) (Result, error) {
 	window := pick(s, time.Second, 3*time.Second)
 	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit. Refused: posts of events that were not acknowledged, which come again after 10 s", burstRate, window, slowly, burstRest)}
@@ -89,7 +91,8 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 	return rows, nil
 }
 
-// arrivals are the figures of how increments of counters have come to be in their totals, since a burst began.
+// arrivals are the figures of how increments of counters have come to be in their totals, since a
+// burst began.
 func (m *meter) arrivals(counters []string, began time.Time) []Metric {
 	end := time.Now()
 	var sum, in int64

@@ -43,8 +43,8 @@ func (s *session) clicks(ctx context.Context) (Result, error) {
 	return r, ctx.Err()
 }
 
-// shownAfter has each of so many counters clicked, in each round others. The nth click of a counter is shown once its total
-// is n. Open is how many never were.
+// shownAfter has each of so many counters clicked, in each round others. The nth click of a counter
+// is shown once its total is n. Open is how many never were.
 func (s *session) shownAfter(ctx context.Context, c contestant, with setup, counters, rounds int) (*hdrhistogram.Histogram, int, error) {
 	all, paths := ids(counters * (rounds + 1))
 	st, err := openStage(ctx, c, with)

@@ -65,7 +65,8 @@ func (s *session) cold(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// coldPatience is how long a first answer may take: a busy machine takes its time, and the figure says so.
+// coldPatience is how long a first answer may take: a busy machine takes its time, and the figure
+// says so.
 const coldPatience = time.Minute
 
 // coldStart starts a process and takes the time until its first answer.

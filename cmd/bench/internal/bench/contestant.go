@@ -18,8 +18,8 @@ const (
 	sumFunction            = "BenchSum"
 )
 
-// Register makes the benchmark's functions known to the functions framework, in the processes of the contestants, and
-// serves profiles there when they are asked for.
+// Register makes the benchmark's functions known to the functions framework, in the processes of
+// the contestants, and serves profiles there when they are asked for.
 func Register() {
 	b := newBlindFunctions()
 	framework.HTTP(noopFunction, noop)
@@ -52,15 +52,18 @@ const (
 	nameSum      = "sum"
 )
 
-// instanceMemory is that of an instance of a function, in bytes, unless a deployment says otherwise.
+// instanceMemory is that of an instance of a function, in bytes, unless a deployment says
+// otherwise.
 const instanceMemory = 512 << 20
 
-// ours has the limit that our functions set for themselves in such an instance: this machine's memory is not such a limit.
+// ours has the limit that our functions set for themselves in such an instance: this machine's
+// memory is not such a limit.
 func ours() contestant {
 	return contestant{name: nameOurs, http: "Increment", trigger: "Rollup", environ: []string{"MEMBERS=any", fmt.Sprintf("GOMEMLIMIT=%d", functions.MemoryLimit(instanceMemory))}}
 }
 
-// unmarked is ours without the marker that shows whether a commit was applied when its answer is lost.
+// unmarked is ours without the marker that shows whether a commit was applied when its answer is
+// lost.
 func unmarked() contestant {
 	c := ours()
 	c.name, c.environ = nameUnmarked, append(c.environ, "EXACT_WRITES=false")

@@ -39,7 +39,8 @@ func (s *session) drift(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// drift sends increments, waits for their events, and compares what is there with what was answered.
+// drift sends increments, waits for their events, and compares what is there with what was
+// answered.
 func (st *stage) drift(ctx context.Context, increments int) (Row, error) {
 	st.begin()
 	l := closedLoop(ctx, clients(100, st.https), 5*time.Minute, post("/hot").upTo(increments))
@@ -73,7 +74,8 @@ func (st *stage) drift(ctx context.Context, increments int) (Row, error) {
 		one("answered", "", float64(answered))), nil
 }
 
-// beyond is how far a total is off: every increment that was answered with success counts, and one that failed may.
+// beyond is how far a total is off: every increment that was answered with success counts, and one
+// that failed may.
 func beyond(total, answered, sent int64) int64 {
 	switch {
 	case total < answered:

@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// eventSource makes the events of a counter whose shards are incremented in turn. They tell of writes that were never
-// made: only the trigger is measured.
+// eventSource makes the events of a counter whose shards are incremented in turn. They tell of
+// writes that were never made: only the trigger is measured.
 type eventSource struct {
 	counter string
 	shards  int
@@ -32,7 +32,8 @@ type event struct {
 	body   []byte
 }
 
-// next are the requests that deliver the next n events. They are made now, so that it doesn't count as load.
+// next are the requests that deliver the next n events. They are made now, so that it doesn't count
+// as load.
 func (e *eventSource) next(n int) requests {
 	all := make([]event, n)
 	for i := range all {

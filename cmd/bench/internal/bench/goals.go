@@ -17,8 +17,8 @@ type Goal struct {
 	Value    float64 `json:"value"`
 }
 
-// goals holds the results against what is to be reached. The median counts, and a round that says otherwise is mentioned.
-// With another build to compare with there are none.
+// goals holds the results against what is to be reached. The median counts, and a round that says
+// otherwise is mentioned. With another build to compare with there are none.
 func (r *Report) goals() []Goal {
 	if r.Against != "" {
 		return nil
@@ -49,7 +49,8 @@ func (r *Report) goals() []Goal {
 		atMost("lone", "p50 of a lone increment, ours ÷ blind, with marker", ratio("lone:ours/blind"), 1.1),
 		atMost("lone", "p50 of a lone increment, ours ÷ blind, without", ratio("lone:ours, no marker/blind"), 1.05),
 		atMost("clicks", "p99 until a click shows, ÷ a commit and a delivery", ratio("clicks"), 2),
-		// Roll-ups begin a second apart, and their commits, which are what is counted, a few milliseconds more or less.
+		// Roll-ups begin a second apart, and their commits, which are what is counted, a few
+		// milliseconds more or less.
 		goal("lag", "roll-up writes a second on a hot counter, per instance", "≤ 1.01", of("lag", nameOurs, "", "total writes/s"), func(m Metric) bool { return m.Median <= 1.01 }),
 		goal("lag", "lag p99 at 1,000 increments/s on a hot document, ours", "≤ 2 s", of("lag", nameOurs, "", "lag p99"), func(m Metric) bool { return m.Median <= 2 && !m.AtLeast }),
 		goal("lag", "the same, blind", "unbounded", of("lag", nameBlind, "", "lag p99"), func(m Metric) bool { return m.AtLeast }),

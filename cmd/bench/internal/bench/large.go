@@ -12,8 +12,8 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// plotLarge draws how far the bounds of a large deployment are used, over the rate of increments, as an SVG file. It is worked
-// out on paper, the same on every machine.
+// plotLarge draws how far the bounds of a large deployment are used, over the rate of increments,
+// as an SVG file. It is worked out on paper, the same on every machine.
 func plotLarge(file string) error {
 	points := cost.LargeTable()
 	p := newPlot("How much of each bound is used: a hot counter with half of the increments,\nand a million lukewarm ones; 1 is where it ends")

@@ -16,8 +16,8 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// caller sends requests to an instance of a function. fasthttp's client takes half of what net/http's takes for a request,
-// which is as much as the functions that are measured.
+// caller sends requests to an instance of a function. fasthttp's client takes half of what
+// net/http's takes for a request, which is as much as the functions that are measured.
 type caller struct {
 	fasthttp.HostClient
 
@@ -28,8 +28,10 @@ type caller struct {
 func newCaller(addr string) *caller {
 	c := &caller{conns: map[net.Conn]bool{}}
 	c.Addr = addr
-	c.MaxConns, c.MaxIdleConnDuration = 1<<16, time.Minute // it is a while until a contestant's next turn
-	c.MaxIdemponentCallAttempts = 1                        // A request that is sent again behind our back is no longer one.
+	// it is a while until a contestant's next turn
+	c.MaxConns, c.MaxIdleConnDuration = 1<<16, time.Minute
+	// A request that is sent again behind our back is no longer one.
+	c.MaxIdemponentCallAttempts = 1
 	c.NoDefaultUserAgentHeader, c.DisableHeaderNamesNormalizing, c.DisablePathNormalizing = true, true, true
 	c.Dial = func(addr string) (net.Conn, error) {
 		conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
@@ -84,8 +86,8 @@ type client struct {
 	instance int
 }
 
-// requests fills in the nth request, of all clients together. It returns false when there is none. Each client has a
-// request of its own, that it fills in again and again.
+// requests fills in the nth request, of all clients together. It returns false when there is none.
+// Each client has a request of its own, that it fills in again and again.
 type requests func(n int, r *fasthttp.Request) bool
 
 // post is a POST request without a body, again and again.
@@ -177,7 +179,8 @@ func (l *load) errors() map[string]int {
 	return errs
 }
 
-// failed is an error when no request was answered with success: there is no figure then, and this is why.
+// failed is an error when no request was answered with success: there is no figure then, and this
+// is why.
 func (l *load) failed() error {
 	switch {
 	case l.answered() > 0:
@@ -201,8 +204,9 @@ func (l *load) periods(since time.Time) map[int][]cost.Period {
 // patience is how long an answer may take after a load has ended.
 const patience = 5 * time.Second
 
-// closedLoop has each client send one request after the other until the time is over or there is no further request. The
-// first one is sent in any case: on a busy machine a short time may be over before anything has begun.
+// closedLoop has each client send one request after the other until the time is over or there is no
+// further request. The first one is sent in any case: on a busy machine a short time may be over
+// before anything has begun.
 func closedLoop(ctx context.Context, clients []client, window time.Duration, next requests) *load {
 	var n atomic.Int64
 	began := time.Now()
@@ -212,8 +216,9 @@ func closedLoop(ctx context.Context, clients []client, window time.Duration, nex
 	})
 }
 
-// openLoop sends rate requests a second, evenly spaced, each as soon as it is due and a client is free. The time that
-// it waits for a client counts as latency, and what never got one counts as an error.
+// openLoop sends rate requests a second, evenly spaced, each as soon as it is due and a client is
+// free. The time that it waits for a client counts as latency, and what never got one counts as an
+// error.
 func openLoop(ctx context.Context, clients []client, window time.Duration, rate float64, next requests) *load {
 	var n atomic.Int64
 	all := int(rate * window.Seconds())
@@ -227,8 +232,8 @@ func openLoop(ctx context.Context, clients []client, window time.Duration, rate 
 	return l
 }
 
-// drive has each client send the requests that turn gives it, none before it is due, until turn gives none or patience
-// ends after the window.
+// drive has each client send the requests that turn gives it, none before it is due, until turn
+// gives none or patience ends after the window.
 func drive(ctx context.Context, clients []client, window time.Duration, turn func(*fasthttp.Request) (sample, bool)) *load {
 	l := &load{began: time.Now()}
 	all := make([][]sample, len(clients))

@@ -53,8 +53,8 @@ func TestClosedLoopSendsOneAtLeast(t *testing.T) {
 	}
 }
 
-// In an open loop a slow answer delays the requests behind it, and their latency says so: the one client is held by the
-// first request until all others are due.
+// In an open loop a slow answer delays the requests behind it, and their latency says so: the one
+// client is held by the first request until all others are due.
 func TestOpenLoopTimesFromWhenARequestWasDue(t *testing.T) {
 	t.Parallel()
 	const rate, window = 100, 200 * time.Millisecond
@@ -86,8 +86,8 @@ func TestOpenLoopCountsWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// What is counted as a request was sent once: after an answer that broke off, or one that was the connection's last, the
-// next request goes over a new connection, and none is sent again.
+// What is counted as a request was sent once: after an answer that broke off, or one that was the
+// connection's last, the next request goes over a new connection, and none is sent again.
 func TestCallerSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64

@@ -8,7 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Measure is a figure that was taken once a round: the median of the rounds, the lowest and the highest.
+// Measure is a figure that was taken once a round: the median of the rounds, the lowest and the
+// highest.
 type Measure struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`

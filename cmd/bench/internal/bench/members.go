@@ -17,7 +17,8 @@ const (
 	keyed = "increments with a key"
 )
 
-// members is what it costs to count each user once, beside increments that may be repeated too, by their keys.
+// members is what it costs to count each user once, beside increments that may be repeated too, by
+// their keys.
 func (s *session) members(ctx context.Context) (Result, error) {
 	const rate = 1000
 	r := Result{Settings: fmt.Sprintf("one counter, %d requests/s (open loop), each of another member or with another Idempotency-Key, %d shards, %s, one instance of each function; list prices of %s, as in cost", rate, hotShards, slowly, cost.AsOf)}

@@ -58,7 +58,8 @@ func (s *session) memory(ctx context.Context) (Result, error) {
 	return r, ctx.Err()
 }
 
-// mostMemory is the most memory that the process has while a load runs. That is ended a while after all are connected.
+// mostMemory is the most memory that the process has while a load runs. That is ended a while after
+// all are connected.
 func (p *process) mostMemory(ctx context.Context, while time.Duration, run func(context.Context) *load) (l *load, most int64) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -67,7 +67,8 @@ func field(d *firestorepb.Document, name string) int64 {
 	return d.GetFields()[name].GetIntegerValue()
 }
 
-// follow begins to measure the lag of counters whose shards and totals are zero, instead of those before.
+// follow begins to measure the lag of counters whose shards and totals are zero, instead of those
+// before.
 func (m *meter) follow(counters ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,10 +98,12 @@ func (m *meter) markerCount() int {
 	return m.markers
 }
 
-// lags are, for each commit on a shard, the time until the total was as large as the shards together were then. A
-// commit that the total had not reached by the end has waited until the end, at least; open is how many those are.
+// lags are, for each commit on a shard, the time until the total was as large as the shards
+// together were then. A commit that the total had not reached by the end has waited until the end,
+// at least; open is how many those are.
 //
-// Nothing tells increments apart, so the first to be committed is taken to be the first in the total.
+// Nothing tells increments apart, so the first to be committed is taken to be the first in the
+// total.
 func (l lagMeter) lags(end time.Time) (lags []time.Duration, open int) {
 	t := 0
 	for _, s := range l.shards {
@@ -118,7 +121,8 @@ func (l lagMeter) lags(end time.Time) (lags []time.Duration, open int) {
 	return lags, open
 }
 
-// ageAt is how many seconds, at a time, the oldest commit had been waiting for that the total did not hold.
+// ageAt is how many seconds, at a time, the oldest commit had been waiting for that the total did
+// not hold.
 func (l lagMeter) ageAt(at time.Time) float64 {
 	var total int64
 	for _, t := range l.totals {
@@ -138,8 +142,8 @@ func (l lagMeter) ageAt(at time.Time) float64 {
 	return 0
 }
 
-// writes is how often a second the total was written once it was hot, which is half a second after the first write, until the
-// last one; zero for fewer than two.
+// writes is how often a second the total was written once it was hot, which is half a second after
+// the first write, until the last one; zero for fewer than two.
 func (l lagMeter) writes() float64 {
 	hot := slices.IndexFunc(l.totals, func(m mark) bool { return m.at.Sub(l.totals[0].at) >= time.Second/2 })
 	n := len(l.totals) - 1

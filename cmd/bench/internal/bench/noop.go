@@ -25,9 +25,9 @@ func noopEvent(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// decodeEvent reads a document event. The functions of the benchmark are registered as HTTP functions, like our own:
-// the receiver that the framework puts in front of CloudEvent functions leaves requests unanswered when several are in
-// flight (cloudevents/sdk-go#1224).
+// decodeEvent reads a document event. The functions of the benchmark are registered as HTTP
+// functions, like our own: the receiver that the framework puts in front of CloudEvent functions
+// leaves requests unanswered when several are in flight (cloudevents/sdk-go#1224).
 func decodeEvent(r *http.Request) (*firestoredata.DocumentEventData, error) {
 	event, err := cloudevents.NewEventFromHTTPRequest(r)
 	if err != nil {

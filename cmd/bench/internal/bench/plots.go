@@ -17,8 +17,8 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// WritePlots writes throughput.svg, lag.svg, cost.svg and, beside that, at-large.svg into a directory, which is made where it is
-// missing: those whose scenarios were run.
+// WritePlots writes throughput.svg, lag.svg, cost.svg and, beside that, at-large.svg into a
+// directory, which is made where it is missing: those whose scenarios were run.
 func (r *Report) WritePlots(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write plots: %w", err)

@@ -20,7 +20,8 @@ type process struct {
 	log      *tail
 }
 
-// startAttempts is how often a process is started that ends before it answers: its port may have gone to another one.
+// startAttempts is how often a process is started that ends before it answers: its port may have
+// gone to another one.
 const startAttempts = 3
 
 // startAnswering starts a process, and returns when it answers.
@@ -40,7 +41,8 @@ func startAnswering(ctx context.Context, program, function string, environ []str
 	}
 }
 
-// startProcess starts a process of a program, of this one when that is "", and doesn't wait until it answers.
+// startProcess starts a process of a program, of this one when that is "", and doesn't wait until
+// it answers.
 func startProcess(program, function string, environ []string) (_ *process, err error) {
 	if program == "" {
 		if program, err = os.Executable(); err != nil {

@@ -13,13 +13,15 @@ import (
 	"time"
 )
 
-// profilesVariable names the directory in which a contestant's processes each have a socket for profiles.
+// profilesVariable names the directory in which a contestant's processes each have a socket for
+// profiles.
 const profilesVariable = "COUNTERS_BENCH_PROFILES"
 
 func profileSocket(dir string, pid int) string { return filepath.Join(dir, strconv.Itoa(pid)+".sock") }
 
-// serveProfiles serves CPU profiles of this process at its socket; without a directory it does nothing. What net/http/pprof
-// has for it registers itself where it is imported, which everything in this program would then be.
+// serveProfiles serves CPU profiles of this process at its socket; without a directory it does
+// nothing. What net/http/pprof has for it registers itself where it is imported, which everything
+// in this program would then be.
 func serveProfiles(dir string) {
 	if dir == "" {
 		return

@@ -39,7 +39,8 @@ func (s *session) say(format string, args ...any) {
 	}
 }
 
-// field is who takes part: those given, or with another build to compare with, ours and the other's.
+// field is who takes part: those given, or with another build to compare with, ours and the
+// other's.
 func (s *session) field(all ...contestant) []contestant {
 	if s.Against != "" {
 		other := ours()
@@ -96,8 +97,8 @@ type turn struct {
 // price is the bill of a million requests in US dollars, the database being in us-central1.
 func (t turn) price() float64 { return t.bill().Total() }
 
-// cpuEach is the seconds of CPU time that all sides together used for an answer. Whatever else runs on the machine takes
-// rounds from the clock, but hardly changes this.
+// cpuEach is the seconds of CPU time that all sides together used for an answer. Whatever else runs
+// on the machine takes rounds from the clock, but hardly changes this.
 func (t turn) cpuEach() float64 { return t.cpu.all() / float64(t.answered) }
 
 func (t turn) bill() cost.Bill {
@@ -160,11 +161,13 @@ func (t *turns) add(l *load, r turn) {
 	}
 }
 
-// race runs a race and adds its rows and ratios to the result: as many as there are when an error ends it.
+// race runs a race and adds its rows and ratios to the result: as many as there are when an error
+// ends it.
 func (s *session) race(ctx context.Context, r *Result, c race) (of map[string]*turns, err error) {
 	of = map[string]*turns{}
 	if s.sockets != "" {
-		c.rounds, c.window = 1, pick(s, 2*time.Second, 10*time.Second) // one that is long: a profile is a hundred samples a second
+		// one that is long: a profile is a hundred samples a second
+		c.rounds, c.window = 1, pick(s, 2*time.Second, 10*time.Second)
 	}
 	s.say("start")
 	all, err := open(ctx, s.field(c.contestants...), c.setup, c.counters...)
@@ -280,8 +283,8 @@ func (r *run) send(ctx context.Context, n int, window time.Duration) *load {
 	return closedLoop(ctx, clients(n, to), window, next)
 }
 
-// turn is one turn. The events that it leaves count as its usage as far as they are delivered within the time given; the
-// rest waits for the next turn.
+// turn is one turn. The events that it leaves count as its usage as far as they are delivered
+// within the time given; the rest waits for the next turn.
 func (r *run) turn(ctx context.Context, round int) error {
 	st := r.stage
 	r.say("round %d of %d, %s", round+1, r.rounds, st.name)
@@ -321,7 +324,8 @@ func (r *run) failed(l *load) error {
 	return l.failed()
 }
 
-// profile writes profiles of the turn that begins, one for each kind of function. The returned function waits for them.
+// profile writes profiles of the turn that begins, one for each kind of function. The returned
+// function waits for them.
 func (r *run) profile(ctx context.Context) func() error {
 	var writing errgroup.Group
 	for _, kind := range [][]*process{r.stage.https, r.stage.triggers} {
@@ -337,8 +341,8 @@ func (r *run) profile(ctx context.Context) func() error {
 // stages are the contestants of a scenario, in the order of their turns.
 type stages []*stage
 
-// open starts contestants, each with the same setup and counters. Faults begin when the counters are made. When one can't
-// be started, those that were are closed again.
+// open starts contestants, each with the same setup and counters. Faults begin when the counters
+// are made. When one can't be started, those that were are closed again.
 func open(ctx context.Context, contestants []contestant, s setup, counters ...string) (stages, error) {
 	all := make(stages, len(contestants))
 	g, starting := errgroup.WithContext(ctx)

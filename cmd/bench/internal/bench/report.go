@@ -47,7 +47,8 @@ type Row struct {
 	CPU        *CPU           `json:"cpu_seconds,omitempty"` // used while requests were sent
 }
 
-// CPU is how many seconds of CPU time each side used. The load, Firestore and the delivery of events are in one process.
+// CPU is how many seconds of CPU time each side used. The load, Firestore and the delivery of
+// events are in one process.
 type CPU struct {
 	Function float64 `json:"function"` // all instances of the function that answers requests
 	Trigger  float64 `json:"trigger"`  // all instances of the roll-up
@@ -144,7 +145,8 @@ func bills(u cost.Usage, increments int) *Bills {
 	return b
 }
 
-// machine describes what the run ran on: the cores that this program may use, and their name where the system tells.
+// machine describes what the run ran on: the cores that this program may use, and their name where
+// the system tells.
 func machine() string {
 	version := runtime.Version()
 	if info, ok := debug.ReadBuildInfo(); ok {

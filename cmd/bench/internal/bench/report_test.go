@@ -98,7 +98,8 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-// The widest tables of all scenarios, with the figures of a machine many times as fast, fit a terminal of 120 columns.
+// The widest tables of all scenarios, with the figures of a machine many times as fast, fit a
+// terminal of 120 columns.
 func TestTablesFit(t *testing.T) {
 	t.Parallel()
 	rounds := &turns{errors: map[string]int{"503": 123_456, "not sent": 123_456}}
@@ -162,7 +163,8 @@ func TestReportAsJSON(t *testing.T) {
 	}
 }
 
-// The plots are well-formed, and hold what they are about: the name of each contestant, and a shape for each.
+// The plots are well-formed, and hold what they are about: the name of each contestant, and a shape
+// for each.
 func TestWritePlots(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "plots")
@@ -174,9 +176,11 @@ func TestWritePlots(t *testing.T) {
 		texts  []string
 	}{
 		"throughput.svg": {map[string]int{"#0072B2": 1, "#D55E00": 1, "#999999": 1}, []string{"ours", "blind", "no-op", "30,000", "2 cores of <Test>"}},
-		"lag.svg":        {map[string]int{"#0072B2": 2, "#D55E00": 2}, []string{"ours", "blind"}},                                 // and in the legend
-		"cost.svg":       {map[string]int{"#D55E00": 2 * 3, "#009E73": 2 * 3}, []string{"nam5", "us-central1", "$2.65", "$0.66"}}, // writes, instances
-		"at-large.svg":   {map[string]int{"#0072B2": 2, "#D55E00": 2, "#009E73": 2, "#56B4E9": 2}, []string{"increments a second", "instances of Rollup"}},
+		// and in the legend
+		"lag.svg": {map[string]int{"#0072B2": 2, "#D55E00": 2}, []string{"ours", "blind"}},
+		// writes, instances
+		"cost.svg":     {map[string]int{"#D55E00": 2 * 3, "#009E73": 2 * 3}, []string{"nam5", "us-central1", "$2.65", "$0.66"}},
+		"at-large.svg": {map[string]int{"#0072B2": 2, "#D55E00": 2, "#009E73": 2, "#56B4E9": 2}, []string{"increments a second", "instances of Rollup"}},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -200,7 +204,8 @@ func TestWritePlots(t *testing.T) {
 	}
 }
 
-// elements counts a drawing's shapes by their colors, and those of one color by how high they stand, and returns its text.
+// elements counts a drawing's shapes by their colors, and those of one color by how high they
+// stand, and returns its text.
 func elements(t *testing.T, name, text string) (shapes map[string]int, rows map[string]bool, texts string) {
 	t.Helper()
 	shapes, rows = map[string]int{}, map[string]bool{}

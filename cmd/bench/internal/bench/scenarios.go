@@ -13,7 +13,8 @@ import (
 // hotShards are the shards of a counter, unless a scenario says otherwise.
 const hotShards = 100
 
-// commits are an emulator's faults that make each commit take about as long as it does in production.
+// commits are an emulator's faults that make each commit take about as long as it does in
+// production.
 func commits() emulator.Faults { return emulator.Faults{CommitLatency: cost.CommitTime} }
 
 // hotDocuments are commits where a document takes one write a second, sustained.
@@ -105,8 +106,9 @@ func (s *session) even(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 1,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
 	counters, paths := ids(manyCounters)
 	c := s.fastest(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()}), manyShards, counters, post(paths...))
-	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second          // until every counter is known
-	c.settle = pick(s, 1500*time.Millisecond, 3*time.Second) // what is rolled up a second later is part of the bill
+	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second // until every counter is known
+	// what is rolled up a second later is part of the bill
+	c.settle = pick(s, 1500*time.Millisecond, 3*time.Second)
 	c.columns = func(t *turns) []Metric { return append(throughput(t), t.metric("per million", "$", turn.price)) }
 	of, err := s.race(ctx, &r, c)
 	if of[nameOurs] != nil {
@@ -117,7 +119,8 @@ func (s *session) even(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-// onPaper is what a million increments cost by calculation, in US dollars, the database being in us-central1.
+// onPaper is what a million increments cost by calculation, in US dollars, the database being in
+// us-central1.
 func onPaper(name cost.Name, l cost.Load) float64 {
 	l.PerShard, l.Commit, l.Interval, l.Instances = cost.HotRate, cost.CommitTime, time.Second, 1
 	for _, d := range l.Designs() {
@@ -137,7 +140,8 @@ func (s *session) rollups(ctx context.Context) (Result, error) {
 		contestants: pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), faster, blind(), nothing()}),
 		setup:       setup{shards: hotShards, faults: commits(), only: "trigger"}, counters: []string{"hot"},
 		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 600*time.Millisecond, 2*time.Second),
-		rounds: pick(s, 1, 5), window: pick(s, 1200*time.Millisecond, 3*time.Second), // longer than the interval
+		// longer than the interval
+		rounds: pick(s, 1, 5), window: pick(s, 1200*time.Millisecond, 3*time.Second),
 		columns: func(t *turns) []Metric {
 			return []Metric{
 				t.metric("events/s", "/s", func(r turn) float64 { return r.rate }), t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }), t.latency("p50", 0.5),
@@ -192,7 +196,8 @@ func (s *session) steady(rate float64, contestants []contestant, window time.Dur
 	}
 }
 
-// clientsFor is how many clients an open loop gets: enough for answers that take a quarter of a second.
+// clientsFor is how many clients an open loop gets: enough for answers that take a quarter of a
+// second.
 func clientsFor(rate float64) int { return min(1000, 16+int(rate)/4) }
 
 // price is what increments cost at a steady rate.

@@ -55,7 +55,8 @@ type stage struct {
 
 	mu    sync.Mutex
 	since time.Time
-	busy  map[string][]cost.Period // :: instance → when requests of events were in flight since then
+	// :: instance → when requests of events were in flight since then
+	busy map[string][]cost.Period
 }
 
 // openStage starts a contestant. An error leaves nothing behind.
@@ -138,8 +139,8 @@ func (st *stage) alive() error {
 	return nil
 }
 
-// environment is what the functions get: of this process's, only what programs need, so that no setting in it changes
-// the result.
+// environment is what the functions get: of this process's, only what programs need, so that no
+// setting in it changes the result.
 func (st *stage) environment() []string {
 	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -181,7 +182,8 @@ func (st *stage) posted(instance string, began, ended time.Time) {
 	st.busy[instance] = append(st.busy[instance], cost.Period{Begin: began.Sub(st.since), End: ended.Sub(st.since)})
 }
 
-// pause stops the delivery of events, so that one contestant's backlog does not run during another's turn.
+// pause stops the delivery of events, so that one contestant's backlog does not run during
+// another's turn.
 func (st *stage) pause() {
 	if st.events != nil {
 		_ = st.events.SetTargets()
@@ -200,7 +202,8 @@ func (st *stage) resume() error {
 	return st.events.SetTargets(urls...)
 }
 
-// settle waits until every event has been acknowledged, for as long as given. It reports how many have not.
+// settle waits until every event has been acknowledged, for as long as given. It reports how many
+// have not.
 func (st *stage) settle(ctx context.Context, d time.Duration) (pending int) {
 	if st.events == nil {
 		return 0
@@ -213,7 +216,8 @@ func (st *stage) settle(ctx context.Context, d time.Duration) (pending int) {
 	return st.events.Stats().Pending
 }
 
-// create makes counters. That is not measured, nothing goes wrong, and there are no events of it; from then on there are.
+// create makes counters. That is not measured, nothing goes wrong, and there are no events of it;
+// from then on there are.
 func (st *stage) create(ctx context.Context, ids ...string) error {
 	g, making := errgroup.WithContext(ctx)
 	g.SetLimit(16)
@@ -261,9 +265,9 @@ func (st *stage) cpu() CPU {
 	return c
 }
 
-// usage is what has been billed since the last call of begin, for the loads that were sent since then. The time of
-// instances counts until the last load's end: what the trigger holds for longer is the same few seconds once, however
-// long the load was.
+// usage is what has been billed since the last call of begin, for the loads that were sent since
+// then. The time of instances counts until the last load's end: what the trigger holds for longer
+// is the same few seconds once, however long the load was.
 func (st *stage) usage(loads ...*load) cost.Usage {
 	stats := st.server.Stats()
 	u := cost.Usage{

@@ -41,7 +41,8 @@ func (st *stage) add(t *testing.T, increments int) *load {
 	return l
 }
 
-// Every contestant does what it is there for: counts right when nothing goes wrong, and uses what it is known to.
+// Every contestant does what it is there for: counts right when nothing goes wrong, and uses what
+// it is known to.
 func TestContestants(t *testing.T) {
 	t.Parallel()
 	const increments = 200
@@ -208,7 +209,8 @@ func TestRaceWithoutOne(t *testing.T) {
 	}
 }
 
-// With another build to compare with, the scenarios run ours and the other's, and divide the one by the other.
+// With another build to compare with, the scenarios run ours and the other's, and divide the one by
+// the other.
 func TestAgainst(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// schemathesisConfig says which answers a valid request may get: a key that Schemathesis happens to use twice, for two
-// requests, is refused.
+// schemathesisConfig says which answers a valid request may get: a key that Schemathesis happens to
+// use twice, for two requests, is refused.
 const schemathesisConfig = `
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "3xx", "404", "422", "5xx"]
@@ -24,8 +24,8 @@ include-path = "/{counter}/{field}/{member}"
 enabled = false
 `
 
-// schemathesisHooks keep to what no schema can say: 5.0 is an integer to JSON Schema and not to this API, and all that one
-// request adds to a counter is bounded together.
+// schemathesisHooks keep to what no schema can say: 5.0 is an integer to JSON Schema and not to
+// this API, and all that one request adds to a counter is bounded together.
 const schemathesisHooks = `
 import schemathesis
 
@@ -55,8 +55,8 @@ def whole(value):
     return value
 `
 
-// narrowedAPI is docs/openapi.yaml with what depends on settings as it is where FIELDS=likes,views and COUNTERS isn't set: which
-// fields are counted, and that a counter's id is of one part.
+// narrowedAPI is docs/openapi.yaml with what depends on settings as it is where FIELDS=likes,views
+// and COUNTERS isn't set: which fields are counted, and that a counter's id is of one part.
 func narrowedAPI(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/openapi.yaml")
@@ -81,8 +81,8 @@ func narrowedAPI(t *testing.T) string {
 
 var schemathesisDir, schemathesisInstall = venv("python/schemathesis.txt")
 
-// TestSchemathesis has Schemathesis find requests for which Increment is not what docs/openapi.yaml says. It leaves out
-// OPTIONS, whose missing headers make it another request, and not a wrong one.
+// TestSchemathesis has Schemathesis find requests for which Increment is not what docs/openapi.yaml
+// says. It leaves out OPTIONS, whose missing headers make it another request, and not a wrong one.
 func TestSchemathesis(t *testing.T) {
 	t.Parallel()
 	tool := &toolchain{install: schemathesisInstall}

@@ -1,9 +1,10 @@
-// Package snippets holds programs that know nothing of this project: counters as Google's page on distributed counters
-// describes them, in Go, Python, Java and Kotlin, for Node.js and for the web, written by the documented APIs. Its tests run
-// them against the whole local system, whose roll-up has to follow them as they are.
+// Package snippets holds programs that know nothing of this project: counters as Google's page on
+// distributed counters describes them, in Go, Python, Java and Kotlin, for Node.js and for the web,
+// written by the documented APIs. Its tests run them against the whole local system, whose roll-up
+// has to follow them as they are.
 //
-// They run the Firebase SDK for the web, too, in the ways in which it talks to a server: WebChannel and REST, as in a
-// browser, and gRPC.
+// They run the Firebase SDK for the web, too, in the ways in which it talks to a server: WebChannel
+// and REST, as in a browser, and gRPC.
 package snippets
 
 import (

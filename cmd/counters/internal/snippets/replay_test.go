@@ -39,8 +39,9 @@ service cloud.firestore {
   }
 }`
 
-// TestReplayedBatch loses the answer of one write of twelve, after the server has applied it. The SDK sends it again: a bare
-// increment counts twice, and one with a membership or a request once, as the rules refuse the second.
+// TestReplayedBatch loses the answer of one write of twelve, after the server has applied it. The
+// SDK sends it again: a bare increment counts twice, and one with a membership or a request once,
+// as the rules refuse the second.
 func TestReplayedBatch(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../../../firestore.rules")
@@ -305,8 +306,9 @@ func (p *tcpProxy) cut() {
 	p.conns = nil
 }
 
-// webChannelProxy breaks sessions of WebChannel, which outlive a connection and send again what one of them lost, each
-// message once. After a cut their ids are unknown, as where the server has moved or the page was loaded anew.
+// webChannelProxy breaks sessions of WebChannel, which outlive a connection and send again what one
+// of them lost, each message once. After a cut their ids are unknown, as where the server has moved
+// or the page was loaded anew.
 type webChannelProxy struct {
 	server  *httptest.Server
 	forward *httputil.ReverseProxy

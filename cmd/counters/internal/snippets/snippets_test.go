@@ -39,8 +39,8 @@ var snippets = []struct {
 // increments is how many each snippet makes of its own counter.
 const increments = 300
 
-// TestSnippets runs each snippet on a counter of its own; the roll-up's total follows. The number of shards is what the snippet
-// has written, and NUM_SHARDS where it writes none.
+// TestSnippets runs each snippet on a counter of its own; the roll-up's total follows. The number
+// of shards is what the snippet has written, and NUM_SHARDS where it writes none.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	system, client := startSystem(t)

@@ -64,7 +64,8 @@ func have(language string, programs ...string) error {
 	return nil
 }
 
-// installing bounds an installation, on a machine that is busy with other things and has nothing cached.
+// installing bounds an installation, on a machine that is busy with other things and has nothing
+// cached.
 const installing = 5 * time.Minute
 
 func run(dir, program string, args ...string) error {
@@ -96,8 +97,8 @@ var packages = sync.OnceValue(func() error {
 	return run(".", "npm", "ci", "--no-audit", "--no-fund")
 })
 
-// venv is a virtual environment of Python, beside other caches of the user's, with the requirements in a file. It is made
-// anew when those have changed.
+// venv is a virtual environment of Python, beside other caches of the user's, with the requirements
+// in a file. It is made anew when those have changed.
 func venv(requirements string) (dir func() string, install func() error) {
 	path := sync.OnceValues(func() (string, error) {
 		text, err := os.ReadFile(requirements)
@@ -122,7 +123,8 @@ func venv(requirements string) (dir func() string, install func() error) {
 			return nil
 		}
 		if err := run(".", "python3", "-m", "venv", "--clear", dir); err != nil {
-			return fmt.Errorf("%w: Python: %w", errNoToolchain, err) // Debian has its venv in a package of its own.
+			// Debian has its venv in a package of its own.
+			return fmt.Errorf("%w: Python: %w", errNoToolchain, err)
 		}
 		if err := run(".", filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r", requirements); err != nil {
 			return err
@@ -170,7 +172,8 @@ var onJVM = &toolchain{
 		return os.WriteFile(complete, nil, 0o600)
 	}),
 	command: func(args ...string) *exec.Cmd {
-		classpath, _ := os.ReadFile("jvm/target/classpath") // Without it, java says which class it misses.
+		// Without it, java says which class it misses.
+		classpath, _ := os.ReadFile("jvm/target/classpath")
 		return exec.Command("java", append([]string{"-cp", "jvm/target/classes:" + strings.TrimSpace(string(classpath)), "Run"}, args...)...)
 	},
 }
