@@ -31,7 +31,8 @@ export class Counters {
   #queues = new Map();
   /** @type {string | undefined} whose queue is open */
   #user;
-  #closed = false;
+  #away = false; // whether the page is put aside, or all this was closed
+  #ended = new AbortController();
   #member;
   #options;
 
@@ -59,7 +60,25 @@ export class Counters {
     this.source = source ?? fromFunction(this.url, { headers });
     this.transport = transport ?? overHTTP(this.url, headers);
     this.#member = member;
-    this.#options = { storage: storage ?? undefined, keep, failed, page };
+    this.#options = { storage: storage ?? undefined, keep, failed, locks: page.navigator?.locks };
+    /** @type {(events: string, run: (event: any) => void) => void} */
+    const on = (events, run) => {
+      for (const target of [page, page.document]) {
+        for (const event of events.split(" ")) target?.addEventListener?.(event, run, { signal: this.#ended.signal });
+      }
+    };
+    // A page that the browser puts aside sends nothing until it is back, and another one does.
+    on("pagehide freeze", () => this.#rest());
+    on("pageshow resume", () => {
+      if (!this.#away) return;
+      this.#queues.forEach((queue) => queue.takeAll(true));
+      this.#away = false;
+      this.queue.open();
+      this.#changed();
+    });
+    on("online visibilitychange", () => this.queue.go());
+    // Users other than the one of now, too, are told how what they have asked for ended.
+    on("storage", ({ key }) => this.#queues.forEach((queue) => queue.heard(key)));
     this.queue.go();
   }
 
@@ -72,7 +91,7 @@ export class Counters {
   get queue() {
     const user = this.member;
     let queue = this.#queues.get(user);
-    if (queue && (user === this.#user || this.#closed)) return queue;
+    if (queue && (user === this.#user || this.#away)) return queue;
     const before = this.#user;
     this.#user = user;
     if (before !== undefined) this.#queues.get(before)?.close();
@@ -87,7 +106,7 @@ export class Counters {
         failed: (error, { counter, field }) => failed(error, this.counter(counter, field)),
       })));
     }
-    if (!this.#closed) queue.open();
+    if (!this.#away) queue.open();
     if (before !== undefined) this.#counters.forEach((counter) => counter.switched());
     return queue;
   }
@@ -128,8 +147,13 @@ export class Counters {
 
   /** Ends everything. Increments that aren't answered are sent by another page, or the next. */
   close() {
-    this.#closed = true;
+    this.#ended.abort();
     this.#counters.forEach((counter) => counter.close());
+    this.#rest();
+  }
+
+  #rest() {
+    this.#away = true;
     this.#queues.forEach((queue) => queue.close());
   }
 }

@@ -167,9 +167,9 @@ export type Options = {
      */
     keep: number;
     /**
-     * the window
+     * of the window
      */
-    page: any;
+    locks?: LockManager;
     /**
      * called when `trouble` or what waits has changed
      */
@@ -261,7 +261,7 @@ export type Options = {
  * @property {Transport} transport
  * @property {import("./record.js").Store} [storage] none: nothing outlives the page
  * @property {number} keep ms after which an increment is given up; less than the function's REQUEST_TTL
- * @property {any} page the window
+ * @property {LockManager} [locks] of the window
  * @property {() => void} changed called when `trouble` or what waits has changed
  * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier ones and other tabs
  * @property {(like: Like) => void} liked called when a like is as asked for

@@ -99,7 +99,7 @@ export class CounterError extends Error {
  * @property {Transport} transport
  * @property {import("./record.js").Store} [storage] none: nothing outlives the page
  * @property {number} keep ms after which an increment is given up; less than the function's REQUEST_TTL
- * @property {any} page the window
+ * @property {LockManager} [locks] of the window
  * @property {() => void} changed called when `trouble` or what waits has changed
  * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier ones and other tabs
  * @property {(like: Like) => void} liked called when a like is as asked for

@@ -124,6 +124,40 @@ test("3: a page that was put aside sees what others have settled, and sends noth
   assert.deepEqual(transport.sent.map(({ joined }) => joined), [true, true, false]);
 });
 
+for (const [what, away] of Object.entries({
+  "a page that was put aside sends nothing until it is back, whoever the user is then": true,
+  "what another tab settles of a user who isn't the one of now is not sent again for them": false,
+})) {
+  test(`3: ${what}`, async (t) => {
+    const browser = new Browser();
+    const tab = browser.tab();
+    let user = "ada", given;
+    const token = new Promise((give) => { given = give; });
+    const transports = [noting(undefined, { prepare: () => token }), noting()];
+    const page = open(t, { transport: transports[0], member: () => user, storage: tab.storage, page: tab.page });
+    const done = page.counter("a", "likes").join();
+    user = "bob";
+    assert.equal(page.counter("a", "likes").pending, 0);
+    given({ as: "" });
+    await until(() => browser.stored.size === 1);
+    if (away) {
+      tab.freeze();
+      user = "ada";
+      assert.equal(page.counter("a", "likes").pending, 1); // The app may look once more.
+    }
+    const other = open(t, { transport: transports[1], member: "ada", ...browser.tab() });
+    await until(() => transports[1].sent.length === 1); // The other one joined for her,
+    await other.counter("a", "likes").leave(); // and she has left since.
+    await until(() => browser.stored.size === 0);
+    if (away) tab.thaw();
+    user = "ada";
+    page.queue.go();
+    assert.equal(await done, !away, "whether its page knows how it ended");
+    await new Promise((later) => setTimeout(later, 20));
+    assert.deepEqual(transports.map(({ sent }) => sent.map(({ joined }) => joined)), [[], [true, false]]);
+  });
+}
+
 test("3: of several tabs one sends, and all are told how it ended", async (t) => {
   const browser = new Browser();
   const answer = (n, { counter }) => (counter === "no" ? { error: new CounterError("refused", { status: 403 }) } : { counted: n % 2 === 0 });

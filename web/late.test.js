@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Counters } from "./counter.js";
-import { MemoryStorage, told, Window } from "./wait.mjs";
+import { Browser, MemoryStorage, told, Window } from "./wait.mjs";
 
 test("what may still be carried out late is followed by the last that was asked for, once more", async (t) => {
   t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
@@ -37,3 +37,40 @@ test("what may still be carried out late is followed by the last that was asked 
   next.close();
 });
 
+
+test("what was carried out late is followed, though its page comes back when it is too late and the user another one", async (t) => {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const sent = [];
+  const transport = {
+    send: async ({ joined }) => (sent.push(joined) === 1 ? { again: 0, trouble: "as told" } : { counted: false }),
+    watch: () => () => {},
+  };
+  const pass = async (ms) => {
+    for (let end = Date.now() + ms; Date.now() < end;) {
+      t.mock.timers.tick(Math.max(50, ms / 100));
+      await new Promise((rest) => setImmediate(rest));
+    }
+  };
+  const browser = new Browser();
+  const tabs = [browser.tab(), browser.tab()];
+  let user = "ada";
+  const [first, second] = tabs.map(({ page, storage }) => new Counters({ transport, source: told(7), member: () => user, storage, page }));
+  first.counter("a", "likes").join();
+  await pass(150);
+  assert.equal(first.trouble, "as told");
+  const left = first.counter("a", "likes").leave();
+  tabs[0].freeze();
+  await pass(150);
+  second.close();
+  assert.deepEqual(sent, [true, false]);
+  user = "bob";
+  await pass(201_000); // The join may be carried out now,
+  tabs[0].thaw();
+  assert.equal(await left, false);
+  await pass(3_000);
+  user = "ada"; // and here is who knows that it must not stay.
+  first.queue.go();
+  await pass(3_000);
+  assert.deepEqual([sent, browser.stored.size], [[true, false, false], 0]);
+  first.close();
+});

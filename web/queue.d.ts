@@ -23,13 +23,12 @@ export declare class Queue {
     user: string;
     transport: import("./entry.js").Transport;
     keep: number;
-    page: any;
     changed: () => void;
     added: (waiting: import("./entry.js").Waiting) => void;
     liked: (like: import("./entry.js").Like) => void;
     failed: (error: CounterError, entry: import("./entry.js").Entry) => void;
     /** @param {import("./entry.js").Options} options */
-    constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }: import("./entry.js").Options);
+    constructor({ name, mine, user, transport, storage, keep, locks, changed, added, liked, failed }: import("./entry.js").Options);
     /** Begins to send, or goes on after a `close`. */
     open(): void;
     /** Stops sending. What is stored is sent by another page, or by the next. */
@@ -78,4 +77,8 @@ export declare class Queue {
     like(counter: string, field: string, member: string, joined: boolean): Promise<boolean>;
     /** Ends all pauses: there is reason to believe that requests get through again. */
     go(): void;
+    /** Takes what another page has stored. @param {string | null} key null: it has emptied the storage */
+    heard(key: string | null): void;
+    /** Takes all that the storage has. @param {boolean} [woken] whether this page was away */
+    takeAll(woken?: boolean): void;
 }

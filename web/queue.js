@@ -30,50 +30,47 @@ export class Queue {
   /** @type {Set<ReturnType<typeof setTimeout>>} */
   #timers = new Set();
   #closed = new AbortController();
-  #stopped = new AbortController();
   #leads = false;
-  #slept = false; // whether the page was put aside since it last sent
   #records;
   #turn;
 
   /** @param {import("./entry.js").Options} options */
-  constructor({ name, mine, user, transport, storage, keep, page, changed, added, liked, failed }) {
+  constructor({ name, mine, user, transport, storage, keep, locks, changed, added, liked, failed }) {
     this.mine = mine;
     this.user = user;
     this.transport = transport;
     this.keep = keep;
-    this.page = page;
     this.changed = changed;
     this.added = added;
     this.liked = liked;
     this.failed = failed;
     this.#records = new Records(storage, `counters-queue ${name} `);
-    this.#turn = storage && new Turn(`counters-sender ${name}`, { locks: page.navigator?.locks, storage, taken: () => this.#lead() });
+    this.#turn = storage && new Turn(`counters-sender ${name}`, { locks, storage, taken: () => this.#lead() });
     this.#closed.abort();
-    this.#stopped.abort();
-    // A page that the browser puts aside sends nothing until it is back, and another one does.
-    for (const target of [page, page.document]) {
-      for (const event of ["pagehide", "freeze"]) target?.addEventListener?.(event, () => {
-        this.#slept = true;
-        this.#stop();
-      });
-      for (const event of ["pageshow", "resume"]) target?.addEventListener?.(event, () => {
-        this.#start();
-        this.changed();
-      });
-    }
   }
 
   /** Begins to send, or goes on after a `close`. */
   open() {
+    if (!this.#closed.signal.aborted) return;
     this.#closed = new AbortController();
-    this.#start();
+    const { signal } = this.#closed;
+    this.takeAll();
+    if (signal.aborted) return; // Who was told of it has found that the user is another one now.
+    // What the storage doesn't take, each page sends by itself.
+    for (const waiting of this.#entries.values()) if (waiting.settled && !waiting.kept) this.#keepLate(waiting);
+    if (this.#turn) this.#turn.start();
+    else this.#lead();
+    this.#pump();
   }
 
   /** Stops sending. What is stored is sent by another page, or by the next. */
   close() {
     this.#closed.abort();
-    this.#stop();
+    this.#turn?.stop();
+    this.#leads = false;
+    this.#pauses.clear();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
   }
 
   /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
@@ -171,44 +168,19 @@ export class Queue {
     this.#pump();
   }
 
-  #start() {
-    if (!this.#stopped.signal.aborted || this.#closed.signal.aborted) return;
-    this.#stopped = new AbortController();
-    const { signal } = this.#stopped;
-    const go = () => this.go();
-    this.page.addEventListener?.("online", go, { signal });
-    this.page.document?.addEventListener("visibilitychange", go, { signal });
-    this.page.addEventListener?.("storage", (/** @type {StorageEvent} */ { key }) => {
-      if (key === null) this.#takeAll();
-      else if (key.startsWith(this.#records.prefix)) this.#take(key.slice(this.#records.prefix.length));
-      else return;
-      this.#pump();
-      this.changed();
-    }, { signal });
-    const woken = this.#slept;
-    this.#slept = false;
-    this.#takeAll(woken);
-    if (signal.aborted) return; // Who was told of it has found that the user is another one now.
-    // What the storage doesn't take, each page sends by itself.
-    for (const waiting of this.#entries.values()) if (waiting.settled && !waiting.kept) this.#keepLate(waiting);
-    if (this.#turn) this.#turn.start();
-    else this.#lead();
+  /** Takes what another page has stored. @param {string | null} key null: it has emptied the storage */
+  heard(key) {
+    if (key === null) this.takeAll();
+    else if (key.startsWith(this.#records.prefix)) this.#take(key.slice(this.#records.prefix.length));
+    else return;
     this.#pump();
-  }
-
-  #stop() {
-    this.#stopped.abort();
-    this.#turn?.stop();
-    this.#leads = false;
-    this.#pauses.clear();
-    for (const timer of this.#timers) clearTimeout(timer);
-    this.#timers.clear();
+    this.changed();
   }
 
   /** This page is the one that sends from now on. */
   #lead() {
-    this.#takeAll(); // What the one before has settled, this one doesn't send.
-    if (this.#stopped.signal.aborted) return;
+    this.takeAll(); // What the one before has settled, this one doesn't send.
+    if (this.#closed.signal.aborted) return;
     this.#leads = true;
     for (const waiting of this.#entries.values()) if (waiting.settled) this.#keepLate(waiting);
     for (const name of this.#records.names) this.#take(name);
@@ -263,8 +235,8 @@ export class Queue {
     waiting.kept = this.#records.write(waiting.entry);
   }
 
-  /** @param {boolean} [woken] whether this page was away */
-  #takeAll(woken) {
+  /** Takes all that the storage has. @param {boolean} [woken] whether this page was away */
+  takeAll(woken) {
     const names = new Set([...this.#records.names, ...this.#entries.keys()]);
     /** @type {(name: string) => number} */
     const age = (name) => this.#records.read(name)?.at ?? 0;
@@ -315,7 +287,8 @@ export class Queue {
   #ended(waiting, then) {
     if (waiting.settled) return;
     this.#tell(waiting, then);
-    const late = !("key" in then) && then.end <= BEFORE && then.late.some((ms) => ms > Date.now());
+    // Where a request may have been carried out late, whoever sends next has to know of it, however long ago that was.
+    const late = !("key" in then) && then.end <= BEFORE && then.late.some(Boolean);
     if (!this.#leads && waiting.own && !late) this.#records.remove(waiting.name);
     waiting.settled = true;
     waiting.entry.end = then.end;
@@ -332,7 +305,7 @@ export class Queue {
 
   #pump() {
     const all = this.#pauses.get("");
-    if (this.#stopped.signal.aborted || all?.timer !== undefined || !this.mine()) return;
+    if (this.#closed.signal.aborted || all?.timer !== undefined || !this.mine()) return;
     for (const waiting of this.#entries.values()) {
       // While nothing gets through, one request finds out when it does again.
       if (this.#flying.size >= (all ? 1 : AT_ONCE)) return;
@@ -347,7 +320,7 @@ export class Queue {
   /** @param {Waiting} waiting */
   async #send(waiting) {
     const { entry, name } = waiting;
-    const { signal } = this.#stopped;
+    const { signal } = this.#closed;
     this.#flying.set(name, waiting);
     const before = "key" in entry ? +entry.tried : entry.late[+entry.joined];
     const inDoubt = "key" in entry ? entry.tried : before > Date.now();
@@ -355,7 +328,6 @@ export class Queue {
     const outcome = await this.#attempt(waiting, signal);
     this.#flying.delete(name);
     if ((!outcome || signal.aborted) && this.#entries.get(name) !== waiting) waiting.resolve(false); // Another has taken its place meanwhile.
-    if (this.#closed.signal.aborted) return;
     if (outcome && !signal.aborted) this.#answered(waiting, outcome, { before, inDoubt, sent });
     this.#pump();
     this.changed();

@@ -1,5 +1,6 @@
 // What the browser's tests need: the local system, and Chromium.
 import { spawn } from "node:child_process";
+import { createServer, request } from "node:http";
 import { chromium } from "playwright-core";
 
 /** Returns the URL of a gateway: that of COUNTERS_GATEWAY, or of a system that is started for the tests. */
@@ -13,6 +14,27 @@ export async function startGateway(t) {
     if (/^ready$/m.test(printed)) return /^Open (.*)$/m.exec(printed)[1];
   }
   throw new Error(`the local system did not start:\n${printed}`);
+}
+
+/**
+ * A line to the gateway that can be cut. A browser that is told to be offline forgets that when a page is loaded, and lets through
+ * what a page sends at that moment.
+ */
+export async function startLine(t, gateway) {
+  const line = { cut: false };
+  const server = createServer((asked, answer) => {
+    if (line.cut) return asked.socket.destroy();
+    const onward = request(gateway + asked.url, { method: asked.method, headers: asked.headers }, (answered) => {
+      answer.writeHead(answered.statusCode, answered.headers);
+      answered.pipe(answer);
+    });
+    onward.on("error", () => asked.socket.destroy());
+    asked.pipe(onward);
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  line.url = `http://127.0.0.1:${server.address().port}`;
+  return line;
 }
 
 export async function startBrowser(t) {

@@ -139,7 +139,7 @@ async function walk(t, seed) {
     () => {
       for (const tab of tabs) if (!(tab.frozen ? tab.kept : tab.counters.kept)) tab.others = true; // What isn't kept may be the other user's.
       user = user === "ada" ? "bob" : "ada";
-      for (const { counters, frozen } of tabs) if (!frozen) void counters.trouble; // The app shows that.
+      for (const { counters, frozen } of tabs) if (!frozen && random(2)) void counters.trouble; // An app may show that, at once or later.
     },
     // Without locks and without room for the lease, each tab sends: then a like and its undo in two tabs may pass each other.
     () => { browser.quota = random(2) || locks === null ? Infinity : [...browser.stored].reduce((sum, [name, value]) => sum + name.length + value.length, 0); },
