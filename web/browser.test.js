@@ -27,7 +27,8 @@ test("in Chromium, over a whole local system", async (t) => {
     const { page, said } = await openPage(t, browser, line.url, { ...modules, "/examples/plain.html": { body: example, type: "text/html" } });
     await page.goto(`${line.url}/examples/plain.html`);
     await page.waitForFunction(() => document.getElementById("likes").textContent === "0");
-    assert.deepEqual(said.splice(0).filter((line) => !line.includes("404")), []); // There is no such counter yet.
+    // There is no such counter yet.
+    assert.deepEqual(said.splice(0).filter((line) => !line.includes("404")), []);
 
     line.cut = true;
     await page.context().setOffline(true);
@@ -206,11 +207,13 @@ test("in Chromium, over a whole local system", async (t) => {
   }
 
   await t.test("10: a function that doesn't name the page's origin is said to be that, and one that isn't there, too", async () => {
-    const server = createServer((request, response) => response.end("{}")); // without a word about origins
+    // without a word about origins
+    const server = createServer((request, response) => response.end("{}"));
     await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
     t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
     const { page } = await openPage(t, browser, gateway, modules);
-    await page.goto(`${gateway}/?counter=cors`); // From a server: Chromium lets no other page call this machine.
+    // From a server: Chromium lets no other page call this machine.
+    await page.goto(`${gateway}/?counter=cors`);
     const trouble = (url) => page.evaluate(async (url) => {
       const { Counters } = await import("/counter.js");
       const counters = new Counters({ url, storage: null });

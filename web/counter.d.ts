@@ -44,20 +44,26 @@ export declare class Counters {
     transport: import("./entry.js").Transport;
     /**
      * @param {object} options
-     * @param {string} [options.url] of the Increment function; not needed with a transport and a source
+     * @param {string} [options.url] of the Increment function; not needed with a transport and a
+     *   source
      * @param {string} [options.field] that counters are of where none is named; total unless given
-     * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
-     * @param {Transport} [options.transport] how increments and likes are sent; by the function unless given, see `overFirestore`
-     * @param {string | (() => string | null | undefined)} [options.member] who the user is, now: what one has asked for is sent
-     *   for nobody else. Unless given, users are told apart by their `Authorization`, and their likes are those of `me`, the user
-     *   whom the function knows by that
-     * @param {Storage | null} [options.storage] where increments and likes are kept until they are answered; localStorage unless
-     *   given, and null for nowhere
-     * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
-     *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
-     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each request, such as Authorization
-     * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments and likes of an earlier page
-     *   that are given up
+     * @param {Source} [options.source] of totals; the function itself unless given, see
+     *   `fromFunction`
+     * @param {Transport} [options.transport] how increments and likes are sent; by the function
+     *   unless given, see `overFirestore`
+     * @param {string | (() => string | null | undefined)} [options.member] who the user is, now:
+     *   what one has asked for is sent for nobody else. Unless given, users are told apart by their
+     *   `Authorization`, and their likes are those of `me`, the user whom the function knows by
+     *   that
+     * @param {Storage | null} [options.storage] where increments and likes are kept until they are
+     *   answered; localStorage unless given, and null for nowhere
+     * @param {number} [options.keep] ms after which an increment that isn't answered is given up:
+     *   23 hours unless given, and less than the function's REQUEST_TTL in any case, because it
+     *   counts a key it has forgotten once more
+     * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each
+     *   request, such as Authorization
+     * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for
+     *   increments and likes of an earlier page that are given up
      * @param {any} [options.page] the window; for tests
      */
     constructor({ url, field, source, transport, member, storage, keep, headers, failed, page }: {
@@ -82,11 +88,12 @@ export declare class Counters {
      * @param {string} [field] `Counters.field` unless given
      */
     counter(id: string, field?: string): Counter;
-    /** Why increments don't get through, in words; undefined while they do. They are sent again by themselves. */
+    /** Why increments don't get through, in words; undefined while they do. */
     get trouble(): string | undefined;
     /**
-     * Whether what waits outlives the page, and other tabs know of it; false where the storage is full or there is none: then a
-     * reload would lose a click, and a like that is taken back in another tab may come out either way.
+     * Whether what waits outlives the page, and other tabs know of it; false where the storage is
+     * full or there is none: then a reload would lose a click, and a like that is taken back in
+     * another tab may come out either way.
      */
     get kept(): boolean;
     /** Ends everything. Increments that aren't answered are sent by another page, or the next. */
@@ -114,7 +121,8 @@ export type Member = {
 export type Wish = {
     joined: boolean;
     /**
-     * what it adds to the number shown; none if it changes nothing
+     * what it adds to the number shown; none if it changes
+     * nothing
      */
     own?: import("./shown.js").Own;
 };
@@ -129,7 +137,8 @@ export type Wish = {
 /**
  * @typedef {object} Wish
  * @property {boolean} joined
- * @property {import("./shown.js").Own} [own] what it adds to the number shown; none if it changes nothing
+ * @property {import("./shown.js").Own} [own] what it adds to the number shown; none if it changes
+ *   nothing
  */
 /** A counter. It is watched while there are subscribers. */
 export declare class Counter {
@@ -138,7 +147,7 @@ export declare class Counter {
     field: string;
     /** Whether what is known is what the server has now. */
     live: boolean;
-    /** @type {boolean | undefined} Whether there is such a counter; undefined until that is known. */
+    /** @type {boolean | undefined} Whether there is one; undefined until that is known. */
     exists: boolean | undefined;
     /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
     updatedAt: number | undefined;
@@ -153,21 +162,26 @@ export declare class Counter {
     constructor(counters: Counters, id: string, field: string);
     /** What the counter's document says; undefined until that is known. */
     get total(): number | undefined;
-    /** The number to show: the total, and what was added here that it doesn't hold yet. Undefined until that is known. */
+    /**
+     * The number to show: the total, and what was added here that it doesn't hold yet. Undefined
+     * until that is known.
+     */
     get value(): number | undefined;
-    /** How many increments and likes wait for their answer, those of earlier pages and of other tabs included. */
+    /** How many increments and likes wait, those of earlier pages and of other tabs included. */
     get pending(): number;
     /** All that there is to show, as of now. @returns {State} */
     get state(): State;
     /**
      * Adds to the counter. It shows at once, is sent until it is answered, and outlives a reload.
      * @param {number} [by] a whole number, not 0
-     * @returns {Promise<void>} once it is counted; rejects with a CounterError when it was given up, and shows no more
+     * @returns {Promise<void>} once it is counted; rejects with a CounterError when it was given
+     *   up, and shows no more
      */
     add(by?: number): Promise<void>;
     /**
-     * Adds to the counter once, however often this is called with the same key, here or anywhere, for as long as the function
-     * remembers keys (REQUEST_TTL, a day unless set). The same key with another number is an error.
+     * Adds to the counter once, however often this is called with the same key, here or anywhere,
+     * for as long as the function remembers keys (REQUEST_TTL, a day unless set). The same key with
+     * another number is an error.
      * @param {string} key up to 255 printable ASCII characters
      * @param {number} [by] a whole number, not 0
      * @returns {Promise<boolean>} as of `add`; false if it had been counted before
@@ -181,11 +195,12 @@ export declare class Counter {
     /** Takes it that the user is another one now. For `Counters`. */
     switched(): void;
     /**
-     * Counts a member, once until it leaves: a like, a vote. It shows at once, is sent until it is answered, and outlives a
-     * reload; of what is asked for before it can be sent, the last is.
+     * Counts a member, once until it leaves: a like, a vote. It shows at once, is sent until it is
+     * answered, and outlives a reload; of what is asked for before it can be sent, the last is.
      * @param {string} [member] `Counters.member` unless given
-     * @returns {Promise<boolean>} once the member is counted: false if it had been before, or was taken off again before it was
-     *   sent. Rejects with a CounterError when it was given up, and shows no more
+     * @returns {Promise<boolean>} once the member is counted: false if it had been before, or was
+     *   taken off again before it was sent. Rejects with a CounterError when it was given up, and
+     *   shows no more
      */
     join(member?: string): Promise<boolean>;
     /**
@@ -195,8 +210,8 @@ export declare class Counter {
      */
     leave(member?: string): Promise<boolean>;
     /**
-     * Whether a member is counted, or will be once what was asked for here is answered; undefined until that is known. While
-     * there are subscribers it is asked for.
+     * Whether a member is counted, or will be once what was asked for here is answered; undefined
+     * until that is known. While there are subscribers it is asked for.
      * @param {string} [member] `Counters.member` unless given
      * @returns {boolean | undefined}
      */
@@ -207,8 +222,9 @@ export declare class Counter {
      */
     liked({ member, joined }: import("./entry.js").Like): void;
     /**
-     * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and watches it as long as there
-     * are subscribers. It is what Svelte takes for a store, and React's useSyncExternalStore for a subscription.
+     * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and
+     * watches it as long as there are subscribers. It is what Svelte takes for a store, and React's
+     * useSyncExternalStore for a subscription.
      * @param {(state: State) => void} changed
      * @returns {() => void} ends it
      */

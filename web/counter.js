@@ -1,8 +1,10 @@
-// A distributed counter in a web page: watch its total, add to it, like it, and show at once what was done. It depends on
-// nothing; totals come from the Firebase SDK where the page has it, else from the Increment function.
-import { CounterError } from "./entry.js";
+// A distributed counter in a web page: watch its total, add to it, like it, and show at once what
+// was done. It depends on nothing; totals come from the Firebase SDK where the page has it, else
+// from the Increment function.
+import { CounterError, isText } from "./entry.js";
 import { overHTTP } from "./http.js";
 import { Queue } from "./queue.js";
+import { localStorageOrNone } from "./record.js";
 import { EXPIRES, Shown } from "./shown.js";
 import { fromFunction } from "./sources.js";
 
@@ -38,20 +40,26 @@ export class Counters {
 
   /**
    * @param {object} options
-   * @param {string} [options.url] of the Increment function; not needed with a transport and a source
+   * @param {string} [options.url] of the Increment function; not needed with a transport and a
+   *   source
    * @param {string} [options.field] that counters are of where none is named; total unless given
-   * @param {Source} [options.source] of totals; the function itself unless given, see `fromFunction`
-   * @param {Transport} [options.transport] how increments and likes are sent; by the function unless given, see `overFirestore`
-   * @param {string | (() => string | null | undefined)} [options.member] who the user is, now: what one has asked for is sent
-   *   for nobody else. Unless given, users are told apart by their `Authorization`, and their likes are those of `me`, the user
-   *   whom the function knows by that
-   * @param {Storage | null} [options.storage] where increments and likes are kept until they are answered; localStorage unless
-   *   given, and null for nowhere
-   * @param {number} [options.keep] ms after which an increment that isn't answered is given up: 23 hours unless given, and less
-   *   than the function's REQUEST_TTL in any case, because it counts a key it has forgotten once more
-   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each request, such as Authorization
-   * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for increments and likes of an earlier page
-   *   that are given up
+   * @param {Source} [options.source] of totals; the function itself unless given, see
+   *   `fromFunction`
+   * @param {Transport} [options.transport] how increments and likes are sent; by the function
+   *   unless given, see `overFirestore`
+   * @param {string | (() => string | null | undefined)} [options.member] who the user is, now:
+   *   what one has asked for is sent for nobody else. Unless given, users are told apart by their
+   *   `Authorization`, and their likes are those of `me`, the user whom the function knows by
+   *   that
+   * @param {Storage | null} [options.storage] where increments and likes are kept until they are
+   *   answered; localStorage unless given, and null for nowhere
+   * @param {number} [options.keep] ms after which an increment that isn't answered is given up:
+   *   23 hours unless given, and less than the function's REQUEST_TTL in any case, because it
+   *   counts a key it has forgotten once more
+   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each
+   *   request, such as Authorization
+   * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for
+   *   increments and likes of an earlier page that are given up
    * @param {any} [options.page] the window; for tests
    */
   constructor({ url = "", field = "total", source, transport, member, storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {}, page = globalThis }) {
@@ -132,14 +140,15 @@ export class Counters {
     return counter;
   }
 
-  /** Why increments don't get through, in words; undefined while they do. They are sent again by themselves. */
+  /** Why increments don't get through, in words; undefined while they do. */
   get trouble() {
     return this.queue.trouble;
   }
 
   /**
-   * Whether what waits outlives the page, and other tabs know of it; false where the storage is full or there is none: then a
-   * reload would lose a click, and a like that is taken back in another tab may come out either way.
+   * Whether what waits outlives the page, and other tabs know of it; false where the storage is
+   * full or there is none: then a reload would lose a click, and a like that is taken back in
+   * another tab may come out either way.
    */
   get kept() {
     return this.queue.kept;
@@ -170,7 +179,8 @@ export class Counters {
 /**
  * @typedef {object} Wish
  * @property {boolean} joined
- * @property {import("./shown.js").Own} [own] what it adds to the number shown; none if it changes nothing
+ * @property {import("./shown.js").Own} [own] what it adds to the number shown; none if it changes
+ *   nothing
  */
 
 /** A counter. It is watched while there are subscribers. */
@@ -198,7 +208,7 @@ export class Counter {
     this.field = field;
     /** Whether what is known is what the server has now. */
     this.live = false;
-    /** @type {boolean | undefined} Whether there is such a counter; undefined until that is known. */
+    /** @type {boolean | undefined} Whether there is one; undefined until that is known. */
     this.exists = undefined;
     /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
     this.updatedAt = undefined;
@@ -211,12 +221,15 @@ export class Counter {
     return this.#shown.total;
   }
 
-  /** The number to show: the total, and what was added here that it doesn't hold yet. Undefined until that is known. */
+  /**
+   * The number to show: the total, and what was added here that it doesn't hold yet. Undefined
+   * until that is known.
+   */
   get value() {
     return this.#shown.total === undefined ? undefined : this.#shown.value;
   }
 
-  /** How many increments and likes wait for their answer, those of earlier pages and of other tabs included. */
+  /** How many increments and likes wait, those of earlier pages and of other tabs included. */
   get pending() {
     return this.#waiting.length;
   }
@@ -240,15 +253,17 @@ export class Counter {
   /**
    * Adds to the counter. It shows at once, is sent until it is answered, and outlives a reload.
    * @param {number} [by] a whole number, not 0
-   * @returns {Promise<void>} once it is counted; rejects with a CounterError when it was given up, and shows no more
+   * @returns {Promise<void>} once it is counted; rejects with a CounterError when it was given
+   *   up, and shows no more
    */
   async add(by = 1) {
     await this.#add(by);
   }
 
   /**
-   * Adds to the counter once, however often this is called with the same key, here or anywhere, for as long as the function
-   * remembers keys (REQUEST_TTL, a day unless set). The same key with another number is an error.
+   * Adds to the counter once, however often this is called with the same key, here or anywhere,
+   * for as long as the function remembers keys (REQUEST_TTL, a day unless set). The same key with
+   * another number is an error.
    * @param {string} key up to 255 printable ASCII characters
    * @param {number} [by] a whole number, not 0
    * @returns {Promise<boolean>} as of `add`; false if it had been counted before
@@ -304,11 +319,12 @@ export class Counter {
   }
 
   /**
-   * Counts a member, once until it leaves: a like, a vote. It shows at once, is sent until it is answered, and outlives a
-   * reload; of what is asked for before it can be sent, the last is.
+   * Counts a member, once until it leaves: a like, a vote. It shows at once, is sent until it is
+   * answered, and outlives a reload; of what is asked for before it can be sent, the last is.
    * @param {string} [member] `Counters.member` unless given
-   * @returns {Promise<boolean>} once the member is counted: false if it had been before, or was taken off again before it was
-   *   sent. Rejects with a CounterError when it was given up, and shows no more
+   * @returns {Promise<boolean>} once the member is counted: false if it had been before, or was
+   *   taken off again before it was sent. Rejects with a CounterError when it was given up, and
+   *   shows no more
    */
   join(member) {
     return this.#like(true, member);
@@ -324,8 +340,8 @@ export class Counter {
   }
 
   /**
-   * Whether a member is counted, or will be once what was asked for here is answered; undefined until that is known. While
-   * there are subscribers it is asked for.
+   * Whether a member is counted, or will be once what was asked for here is answered; undefined
+   * until that is known. While there are subscribers it is asked for.
    * @param {string} [member] `Counters.member` unless given
    * @returns {boolean | undefined}
    */
@@ -361,11 +377,13 @@ export class Counter {
     const since = known.since;
     const counted = await done.catch(() => false);
     if (wish.own && counted) this.#answered(wish.own);
-    else if (wish.own) this.#shown.fail(wish.own); // It was refused; or the total holds it already, or never will.
+    // It was refused; or the total holds it already, or never will.
+    else if (wish.own) this.#shown.fail(wish.own);
     known.wishes = known.wishes.filter((other) => other !== wish);
     if (this.#members.get(member) !== known) return;
     this.#fit(known);
-    if (known.wishes.length === 0 && known.since === since) { // It was not liked, or not by this page.
+    // It was not liked, or not by this page.
+    if (known.wishes.length === 0 && known.since === since) {
       known.stop?.();
       known.stop = undefined;
       this.#watch(member, known);
@@ -389,7 +407,7 @@ export class Counter {
     return member;
   }
 
-  /** Makes the likes that wait add to the number what each of them changes. @param {Member} member */
+  /** Makes likes that wait add to the number what each of them changes. @param {Member} member */
   #fit({ base, wishes }) {
     for (const wish of wishes) {
       if (wish.joined !== base) {
@@ -404,7 +422,8 @@ export class Counter {
 
   /** @param {string} member @param {Member} known */
   #watch(member, known) {
-    if (!this.#stop || known.stop || !this.exists) return; // A counter that there isn't has no members.
+    // A counter that there isn't has no members.
+    if (!this.#stop || known.stop || !this.exists) return;
     known.stop = this.#counters.transport.watch({ counter: this.id, field: this.field, member }, (joined, asked) => {
       // While likes are under way, whether this holds them is unknown; their answers will say.
       if (known.wishes.length > 0 || asked < known.since) return;
@@ -414,8 +433,9 @@ export class Counter {
   }
 
   /**
-   * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and watches it as long as there
-   * are subscribers. It is what Svelte takes for a store, and React's useSyncExternalStore for a subscription.
+   * Calls `changed` now, and whenever anything of the counter has changed, with its `state`, and
+   * watches it as long as there are subscribers. It is what Svelte takes for a store, and React's
+   * useSyncExternalStore for a subscription.
    * @param {(state: State) => void} changed
    * @returns {() => void} ends it
    */
@@ -457,9 +477,11 @@ export class Counter {
     const cut = !this.live && this.total !== undefined;
     const sent = this.#counters.queue.underWay(this.id, this.field);
     this.error = undefined;
-    if (snapshot?.live && !this.live) this.#counters.queue.go(); // What can be heard can be spoken to.
+    // What can be heard can be spoken to.
+    if (snapshot?.live && !this.live) this.#counters.queue.go();
     this.live = snapshot?.live ?? false;
-    if (snapshot && (snapshot.live || snapshot.exists)) { // A cache that holds nothing says nothing.
+    // A cache that holds nothing says nothing.
+    if (snapshot && (snapshot.live || snapshot.exists)) {
       this.exists = snapshot.exists;
       this.updatedAt = snapshot.updatedAt;
       if (cut && snapshot.live) this.#shown.reconnected(snapshot.total, sent);
@@ -470,25 +492,7 @@ export class Counter {
   }
 }
 
-/** @returns {Storage | null} the page's localStorage, unless the browser forbids it or there is none */
-function localStorageOrNone() {
-  try {
-    return globalThis.localStorage ?? null;
-  } catch {
-    return null;
-  }
-}
-
 /** @param {string} id @param {string} field */
 function nameOf(id, field) {
   return JSON.stringify([id, field]);
-}
-
-/** @param {unknown} part of a request: text, of whole characters */
-function isText(part) {
-  try {
-    return typeof part === "string" && part !== "" && encodeURIComponent(part) !== "";
-  } catch {
-    return false; // It has half of one, such as of an emoji that was cut in two.
-  }
 }

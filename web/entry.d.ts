@@ -30,7 +30,8 @@ export type Increment = {
      */
     tried: boolean;
     /**
-     * whose credentials it was sent with; "" where there were none, and while it was not sent
+     * whose credentials it was sent with; "" where there were none, and while it
+     * was not sent
      */
     as: string;
     end: number;
@@ -49,12 +50,14 @@ export type Like = {
      */
     id: string;
     /**
-     * when it was asked for, in ms since 1970; later than that of the click before
+     * when it was asked for, in ms since 1970; later than that of the click
+     * before
      */
     at: number;
     /**
-     * when no request to leave, or to join, that had no answer is carried out any more, in ms since
-     * 1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
+     * when no request to leave, or to join, that had no answer is
+     * carried out any more, in ms since 1970; 0 for none. Where that is for the opposite of what
+     * was asked for last, that is sent once more then.
      */
     late: [number, number];
     end: number;
@@ -71,7 +74,8 @@ export type Outcome = {
      */
     error?: CounterError;
     /**
-     * what became of it is unknown; to be sent again in this many ms at the soonest
+     * what became of it is unknown; to be sent again in this many ms at the
+     * soonest
      */
     again?: number;
     /**
@@ -79,7 +83,8 @@ export type Outcome = {
      */
     trouble?: string;
     /**
-     * whether that holds for other counters as well: the server can't be reached
+     * whether that holds for other counters as well: the server can't be
+     * reached
      */
     all?: boolean;
 };
@@ -99,8 +104,8 @@ export type Transport = {
      */
     prepare?: () => Promise<Credentials>;
     /**
-     * the user is whom
-     * it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
+     * the user is whom it is of; `me` where only the function knows. A request
+     * that the signal cuts has an unknown outcome
      */
     send: (entry: Entry, how: {
         user: string;
@@ -121,7 +126,8 @@ export type Waiting = {
     name: string;
     entry: Entry;
     /**
-     * whether it was asked for here, and not on an earlier page or in another tab
+     * whether it was asked for here, and not on an earlier page or in another
+     * tab
      */
     own: boolean;
     /**
@@ -129,7 +135,8 @@ export type Waiting = {
      */
     kept: boolean;
     /**
-     * whether it was answered, and is only kept for what may be carried out late
+     * whether it was answered, and is only kept for what may be carried out
+     * late
      */
     settled: boolean;
     /**
@@ -163,7 +170,8 @@ export type Options = {
      */
     storage?: import("./record.js").Store;
     /**
-     * ms after which an increment is given up; less than the function's REQUEST_TTL
+     * ms after which an increment is given up; less than the function's
+     * REQUEST_TTL
      */
     keep: number;
     /**
@@ -175,7 +183,8 @@ export type Options = {
      */
     changed: () => void;
     /**
-     * called for each that waits, of this page, earlier ones and other tabs
+     * called for each that waits, of this page, earlier
+     * ones and other tabs
      */
     added: (waiting: Waiting) => void;
     /**
@@ -183,7 +192,8 @@ export type Options = {
      */
     liked: (like: Like) => void;
     /**
-     * called for those whose page and promise are gone
+     * called for those whose page and
+     * promise are gone
      */
     failed: (error: CounterError, entry: Entry) => void;
 };
@@ -195,21 +205,24 @@ export type Options = {
  * @property {number} by
  * @property {number} at when it was added, in ms since 1970
  * @property {boolean} tried whether it was sent, so that it may have been counted
- * @property {string} as whose credentials it was sent with; "" where there were none, and while it was not sent
+ * @property {string} as whose credentials it was sent with; "" where there were none, and while it
+ *   was not sent
  * @property {number} end
  * @property {[string, number?]} [error] why, and with what status, where it ended so
  */
 /**
- * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
- *   however often it is sent, the member is counted once, or not at all.
+ * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key
+ *   and grows never too old: however often it is sent, the member is counted once, or not at all.
  * @property {string} counter
  * @property {string} field
  * @property {string} member
  * @property {boolean} joined
  * @property {string} id of this click
- * @property {number} at when it was asked for, in ms since 1970; later than that of the click before
- * @property {[number, number]} late when no request to leave, or to join, that had no answer is carried out any more, in ms since
- *   1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
+ * @property {number} at when it was asked for, in ms since 1970; later than that of the click
+ *   before
+ * @property {[number, number]} late when no request to leave, or to join, that had no answer is
+ *   carried out any more, in ms since 1970; 0 for none. Where that is for the opposite of what
+ *   was asked for last, that is sent once more then.
  * @property {number} end
  * @property {[string, number?]} [error]
  */
@@ -218,35 +231,43 @@ export type Options = {
  * @typedef {object} Outcome of sending an entry
  * @property {boolean} [counted] it is as asked for now; false if it had been before
  * @property {CounterError} [error] it is refused, and was not counted
- * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
+ * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the
+ *   soonest
  * @property {string} [trouble] why, in words
- * @property {boolean} [all] whether that holds for other counters as well: the server can't be reached
+ * @property {boolean} [all] whether that holds for other counters as well: the server can't be
+ *   reached
  */
 /**
  * @typedef {object} Credentials
  * @property {string} as whose they are, in few characters that tell nobody more; "" for nobody's
  */
 /**
- * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
+ * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the
+ * Firebase SDK.
  * @typedef {object} Transport
  * @property {string} [name] what it sends to: pages that send elsewhere have queues of their own
  * @property {() => Promise<Credentials>} [prepare] what to send the next entry with
- * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) => Promise<Outcome>} send the user is whom
- *   it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
+ * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) =>
+ *   Promise<Outcome>} send the user is whom it is of; `me` where only the function knows. A request
+ *   that the signal cuts has an unknown outcome
  * @property {Watch} watch
  */
 /**
- * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
- * first and perhaps whenever it changes. It returns a function that ends it.
- * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
+ * Tells whether a member has joined: it calls `next` with that, and with when that was asked for
+ * (as of performance.now()), at first and perhaps whenever it changes. It returns a function that
+ * ends it.
+ * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean,
+ *   asked: number) => void) => () => void} Watch
  */
 /**
  * @typedef {object} Waiting
  * @property {string} name of the entry, here and in the storage
  * @property {Entry} entry
- * @property {boolean} own whether it was asked for here, and not on an earlier page or in another tab
+ * @property {boolean} own whether it was asked for here, and not on an earlier page or in another
+ *   tab
  * @property {boolean} kept whether the storage has it
- * @property {boolean} settled whether it was answered, and is only kept for what may be carried out late
+ * @property {boolean} settled whether it was answered, and is only kept for what may be carried out
+ *   late
  * @property {boolean} again whether it is sent once more, though it was answered
  * @property {boolean} parked whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done
@@ -260,12 +281,15 @@ export type Options = {
  * @property {string} user whose queue it is
  * @property {Transport} transport
  * @property {import("./record.js").Store} [storage] none: nothing outlives the page
- * @property {number} keep ms after which an increment is given up; less than the function's REQUEST_TTL
+ * @property {number} keep ms after which an increment is given up; less than the function's
+ *   REQUEST_TTL
  * @property {LockManager} [locks] of the window
  * @property {() => void} changed called when `trouble` or what waits has changed
- * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier ones and other tabs
+ * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier
+ *   ones and other tabs
  * @property {(like: Like) => void} liked called when a like is as asked for
- * @property {(error: CounterError, entry: Entry) => void} failed called for those whose page and promise are gone
+ * @property {(error: CounterError, entry: Entry) => void} failed called for those whose page and
+ *   promise are gone
  */
 /** @param {Entry} entry */
 export declare function errorOf({ end, error }: Entry): CounterError;
@@ -275,5 +299,7 @@ export declare function lateOf(entry: Entry | undefined): [number, number];
 export declare function latest(a: [number, number], b: [number, number]): [number, number];
 /** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
 export declare function uuid(): string;
+/** @param {unknown} part of a request: text, of whole characters */
+export declare function isText(part: unknown): boolean;
 /** @param {Waiting} waiting */
 export declare function joinedOf({ entry }: Waiting): boolean | undefined;

@@ -25,22 +25,25 @@ export class CounterError extends Error {
  * @property {number} by
  * @property {number} at when it was added, in ms since 1970
  * @property {boolean} tried whether it was sent, so that it may have been counted
- * @property {string} as whose credentials it was sent with; "" where there were none, and while it was not sent
+ * @property {string} as whose credentials it was sent with; "" where there were none, and while it
+ *   was not sent
  * @property {number} end
  * @property {[string, number?]} [error] why, and with what status, where it ended so
  */
 
 /**
- * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key and grows never too old:
- *   however often it is sent, the member is counted once, or not at all.
+ * @typedef {object} Like whether a member shall be counted, until that is answered. It needs no key
+ *   and grows never too old: however often it is sent, the member is counted once, or not at all.
  * @property {string} counter
  * @property {string} field
  * @property {string} member
  * @property {boolean} joined
  * @property {string} id of this click
- * @property {number} at when it was asked for, in ms since 1970; later than that of the click before
- * @property {[number, number]} late when no request to leave, or to join, that had no answer is carried out any more, in ms since
- *   1970; 0 for none. Where that is for the opposite of what was asked for last, that is sent once more then.
+ * @property {number} at when it was asked for, in ms since 1970; later than that of the click
+ *   before
+ * @property {[number, number]} late when no request to leave, or to join, that had no answer is
+ *   carried out any more, in ms since 1970; 0 for none. Where that is for the opposite of what
+ *   was asked for last, that is sent once more then.
  * @property {number} end
  * @property {[string, number?]} [error]
  */
@@ -51,9 +54,11 @@ export class CounterError extends Error {
  * @typedef {object} Outcome of sending an entry
  * @property {boolean} [counted] it is as asked for now; false if it had been before
  * @property {CounterError} [error] it is refused, and was not counted
- * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the soonest
+ * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the
+ *   soonest
  * @property {string} [trouble] why, in words
- * @property {boolean} [all] whether that holds for other counters as well: the server can't be reached
+ * @property {boolean} [all] whether that holds for other counters as well: the server can't be
+ *   reached
  */
 
 /**
@@ -62,28 +67,34 @@ export class CounterError extends Error {
  */
 
 /**
- * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the Firebase SDK.
+ * How increments and likes get to Firestore: `overHTTP` by the function, or `overFirestore` by the
+ * Firebase SDK.
  * @typedef {object} Transport
  * @property {string} [name] what it sends to: pages that send elsewhere have queues of their own
  * @property {() => Promise<Credentials>} [prepare] what to send the next entry with
- * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) => Promise<Outcome>} send the user is whom
- *   it is of; `me` where only the function knows. A request that the signal cuts has an unknown outcome
+ * @property {(entry: Entry, how: { user: string, credentials: any, signal: AbortSignal }) =>
+ *   Promise<Outcome>} send the user is whom it is of; `me` where only the function knows. A request
+ *   that the signal cuts has an unknown outcome
  * @property {Watch} watch
  */
 
 /**
- * Tells whether a member has joined: it calls `next` with that, and with when that was asked for (as of performance.now()), at
- * first and perhaps whenever it changes. It returns a function that ends it.
- * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean, asked: number) => void) => () => void} Watch
+ * Tells whether a member has joined: it calls `next` with that, and with when that was asked for
+ * (as of performance.now()), at first and perhaps whenever it changes. It returns a function that
+ * ends it.
+ * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean,
+ *   asked: number) => void) => () => void} Watch
  */
 
 /**
  * @typedef {object} Waiting
  * @property {string} name of the entry, here and in the storage
  * @property {Entry} entry
- * @property {boolean} own whether it was asked for here, and not on an earlier page or in another tab
+ * @property {boolean} own whether it was asked for here, and not on an earlier page or in another
+ *   tab
  * @property {boolean} kept whether the storage has it
- * @property {boolean} settled whether it was answered, and is only kept for what may be carried out late
+ * @property {boolean} settled whether it was answered, and is only kept for what may be carried out
+ *   late
  * @property {boolean} again whether it is sent once more, though it was answered
  * @property {boolean} parked whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done
@@ -98,12 +109,15 @@ export class CounterError extends Error {
  * @property {string} user whose queue it is
  * @property {Transport} transport
  * @property {import("./record.js").Store} [storage] none: nothing outlives the page
- * @property {number} keep ms after which an increment is given up; less than the function's REQUEST_TTL
+ * @property {number} keep ms after which an increment is given up; less than the function's
+ *   REQUEST_TTL
  * @property {LockManager} [locks] of the window
  * @property {() => void} changed called when `trouble` or what waits has changed
- * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier ones and other tabs
+ * @property {(waiting: Waiting) => void} added called for each that waits, of this page, earlier
+ *   ones and other tabs
  * @property {(like: Like) => void} liked called when a like is as asked for
- * @property {(error: CounterError, entry: Entry) => void} failed called for those whose page and promise are gone
+ * @property {(error: CounterError, entry: Entry) => void} failed called for those whose page and
+ *   promise are gone
  */
 
 /** @param {Entry} entry */
@@ -126,6 +140,15 @@ export function latest(a, b) {
 /** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
 export function uuid() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** @param {unknown} part of a request: text, of whole characters */
+export function isText(part) {
+  try {
+    return typeof part === "string" && part !== "" && encodeURIComponent(part) !== "";
+  } catch {
+    return false; // It has half of one, such as of an emoji that was cut in two.
+  }
 }
 
 /** @param {Waiting} waiting */

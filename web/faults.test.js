@@ -113,7 +113,8 @@ test("3: a page that was put aside sees what others have settled, and sends noth
   const done = pages[0].counter("a", "likes").join();
   await until(() => pages[0].trouble);
   tabs[0].freeze();
-  await until(() => transport.sent.length === 2 && browser.stored.size === 1); // The other one joined for it,
+  // The other one joined for it,
+  await until(() => transport.sent.length === 2 && browser.stored.size === 1);
   assert.equal(await pages[1].counter("a", "likes").leave(), true); // and its user has left since.
   await until(() => [...browser.stored.values()].every((record) => record.includes('"joined":0')));
   tabs[0].thaw();

@@ -6,13 +6,14 @@
  */
 export declare function overHTTP(url: string, headers?: () => HeadersInit | Promise<HeadersInit>): import("./entry.js").Transport;
 /**
- * Why a request had no answer. A browser doesn't tell a page whether there was one that it may not read: a request whose answer
- * nobody wants to read does.
+ * Why a request had no answer. A browser doesn't tell a page whether there was one that it may not
+ * read: a request whose answer nobody wants to read does.
  * @param {string} url
  */
 export declare function unreachable(url: string): Promise<string>;
 /**
- * Tells users apart by their credentials: by the subject of a token, which stays when the token is renewed.
+ * Tells users apart by their credentials: by the subject of a token, which stays when the token is
+ * renewed.
  * @param {string | null} authorization
  * @returns {string} 11 characters at most; "" for nobody
  */

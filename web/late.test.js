@@ -26,7 +26,8 @@ test("what may still be carried out late is followed by the last that was asked 
   assert.deepEqual([sent, counter.joined(), counter.pending, storage.size], [[true, false], false, 0, 1]);
   counters.close();
 
-  const next = new Counters({ transport, source: told(7), storage, page: new Window() }); // A page that is loaded meanwhile remembers it.
+  // A page that is loaded meanwhile remembers it.
+  const next = new Counters({ transport, source: told(7), storage, page: new Window() });
   await rest();
   t.mock.timers.tick(100);
   await rest();

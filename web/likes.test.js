@@ -5,9 +5,10 @@ import { CounterError, Counters } from "./counter.js";
 import { Browser, MemoryStorage, told, until, Window } from "./wait.mjs";
 
 /**
- * A function that counts members, as Increment does, and whose answers go as `fate` says: it is called with the number of the
- * PUT or DELETE, from 0, and the method, and returns nothing, or {status, headers, body} to answer instead, "lost" for an answer that gets lost,
- * "refused" for a connection that breaks before anything is counted; or a promise of that.
+ * A function that counts members, as Increment does, and whose answers go as `fate` says: it is
+ * called with the number of the PUT or DELETE, from 0, and the method, and returns nothing, or
+ * {status, headers, body} to answer instead, "lost" for an answer that gets lost, "refused" for a
+ * connection that breaks before anything is counted; or a promise of that.
  */
 async function startFunction(t, fate = () => undefined) {
   const members = new Set(); // paths

@@ -20,7 +20,10 @@ export declare class Pauses {
     over: () => void;
     /** @param {() => void} over called when one is over */
     constructor(over: () => void);
-    /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
+    /**
+     * Why nothing gets through, in words; undefined while it does.
+     * @returns {string | undefined}
+     */
     get trouble(): string | undefined;
     /** @param {string} counter */
     get(counter: string): Pause | undefined;

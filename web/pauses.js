@@ -20,7 +20,10 @@ export class Pauses {
     this.over = over;
   }
 
-  /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
+  /**
+   * Why nothing gets through, in words; undefined while it does.
+   * @returns {string | undefined}
+   */
   get trouble() {
     for (const { trouble } of [this.get("") ?? {}, ...this.#pauses.values()]) if (trouble) return trouble;
   }

@@ -3,9 +3,12 @@ import { LONGEST, Pauses } from "./pauses.js";
 import { BEFORE, COUNTED, nameOf, Records, REFUSED, UNKNOWN } from "./record.js";
 import { Turn } from "./turn.js";
 
-const AT_ONCE = 32; // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
+// requests on their way at once; a browser sends 6 of them side by side over HTTP/1
+const AT_ONCE = 32;
 const SKEW = 60_000; // ms by which a clock may be set back without making an age unknown
-const LATE = 200_000; // ms after which no request is carried out any more: 25 s until it is sent, and up to 162 s in the function
+// ms after which no request is carried out any more: 25 s until it is sent, and up to 162 s in the
+// function
+const LATE = 200_000;
 const NOTED = 2_000; // ms in which a page that is there has taken note of how its entry ended
 
 /** @typedef {import("./entry.js").Entry} Entry */
@@ -16,10 +19,11 @@ const NOTED = 2_000; // ms in which a page that is there has taken note of how i
 /** @typedef {import("./entry.js").Waiting} Waiting */
 
 /**
- * A user's increments and likes on their way. Each is sent until it is answered: an increment under one key, by which it is
- * counted once however often it comes, and of a member's likes the last that was asked for. Each is stored before it is sent.
- * One page sends what all of them have stored, so that nothing is on its way twice, and says in the storage how it ended; when
- * that page is gone or frozen, another one goes on.
+ * A user's increments and likes on their way. Each is sent until it is answered: an increment under
+ * one key, by which it is counted once however often it comes, and of a member's likes the last
+ * that was asked for. Each is stored before it is sent. One page sends what all of them have
+ * stored, so that nothing is on its way twice, and says in the storage how it ended; when that page
+ * is gone or frozen, another one goes on.
  */
 export class Queue {
   /** @type {Map<string, Waiting>} by name, oldest first */
@@ -73,7 +77,10 @@ export class Queue {
     this.#timers.clear();
   }
 
-  /** Why nothing gets through, in words; undefined while it does. @returns {string | undefined} */
+  /**
+   * Why nothing gets through, in words; undefined while it does.
+   * @returns {string | undefined}
+   */
   get trouble() {
     return this.#pauses.trouble;
   }
@@ -89,7 +96,8 @@ export class Queue {
   }
 
   /**
-   * What the increments and likes that are being sent at this moment add to a counter: up under 1, down under -1.
+   * What the increments and likes that are being sent at this moment add to a counter: up under
+   * 1, down under -1.
    * @param {string} counter
    * @param {string} field
    */
@@ -121,7 +129,8 @@ export class Queue {
    * @param {string} field
    * @param {number} by
    * @param {string} [key]
-   * @returns {Promise<boolean>} fulfilled once it is counted, with false if it had been before; or rejected with a CounterError
+   * @returns {Promise<boolean>} fulfilled once it is counted, with false if it had been before;
+   *   or rejected with a CounterError
    */
   async add(counter, field, by, key = uuid()) {
     const same = this.#entries.get(nameOf({ counter, field, key }));
@@ -134,13 +143,14 @@ export class Queue {
   }
 
   /**
-   * Asks for a member to be counted, or not to be any more. It takes the place of what was asked for before and not sent yet.
+   * Asks for a member to be counted, or not to be any more. It takes the place of what was asked
+   * for before and not sent yet.
    * @param {string} counter
    * @param {string} field
    * @param {string} member
    * @param {boolean} joined
-   * @returns {Promise<boolean>} fulfilled once it is as asked for, with false if it had been before, or if the opposite has
-   *   taken its place; or rejected with a CounterError
+   * @returns {Promise<boolean>} fulfilled once it is as asked for, with false if it had been
+   *   before, or if the opposite has taken its place; or rejected with a CounterError
    */
   async like(counter, field, member, joined) {
     const name = nameOf({ counter, field, member });
@@ -150,7 +160,8 @@ export class Queue {
     if (last && !last.settled && joinedOf(last) === joined) return last.done;
     const then = last?.entry ?? this.#records.read(name); // That may be answered, and only kept.
     const at = Math.max(Date.now(), (then?.at ?? 0) + 1);
-    if (last && sent && sent !== last && joinedOf(sent) === joined) { // That is under way, and what was to follow is taken back.
+    // That is under way, and what was to follow is taken back.
+    if (last && sent && sent !== last && joinedOf(sent) === joined) {
       Object.assign(sent.entry, { at, late: lateOf(then) });
       last.resolve(false);
       this.#entries.set(name, sent);
@@ -168,7 +179,10 @@ export class Queue {
     this.#pump();
   }
 
-  /** Takes what another page has stored. @param {string | null} key null: it has emptied the storage */
+  /**
+   * Takes what another page has stored.
+   * @param {string | null} key null: it has emptied the storage
+   */
   heard(key) {
     if (key === null) this.takeAll();
     else if (key.startsWith(this.#records.prefix)) this.#take(key.slice(this.#records.prefix.length));
@@ -243,14 +257,19 @@ export class Queue {
     for (const name of [...names].sort((a, b) => age(a) - age(b))) this.#take(name, woken);
   }
 
-  /** Takes what the storage has under a name: another page may have written that. @param {string} name @param {boolean} [woken] */
+  /**
+   * Takes what the storage has under a name: another page may have written that.
+   * @param {string} name
+   * @param {boolean} [woken]
+   */
   #take(name, woken) {
     const now = this.#entries.get(name);
     const then = this.#records.read(name);
     if (!then) {
       if (!now?.kept) return;
-      // The app has emptied the storage, or what another tab wrote at the same moment is all that is left; a page that was away may
-      // have missed how it ended. An increment's key makes sure that it isn't counted again, and a like may have been taken back since.
+      // The app has emptied the storage, or what another tab wrote at the same moment is all that
+      // is left; a page that was away may have missed how it ended. An increment's key makes sure
+      // that it isn't counted again, and a like may have been taken back since.
       if (this.#leads || (now.own && !now.settled && (!woken || "key" in now.entry))) this.#keep(now);
       else {
         this.#entries.delete(name);
@@ -267,10 +286,12 @@ export class Queue {
       if (then.id === now.entry.id) {
         now.entry.late = late;
         if (then.end) this.#ended(now, then);
-      } else if (then.at > now.entry.at || (then.at === now.entry.at && then.id > now.entry.id)) { // Another tab has asked for something since.
+      } else if (then.at > now.entry.at || (then.at === now.entry.at && then.id > now.entry.id)) {
+        // Another tab has asked for something since.
         if (now !== this.#flying.get(name)) now.resolve(false);
         const next = this.#add({ ...then, late, end: 0 }, false);
-        if (late.some((ms, i) => ms !== then.late[i])) this.#records.write({ ...then, late }); // Who sends it has to know of that.
+        // Who sends it has to know of that.
+        if (late.some((ms, i) => ms !== then.late[i])) this.#records.write({ ...then, late });
         if (then.end) this.#ended(next, then);
       } else { // What was asked for here came later, and the other tab didn't know.
         now.entry.late = late;
@@ -287,7 +308,8 @@ export class Queue {
   #ended(waiting, then) {
     if (waiting.settled) return;
     this.#tell(waiting, then);
-    // Where a request may have been carried out late, whoever sends next has to know of it, however long ago that was.
+    // Where a request may have been carried out late, whoever sends next has to know of it, however
+    // long ago that was.
     const late = !("key" in then) && then.end <= BEFORE && then.late.some(Boolean);
     if (!this.#leads && waiting.own && !late) this.#records.remove(waiting.name);
     waiting.settled = true;
@@ -327,7 +349,8 @@ export class Queue {
     const sent = Date.now();
     const outcome = await this.#attempt(waiting, signal);
     this.#flying.delete(name);
-    if ((!outcome || signal.aborted) && this.#entries.get(name) !== waiting) waiting.resolve(false); // Another has taken its place meanwhile.
+    // Another has taken its place meanwhile.
+    if ((!outcome || signal.aborted) && this.#entries.get(name) !== waiting) waiting.resolve(false);
     if (outcome && !signal.aborted) this.#answered(waiting, outcome, { before, inDoubt, sent });
     this.#pump();
     this.changed();
@@ -355,8 +378,10 @@ export class Queue {
     const current = !signal.aborted && this.#entries.get(name) === waiting && (!waiting.settled || waiting.again);
     if (!current || !this.mine() || (kept && !this.#leading)) return undefined;
     if ("key" in entry) {
-      const as = (this.user === "me" && credentials?.as) || ""; // Other users are known by their ids.
-      if (entry.tried && entry.as !== as) { // Under another's name its key would be another, and it would count again.
+      // Other users are known by their ids.
+      const as = (this.user === "me" && credentials?.as) || "";
+      // Under another's name its key would be another, and it would count again.
+      if (entry.tried && entry.as !== as) {
         waiting.parked = true;
         this.#later(() => this.go(), LONGEST);
         return undefined;
@@ -421,8 +446,8 @@ export class Queue {
   }
 
   /**
-   * Keeps what is answered until no earlier request is carried out any more, and sends it once more if it has to be; and until its
-   * own page has taken note.
+   * Keeps what is answered until no earlier request is carried out any more, and sends it once
+   * more if it has to be; and until its own page has taken note.
    * @param {Waiting} waiting
    */
   #keepLate(waiting, noted = waiting.own, write = false) {
@@ -454,7 +479,11 @@ export class Queue {
     this.#records.remove(waiting.name);
   }
 
-  /** Takes out of the storage how an entry of another page ended, once that has taken note; or is gone. @param {Entry} entry */
+  /**
+   * Takes out of the storage how an entry of another page ended, once that has taken note; or is
+   * gone.
+   * @param {Entry} entry
+   */
   #clear(entry) {
     const name = nameOf(entry);
     this.#later(() => {

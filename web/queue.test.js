@@ -5,9 +5,10 @@ import { CounterError, Counters, documentOf, fromFunction } from "./counter.js";
 import { Browser, MemoryStorage, until, Window } from "./wait.mjs";
 
 /**
- * A function that counts by key, as Increment does, and whose answers go as `fate` says: it is called with the number of the
- * request, from 0, and returns nothing, or {status, headers, body} to answer instead, "lost" for an answer that gets lost,
- * "refused" for a connection that breaks before anything is counted.
+ * A function that counts by key, as Increment does, and whose answers go as `fate` says: it is
+ * called with the number of the request, from 0, and returns nothing, or {status, headers, body} to
+ * answer instead, "lost" for an answer that gets lost, "refused" for a connection that breaks
+ * before anything is counted.
  */
 async function startFunction(t, fate = () => undefined) {
   const counted = new Map(); // key → {counter, by}
@@ -78,7 +79,8 @@ test("many increments are each counted once while every other answer is lost", a
 
 test("what waits outlives the page, and is counted once by the next one", async (t) => {
   let online = false;
-  const f = await startFunction(t, (n) => (online ? undefined : n % 2 ? "lost" : "refused")); // Some are counted all the same.
+  // Some are counted all the same.
+  const f = await startFunction(t, (n) => (online ? undefined : n % 2 ? "lost" : "refused"));
   const storage = new MemoryStorage();
   const first = open(t, f.url, { storage });
   for (let i = 0; i < 20; i++) first.counter(i % 2 ? "a" : "b").add(1).catch(() => assert.fail("it was given up"));
@@ -116,7 +118,8 @@ test("what is older than the function remembers keys is not sent again", async (
   await until(() => f.requests.length === 1);
   first.close();
 
-  for (const shift of [-24 * 3_600_000, 3_600_000]) { // A day later, and with a clock that has been set back.
+  // A day later, and with a clock that has been set back.
+  for (const shift of [-24 * 3_600_000, 3_600_000]) {
     const [[name, entry]] = storage;
     const aged = new MemoryStorage([[name, JSON.stringify({ ...JSON.parse(entry), at: JSON.parse(entry).at + shift })]]);
     const failures = [];
@@ -159,7 +162,8 @@ test("incrementOnce counts once per key, and says whether it did", async (t) => 
   assert.equal(counter.value, 4);
   await until(() => f.requests.length >= 3);
   online = true;
-  assert.deepEqual(await Promise.all(both), [true, true]); // The answer was lost: this page's own request counted it.
+  // The answer was lost: this page's own request counted it.
+  assert.deepEqual(await Promise.all(both), [true, true]);
   assert.equal(f.sum(), 4);
   const elsewhere = open(t, f.url).counter("orders");
   assert.equal(await elsewhere.incrementOnce("order-2"), false);

@@ -28,7 +28,14 @@ export declare class Records {
     /** @param {string} name */
     remove(name: string): void;
 }
-/** @param {{ counter: string, field: string, key: string } | { counter: string, field: string, member: string }} entry */
+/**
+ * @returns {Storage | null} the page's localStorage, unless the browser forbids it or there is none
+ */
+export declare function localStorageOrNone(): Storage | null;
+/**
+ * @param {{ counter: string, field: string, key: string } | { counter: string, field: string,
+ *   member: string }} entry
+ */
 export declare function nameOf(entry: {
     counter: string;
     field: string;

@@ -1,5 +1,6 @@
-// What the storage has of the entries of a queue, each under its name. All values of one entry are as long as each other, but
-// for an error's words: what is there can be replaced in a storage that is full.
+// What the storage has of the entries of a queue, each under its name. All values of one entry are
+// as long as each other, but for an error's words: what is there can be replaced in a storage that
+// is full.
 
 /** @typedef {import("./entry.js").Entry} Entry */
 /** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
@@ -69,7 +70,21 @@ export class Records {
   }
 }
 
-/** @param {{ counter: string, field: string, key: string } | { counter: string, field: string, member: string }} entry */
+/**
+ * @returns {Storage | null} the page's localStorage, unless the browser forbids it or there is none
+ */
+export function localStorageOrNone() {
+  try {
+    return globalThis.localStorage ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * @param {{ counter: string, field: string, key: string } | { counter: string, field: string,
+ *   member: string }} entry
+ */
 export function nameOf(entry) {
   return JSON.stringify("key" in entry ? [entry.counter, entry.field, entry.key] : [entry.counter, entry.field, entry.member, "like"]);
 }
@@ -94,5 +109,6 @@ function decode(name, text) {
   const entry = { ...record, counter, field };
   if (like) Object.assign(entry, { member: of, joined: record.joined === 1, late: late.map(Number) });
   else Object.assign(entry, { key: of, tried: record.tried === 1, as: record.as.trimEnd() });
-  return nameOf(entry) === name && record.at > 0 && record.end >= 0 ? entry : undefined; // What another program has put there is left alone.
+  // What another program has put there is left alone.
+  return nameOf(entry) === name && record.at > 0 && record.end >= 0 ? entry : undefined;
 }

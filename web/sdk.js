@@ -1,5 +1,5 @@
-// Increments and likes by the Firebase SDK alone, under the lines for clients in firestore.rules. It takes the SDK's functions
-// as arguments, so that it goes with the version that the page has.
+// Increments and likes by the Firebase SDK alone, under the lines for clients in firestore.rules.
+// It takes the SDK's functions as arguments, so that it goes with the version that the page has.
 import { documentOf } from "./sources.js";
 import { CounterError } from "./entry.js";
 
@@ -9,25 +9,28 @@ const AGAIN = 60_000; // ms until a counter's number of shards is read again
 const passing = new Set(["aborted", "cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable", "unknown"]);
 
 /**
- * Increments and likes by the Firebase SDK for the web (modular, version 9 or later), for `Counters`. A like is a transaction
- * that makes the membership and adds 1 to a shard, an increment one that makes a request's document and adds 1: whatever
- * is sent twice finds its document there. Give `Counters` the signed-in user's uid as `member`.
+ * Increments and likes by the Firebase SDK for the web (modular, version 9 or later), for
+ * `Counters`. A like is a transaction that makes the membership and adds 1 to a shard, an increment
+ * one that makes a request's document and adds 1: whatever is sent twice finds its document there.
+ * Give `Counters` the signed-in user's uid as `member`.
  *
- * An increment is 1, as the rules have it. Its key is the user's own: the request's id ends with the uid, and the rules let nobody
- * else make or see it.
+ * An increment is 1, as the rules have it. Its key is the user's own: the request's id ends with
+ * the uid, and the rules let nobody else make or see it.
  * @param {{ toJSON: () => any }} db what `getFirestore` returned
  * @param {object} firestore functions and classes of "firebase/firestore"
  * @param {(...args: any[]) => any} firestore.doc
  * @param {(...args: any[]) => any} firestore.increment
  * @param {(...args: any[]) => any} firestore.onSnapshot
- * @param {(db: any, update: (transaction: any) => Promise<any>) => Promise<any>} firestore.runTransaction
+ * @param {(db: any, update: (transaction: any) => Promise<any>) => Promise<any>}
+ *   firestore.runTransaction
  * @param {(...args: any[]) => any} firestore.serverTimestamp
  * @param {{ fromMillis: (ms: number) => any }} firestore.Timestamp
  * @param {object} [layout]
- * @param {string} [layout.counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
+ * @param {string} [layout.counters] path of the counters' documents, as of COUNTERS;
+ *   counters/{counter} unless given
  * @param {string} [layout.shards] as of SHARDS; shards unless given
- * @param {Record<string, string>} [layout.fields] names of fields in shards, by their names in the counter's document, where
- *   they differ, as of FIELDS; { total: "count" } unless given
+ * @param {Record<string, string>} [layout.fields] names of fields in shards, by their names in the
+ *   counter's document, where they differ, as of FIELDS; { total: "count" } unless given
  * @returns {import("./entry.js").Transport}
  */
 export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, serverTimestamp, Timestamp },
@@ -96,7 +99,8 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
           return { counted: await ("key" in entry ? add(entry, document) : like(entry, document)) };
         } catch (/** @type {any} */ error) {
           known.delete(entry.counter); // It may have been made again, with fewer shards.
-          // What is sent twice is refused, though it was counted: the document tells. A transaction asks the server for it.
+          // What is sent twice is refused, though it was counted: the document tells. A transaction
+          // asks the server for it.
           if (error.code !== "permission-denied") throw error;
           const now = await runTransaction(db, (transaction) => transaction.get(document));
           if (now.exists() === ("key" in entry || entry.joined)) return { counted: true };
@@ -113,13 +117,16 @@ export function overFirestore(db, { doc, increment, onSnapshot, runTransaction, 
       return onSnapshot(membershipOf(like), { includeMetadataChanges: true }, (/** @type {any} */ membership) => {
         // What a cache holds may be from before the last like.
         if (!membership.metadata.fromCache) next(membership.exists(), performance.now());
-      }, () => {}); // The rules forbid it, or the user has signed out: whether they have joined stays unknown.
+      }, () => {
+        // The rules forbid it, or the user has signed out: whether they have joined stays unknown.
+      });
     },
   };
 }
 
 /**
- * The id of a key's request, the same wherever it is made: the rules want a UUID and the user's uid.
+ * The id of a key's request, the same wherever it is made: the rules want a UUID and the user's
+ * uid.
  * @param {string} user
  * @param {string[]} key
  */

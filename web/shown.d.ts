@@ -1,4 +1,7 @@
-/** ms after its answer, there was a roll-up with it, or the roll-up is broken: its interval is up to 5 s. */
+/**
+ * ms after its answer, there was a roll-up with it, or the roll-up is broken: its interval is up to
+ * 5 s.
+ */
 export declare const EXPIRES = 10000;
 export type Own = {
     by: number;
@@ -14,11 +17,12 @@ export type Own = {
  * @property {number} answered when, in ms; Infinity until then
  */
 /**
- * The number to display: the total, and what we added that it doesn't hold. Nothing says which that is, so this goes by
- * moves of the total: one uses up what we added in its direction. While we alone add to a counter, this is exact. While
- * it only grows, nothing shows twice or steps back, but one of ours that fails; what others add may hide behind ours
- * until the total holds both. Where others move it against us, this may be off by what we added in the last 3 seconds,
- * at most 10. Once all is counted, it is the total.
+ * The number to display: the total, and what we added that it doesn't hold. Nothing says which that
+ * is, so this goes by moves of the total: one uses up what we added in its direction. While we
+ * alone add to a counter, this is exact. While it only grows, nothing shows twice or steps back,
+ * but one of ours that fails; what others add may hide behind ours until the total holds both.
+ * Where others move it against us, this may be off by what we added in the last 3 seconds, at most
+ * 10. Once all is counted, it is the total.
  */
 export declare class Shown {
     #private;
@@ -41,7 +45,8 @@ export declare class Shown {
     /** Shows nothing any more of what was added here. */
     forget(): void;
     /**
-     * Takes an increment back. Moves that used it up were not its own: they use up another of ours, if there is one.
+     * Takes an increment back. Moves that used it up were not its own: they use up another of ours,
+     * if there is one.
      * @param {Own} own
      */
     fail(own: Own): void;
@@ -52,10 +57,11 @@ export declare class Shown {
      */
     snapshot(total: number, now: number): void;
     /**
-     * Takes the first total after the connection was lost. What was answered is in it, or comes with the next one, or is
-     * gone: it is shown no more, so that nothing shows that isn't there. What still waits stays, as far as the total hasn't
-     * moved so much. What is being sent may be in a total that has moved the other way, as that of a database that was
-     * started again: then it shows once the total rises, and not twice until then.
+     * Takes the first total after the connection was lost. What was answered is in it, or comes
+     * with the next one, or is gone: it is shown no more, so that nothing shows that isn't there.
+     * What still waits stays, as far as the total hasn't moved so much. What is being sent may be
+     * in a total that has moved the other way, as that of a database that was started again: then
+     * it shows once the total rises, and not twice until then.
      * @param {number} total
      * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
      */

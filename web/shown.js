@@ -1,5 +1,8 @@
 const ROLLED_UP = 3_000; // ms after its answer, an increment is in every roll-up: events take less.
-/** ms after its answer, there was a roll-up with it, or the roll-up is broken: its interval is up to 5 s. */
+/**
+ * ms after its answer, there was a roll-up with it, or the roll-up is broken: its interval is up to
+ * 5 s.
+ */
 export const EXPIRES = 10_000;
 
 /**
@@ -10,11 +13,12 @@ export const EXPIRES = 10_000;
  */
 
 /**
- * The number to display: the total, and what we added that it doesn't hold. Nothing says which that is, so this goes by
- * moves of the total: one uses up what we added in its direction. While we alone add to a counter, this is exact. While
- * it only grows, nothing shows twice or steps back, but one of ours that fails; what others add may hide behind ours
- * until the total holds both. Where others move it against us, this may be off by what we added in the last 3 seconds,
- * at most 10. Once all is counted, it is the total.
+ * The number to display: the total, and what we added that it doesn't hold. Nothing says which that
+ * is, so this goes by moves of the total: one uses up what we added in its direction. While we
+ * alone add to a counter, this is exact. While it only grows, nothing shows twice or steps back,
+ * but one of ours that fails; what others add may hide behind ours until the total holds both.
+ * Where others move it against us, this may be off by what we added in the last 3 seconds, at most
+ * 10. Once all is counted, it is the total.
  */
 export class Shown {
   /** @type {number | undefined} The total of the last snapshot; undefined before the first. */
@@ -56,7 +60,8 @@ export class Shown {
   }
 
   /**
-   * Takes an increment back. Moves that used it up were not its own: they use up another of ours, if there is one.
+   * Takes an increment back. Moves that used it up were not its own: they use up another of ours,
+   * if there is one.
    * @param {Own} own
    */
   fail(own) {
@@ -77,10 +82,11 @@ export class Shown {
   }
 
   /**
-   * Takes the first total after the connection was lost. What was answered is in it, or comes with the next one, or is
-   * gone: it is shown no more, so that nothing shows that isn't there. What still waits stays, as far as the total hasn't
-   * moved so much. What is being sent may be in a total that has moved the other way, as that of a database that was
-   * started again: then it shows once the total rises, and not twice until then.
+   * Takes the first total after the connection was lost. What was answered is in it, or comes
+   * with the next one, or is gone: it is shown no more, so that nothing shows that isn't there.
+   * What still waits stays, as far as the total hasn't moved so much. What is being sent may be
+   * in a total that has moved the other way, as that of a database that was started again: then
+   * it shows once the total rises, and not twice until then.
    * @param {number} total
    * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
    */
@@ -98,7 +104,8 @@ export class Shown {
     const way = move < 0 ? -1 : 1;
     const used = Math.min(Math.abs(move), this.#left(way));
     this.#used[way] += used;
-    // Beyond that, others moved it. What of ours cancelled out in moves before this one is not to come any more.
+    // Beyond that, others moved it. What of ours cancelled out in moves before this one is not to
+    // come any more.
     if (Math.abs(move) > used) this.#used[opposite(way)] += Math.min(used, this.#left(opposite(way)));
     this.total = total;
   }

@@ -4,15 +4,18 @@ import { Shown } from "./shown.js";
 import { dice } from "./wait.mjs";
 
 /**
- * Walks a counter at random. An increment is committed or refused after a while, ours are answered after another while,
- * and roll-ups count some of what is committed, and all that was committed two seconds ago. One comes at least every
- * four seconds while there is something to count. Calls `check` with what is displayed and what is true, after every
- * step, and at last when nothing is under way and no roll-up comes any more.
+ * Walks a counter at random. An increment is committed or refused after a while, ours are answered
+ * after another while, and roll-ups count some of what is committed, and all that was committed two
+ * seconds ago. One comes at least every four seconds while there is something to count. Calls
+ * `check` with what is displayed and what is true, after every step, and at last when nothing is
+ * under way and no roll-up comes any more.
  */
 function walk(seed, { ours, theirs = [], refused = 0 }, check) {
   const random = dice(seed);
   const shown = new Shown();
-  const all = []; // {by, own: what shown.add returned, if it is ours, committed: when, answered: when, counted, refused}
+  // {by, own: what shown.add returned, if it is ours, committed: when, answered: when, counted,
+  // refused}
+  const all = [];
   const timers = []; // {at, own}
   const find = (which) => all.find((i) => !i.refused && which(i) && random(2));
   const sum = (which) => all.filter(which).reduce((sum, i) => sum + i.by, 0);
@@ -178,8 +181,9 @@ test("what waits when the first snapshot comes shows on top of it, and what is a
 });
 
 test("after a lost connection, nothing shows that isn't there", () => {
-  // Some of what was answered is gone, as with a database in memory that was started again, and the rest goes on. What was
-  // gone showed on top of the total for as long as there were other increments to use up in its place.
+  // Some of what was answered is gone, as with a database in memory that was started again, and the
+  // rest goes on. What was gone showed on top of the total for as long as there were other
+  // increments to use up in its place.
   const shown = new Shown();
   shown.snapshot(500, 0);
   for (let i = 0; i < 78; i++) shown.add(1).answered = 100;
@@ -207,7 +211,8 @@ test("after a lost connection, what waits to be sent still shows", () => {
 });
 
 test("after a lost connection, what is being sent doesn't show twice in a total that fell", () => {
-  // A database in memory was started again, and the first total from it may hold what has no answer yet.
+  // A database in memory was started again, and the first total from it may hold what has no answer
+  // yet.
   const shown = new Shown();
   shown.snapshot(45, 0);
   const waiting = Array.from({ length: 14 }, () => shown.add(1));

@@ -23,9 +23,11 @@ export type Source = (id: string, next: (snapshot: Snapshot | null) => void, fai
  * @property {boolean} live whether the server has it like this now; false for what a cache has
  */
 /**
- * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
+ * Where totals come from. It watches a counter: it calls `next` with what is known and whenever
+ * that changes, with null when the connection is lost, and `failed` with why it can't go on, or not
+ * as it is. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void,
+ *   field: string) => () => void} Source
  */
 /**
  * Totals from the Firebase SDK for the web (modular, version 9 or later), as they change.
@@ -33,7 +35,8 @@ export type Source = (id: string, next: (snapshot: Snapshot | null) => void, fai
  * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
  * @param {(db: any, path: string) => any} firestore.doc
  * @param {(...args: any[]) => () => void} firestore.onSnapshot
- * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
+ * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter}
+ *   unless given
  * @returns {Source}
  */
 export declare function fromFirestore(db: object, { doc, onSnapshot }: {
@@ -51,7 +54,8 @@ export declare function documentOf(counters: string, id: string): string;
  * @param {string} url of the Increment function
  * @param {object} [options]
  * @param {number} [options.every] ms from one answer to the next request
- * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
+ * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as
+ *   Authorization
  * @returns {Source}
  */
 export declare function fromFunction(url: string, { every, headers }?: {

@@ -12,9 +12,11 @@ import { unreachable } from "./http.js";
  */
 
 /**
- * Where totals come from. It watches a counter: it calls `next` with what is known and whenever that changes, with null
- * when the connection is lost, and `failed` with why it can't go on, or not as it is. It returns a function that ends it.
- * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void, field: string) => () => void} Source
+ * Where totals come from. It watches a counter: it calls `next` with what is known and whenever
+ * that changes, with null when the connection is lost, and `failed` with why it can't go on, or not
+ * as it is. It returns a function that ends it.
+ * @typedef {(id: string, next: (snapshot: Snapshot | null) => void, failed: (error: Error) => void,
+ *   field: string) => () => void} Source
  */
 
 /**
@@ -23,7 +25,8 @@ import { unreachable } from "./http.js";
  * @param {object} firestore the functions `doc` and `onSnapshot` of "firebase/firestore"
  * @param {(db: any, path: string) => any} firestore.doc
  * @param {(...args: any[]) => () => void} firestore.onSnapshot
- * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter} unless given
+ * @param {string} [counters] path of the counters' documents, as of COUNTERS; counters/{counter}
+ *   unless given
  * @returns {Source}
  */
 export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
@@ -31,7 +34,8 @@ export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{cou
     onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => next({
       exists: snapshot.exists(),
       total: snapshot.get(field) ?? 0,
-      updatedAt: (snapshot.get("counter_rollup") ?? snapshot.data() ?? {}).updated_at?.toMillis(), // A document of the app's own has it in a map.
+      // A document of the app's own has it in a map.
+      updatedAt: (snapshot.get("counter_rollup") ?? snapshot.data() ?? {}).updated_at?.toMillis(),
       live: !snapshot.metadata.fromCache,
     }), failed);
 }
@@ -51,7 +55,8 @@ export function documentOf(counters, id) {
  * @param {string} url of the Increment function
  * @param {object} [options]
  * @param {number} [options.every] ms from one answer to the next request
- * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as Authorization
+ * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send along, such as
+ *   Authorization
  * @returns {Source}
  */
 export function fromFunction(url, { every = 2_000, headers } = {}) {

@@ -3,7 +3,10 @@ import { spawn } from "node:child_process";
 import { createServer, request } from "node:http";
 import { chromium } from "playwright-core";
 
-/** Returns the URL of a gateway: that of COUNTERS_GATEWAY, or of a system that is started for the tests. */
+/**
+ * Returns the URL of a gateway: that of COUNTERS_GATEWAY, or of a system that is started for the
+ * tests.
+ */
 export async function startGateway(t) {
   if (process.env.COUNTERS_GATEWAY) return process.env.COUNTERS_GATEWAY;
   const system = spawn("go", ["run", "../cmd/counters", "dev", "--port=0", "--firestore-port=0"], { stdio: ["ignore", "pipe", "inherit"] });
@@ -17,8 +20,8 @@ export async function startGateway(t) {
 }
 
 /**
- * A line to the gateway that can be cut. A browser that is told to be offline forgets that when a page is loaded, and lets through
- * what a page sends at that moment.
+ * A line to the gateway that can be cut. A browser that is told to be offline forgets that when a
+ * page is loaded, and lets through what a page sends at that moment.
  */
 export async function startLine(t, gateway) {
   const line = { cut: false };
@@ -46,7 +49,10 @@ export async function startBrowser(t) {
   return browser;
 }
 
-/** Opens a page whose console has to stay empty, and serves files, by their paths, from where the gateway is. */
+/**
+ * Opens a page whose console has to stay empty, and serves files, by their paths, from where the
+ * gateway is.
+ */
 export async function openPage(t, browser, gateway, files) {
   const page = await browser.newPage();
   const said = [];

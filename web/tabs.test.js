@@ -1,14 +1,18 @@
-// Live pages at random, in a time that the test makes: whatever becomes of requests, answers, tabs, users and the storage, nothing
-// is lost and nothing counts twice.
+// Live pages at random, in a time that the test makes: whatever becomes of requests, answers, tabs,
+// users and the storage, nothing is lost and nothing counts twice.
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Counters } from "./counter.js";
 import { Browser, dice } from "./wait.mjs";
 
 const WALKS = Number(process.env.WALKS ?? 1_000);
-const LONGEST = 160_000; // ms that a request may last in the function, with the longest REQUEST_TIMEOUT
+// ms that a request may last in the function, with the longest REQUEST_TIMEOUT
+const LONGEST = 160_000;
 
-/** What the function has counted: an increment once for each user and key, and each member once until it leaves. */
+/**
+ * What the function has counted: an increment once for each user and key, and each member once
+ * until it leaves.
+ */
 class Server {
   counted = new Map(); // user and key → by
   members = new Set();
@@ -35,8 +39,9 @@ class Server {
 }
 
 /**
- * Walks two or three tabs of a browser. Requests are applied at once, or late, or never, and their answers get lost; tabs are closed,
- * opened, put aside and brought back; users sign in and out; the storage is full for a while. In the end all goes well.
+ * Walks two or three tabs of a browser. Requests are applied at once, or late, or never, and their
+ * answers get lost; tabs are closed, opened, put aside and brought back; users sign in and out; the
+ * storage is full for a while. In the end all goes well.
  */
 async function walk(t, seed) {
   t.mock.timers.reset(); // The same seed makes the same walk.
@@ -64,7 +69,8 @@ async function walk(t, seed) {
       const apply = () => server.apply(entry, user);
       if (fate === 1) setTimeout(apply, random(LONGEST));
       if (fate === 2) apply();
-      if (fate === 3) setTimeout(apply, random(2_000)); // It may come after the tab that has sent it is gone.
+      // It may come after the tab that has sent it is gone.
+      if (fate === 3) setTimeout(apply, random(2_000));
       await Promise.race([later(random(random(4) ? 300 : 5_000)), new Promise((cut) => signal.addEventListener("abort", cut))]);
       if (signal.aborted || (fate > 0 && fate < 4)) return { again: 0, trouble: "as told", all: fate === 1 };
       return { counted: apply() };
@@ -72,7 +78,8 @@ async function walk(t, seed) {
     watch: () => () => {},
   };
   const pass = async (ms, tick = 50) => {
-    // A page without locks takes another look at its lease after 100 ms: what is written has to get around meanwhile.
+    // A page without locks takes another look at its lease after 100 ms: what is written has to get
+    // around meanwhile.
     for (const end = Date.now() + ms; Date.now() < end;) {
       t.mock.timers.tick(locks === null ? Math.min(tick, 40) : tick);
       await new Promise((rest) => setImmediate(rest));
@@ -109,7 +116,8 @@ async function walk(t, seed) {
       tab.counter.add(by).catch((error) => assert.fail(error));
     },
     (tab) => {
-      tab = tabs.find(({ frozen, counters }) => !frozen && !counters.kept) ?? tab; // Other tabs know nothing of what isn't kept.
+      // Other tabs know nothing of what isn't kept.
+      tab = tabs.find(({ frozen, counters }) => !frozen && !counters.kept) ?? tab;
       if (tabs.some((other) => other !== tab && (other.others || !(other.frozen ? other.kept : other.counters.kept)))) return;
       const joined = random(2) === 1;
       wishes.set(user, joined);
@@ -137,11 +145,14 @@ async function walk(t, seed) {
     },
     () => { if (tabs.length < 3) open(); },
     () => {
-      for (const tab of tabs) if (!(tab.frozen ? tab.kept : tab.counters.kept)) tab.others = true; // What isn't kept may be the other user's.
+      // What isn't kept may be the other user's.
+      for (const tab of tabs) if (!(tab.frozen ? tab.kept : tab.counters.kept)) tab.others = true;
       user = user === "ada" ? "bob" : "ada";
-      for (const { counters, frozen } of tabs) if (!frozen && random(2)) void counters.trouble; // An app may show that, at once or later.
+      // An app may show that, at once or later.
+      for (const { counters, frozen } of tabs) if (!frozen && random(2)) void counters.trouble;
     },
-    // Without locks and without room for the lease, each tab sends: then a like and its undo in two tabs may pass each other.
+    // Without locks and without room for the lease, each tab sends: then a like and its undo in two
+    // tabs may pass each other.
     () => { browser.quota = random(2) || locks === null ? Infinity : [...browser.stored].reduce((sum, [name, value]) => sum + name.length + value.length, 0); },
     () => { for (const tell of sources) tell(); },
   ];
@@ -180,7 +191,8 @@ async function walk(t, seed) {
 }
 
 test(`${WALKS} walks of live pages: nothing is lost, and nothing counts twice`, async (t) => {
-  performance.now = () => Date.now(); // Each test file runs in a process of its own. (A mock would remember every call.)
+  // Each test file runs in a process of its own. (A mock would remember every call.)
+  performance.now = () => Date.now();
   let clicks = 0;
   const first = Number(process.env.SEED ?? 0);
   for (let seed = first; seed < first + WALKS; seed++) clicks += await walk(t, seed);

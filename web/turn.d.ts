@@ -1,6 +1,7 @@
 /**
- * A turn that one page at a time has, by a Web Lock, which the browser gives to the next when the page is gone; or, on pages
- * that came neither over HTTPS nor from this machine and have no locks, by a lease in the storage.
+ * A turn that one page at a time has, by a Web Lock, which the browser gives to the next when the
+ * page is gone; or, on pages that came neither over HTTPS nor from this machine and have no locks,
+ * by a lease in the storage.
  */
 export declare class Turn {
     #private;

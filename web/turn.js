@@ -1,12 +1,16 @@
 // Which of the pages of an origin is the one that sends.
 
-const LEASE = 6_000; // ms that a page has the turn for, where there are no Web Locks, unless it renews that
+// ms that a page has the turn for, where there are no Web Locks, unless it renews that
+const LEASE = 6_000;
 const RENEW = 2_000;
-const SETTLE = 100; // ms after which this page sees what others had written by the time they gave the turn back, or took it
+// ms after which this page sees what others had written by the time they gave the turn back, or
+// took it
+const SETTLE = 100;
 
 /**
- * A turn that one page at a time has, by a Web Lock, which the browser gives to the next when the page is gone; or, on pages
- * that came neither over HTTPS nor from this machine and have no locks, by a lease in the storage.
+ * A turn that one page at a time has, by a Web Lock, which the browser gives to the next when the
+ * page is gone; or, on pages that came neither over HTTPS nor from this machine and have no locks,
+ * by a lease in the storage.
  */
 export class Turn {
   #name;
@@ -52,7 +56,8 @@ export class Turn {
       wanted.signal.addEventListener("abort", end);
       if (wanted.signal.aborted) end();
     })).catch(() => {
-      if (!wanted.signal.aborted) this.#ask(wanted.signal); // The browser has locks, and forbids them here.
+      // The browser has locks, and forbids them here.
+      if (!wanted.signal.aborted) this.#ask(wanted.signal);
     });
   }
 
@@ -71,7 +76,8 @@ export class Turn {
     wanted.addEventListener("abort", () => clearTimeout(timer));
     const renew = () => {
       const [holder, until] = this.#lease() ?? [];
-      const free = !(Number(until) > Date.now() && Number(until) <= Date.now() + LEASE); // A clock may have been set back.
+      // A clock may have been set back.
+      const free = !(Number(until) > Date.now() && Number(until) <= Date.now() + LEASE);
       const mine = free || holder === this.#id;
       this.#held &&= mine && !free;
       if (mine) this.#write(Date.now() + LEASE);
@@ -82,7 +88,8 @@ export class Turn {
       const [holder, until] = this.#lease() ?? [];
       timer = setTimeout(renew, RENEW);
       if (holder && holder !== this.#id) return;
-      this.#until = Number(until ?? Infinity); // The storage is full: nothing is handed over then, and each page sends its own.
+      // The storage is full: nothing is handed over then, and each page sends its own.
+      this.#until = Number(until ?? Infinity);
       this.#held = true;
       this.#taken();
     };

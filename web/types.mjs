@@ -1,5 +1,6 @@
-// Checks the types in the modules' comments and writes them beside the modules; with --check it only holds them against what
-// is there. It works on a copy: beside a module, tsc would believe its old types.
+// Checks the types in the modules' comments and writes them beside the modules; with --check it
+// only holds them against what is there. It works on a copy: beside a module, tsc would believe its
+// old types.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -49,7 +49,10 @@ export function told(total) {
   return source;
 }
 
-/** Web Locks, as far as pages use them: who asks first has the lock until its promise is fulfilled. Node.js 20 has none. */
+/**
+ * Web Locks, as far as pages use them: who asks first has the lock until its promise is fulfilled.
+ * Node.js 20 has none.
+ */
 export class Locks {
   #queues = new Map(); // name → those who wait, the holder first
 
@@ -90,8 +93,9 @@ export class Window extends EventTarget {
 }
 
 /**
- * A browser whose tabs share what they store, as Chromium's do: each sees what it writes at once, and what others write in the
- * order in which that has come to the browser, `delay` ms later; but nothing of others' while something of its own is under way.
+ * A browser whose tabs share what they store, as Chromium's do: each sees what it writes at once,
+ * and what others write in the order in which that has come to the browser, `delay` ms later; but
+ * nothing of others' while something of its own is under way.
  */
 export class Browser {
   #tabs = new Set();

@@ -4,7 +4,8 @@ export const Like = {
   props: ["counter"],
   setup({ counter }) {
     const likes = shallowRef(counter.state);
-    watchEffect((ended) => ended(counter.subscribe((now) => (likes.value = now))), { flush: "post" }); // post: not on a server
+    // post: not on a server
+    watchEffect((ended) => ended(counter.subscribe((now) => (likes.value = now))), { flush: "post" });
     const toggle = () => (likes.value.liked ? counter.leave() : counter.join());
     return () => h("button", { "aria-pressed": likes.value.liked ?? false, onClick: toggle }, `♥ ${likes.value.value ?? "…"}`);
   },

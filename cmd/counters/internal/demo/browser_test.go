@@ -15,7 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a test waits for what must come, on a machine that is busy with other things.
+// patience is how long a test waits for what must come, on a machine that is busy with other
+// things.
 const patience = 45 * time.Second
 
 // browser is a page in a headless Chromium.
@@ -46,7 +47,8 @@ func startBrowser(t *testing.T) *browser {
 	t.Cleanup(cancel)
 
 	b := &browser{t: t, ctx: ctx}
-	if err := chromedp.Do(ctx); err != nil { // The browser lives as long as the context of the first call.
+	// The browser lives as long as the context of the first call.
+	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start Chromium: %v", err)
 	}
 	console := chromedp.Console(ctx)
@@ -64,7 +66,8 @@ func startBrowser(t *testing.T) *browser {
 		}
 	})
 	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil { // Unlike cancel, it waits until the browser has ended.
+		// Unlike cancel, it waits until the browser has ended.
+		if err := chromedp.Cancel(ctx); err != nil {
 			t.Logf("end Chromium: %v", err)
 		}
 		reading.Wait()
@@ -112,8 +115,8 @@ func (b *browser) prefer(scheme string) {
 	}
 }
 
-// offline tells the page whether there is a network, as the operating system would. It changes nothing else: without it,
-// the SDK takes half a minute to find out that its connection is cut.
+// offline tells the page whether there is a network, as the operating system would. It changes
+// nothing else: without it, the SDK takes half a minute to find out that its connection is cut.
 func (b *browser) offline(offline bool) {
 	b.t.Helper()
 	state := network.OverrideNetworkStateParams{Offline: offline, DownloadThroughput: -1, UploadThroughput: -1}
@@ -135,8 +138,8 @@ func (b *browser) until(expression string) {
 	}
 }
 
-// total waits until the page has a total from a snapshot of the roll-up document. The number that is displayed may be
-// ahead of that, so it is not what this looks at.
+// total waits until the page has a total from a snapshot of the roll-up document. The number that
+// is displayed may be ahead of that, so it is not what this looks at.
 func (b *browser) total(total int64) {
 	b.t.Helper()
 	b.until(fmt.Sprintf(`document.getElementById("counter").dataset.total === "%d"`, total))
@@ -148,7 +151,8 @@ func (b *browser) shows(value int64) {
 	b.until(fmt.Sprintf(`document.getElementById("value").textContent === new Intl.NumberFormat("en").format(%d).replace("-", "−")`, value))
 }
 
-// quiet fails the test if the console has said anything since it was last asked, other than what is expected.
+// quiet fails the test if the console has said anything since it was last asked, other than what is
+// expected.
 func (b *browser) quiet(expected *regexp.Regexp) {
 	b.t.Helper()
 	b.mu.Lock()

@@ -1,10 +1,10 @@
-// Package demo is the page that the local system shows: a counter that a browser watches, as any frontend would, with its
-// shards, and what the roll-up makes of a load.
+// Package demo is the page that the local system shows: a counter that a browser watches, as any
+// frontend would, with its shards, and what the roll-up makes of a load.
 //
-// The page is as it is served, without a build step, and uses the modules of package web. Where it can have the Firebase
-// SDK, it watches Firestore with that, through the port that serves the page; its import map says where the modules
-// firebase/app and firebase/firestore are. Where it can't, for want of an internet, the page is fed from here, with
-// Server-Sent Events.
+// The page is as it is served, without a build step, and uses the modules of package web. Where it
+// can have the Firebase SDK, it watches Firestore with that, through the port that serves the page;
+// its import map says where the modules firebase/app and firebase/firestore are. Where it can't,
+// for want of an internet, the page is fed from here, with Server-Sent Events.
 package demo
 
 import (
@@ -50,12 +50,12 @@ type Config struct {
 	Hosted   bool          // The documents are the app's own.
 	Members  bool          // Whoever calls Increment may name members: the page has a like button.
 
-	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it at the address of the
-	// page itself, which passes its web protocols on.
+	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it
+	// at the address of the page itself, which passes its web protocols on.
 	Firestore string
 
-	// NodeModules is a node_modules directory, absolute or from the current directory. The SDK comes from its package
-	// firebase if there is one, and from the CDN otherwise.
+	// NodeModules is a node_modules directory, absolute or from the current directory. The SDK
+	// comes from its package firebase if there is one, and from the CDN otherwise.
 	NodeModules string
 	CDN         string // URL of the SDK's versions, with a slash at its end; Google's when empty.
 
@@ -127,7 +127,8 @@ func (p *Page) Close() error { return p.client.Close() }
 
 // ServeHTTP implements [http.Handler].
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-cache") // Another version of the program may serve the same address next.
+	// Another version of the program may serve the same address next.
+	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	p.mux.ServeHTTP(w, r)
 }
@@ -200,7 +201,8 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 		_, name, _ := strings.Cut(doc.Ref.Path, "/documents/")
-		if id, ok := p.config.Counters.ID(name); ok { // Other collections of that name may be elsewhere.
+		// Other collections of that name may be elsewhere.
+		if id, ok := p.config.Counters.ID(name); ok {
 			n, _ := doc.Data()[total].(int64) // 0 where it was never rolled up
 			counters = append(counters, counter{id, n})
 		}
@@ -211,8 +213,8 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 // maxTitle is the longest title that the page takes, in bytes.
 const maxTitle = 500
 
-// serveTitle writes the title of a document, which it makes where there is none: here the page is the app whose documents
-// they are.
+// serveTitle writes the title of a document, which it makes where there is none: here the page is
+// the app whose documents they are.
 func (p *Page) serveTitle(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("counter")
 	if err := p.config.Counters.Validate(id); err != nil {

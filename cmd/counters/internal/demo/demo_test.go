@@ -57,7 +57,8 @@ func block(t *testing.T, html, attributes string, v any) {
 	}
 }
 
-// The server gets the SDK from the CDN, for browsers that may have no internet, and says when it can't.
+// The server gets the SDK from the CDN, for browsers that may have no internet, and says when it
+// can't.
 func TestSDKFromCDN(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

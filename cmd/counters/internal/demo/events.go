@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	eventsApart = 50 * time.Millisecond // Between two events; a screen shows no more, and a load makes hundreds a second.
-	heartbeat   = 15 * time.Second      // So that nothing between here and the browser takes the stream for dead.
+	// Between two events; a screen shows no more, and a load makes hundreds a second.
+	eventsApart = 50 * time.Millisecond
+	// So that nothing between here and the browser takes the stream for dead.
+	heartbeat = 15 * time.Second
 )
 
 // view is what the page shows of a counter, as of one moment. Times are in ms since 1970.
@@ -41,7 +43,8 @@ type state struct {
 	AsOf  int64 `json:"as_of"`
 }
 
-// serveEvents answers with Server-Sent Events: what there is of a counter, and again whenever that has changed.
+// serveEvents answers with Server-Sent Events: what there is of a counter, and again whenever that
+// has changed.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("counter")
 	if err := p.config.Counters.Validate(id); err != nil {
@@ -95,8 +98,8 @@ const (
 	shardsTarget    = 2
 )
 
-// watch sends what there is of a counter, and again after every commit that changed it, until the stream breaks or the
-// context ends. What isn't taken in time is replaced by what is newer.
+// watch sends what there is of a counter, and again after every commit that changed it, until the
+// stream breaks or the context ends. What isn't taken in time is replaced by what is newer.
 func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 	database, counter := p.layout.Database, p.layout.Counter(id)
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner", "google-cloud-resource-prefix", database)
@@ -144,11 +147,12 @@ type watched struct {
 	layout                  layout.Layout
 	counter, shards, ledger string
 	documents               map[string]*firestorepb.Document // By name.
-	current                 map[int32]bool                   // By target: whether all of it has come.
+	current                 map[int32]bool                   // By target: whether all has come.
 	changed                 bool                             // Since it was last complete.
 }
 
-// take takes a message. It returns true when what has come is, with it, a whole state that differs from the last.
+// take takes a message. It returns true when what has come is, with it, a whole state that differs
+// from the last.
 func (w *watched) take(m *firestorepb.ListenResponse) (complete bool, err error) {
 	switch m := m.ResponseType.(type) {
 	case *firestorepb.ListenResponse_DocumentChange:

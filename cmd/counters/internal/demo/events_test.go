@@ -18,7 +18,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// openEvents watches a counter as a page without the SDK does, and returns a function that waits for a view.
+// openEvents watches a counter as a page without the SDK does, and returns a function that waits
+// for a view.
 func openEvents(t *testing.T, page http.Handler, counter string) (until func(want view)) {
 	t.Helper()
 	server := httptest.NewServer(page)
@@ -86,7 +87,8 @@ func TestEventsTellWhatThereIs(t *testing.T) {
 		return errors.Join(
 			tx.Set(counter, map[string]any{"total": 3, "updated_at": at}),
 			tx.Set(counter.Collection("shards").Doc("0"), map[string]any{"count": 5}),
-			tx.Set(counter.Collection("shards").Doc("1"), map[string]any{"count": -1.0}), // A double, as one increment(1.0) makes it.
+			// A double, as one increment(1.0) makes it.
+			tx.Set(counter.Collection("shards").Doc("1"), map[string]any{"count": -1.0}),
 			tx.Set(counter.Collection("counter_rollup").Doc("ledger"), map[string]any{
 				"states": map[string]any{"0": map[string]any{"counts": map[string]any{"count": 3}, "as_of": at}},
 			}),

@@ -22,7 +22,8 @@ import (
 // aPost is a system that counts likes and views in posts of an app's own.
 var aPost = []string{"COUNTERS=posts/{post}", "HOSTED=true", "FIELDS=likes,views,comments=count(comments)", "NUM_SHARDS=3"}
 
-// press presses the button that adds to a field: by script, because what is above it may move while a mouse is on its way.
+// press presses the button that adds to a field: by script, because what is above it may move while
+// a mouse is on its way.
 func (b *browser) press(field string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector('#fields button[data-field=%q]').click()`, field)))
@@ -48,7 +49,8 @@ func (b *browser) comment(s *system, post, text string) {
 	}
 }
 
-// A post of the app's own is made by its title, counted in two fields, and its title stays the app's.
+// A post of the app's own is made by its title, counted in two fields, and its title stays the
+// app's.
 func TestHostedPost(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
@@ -142,7 +144,8 @@ func TestOrderByLikes(t *testing.T) {
 	b.quiet(nil)
 }
 
-// What is told of a post, without a browser; and that a title is only written where the page is the app.
+// What is told of a post, without a browser; and that a title is only written where the page is the
+// app.
 func TestEventsOfAPost(t *testing.T) {
 	t.Parallel()
 	server := emulator.Start(t)

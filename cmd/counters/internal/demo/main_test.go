@@ -59,7 +59,8 @@ func nodeModules(t *testing.T) string {
 	return modules + "/node_modules"
 }
 
-// TestWebModules runs the tests of the web modules, which are in their own language, over a whole local system.
+// TestWebModules runs the tests of the web modules, which are in their own language, over a whole
+// local system.
 func TestWebModules(t *testing.T) {
 	t.Parallel()
 	npm, chromium := need(t, "npm"), need(t, "chromium", "chromium-browser", "google-chrome")

@@ -22,7 +22,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// system is the whole local system with the page, and a connection between browser and gateway that can be cut.
+// system is the whole local system with the page, and a connection between browser and gateway that
+// can be cut.
 type system struct {
 	*dev.System
 	line *proxy
@@ -150,8 +151,8 @@ func TestClicksAndOthersAndCut(t *testing.T) {
 			b.until(`document.querySelector("#counters a[aria-current]")?.textContent === "clicks & more 42"`)
 			b.quiet(nil)
 
-			// Cut off, it goes on with what it knows and what it adds by itself, and says so in words; then it catches up,
-			// and the words go.
+			// Cut off, it goes on with what it knows and what it adds by itself, and says so in
+			// words; then it catches up, and the words go.
 			s.line.setCut(true)
 			b.offline(true)
 			b.until(cutOff)
@@ -170,7 +171,8 @@ func TestClicksAndOthersAndCut(t *testing.T) {
 			b.total(143)
 			b.shows(143)
 			b.until(`document.getElementById("trouble").hidden && document.getElementById("problem").hidden`)
-			b.quiet(regexp.MustCompile(`Firestore|ERR_|/google\.firestore\.v1\.|/cleardot\.gif`)) // The SDK says so, asks whether there is an internet, and Chromium says so, too.
+			// The SDK says so, asks whether there is an internet, and Chromium says so, too.
+			b.quiet(regexp.MustCompile(`Firestore|ERR_|/google\.firestore\.v1\.|/cleardot\.gif`))
 
 			add(t, elsewhere, -3)
 			b.total(140)
@@ -183,8 +185,9 @@ func TestClicksAndOthersAndCut(t *testing.T) {
 	}
 }
 
-// TestHealsAfterARestart holds that once the connection is back, the page shows nothing that isn't there. It showed what
-// it had added to a database in memory that was started again, on top of the total, for ten seconds.
+// TestHealsAfterARestart holds that once the connection is back, the page shows nothing that isn't
+// there. It showed what it had added to a database in memory that was started again, on top of the
+// total, for ten seconds.
 func TestHealsAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
@@ -229,7 +232,8 @@ func TestHealsAfterARestart(t *testing.T) {
 	}
 }
 
-// TestOfflineClicksOutliveAReload holds that what is clicked without a connection is counted once there is one, once.
+// TestOfflineClicksOutliveAReload holds that what is clicked without a connection is counted once
+// there is one, once.
 func TestOfflineClicksOutliveAReload(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
@@ -256,7 +260,8 @@ func TestOfflineClicksOutliveAReload(t *testing.T) {
 	}
 }
 
-// TestLikes holds that two browsers on one page, cut off while they like it and loaded again, count once each.
+// TestLikes holds that two browsers on one page, cut off while they like it and loaded again, count
+// once each.
 func TestLikes(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
@@ -287,7 +292,8 @@ func TestLikes(t *testing.T) {
 					b.shows(map[bool]int64{true: 41, false: 40}[yes])
 				}
 				b.until(`document.getElementById("trouble").textContent.includes("1 increment waits")`)
-				b.do(chromedp.Navigate("about:blank")) // Nothing is left of the page but what it has stored.
+				// Nothing is left of the page but what it has stored.
+				b.do(chromedp.Navigate("about:blank"))
 				b.offline(false)
 			}
 			s.line.setCut(false)
@@ -328,58 +334,8 @@ func TestLikes(t *testing.T) {
 	}
 }
 
-// TestLook has axe look at the page, and keeps pictures for people to look at.
-func TestLook(t *testing.T) {
-	t.Parallel()
-	b := startBrowser(t)
-	s := startSystem(t, withoutSDK)
-	nodeModules(t)
-	axe, err := os.ReadFile(modules + "/node_modules/axe-core/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, counter := range []string{"post-123", "down", strings.Repeat("long name ", 12)} {
-		c := s.counter(t, counter)
-		for _, by := range []int64{10, -20, 5, -25, 8, -8, 3, -3} {
-			add(t, c, by)
-		}
-	}
-	for _, width := range []int64{1280, 390} {
-		b.resize(width, 844)
-		for _, scheme := range []string{"light", "dark"} {
-			b.prefer(scheme)
-			for name, counter := range map[string]string{"empty": "none", "negative": "down"} {
-				b.do(chromedp.Navigate(s.url + "/?counter=" + counter))
-				b.until(live)
-				b.until(`!document.getElementById("choose-counters").hidden`)
-				if counter == "down" {
-					if b.until(`!document.getElementById("like").disabled`); !eval[bool](b, `document.getElementById("like").ariaPressed === "true"`) {
-						b.do(chromedp.Click(chromedp.CSS("#like")))
-					}
-					b.shows(-29)
-					b.until(`document.querySelector("#shards .held.down") !== null`)
-				}
-				b.do(chromedp.Evaluate[chromedp.Void](string(axe) + ";undefined"))
-				type violation struct {
-					ID    string
-					Nodes []struct{ Target []string }
-				}
-				found := run(b, chromedp.Evaluate[[]violation](`axe.run().then(({violations}) => violations.map(({id, nodes}) => ({id, nodes: nodes.map(({target}) => ({target}))})))`, chromedp.EvalAwaitPromise))
-				if len(found) > 0 {
-					t.Errorf("%s, %s, %d px: axe finds %+v", name, scheme, width, found)
-				}
-				if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
-					t.Errorf("%s, %s: the page is %d px wide in a window of %d", name, scheme, got, width)
-				}
-				b.keep(fmt.Sprintf("page-%s-%s-%d.png", name, scheme, width))
-				b.quiet(nil)
-			}
-		}
-	}
-}
-
-// TestLoad holds that under a load of its own, every number that the page ever displayed is what it had added, whatever
-// of that the roll-up had counted.
+// TestLoad holds that under a load of its own, every number that the page ever displayed is what it
+// had added, whatever of that the roll-up had counted.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
@@ -445,7 +401,8 @@ func TestLoad(t *testing.T) {
 	b.quiet(nil)
 }
 
-// TestRefused holds that an increment that the function refuses is taken back, and the others are not.
+// TestRefused holds that an increment that the function refuses is taken back, and the others are
+// not.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestAtRest holds that the page of a counter that there isn't shows what will happen and no empty plots, is used by keyboard
-// alone, and has the lag of the first roll-up on.
+// TestAtRest holds that the page of a counter that there isn't shows what will happen and no empty
+// plots, is used by keyboard alone, and has the lag of the first roll-up on.
 func TestAtRest(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
@@ -22,7 +22,8 @@ func TestAtRest(t *testing.T) {
 			b.until(`document.getElementById("plots").hidden && !document.getElementById("no-shards").hidden`)
 			b.until(`document.querySelectorAll("#flow.rest path").length === 10`)
 
-			// Counter, Watch, Like, +1: the first two that one comes to in the counter itself are those.
+			// Counter, Watch, Like, +1: the first two that one comes to in the counter itself are
+			// those.
 			reached := func(id string) {
 				t.Helper()
 				b.until(`document.activeElement.matches('` + id + `')`)
@@ -51,7 +52,8 @@ func TestAtRest(t *testing.T) {
 	}
 }
 
-// TestOfflineIsSaid holds that a page says it is offline as soon as the browser knows, whatever its feed, and is back by itself.
+// TestOfflineIsSaid holds that a page says it is offline as soon as the browser knows, whatever its
+// feed, and is back by itself.
 func TestOfflineIsSaid(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
@@ -66,7 +68,8 @@ func TestOfflineIsSaid(t *testing.T) {
 	b.quiet(nil)
 }
 
-// TestPostBeforeItIsThere holds that nothing can be added to a document that the app has not made, which would be refused.
+// TestPostBeforeItIsThere holds that nothing can be added to a document that the app has not made,
+// which would be refused.
 func TestPostBeforeItIsThere(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)

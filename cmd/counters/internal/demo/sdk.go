@@ -27,9 +27,9 @@ const (
 	fetchAgain    = 30 * time.Second // After an attempt that failed.
 )
 
-// sdk is the Firebase SDK, from a node_modules directory or else from Google's CDN. The server gets it and not the
-// browser, because a browser that can't says so on its console, and because a phone in the same network may have no
-// internet of its own.
+// sdk is the Firebase SDK, from a node_modules directory or else from Google's CDN. The server gets
+// it and not the browser, because a browser that can't says so on its console, and because a phone
+// in the same network may have no internet of its own.
 type sdk struct {
 	from    string // URL of the bundles' directory on the CDN; empty where they are local.
 	dir     string // Where they are local.
@@ -48,7 +48,8 @@ func newSDK(nodeModules, from string) *sdk {
 	return &sdk{from: cmp.Or(from, cdn) + version + "/", version: version}
 }
 
-// sdkVersion returns the version of the SDK that a node_modules directory holds, or "" if it holds none.
+// sdkVersion returns the version of the SDK that a node_modules directory holds, or "" if it holds
+// none.
 func sdkVersion(nodeModules string) string {
 	if nodeModules == "" {
 		return ""

@@ -1,14 +1,16 @@
-// Where the page gets its data from: a Source for counter.js, which also hands over what a frontend need not know, the
-// shards and the ledger.
+// Where the page gets its data from: a Source for counter.js, which also hands over what a frontend
+// need not know, the shards and the ledger.
 import { documentOf } from "./counter.js";
 
 /**
- * The feed to use: Firestore through the Firebase SDK where that is available, else the gateway that serves this page.
- * `details` is called with (counts, ledger): shard id → count, and shard id → {count, asOf: ms}, which is undefined until it is known. `changed` is called with
- * what the counter's document has: {exists, title, totals: field → total}.
+ * The feed to use: Firestore through the Firebase SDK where that is available, else the gateway
+ * that serves this page. `details` is called with (counts, ledger): shard id → count, and shard id
+ * → {count, asOf: ms}, which is undefined until it is known. `changed` is called with what the
+ * counter's document has: {exists, title, totals: field → total}.
  */
 export async function chooseFeed(config, details, changed) {
-  // Where the page comes over HTTPS, something in between has added that, and the SDK can't speak to an emulator there.
+  // Where the page comes over HTTPS, something in between has added that, and the SDK can't speak
+  // to an emulator there.
   if (location.protocol === "http:" && (await fetch("-/sdk").then((answer) => answer.json())).available) {
     return { name: "Firestore, through the Firebase SDK", source: await fromSDK(config, details, changed) };
   }
@@ -21,7 +23,8 @@ async function fromSDK(config, details, changed) {
   const db = getFirestore(initializeApp({ projectId: config.project }), config.database);
   connectFirestoreEmulator(db, location.hostname, Number(location.port) || 80);
   const [first] = config.fields;
-  const updatedAt = config.hosted ? "counter_rollup.updated_at" : "updated_at"; // of an app's document, all but the totals is in one map
+  // of an app's document, all but the totals is in one map
+  const updatedAt = config.hosted ? "counter_rollup.updated_at" : "updated_at";
   return (id, next, failed) => {
     const counter = doc(db, documentOf(config.counters, id));
     let counts = new Map();

@@ -1,4 +1,5 @@
-// The drawing: a line from each shard to the total, and a drop on it whenever the total takes in what a shard holds.
+// The drawing: a line from each shard to the total, and a drop on it whenever the total takes in
+// what a shard holds.
 
 const SVG = "http://www.w3.org/2000/svg";
 const AT_REST = 10; // shards of a counter that there isn't yet

@@ -46,7 +46,8 @@ function valid(id) {
 async function start() {
   feed = await chooseFeed(config, (counts, ledger) => {
     const oldest = shards.set(counts, ledger);
-    // The ledger and the total are written together, and what watches them is told one right after the other.
+    // The ledger and the total are written together, and what watches them is told one right after
+    // the other.
     if (oldest !== undefined) setTimeout(() => { lag = Math.max(0, counter.updatedAt - oldest); });
     draw();
   }, shown);
@@ -112,7 +113,10 @@ async function like() {
   }
 }
 
-/** Whose likes this page's are. An app takes the user's id, and lets the function hold it against the token. */
+/**
+ * Whose likes this page's are. An app takes the user's id, and lets the function hold it against
+ * the token.
+ */
 function memberOfThisBrowser() {
   const random = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   try {
@@ -141,7 +145,10 @@ $("edit").addEventListener("submit", async (event) => {
   }
 });
 
-/** An item of the list of fields: its name, its total, and a button that adds to it, unless it counts documents. */
+/**
+ * An item of the list of fields: its name, its total, and a button that adds to it, unless it
+ * counts documents.
+ */
 function field(name) {
   const item = document.createElement("li");
   const counted = config.counted.includes(name);
@@ -214,7 +221,8 @@ async function list() {
 
 function changed() {
   if (counter.updatedAt !== updatedAt) {
-    if (known && counter.updatedAt !== undefined) tally.commits++; // The first of a new counter, too.
+    // The first of a new counter, too.
+    if (known && counter.updatedAt !== undefined) tally.commits++;
     updatedAt = counter.updatedAt;
   }
   known = counter.exists !== undefined;
@@ -230,7 +238,8 @@ function draw() {
     const { dataset } = $("counter");
     dataset.state = counter.live ? "live" : known ? "cut off" : "connecting";
     if (known) {
-      dataset.total = counter.exists ? counter.total : ""; // from the last snapshot of the roll-up document
+      // from the last snapshot of the roll-up document
+      dataset.total = counter.exists ? counter.total : "";
       dataset.value = counter.value;
       document.title = `${format(counter.value)} · ${id}`;
     }
@@ -238,7 +247,8 @@ function draw() {
     tick(known ? format(counter.value) : "–");
     text("connection", counter.live ? "Live" : known ? "Offline, and back by itself" : "Connecting");
     $("connection").title = `From ${feed.name}.`;
-    const can = known && (!config.hosted || counter.exists); // A post that there isn't has nothing to count.
+    // A post that there isn't has nothing to count.
+    const can = known && (!config.hosted || counter.exists);
     for (const button of document.querySelectorAll("[data-by], #fields button, #crowd, #rate")) button.disabled = !can;
     $("source").hidden = !counter.exists;
     text("total", format(counter.total ?? 0));
@@ -269,7 +279,8 @@ function draw() {
 let shownNow = "", ticked = 0;
 function tick(value) {
   if (value === shownNow) return;
-  const rolls = shownNow !== "" && performance.now() - ticked > 150; // Under a load, digits would never come to rest.
+  // Under a load, digits would never come to rest.
+  const rolls = shownNow !== "" && performance.now() - ticked > 150;
   ticked = performance.now();
   const node = $("value");
   const down = Number(value.replaceAll(",", "").replace("−", "-")) < Number(shownNow.replaceAll(",", "").replace("−", "-"));

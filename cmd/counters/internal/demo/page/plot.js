@@ -2,13 +2,18 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const SECONDS = 60, HEIGHT = 100; // of the plot's own coordinates
-const TICKS = [[60, "1 min ago"], [45], [30, "30 s"], [15], [0, "now"]]; // seconds ago, and what the axis says there
+// seconds ago, and what the axis says there
+const TICKS = [[60, "1 min ago"], [45], [30, "30 s"], [15], [0, "now"]];
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const format = (value) => number.format(value).replace("-", "−");
 
-/** A plot within a figure, with one or two lines. Its scale begins at zero, or, if it floats, at the least value. */
+/**
+ * A plot within a figure, with one or two lines. Its scale begins at zero, or, if it floats, at the
+ * least value.
+ */
 export class Plot {
-  #rows = []; // samples, oldest first: an array of as many values as there are lines; a gap is undefined
+  // samples, oldest first: an array of as many values as there are lines; a gap is undefined
+  #rows = [];
 
   constructor(figure, { samples, lines = 1, floating = false }) {
     this.samples = samples; // a second
@@ -31,7 +36,10 @@ export class Plot {
     }
   }
 
-  /** Adds a sample, and draws. Where the sample is a gap, the current value to show may be an older one. */
+  /**
+   * Adds a sample, and draws. Where the sample is a gap, the current value to show may be an
+   * older one.
+   */
   add(values, current = values[0]) {
     this.#rows.push(values);
     if (this.#rows.length > SECONDS * this.samples + 1) this.#rows.shift();

@@ -10,8 +10,8 @@ export class Shards {
   #ledger; // shard id → {count, asOf: ms}; undefined until it is known
 
   /**
-   * Takes what is known now; the ledger may be unknown. Returns when the oldest change was made that the total holds since the
-   * last time, if any.
+   * Takes what is known now; the ledger may be unknown. Returns when the oldest change was made
+   * that the total holds since the last time, if any.
    */
   set(counts, ledger) {
     const before = this.#ledger;
@@ -39,7 +39,10 @@ export class Shards {
       .map(([id, count]) => ({ id, count, counted: this.#counted(id) }));
   }
 
-  /** Draws the bars into a list, one item a shard: upwards from the line at zero, and downwards what is negative. */
+  /**
+   * Draws the bars into a list, one item a shard: upwards from the line at zero, and downwards
+   * what is negative.
+   */
   draw(list) {
     const shards = this.all;
     const values = shards.flatMap(({ count, counted }) => [count, counted]);
@@ -61,7 +64,10 @@ export class Shards {
   }
 }
 
-/** Makes a bar reach from one value to another, as parts of the height, counted from the line at zero. */
+/**
+ * Makes a bar reach from one value to another, as parts of the height, counted from the line at
+ * zero.
+ */
 function place(bar, from, to, range) {
   bar.style.setProperty("--from", Math.min(from, to) / range);
   bar.style.setProperty("--height", Math.abs(to - from) / range);
