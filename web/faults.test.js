@@ -243,6 +243,12 @@ test("6: a refusal after an attempt in doubt is unknown, also on the next page",
   await assert.rejects(counters.counter("a").add(1), { unknown: false, message: "refused" });
   await assert.rejects(counters.counter("a", "likes").join(), { unknown: true });
 
+  // What was never sent, for want of credentials, was not counted.
+  let asked = 0;
+  const prepare = async () => { if (asked++ === 0) throw new Error("offline"); };
+  const signedOut = open(t, { transport: noting(() => refused, { prepare }) });
+  await assert.rejects(signedOut.counter("a", "likes").join(), { unknown: false });
+
   const storage = new MemoryStorage();
   const first = open(t, { transport: noting(() => lost), storage });
   first.counter("a").add(1);

@@ -410,7 +410,7 @@ export class Queue {
       const until = Date.now() + LATE;
       for (const one of [waiting, now]) {
         if (!one || "key" in one.entry) continue;
-        one.entry.late[+entry.joined] = until;
+        one.entry.late[+entry.joined] &&= until; // 0: without credentials, it was not sent.
         if (one === now) this.#keep(one);
       }
       if (now !== waiting) waiting.resolve(false);

@@ -62,6 +62,7 @@ async function walk(t, seed) {
   const transport = {
     prepare: async () => {
       await later(random(3) ? 0 : random(300));
+      if (!calm && !random(10)) throw new Error("offline");
       return { as: "", user };
     },
     send: async (entry, { credentials: { user }, signal }) => {
@@ -156,7 +157,6 @@ async function walk(t, seed) {
     () => { browser.quota = random(2) || locks === null ? Infinity : [...browser.stored].reduce((sum, [name, value]) => sum + name.length + value.length, 0); },
     () => { for (const tell of sources) tell(); },
   ];
-  t.after(() => tabs.forEach(({ counters }) => counters.close()));
   open();
   open();
   for (let step = 0; step < 30; step++) {
