@@ -262,7 +262,7 @@ function draw() {
     }
     $("trouble").hidden = !counters.trouble;
     if (counters.trouble) {
-      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better${counters.kept ? ", also after a reload" : ". A reload would lose it: the browser's storage is full"}.`);
+      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better${counters.kept ? ", also after a reload" : ". A reload would lose what waits: the browser has no room to keep it"}.`);
     }
     age();
     $("no-shards").hidden = !known || shards.size > 0;
