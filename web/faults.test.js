@@ -175,20 +175,6 @@ test("3: of several tabs one sends, and all are told how it ended", async (t) =>
   assert.deepEqual(transports.map(({ sent }) => sent.length), [4, 1]);
 });
 
-test("3: without Web Locks, one page at a time has a lease", async (t) => {
-  const browser = new Browser({ locks: null });
-  const transports = [noting(), noting()];
-  const tabs = [browser.tab(), browser.tab()];
-  for (const tab of tabs) tab.page.navigator = {};
-  const pages = transports.map((transport, i) => open(t, { transport, storage: tabs[i].storage, page: tabs[i].page }));
-  await Promise.all(pages.map((page) => page.counter("a").add(1)));
-  const first = transports[0].sent.length ? 0 : 1;
-  assert.deepEqual([transports[first].sent.length, transports[1 - first].sent.length], [2, 0]);
-  tabs[first].freeze();
-  await pages[1 - first].counter("a").add(1);
-  assert.equal(transports[1 - first].sent.length, 1);
-});
-
 test("3: an app that empties the storage loses no click", async (t) => {
   let online = false;
   const transport = noting(() => (online ? { counted: true } : lost));

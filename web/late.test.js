@@ -1,8 +1,16 @@
-// Likes in a time that the tests make.
+// What takes its time, in a time that the tests make.
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Counters } from "./counter.js";
 import { Browser, MemoryStorage, told, Window } from "./wait.mjs";
+
+/** Lets so many ms pass, in so many ticks that what is stored gets around meanwhile. */
+async function pass(t, ms) {
+  for (const end = Date.now() + ms; Date.now() < end;) {
+    t.mock.timers.tick(Math.max(20, ms / 100));
+    await new Promise((rest) => setImmediate(rest));
+  }
+}
 
 test("what may still be carried out late is followed by the last that was asked for, once more", async (t) => {
   t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
@@ -38,7 +46,6 @@ test("what may still be carried out late is followed by the last that was asked 
   next.close();
 });
 
-
 test("what was carried out late is followed, though its page comes back when it is too late and the user another one", async (t) => {
   t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
   const sent = [];
@@ -46,32 +53,49 @@ test("what was carried out late is followed, though its page comes back when it 
     send: async ({ joined }) => (sent.push(joined) === 1 ? { again: 0, trouble: "as told" } : { counted: false }),
     watch: () => () => {},
   };
-  const pass = async (ms) => {
-    for (let end = Date.now() + ms; Date.now() < end;) {
-      t.mock.timers.tick(Math.max(50, ms / 100));
-      await new Promise((rest) => setImmediate(rest));
-    }
-  };
   const browser = new Browser();
   const tabs = [browser.tab(), browser.tab()];
   let user = "ada";
   const [first, second] = tabs.map(({ page, storage }) => new Counters({ transport, source: told(7), member: () => user, storage, page }));
   first.counter("a", "likes").join();
-  await pass(150);
+  await pass(t, 150);
   assert.equal(first.trouble, "as told");
   const left = first.counter("a", "likes").leave();
   tabs[0].freeze();
-  await pass(150);
+  await pass(t, 150);
   second.close();
   assert.deepEqual(sent, [true, false]);
   user = "bob";
-  await pass(201_000); // The join may be carried out now,
+  await pass(t, 201_000); // The join may be carried out now,
   tabs[0].thaw();
   assert.equal(await left, false);
-  await pass(3_000);
+  await pass(t, 3_000);
   user = "ada"; // and here is who knows that it must not stay.
   first.queue.go();
-  await pass(3_000);
+  await pass(t, 3_000);
   assert.deepEqual([sent, browser.stored.size], [[true, false, false], 0]);
   first.close();
+});
+
+test("without Web Locks, one page at a time has a lease", async (t) => {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const browser = new Browser({ locks: null });
+  const sent = [0, 0];
+  const tabs = [browser.tab(), browser.tab()];
+  const pages = tabs.map(({ page, storage }, i) => {
+    page.navigator = {};
+    const transport = { send: async () => (sent[i]++, { counted: true }), watch: () => () => {} };
+    return new Counters({ transport, source: told(7), storage, page });
+  });
+  const done = pages.map((page) => page.counter("a").add(1));
+  await pass(t, 1_000);
+  await Promise.all(done);
+  const first = sent[0] ? 0 : 1;
+  assert.deepEqual([sent[first], sent[1 - first]], [2, 0]);
+  tabs[first].freeze();
+  const next = pages[1 - first].counter("a").add(1);
+  await pass(t, 10_000);
+  await next;
+  assert.equal(sent[1 - first], 1);
+  pages.forEach((page) => page.close());
 });

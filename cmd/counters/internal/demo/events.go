@@ -30,7 +30,7 @@ type view struct {
 	Exists    bool                `json:"exists"`
 	Total     int64               `json:"total"`             // of the first field
 	Totals    map[string]int64    `json:"totals,omitempty"`  // of all, where there are several
-	Doubles   map[string]*float64 `json:"doubles,omitempty"` // of averages and the like; null is that of none
+	Doubles   map[string]*float64 `json:"doubles,omitempty"` // averages; null: of none
 	Title     string              `json:"title,omitempty"`   // that an app has given it
 	UpdatedAt int64               `json:"updated_at,omitempty"`
 	Shards    map[string]int64    `json:"shards"`

@@ -154,7 +154,7 @@ function field(name) {
   const counted = config.counted.includes(name);
   item.append(document.createElement("span"), document.createElement("b"), document.createElement(counted ? "small" : "button"));
   const [label, value, button] = item.children;
-  [label.textContent, value.textContent, button.textContent] = [name, "–", counted ? "documents" : "+1"];
+  [label.textContent, value.textContent, button.textContent] = [name, "–", counted ? "from documents" : "+1"];
   if (counted) {
     button.dataset.field = name;
     return item;
