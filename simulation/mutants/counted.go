@@ -11,6 +11,22 @@ var ofCounted = []mutant{
 		"db.Aggregate(ctx, c.id, field.Counted, at)", "db.Aggregate(ctx, c.id, field.Counted, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
+		"the counter that a document has left isn't counted again", "rollup",
+		"if gone && !(there && left == at) {", "if gone && !there {", test("TestByReference"),
+	},
+	{
+		"a document that names what isn't there makes a ledger", "rollup",
+		"if a.elsewhere {", "if false {", test("TestByReference"),
+	},
+	{
+		"a flush leaves doubles as they are", "rollup",
+		"first, paths = db.SetDoubles(l.Ledger, first, paths)", "", test("TestAverages"),
+	},
+	{
+		"users set back each other's counters", "functions",
+		"|| values[at] != user {", "{", test("TestResetIsTheUsersOwn"),
+	},
+	{
 		"a recount covers events that came while it ran", "rollup",
 		"covered = t.inFlight", "covered = append(t.inFlight, t.next...)\n\t\tt.next = nil", test("TestEventsAreCoveredByALaterRecount"),
 	},

@@ -65,6 +65,67 @@ func TestCountedFields(t *testing.T) {
 	}
 }
 
+// Documents that name their post, at the root and in a group, a path without wildcards, averages and
+// conditions: the whole system brings their events and asks for them.
+func TestCollectionsElsewhere(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, Config{Environ: []string{"COUNTERS=posts/{post}", "HOSTED=true", "ROLLUP_INTERVAL=100ms",
+		"FIELDS=likes,notes=count(/notes where post=={post} and kind in ['a','b']),rating=avg(**/reviews.stars where post=={post})"}})
+	client := s.client(t)
+	write := func(path string, data map[string]any) {
+		t.Helper()
+		if _, err := client.Doc(path).Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("posts/p", map[string]any{})
+	write("posts/q", map[string]any{})
+	write("notes/1", map[string]any{"post": "p", "kind": "a"})
+	write("notes/2", map[string]any{"post": client.Doc("posts/p"), "kind": "c"})
+	write("notes/3", map[string]any{"post": "posts/p", "kind": "b"})
+	write("reviews/1", map[string]any{"post": "p", "stars": 5})
+	write("users/u/reviews/2", map[string]any{"post": client.Doc("posts/q"), "stars": 2})
+	settle(t, s)
+	write("users/u/reviews/2", map[string]any{"post": client.Doc("posts/p"), "stars": 2})
+	write("notes/1", map[string]any{"post": "q", "kind": "a"})
+	settle(t, s)
+	for post, want := range map[string]map[string]any{"p": {"notes": int64(1), "rating": 3.5}, "q": {"notes": int64(1), "rating": nil}} {
+		doc, err := client.Doc("posts/" + post).Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for field, value := range want {
+			if got, there := doc.Data()[field]; !there || got != value {
+				t.Errorf("%s of %s is %v, want %v", field, post, got, value)
+			}
+		}
+	}
+}
+
+// A path without wildcards is one counter.
+func TestWholeCollection(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, Config{Environ: []string{"COUNTERS=stats/site", "AUTO_CREATE=true", "ROLLUP_INTERVAL=100ms", "FIELDS=visits,users=count(/users)"}})
+	client := s.client(t)
+	for range 2 {
+		answer, err := http.Post(s.Gateway+"/increment/site", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+	}
+	for n := range 3 {
+		if _, err := client.Doc(fmt.Sprint("users/", n)).Set(t.Context(), map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(t, s)
+	doc, err := client.Doc("stats/site").Get(t.Context())
+	if err != nil || doc.Data()["users"] != int64(3) || doc.Data()["visits"] != int64(2) {
+		t.Errorf("%v, %v", doc.Data(), err)
+	}
+}
+
 // A Firestore without triggers tells of documents that are counted by a Listen, too.
 func TestCountedFieldsOnAServerWithoutTriggers(t *testing.T) {
 	t.Parallel()
