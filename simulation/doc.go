@@ -14,8 +14,8 @@
 //
 // By go run ./simulation/simulate a seed is a history, byte for byte: it builds the tests over a
 // runtime that draws from the seed whatever it draws (package exact), prints a hash of the history,
-// and shrinks a seed that fails ([Less]). By go test alone, and with the race detector, the same seed
-// has the same plan and the same fates, and another history each time.
+// and shrinks a seed that fails ([Less]). By go test alone, and with the race detector, the same
+// seed has the same plan and the same fates, and another history each time.
 //
 // Nothing in a world decides whether it went well. Calls, commits, lost events and drift are
 // recorded as a [History], and [Check], which is pure, says what in it breaks a promise. These are
@@ -56,9 +56,9 @@
 //     nor counted.
 //
 // Counters are at ids and paths that few would choose: below teams, with names of 1,500 bytes, with
-// what URLs escape, beside collections of ours. In a quarter of all worlds another deployment in the
-// same database counts below them, beside them or above, and comes to what it has acknowledged. An
-// older revision may have the same fields in another order, and a few worlds lose every event.
+// what URLs escape, beside collections of ours. In a quarter of all worlds another deployment in
+// the same database counts below them, beside them or above, and comes to what it has acknowledged.
+// An older revision may have the same fields in another order, and a few worlds lose every event.
 //
 // In about half of all worlds a few members come and go beside the increments: through the
 // functions, asked for twice by callers who don't wait, and by batches of an SDK that obeys

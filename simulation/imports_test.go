@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -67,11 +66,11 @@ func (s *script) moves(op string, base, noted, left int64) {
 // TestCheckImports tells right histories of imports from wrong ones, as TestCheck does.
 func TestCheckImports(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name  string
-		wrong string // "" is right
-		write func(*script)
-	}{
+	judge(t, Check, storiesOfImports())
+}
+
+func storiesOfImports() []story {
+	return []story{
 		{"an import, and what has come since", "", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
@@ -415,22 +414,5 @@ func TestCheckImports(t *testing.T) {
 			s.moves("x", 103, 3, 0)
 			s.imported(3, 103, 3)
 		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := newScript()
-			test.write(s)
-			violations := Check(s.history)
-			switch {
-			case test.wrong == "":
-				for _, v := range violations {
-					t.Errorf("a right history: %s", v)
-				}
-			case len(violations) == 0:
-				t.Error("nothing was found")
-			case !strings.Contains(violations[0].Message, test.wrong):
-				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
-			}
-		})
 	}
 }

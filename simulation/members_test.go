@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -47,11 +46,11 @@ func (s *script) removeWith(member func()) {
 // TestCheckMembers tells right histories of members from wrong ones, as TestCheck does.
 func TestCheckMembers(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name  string
-		wrong string // "" is right
-		write func(*script)
-	}{
+	judge(t, Check, storiesOfMembers())
+}
+
+func storiesOfMembers() []story {
+	return []story{
 		{"a member joins, joins again, and leaves", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
@@ -382,23 +381,6 @@ func TestCheckMembers(t *testing.T) {
 			s.leaves("0", 0)
 			s.answers(2, OK, false)
 		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := newScript()
-			test.write(s)
-			violations := Check(s.history)
-			switch {
-			case test.wrong == "":
-				for _, v := range violations {
-					t.Errorf("a right history: %s", v)
-				}
-			case len(violations) == 0:
-				t.Error("nothing was found")
-			case !strings.Contains(violations[0].Message, test.wrong):
-				t.Errorf("found %q; want %q in it", violations[0].Message, test.wrong)
-			}
-		})
 	}
 }
 

@@ -9,8 +9,8 @@
 //     goroutine of the bubble (the collector, a test's own) runs beside it and doesn't change its
 //     order; who is preempted goes on next.
 //   - select, timers of one time and math/rand/v2 draw from the same seed, and maps begin where it
-//     says. Keys hash alike in every process and on every machine, AES or not; addresses all hash to
-//     one.
+//     says. Keys hash alike in every process and on every machine, AES or not; addresses all hash
+//     to one.
 //   - A mutex measures in virtual time how long somebody has waited.
 //   - No goroutine of the bubble collects garbage, or waits for those who do.
 //
