@@ -439,13 +439,13 @@ func (c *answersChecker) adopts(k *countedCounter, of *counted, collection strin
 
 // settled checks that fields are what their documents come to after a reconcile: all of them where
 // that is said, and else those that a walk counts at once. A walk finds the app's documents by
-// their ledgers.
+// their ledgers, and those whose ids have several parts.
 func (c *answersChecker) settled(all bool) {
 	if !all && c.rules.RecountReads < 1000 {
 		return // the walk may have spent all reads on others
 	}
 	for id, k := range c.each() {
-		if k.doc == nil || k.doc.Deleting || c.hosted != nil && k.ledger == nil {
+		if k.doc == nil || k.doc.Deleting || (c.hosted != nil || nested(id)) && k.ledger == nil {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(k.fields)) {

@@ -77,6 +77,9 @@ func route(id string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
+// nested reports whether a counter's path has several wildcards.
+func nested(id string) bool { return strings.Contains(id, "/") }
+
 // called is what a counter is called, without its team.
 func called(id string) string { return path.Base(id) }
 
