@@ -1,11 +1,13 @@
 package functions
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
 )
@@ -106,6 +108,16 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			t.Errorf("a user joins a new counter: %d, %d counters", status, g.countersMade(t))
 		}
 	})
+	t.Run("one at a time", func(t *testing.T) {
+		t.Parallel()
+		g := startGuarded(t, nil, func(s *settings.Settings) { s.AutoCreate, s.NumShards = settings.AutoCreate{On: true, PerMinute: 1}, 1 })
+		for n, want := range []int{200, 429, 200} {
+			path := []string{"/a", "/b", "/a"}[n]
+			if status, body := g.post(t, path, "", "1.1.1.1"); status != want || g.countersMade(t) != 1 {
+				t.Errorf("POST %s: %d %s, %d counters; want %d, and one", path, status, body, g.countersMade(t), want)
+			}
+		}
+	})
 	t.Run("who joins makes one, too", func(t *testing.T) {
 		t.Parallel()
 		g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
@@ -128,6 +140,27 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			t.Errorf("80 counters: %d %s, %d made", status, body, g.countersMade(t))
 		}
 	})
+}
+
+// Of those who were let through at once, one may come to owe, and no other.
+func TestWhoOwesIsNotLetThrough(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(10)
+	for n := range 2 {
+		if err := l.take("a"); err != nil {
+			t.Fatalf("request %d: %v", n, err)
+		}
+	}
+	if err := l.charge("a", 499); err != nil {
+		t.Fatalf("500 increments: %v", err)
+	}
+	var limited *rateLimited
+	if err := l.charge("a", 499); !errors.As(err, &limited) || limited.after < 40*time.Second {
+		t.Errorf("500 more of who owes already: %v; want 429, for 49 s", err)
+	}
+	if err := l.charge("b", 499); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
 }
 
 // RATE_LIMIT is charged before anything is done: of requests that come at once, one is let through to owe.
