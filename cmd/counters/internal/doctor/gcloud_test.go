@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -56,4 +57,26 @@ func parsedByGcloud(t *testing.T, commands []string) {
 	if err != nil || len(out) > 0 {
 		t.Errorf("gcloud doesn't take, of %d commands, %v:\n%s", len(commands), err, out)
 	}
+}
+
+// What the pages on running it have readers type is what gcloud takes.
+func TestCommandsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	var commands []string
+	for _, page := range []string{"deploying.md", "operations.md", "backup.md", "counted.md", "at-large.md"} {
+		text, err := os.ReadFile(filepath.Join("../../../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined := strings.ReplaceAll(string(text), "\\\n", " ")
+		for _, found := range regexp.MustCompile("(?m)(?:^|`| )(gcloud [a-z-]+ [^`|;#\n]*)").FindAllStringSubmatch(joined, -1) {
+			if command := strings.TrimSpace(found[1]); strings.Contains(command, " --") {
+				commands = append(commands, command)
+			}
+		}
+	}
+	if len(commands) < 10 {
+		t.Fatalf("found only %q", commands)
+	}
+	parsedByGcloud(t, commands)
 }
