@@ -1,0 +1,154 @@
+package scripts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// terraform is the real one, with the real providers, in a folder that uses the module.
+type terraform struct {
+	dir string
+	env []string
+}
+
+// startTerraform skips the test where terraform or its providers can't be had.
+func startTerraform(t *testing.T, p project) terraform {
+	t.Helper()
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Skip("terraform is not on the PATH: the module is not tried with the real providers")
+	}
+	tf := terraform{dir: t.TempDir(), env: append(append(os.Environ(), p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TF_IN_AUTOMATION=1")}
+	module, err := filepath.Abs("../terraform")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module, err = filepath.Rel(tf.dir, module); err != nil { // an absolute path is one of a package, which is copied
+		t.Fatal(err)
+	}
+	var names, arguments strings.Builder
+	for name, byDefault := range map[string]string{
+		"prefix": `"counters"`, "fields": `"likes,comments=count(comments),stars=sum(ratings.stars)"`, "public": "false", "run_gcloud": "false",
+		"invoker_check": "true", "memory": `"512Mi"`, "request_logs": "false", "kms_key": `""`, "docker_repository": `""`, "increment_ingress": `"ALLOW_ALL"`,
+	} {
+		fmt.Fprintf(&names, "variable %q {\n  default = %s\n}\n", name, byDefault)
+		fmt.Fprintf(&arguments, "  %s = var.%[1]s\n", name)
+	}
+	config := names.String() + `
+provider "google" {
+  project = "a-project"
+}
+provider "google-beta" {
+  project = "a-project"
+}
+module "counters" {
+  source          = "` + filepath.ToSlash(module) + `"
+  project_id      = "a-project"
+  location        = "us-central1"
+  create_database = true
+  release_rules   = true
+  auth            = "firebase"
+  patience        = { apis = "1s", accounts = "1s", agent = "1s" }
+` + arguments.String() + "}\n"
+	if err := os.WriteFile(filepath.Join(tf.dir, "main.tf"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := tf.run(t, "init", "-backend=false"); code != 0 {
+		t.Skipf("terraform's providers can't be had: the module is not tried with them\n%s", out)
+	}
+	return tf
+}
+
+// run runs one of terraform's commands, and returns what it printed and its exit code.
+func (tf terraform) run(t *testing.T, command string, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "terraform", append([]string{command, "-input=false", "-no-color"}, args...)...)
+	cmd.Dir, cmd.Env = tf.dir, tf.env
+	out, err := cmd.CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// apply applies with variables, and finds that there is nothing left to do then.
+func (tf terraform) apply(t *testing.T, vars ...string) {
+	t.Helper()
+	if out, code := tf.run(t, "apply", append([]string{"-auto-approve"}, vars...)...); code != 0 {
+		t.Fatalf("apply %v: exit code %d\n%s", vars, code, out)
+	}
+	if out, code := tf.run(t, "plan", append([]string{"-detailed-exitcode"}, vars...)...); code != 0 {
+		t.Errorf("after apply %v terraform would change something again:\n%s", vars, out)
+	}
+}
+
+// The module with the real providers: applied, changed, and destroyed.
+func TestTerraform(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--active=cloudresourcemanager", "--own-domain")
+	tf := startTerraform(t, p)
+
+	// Where an organisation refuses allUsers, all else is there.
+	if out, code := tf.run(t, "apply", "-auto-approve", "-var=public=true"); code == 0 || strings.Count(out, "Error: ") != 1 {
+		t.Fatalf("allUsers: exit code %d\n%s", code, out)
+	}
+	made := p.state(t).count()
+	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "eventarc": 2, "pubsub": 2, "logging": 7, "firestore": 7, "exclusion": 1} {
+		if made[name] != n {
+			t.Errorf("%d × %s, want %d", made[name], name, n)
+		}
+	}
+
+	// What the providers have no argument for.
+	unchecked := []string{"-var=run_gcloud=true", "-var=invoker_check=false"}
+	tf.apply(t, unchecked...)
+	const increment = "run projects/a-project/locations/us-central1/services/counters-increment"
+	s := p.state(t)
+	if !s.Resources[increment].InvokerIamDisabled {
+		t.Error("Cloud Run still checks who calls")
+	}
+	for name, r := range s.Resources {
+		if strings.HasPrefix(name, "pubsub ") && r.AckDeadlineSeconds != 70 {
+			t.Errorf("%s: events are sent again after %d s", name, r.AckDeadlineSeconds)
+		}
+	}
+	tf.apply(t, append(unchecked, "-var=memory=1Gi")...)
+	if n := strings.Count(p.requests(t), `"id": "run.namespaces.services.replaceService"`); n == 0 {
+		t.Error("the check was never turned off by gcloud")
+	}
+
+	// A metric that has another name is another metric.
+	key := "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
+	vars := append(unchecked, "-var=prefix=likes", "-var=kms_key="+key, "-var=docker_repository=projects/p/locations/us-central1/repositories/r",
+		"-var=increment_ingress=ALLOW_INTERNAL_AND_GCLB", "-var=request_logs=true")
+	tf.apply(t, vars...)
+	var metrics []string
+	for name := range p.state(t).Resources {
+		if metric, is := strings.CutPrefix(name, "logging projects/a-project/metrics/"); is {
+			metrics = append(metrics, metric)
+		}
+	}
+	if slices.ContainsFunc(metrics, func(m string) bool { return !strings.HasPrefix(m, "likes_") }) || len(metrics) != 7 {
+		t.Errorf("after a change of prefix there are the metrics %v, want seven of likes", metrics)
+	}
+
+	out, code := tf.run(t, "destroy", append([]string{"-auto-approve"}, vars...)...)
+	if code != 0 || !strings.Contains(out, "The database (default) stays") {
+		t.Fatalf("destroy: exit code %d\n%s", code, out)
+	}
+	left := p.state(t).count()
+	if left["firestore"] == 0 {
+		t.Error("the database is gone")
+	}
+	delete(left, "firestore")
+	if len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	p.checkViolations(t)
+}
