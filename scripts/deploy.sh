@@ -350,8 +350,9 @@ exempt counter_requests expire_at
 for map in states answers ops; do # the ledger's
   exempt counter_rollup $map
 done
-# Indexes that the queries of counted collections need, and that Firestore doesn't make by itself. They
-# are built in the background; a query that comes before says so in the log, and reconcile asks again.
+# Indexes that the queries of counted collections need, and that Firestore doesn't make by itself.
+# They are built in the background; a query that comes before says so in the log, and reconcile asks
+# again.
 composite=''
 ((${#indexes[@]} == 0)) || composite=$(ask gcloud firestore indexes composite list --project="$project" --database="$database" \
   --format='value[separator=" "](name.segment(5),queryScope,fields.extract(fieldPath).flatten(separator=" "))' | sed 's/ __name__$//')

@@ -119,7 +119,8 @@ func (p *project) preload(t *testing.T) {
 	p.command(t, "gcloud", "exec '"+python+"' -S -E '"+program+`' "$@"`)
 }
 
-// run runs one of the scripts, or the command that carries it, such as "counters deploy". Its pauses are a second.
+// run runs one of the scripts, or the command that carries it, such as "counters deploy". Its
+// pauses are a second.
 func (p project) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	out, err := p.try(t, script, args...)

@@ -1,5 +1,5 @@
-# In a checkout the source archive is made of what is beside the module; a release of the module carries one, and has
-# release/archive.tf in the place of this file.
+# In a checkout the source archive is made of what is beside the module; a release of the module
+# carries one, and has release/archive.tf in the place of this file.
 #
 # The archive holds exactly what .gcloudignore leaves of the repository, so that terraform
 # and gcloud deploy the same. The file is an allow list of a simple form (a test holds it to that):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Formats, validates and tests the module with terraform itself. Where the providers can't be had, Go
-# tests check syntax, formatting, names of arguments, and the agreement of variables, documentation
-# and settings.
+# Formats, validates and tests the module with terraform itself. Where the providers can't be had,
+# Go tests check syntax, formatting, names of arguments, and the agreement of variables,
+# documentation and settings.
 set -euo pipefail
 
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then

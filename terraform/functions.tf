@@ -52,8 +52,8 @@ locals {
       sums = m[2] != ""
     }
   ]
-  # Of the fields of queries, those that need an index that Firestore doesn't make by itself: several,
-  # unless they are equalities of a count, whose indexes are merged; and any of a group.
+  # Of the fields of queries, those that need an index that Firestore doesn't make by itself:
+  # several, unless they are equalities of a count, whose indexes are merged; and any of a group.
   indexes = {
     for q in local.queries : "${q.source} ${join(" ", q.fields)}" => q...
     if q.group ? length(q.fields) > 0 : length(q.fields) > 1 && (q.sums || length(q.ranges) > 0)

@@ -28,8 +28,8 @@ type Config struct {
 	// this machine; "*" is any.
 	AllowOrigins  []string
 	FunctionsPort int // At which an official emulator posts its events; only used with one.
-	// Rules is a file of security rules. Google's emulator evaluates them: it is started, where it is installed, unless
-	// FIRESTORE_EMULATOR_HOST names one. Empty for none.
+	// Rules is a file of security rules. Google's emulator evaluates them: it is started, where it
+	// is installed, unless FIRESTORE_EMULATOR_HOST names one. Empty for none.
 	Rules     string
 	Instances int // Processes per function, at least 1.
 

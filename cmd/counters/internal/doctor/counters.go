@@ -110,8 +110,8 @@ func (r Recount) because() string {
 	return ""
 }
 
-// composite makes the index that an aggregation needs, as `deploy.sh` does, or gives a field its own
-// back.
+// composite makes the index that an aggregation needs, as `deploy.sh` does, or gives a field its
+// own back.
 func (d *Deployment) composite(a *layout.Aggregation) string {
 	in := []string{"--project=" + d.Target.Project, "--database=" + d.Target.Database, "--collection-group=" + a.Collection}
 	index := strings.Fields(settings.IndexOf(a))
