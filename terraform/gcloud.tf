@@ -29,6 +29,8 @@ resource "terraform_data" "invoker_check" {
     google_cloud_scheduler_job.reconcile,
     google_eventarc_trigger.watch,
     google_firestore_field.field,
+    google_firestore_field.query,
+    google_firestore_index.query,
     google_monitoring_alert_policy.alert,
     google_monitoring_dashboard.dashboard,
   ]

@@ -134,7 +134,7 @@ func TestArgumentsAreTheProvidersOwn(t *testing.T) {
 func TestWhatWaits(t *testing.T) {
 	t.Parallel()
 	everything := []string{
-		"google_cloud_scheduler_job.reconcile", "google_eventarc_trigger.watch", "google_firestore_field.field",
+		"google_cloud_scheduler_job.reconcile", "google_eventarc_trigger.watch", "google_firestore_field.field", "google_firestore_index.query",
 		"google_monitoring_alert_policy.alert", "google_monitoring_dashboard.dashboard",
 	}
 	first := map[string][]string{

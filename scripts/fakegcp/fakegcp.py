@@ -634,10 +634,17 @@ class Project:
             return {"fields": [f for f in fields if "usesAncestorConfig" not in f["indexConfig"]]}
         self.get("firestore", database)
         if call.does("indexes.create"):
-            if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == call.body["fields"] for i in self.under("firestore", call.name + "/indexes/")):
+            # Every index ends with the document's name.
+            fields = call.body["fields"] + [{"fieldPath": "__name__", "order": call.body["fields"][-1].get("order", "ASCENDING")}]
+            if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == fields for i in self.under("firestore", call.name + "/indexes/")):
                 raise there_already(call.name)
             name = f"{call.name}/indexes/i{len(self.resources)}"
-            return self.done(database, self.put("firestore", name, dict(call.body, name=name, state="READY")), "firestore.admin.v1.Index")
+            return self.done(database, self.put("firestore", name, dict(call.body, name=name, fields=fields, state="READY")), "firestore.admin.v1.Index")
+        if call.does("indexes.get"):
+            return self.get("firestore", call.name)
+        if call.does("indexes.delete"):
+            self.remove("firestore", call.name)
+            return {}
         if call.does("indexes.list"):
             return {"indexes": [i for i in self.under("firestore", database + "/collectionGroups/") if "/indexes/" in i["name"]]}
         index = {"queryScope": "COLLECTION", "fields": [{"fieldPath": call.name.split("/")[-1], "order": "ASCENDING"}], "state": "READY"}

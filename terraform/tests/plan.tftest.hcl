@@ -687,7 +687,7 @@ run "every_setting_is_checked" {
 
   variables {
     database           = "a/b"
-    counters           = "a/b"
+    counters           = "a"
     shards             = "a/b"
     fields             = "a.b"
     cleanup_after      = "999ms"
