@@ -636,10 +636,12 @@ class Project:
         if call.does("indexes.create"):
             # Every index ends with the document's name.
             fields = call.body["fields"] + [{"fieldPath": "__name__", "order": call.body["fields"][-1].get("order", "ASCENDING")}]
-            if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == fields for i in self.under("firestore", call.name + "/indexes/")):
+            if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == fields for i in self.under("firestore", call.name + "/")):
                 raise there_already(call.name)
-            name = f"{call.name}/indexes/i{len(self.resources)}"
-            return self.done(database, self.put("firestore", name, dict(call.body, name=name, fields=fields, state="READY")), "firestore.admin.v1.Index")
+            name = f"{call.name}/i{len(self.resources)}"
+            operation = self.done(database, self.put("firestore", name, dict(call.body, name=name, fields=fields, state="READY")), "firestore.admin.v1.Index")
+            operation["metadata"] = {"@type": "type.googleapis.com/google.firestore.admin.v1.IndexOperationMetadata", "index": name, "state": "SUCCESSFUL"}
+            return operation
         if call.does("indexes.get"):
             return self.get("firestore", call.name)
         if call.does("indexes.delete"):
