@@ -124,6 +124,26 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// Whoever gets an alert finds by its name what to do.
+func TestAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	operations := pages(t)["docs/operations.md"]
+	files, err := filepath.Glob("terraform/monitoring/alerts/*.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d alerts, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := regexp.MustCompile(`"displayName": "\$\{prefix\}: ([^"]+)"`).FindStringSubmatch(string(text))
+		if name == nil || !strings.Contains(operations, "*"+name[1]+"*") {
+			t.Errorf("docs/operations.md doesn't say what to do at the alert of %s", file)
+		}
+	}
+}
+
 // What the README shows of the library compiles.
 func TestReadmeInGo(t *testing.T) {
 	t.Parallel()
