@@ -140,6 +140,8 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusConflict, Detail: shards.ErrFull.Error() + "; nothing was counted"}
 	case errors.Is(err, shards.ErrNotCounted):
 		return problem{Status: http.StatusConflict, Detail: err.Error()}
+	case errors.Is(err, shards.ErrUnreachable) && errors.Is(err, shards.ErrBusy):
+		return problem{Status: http.StatusServiceUnavailable, Detail: "Firestore does not answer; nothing was counted", retryAfter: time.Second}
 	case errors.Is(err, shards.ErrBusy), errors.Is(err, shards.ErrClosed):
 		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was counted", retryAfter: time.Second}
 	case errors.Is(err, errRead) && passes(err):

@@ -36,12 +36,15 @@ func needBashCompletion(completion *cobra.Command) {
 		if cmd.Name() != "bash" {
 			continue
 		}
-		script := cmd.RunE
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 			if _, err := fmt.Fprint(cmd.OutOrStdout(), bashCompletion); err != nil {
 				return err
 			}
-			return script(cmd, args)
+			bare, err := cmd.Flags().GetBool("no-descriptions")
+			if err != nil {
+				return err
+			}
+			return cmd.Root().GenBashCompletionV2(cmd.OutOrStdout(), !bare)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestBashCompletionSaysWhatItNeeds(t *testing.T) {
 		t.Skip(err)
 	}
 	script, _, code := counters(t, "completion", "bash")
-	if code != 0 {
+	if code != 0 || !strings.Contains(script, "complete -o default -F __start_counters counters") {
 		t.Fatal(script)
 	}
 	none := filepath.Join(t.TempDir(), "none")

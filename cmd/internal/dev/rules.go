@@ -106,7 +106,7 @@ func (t *triggers) release(ctx context.Context, rules []byte) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout) // it has just started, and compiles them
 	defer cancel()
 	return t.call(ctx, http.MethodPut, "/emulator/v1/projects/"+url.PathEscape(t.project)+":securityRules", body)
 }
