@@ -3,6 +3,8 @@ package shards
 import (
 	"context"
 	"fmt"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy],
@@ -55,11 +57,34 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 	if err != nil {
 		return false, err
 	}
-	out := c.queues.add(ctx, r)
+	out := c.perform(ctx, r)
 	if out.err != nil {
 		return false, fmt.Errorf("add to %s: %w", named(r.increments), c.plainly(out.err))
 	}
 	return out.replayed, nil
+}
+
+// perform resolves a request's counters, and queues it. What has counters that are to be made goes
+// alone.
+func (c *Client) perform(ctx context.Context, r *request) outcome {
+	if c.closed.Load() {
+		return outcome{err: ErrClosed}
+	}
+	counters := make([]string, 0, 1)
+	for _, i := range r.increments {
+		counters = append(counters, i.Counter)
+	}
+	missing, err := c.resolve(ctx, counters...)
+	switch {
+	case err != nil && store.FromFirestore(err) && store.KindOf(err) != store.Permanent:
+		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
+	case err != nil:
+		return outcome{err: err}
+	case len(missing) > 0 && !c.cfg.AutoCreate:
+		return outcome{err: notFound(r, missing[0])}
+	}
+	r.alone = len(missing) > 0
+	return c.queue.add(ctx, r)
 }
 
 // named says which counters increments are of: the only one, or how many.

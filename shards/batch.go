@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -39,6 +40,13 @@ type request struct {
 	// fate: a commit of it may have been sent, or its caller went away before. Whichever
 	// comes first holds.
 	fate atomic.Int32
+
+	line  *line     // where it stands, or stood last: the queue's
+	alone bool      // it shares no commit with other counters: it has left one, or one of its own is to be made
+	until time.Time // when its batches must have ended; zero before the first of them
+	// when its key's marker was made alone, so that commits which were in doubt are not applied;
+	// zero where that was not so
+	settled time.Time
 }
 
 const (
@@ -175,12 +183,23 @@ func (r *request) document() string {
 	return r.key
 }
 
+// several is in the place of a counter's id, where there is more than one.
+const several = ""
+
 // counter is the only counter of a request, or several.
 func (r *request) counter() string {
 	if first := r.increments[0].Counter; first == r.increments[len(r.increments)-1].Counter {
 		return first
 	}
 	return several
+}
+
+// group is what a request goes with alone: its counter, or itself, of several.
+func (r *request) group() any {
+	if counter := r.counter(); counter != several {
+		return counter
+	}
+	return r
 }
 
 // touches returns a counter of the request for which the condition holds.

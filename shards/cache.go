@@ -48,6 +48,12 @@ func (c *cache) shards(counter string) (int, bool) {
 	return known.NumShards, true
 }
 
+// lastShards is the number of shards that a counter had when it was read last.
+func (c *cache) lastShards(counter string) (int, bool) {
+	known, ok := c.counters.Get(counter)
+	return known.NumShards, ok
+}
+
 // snapshot is a counter that was read within readsTTL, and how long ago that was.
 func (c *cache) snapshot(counter string) (Snapshot, time.Duration, bool) {
 	known, ok := c.counters.Get(counter)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
 
@@ -82,14 +81,14 @@ type Client struct {
 	cfg    Config
 	db     *store.DB
 	known  *cache
-	queues *queues
+	queue  *queue
 	growth *growth
-	turns  turns              // of members
-	reads  singleflight.Group // of counters' documents
+	turns  turns // of members
 	log    *slog.Logger
 
-	creations *semaphore.Weighted
-	closed    atomic.Bool
+	reads   singleflight.Group // of a counter's document, for [Counter.Cached]
+	lookups *lookups
+	closed  atomic.Bool
 }
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
@@ -109,15 +108,14 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		known:  newCache(cfg),
 		growth: newGrowth(),
 		log:    cfg.Logger,
-
-		creations: semaphore.NewWeighted(creationsAtOnce),
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.validShards(n); err != nil {
 			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}
-	c.queues = newQueues(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
+	c.lookups = &lookups{read: c.lookUp}
+	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
 	return c, nil
 }
 
@@ -125,7 +123,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // Later ones return [ErrClosed].
 func (c *Client) Close() error {
 	c.closed.Store(true)
-	c.queues.close()
+	c.queue.close()
 	return c.db.Close()
 }
 

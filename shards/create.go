@@ -44,37 +44,27 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	return nil
 }
 
-// create is one transaction, so that what it finds missing is, and so is what the ledger
-// says of the shards.
+// create is one transaction, so that what it finds missing is, and so is what the ledger says
+// of the shards.
 func (c Counter) create(ctx context.Context, opts CreateOptions) error {
-	db, id := c.client.db, command.NewID()
+	db, op := c.client.db, command.NewID()
 	err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 		switch {
 		case err != nil:
 			return err
-		case command.WasApplied(docs[1], id):
+		case command.WasApplied(docs[1], op):
 			return nil // made by a commit whose answer was lost, whatever has become of it since
 		case db.Deleting(docs[0]):
 			return fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 		case docs[0] != nil:
 			return ErrExists
 		}
-		l, err := c.ledger(ctx, tx, docs[1], opts.Total, id)
-		if err != nil {
-			return err
+		l, err := c.ledger(ctx, tx, docs[1], opts.Total, time.Time{}, command.Applied(op))
+		if err == nil {
+			_, err = c.client.createMissing(ctx, tx, c.make(tx, l, opts.Shards), nil)
 		}
-		names := make([]string, opts.Shards)
-		for n := range names {
-			names[n] = c.shardName(layout.ShardID(n))
-		}
-		if err := c.client.createMissingShards(ctx, tx, names); err != nil {
-			return err
-		}
-		fields, _ := db.View(l)
-		fields[layout.NumShards] = store.Int(int64(opts.Shards))
-		tx.Write(store.Create(db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
-		return nil
+		return err
 	})
 	if err != nil && store.FromFirestore(err) && store.KindOf(err) == store.Doubtful && !errors.Is(err, ErrUnknown) {
 		return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err)) // of a read
@@ -83,30 +73,39 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) error {
 }
 
 // ledger is the counter's, from total on where that is not 0. The transaction makes it where there
-// is none, and notes in it the id of the attempt.
-func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Document, total int64, id string) (*ledger.Ledger, error) {
-	db, first := c.client.db, c.client.db.Fields[0].Shard
+// is none, as of a floor where that is not zero.
+func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Document, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (l *ledger.Ledger, err error) {
+	first := c.client.db.Fields[0].Shard
 	if doc == nil {
-		l, _, err := tx.Adopt(ctx, c.id, nil)
-		if err != nil {
-			return nil, err
-		}
-		if total != 0 {
-			l.Base[first] = l.BaseFor(first, total)
-		}
-		tx.CreateLedger(c.id, l, time.Time{}, command.Applied(id))
-		return l, nil
+		l, _, err = tx.Adopt(ctx, c.id, nil)
+	} else {
+		l, err = store.DecodeLedger(doc)
 	}
-	l, err := store.DecodeLedger(doc)
 	if err != nil {
 		return nil, err
 	}
 	fields, mask := map[string]*firestorepb.Value{}, append(command.Settled(l), store.LedgerBack...)
 	if total != 0 {
 		l.Base[first] = l.BaseFor(first, total)
-		fields[store.LedgerBase] = store.Map(map[string]*firestorepb.Value{first: store.Int(l.Base[first])})
-		mask = append(mask, layout.FieldPath(store.LedgerBase, first))
+		mask = store.SetIntegers(fields, mask, store.LedgerBase, map[string]int64{first: l.Base[first]})
 	}
-	tx.Write(store.Update(db.LedgerOf(c.id), store.Exists(true), fields, mask, command.Applied(id)))
+	if doc == nil {
+		l.Floor = floor
+		tx.CreateLedger(c.id, l, time.Time{}, transforms...)
+	} else {
+		tx.Write(store.Update(doc.GetName(), store.Exists(true), fields, mask, transforms...))
+	}
 	return l, nil
+}
+
+// make has a transaction make the counter's document, as its ledger has it, and returns
+// its shards.
+func (c Counter) make(tx *store.Tx, l *ledger.Ledger, n int) (shards []string) {
+	fields, _ := c.client.db.View(l)
+	fields[layout.NumShards] = store.Int(int64(n))
+	tx.Write(store.Create(c.client.db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
+	for i := range n {
+		shards = append(shards, c.shardName(layout.ShardID(i)))
+	}
+	return shards
 }

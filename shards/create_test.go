@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -234,7 +235,9 @@ func TestLateCreationBringsNothingBack(t *testing.T) {
 	w := newWorld(t)
 	c := handle(t, w.open(t, shards.Config{}), "a")
 	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
-		return strings.HasSuffix(req.GetWrites()[len(req.GetWrites())-1].GetUpdate().GetName(), "/counters/a")
+		return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool {
+			return strings.HasSuffix(w.GetUpdate().GetName(), "/counters/a")
+		})
 	})
 	if err := c.Create(t.Context(), shards.CreateOptions{Total: 7}); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package shards
 
 // Waiting is how many calls of a client wait for a commit.
 func Waiting(c *Client) int {
-	c.queues.mu.Lock()
-	defer c.queues.mu.Unlock()
-	return c.queues.waiting
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	return c.queue.waiting
 }

@@ -69,20 +69,20 @@ func TestOneIncrementUnderFaults(t *testing.T) {
 		commits  int64
 	}{
 		{name: "no fault", counted: 1, commits: 1},
-		{name: "answer lost", faults: []emulator.Verdict{lost}, counted: 1, commits: 2},
+		{name: "answer lost", faults: []emulator.Verdict{lost}, counted: 1, commits: 1},
 		{name: "not applied", faults: []emulator.Verdict{down}, counted: 1, commits: 2},
 		{name: "contention", faults: []emulator.Verdict{contended}, counted: 1, commits: 2},
-		{name: "all of it", faults: []emulator.Verdict{down, contended, down, contended, lost}, counted: 1, commits: 6},
-		{name: "contention after doubt", faults: []emulator.Verdict{lost, contended, contended}, counted: 1, commits: 4},
+		{name: "all of it", faults: []emulator.Verdict{down, contended, down, contended, lost}, counted: 1, commits: 5},
+		{name: "contention after doubt", faults: []emulator.Verdict{down, contended, contended}, counted: 1, commits: 4},
 		{name: "lasting contention", faults: []emulator.Verdict{contended, contended, contended, contended, contended, contended, contended, contended},
 			want: shards.ErrBusy, commits: 8},
-		{name: "lasting contention after doubt", faults: []emulator.Verdict{lost, contended, contended, contended, contended, contended, contended, contended, contended},
-			counted: 1, commits: 9},
+		{name: "lasting contention, and then it is counted", faults: []emulator.Verdict{contended, contended, contended, contended, contended, contended, contended, lost},
+			counted: 1, commits: 8},
 		{name: "lasting contention after doubt, not applied", faults: []emulator.Verdict{down, contended, contended, contended, contended, contended, contended, contended, contended},
 			// the marker was made alone: it is certain
-			want: shards.ErrBusy, counted: 0, commits: 9},
+			want: shards.ErrBusy, counted: 0, commits: 8},
 		{name: "a quota", faults: repeat(quota, 8), want: shards.ErrBusy, commits: 8},
-		{name: "a quota that was none", faults: append([]emulator.Verdict{{After: quota.Before}}, repeat(quota, 7)...), counted: 1, commits: 8},
+		{name: "a quota that was none", faults: append([]emulator.Verdict{{After: quota.Before}}, repeat(quota, 7)...), counted: 1, commits: 1},
 		{name: "no marker, quota", unmarked: true, faults: []emulator.Verdict{{After: quota.Before}}, want: shards.ErrUnknown, counted: 1, commits: 1},
 		{name: "refused", faults: []emulator.Verdict{{Before: status.Error(codes.PermissionDenied, "no")}}, want: status.Error(codes.PermissionDenied, "no"), commits: 1},
 		{name: "no marker", unmarked: true, counted: 1, commits: 1},
@@ -130,6 +130,45 @@ func TestPlainClientCountsTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "ours", 1)
+}
+
+// A key whose call was answered that nothing was counted, after a commit whose answer was lost: its
+// marker says so, the same call counts, once, and the lost commit never does.
+func TestAKeyThatWasSettled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counter := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	key := shards.Key{Value: "k"}
+	for range 2 { // the second call's commit is in doubt, too
+		var lost atomic.Pointer[firestorepb.CommitRequest]
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			switch {
+			case !addsToShard(req):
+				return emulator.Verdict{}
+			case lost.CompareAndSwap(nil, req):
+				return emulator.Verdict{Before: unavailable}
+			}
+			return emulator.Verdict{Before: aborted}
+		})
+		if _, err := counter.AddOnce(t.Context(), 1, key); !errors.Is(err, shards.ErrBusy) {
+			t.Fatalf("%v, want ErrBusy", err)
+		}
+		w.Server.SetInterceptor(nil)
+		_, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), lost.Load())
+		if code := status.Code(err); code != codes.AlreadyExists && code != codes.FailedPrecondition {
+			t.Errorf("the lost commit: %v, want that the marker refuses it", err)
+		}
+	}
+	w.wantSum(t, "a", 0)
+	for n := range 2 {
+		if replayed, err := counter.AddOnce(t.Context(), 1, key); err != nil || replayed != (n > 0) {
+			t.Errorf("call %d: replayed %v, %v", n, replayed, err)
+		}
+	}
+	if _, err := counter.AddOnce(t.Context(), 2, key); !errors.Is(err, shards.ErrKeyReused) {
+		t.Errorf("another request: %v, want ErrKeyReused", err)
+	}
+	w.wantSum(t, "a", 1)
 }
 
 // A commit that nobody waits for any more arrives after the one that went in its place: it

@@ -17,6 +17,8 @@ const (
 	growthInterval = 10 * time.Second
 	// growthTimeout bounds a doubling, for which a batch waits.
 	growthTimeout = 5 * time.Second
+	// troubledFor is how long a counter that met contention sends its own commits.
+	troubledFor = 10 * time.Second
 	// contentionLogInterval bounds what a contended counter writes to the log.
 	contentionLogInterval = time.Second
 )
@@ -55,7 +57,7 @@ func (g *growth) due(last map[string]time.Time, counter string, interval time.Du
 func (c *Client) contended(ctx context.Context, sums []sum, err error) {
 	counter, now := sums[0].counter, time.Now()
 	if len(sums) == 1 {
-		c.queues.contended(counter)
+		c.queue.trouble(counter, troubledFor)
 	}
 	if c.growth.due(c.growth.logged, counter, contentionLogInterval, now) {
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
@@ -75,7 +77,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	was := 0
 	grown, err := c.grownLately(ctx, counter, seen)
 	if err == nil && !grown {
-		was, err = Counter{client: c, id: counter}.setShards(ctx, func(is int) int {
+		was, err = Counter{client: c, id: counter}.setShards(ctx, seen, func(is int) int {
 			if is != seen {
 				return is
 			}

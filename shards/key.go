@@ -72,6 +72,7 @@ type marker struct {
 	batch   string
 	asked   asked // of a key's
 	settled bool
+	at      time.Time // of the document that is there, its update time
 }
 
 func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
@@ -97,6 +98,7 @@ func decodeMarker(doc *firestorepb.Document) marker {
 			meant:   doc.GetFields()[markerMeant].GetStringValue(),
 		},
 		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
+		at:      doc.GetUpdateTime().AsTime(),
 	}
 }
 

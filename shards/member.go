@@ -94,7 +94,7 @@ func (c Counter) toggleInTurn(ctx context.Context, field, member string, join bo
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	out := c.client.queues.add(ctx, r)
+	out := c.client.perform(ctx, r)
 	if out.pending {
 		go func() {
 			<-r.done

@@ -149,13 +149,13 @@ func TestOneMemberUnderFaults(t *testing.T) {
 	}{
 		{name: "no fault", commits: 1},
 		{name: "there already", there: true, commits: 1},
-		{name: "answer lost", faults: []emulator.Verdict{lost}, commits: 2},
-		{name: "answer lost, unmarked", unmarked: true, faults: []emulator.Verdict{lost}, commits: 2},
+		{name: "answer lost", faults: []emulator.Verdict{lost}, commits: 1},
+		{name: "answer lost, unmarked", unmarked: true, faults: []emulator.Verdict{lost}, commits: 1},
 		{name: "not applied", faults: []emulator.Verdict{down}, commits: 2},
-		{name: "not applied and there already", faults: []emulator.Verdict{down}, there: true, commits: 3},
+		{name: "not applied and there already", faults: []emulator.Verdict{down}, there: true, commits: 2},
 		{name: "contention", faults: []emulator.Verdict{contended}, commits: 2},
 		{name: "contention and there already", faults: []emulator.Verdict{contended}, there: true, commits: 2},
-		{name: "all of it", faults: []emulator.Verdict{down, contended, down, contended, lost}, commits: 6},
+		{name: "all of it", faults: []emulator.Verdict{down, contended, down, contended, lost}, commits: 5},
 	} {
 		for _, joins := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, joins %v", c.name, joins), func(t *testing.T) {

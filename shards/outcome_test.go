@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -161,7 +162,7 @@ func TestGatheringBoundsWrites(t *testing.T) {
 	for len(queue) > 0 {
 		var b *batch
 		b, queue = gather(queue, 500)
-		if writes := len(b.sums()) + len(newInFlight(b, true).markers()); writes > maxWrites {
+		if writes := len(b.sums()) + len((&inFlight{batch: b, exact: true}).markers()); writes > maxWrites {
 			t.Fatalf("%d writes, want at most %d", writes, maxWrites)
 		}
 	}
@@ -222,9 +223,11 @@ func (s *firestore) apply(c sent) error {
 			missing = status.Error(codes.NotFound, "no document to update")
 		}
 	}
-	for id := range c.markers {
-		if _, there := s.markers[id]; there {
+	for id, m := range c.markers {
+		if is, there := s.markers[id]; there && m.at.IsZero() {
 			exists = status.Error(codes.AlreadyExists, "document already exists")
+		} else if !is.at.Equal(m.at) {
+			exists = status.Error(codes.FailedPrecondition, "document was changed")
 		}
 	}
 	if s.shardsFirst && missing != nil {
@@ -245,8 +248,14 @@ func (s *firestore) apply(c sent) error {
 	if missing != nil {
 		return missing
 	}
-	maps.Copy(s.markers, c.markers)
 	s.clock++
+	for id, m := range c.markers {
+		was := s.markers[id]
+		if was.at = m.at; was != m { // what changes nothing leaves the document as old as it is
+			m.at = time.UnixMicro(int64(s.clock))
+		}
+		s.markers[id] = m
+	}
 	for _, r := range c.requests {
 		s.counted[r]++
 		if r.member != nil {
@@ -261,6 +270,14 @@ func (s *firestore) apply(c sent) error {
 		}
 	}
 	return nil
+}
+
+// commit sends a batch's commit.
+func (s *firestore) commit(t *rapid.T, f *inFlight) step {
+	if err := s.send(t, sent{slices.Clone(f.requests), f.sums(), f.markers()}); err != nil {
+		return f.failed(err)
+	}
+	return f.applied()
 }
 
 func (s *firestore) applyLate(n int) {
@@ -340,7 +357,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		queue := rapid.SliceOfN(rapid.Custom(draw), 1, 5).Draw(t, "queue")
 		b, _ := gather(queue, 5)
 		all = append(all, b.requests...)
-		batches = append(batches, &running{newInFlight(b, rapid.Bool().Draw(t, "exact")), pickShards})
+		batches = append(batches, &running{&inFlight{batch: b, exact: rapid.Bool().Draw(t, "exact")}, sendCommit})
 	}
 	for len(batches) > 0 {
 		at := rapid.IntRange(0, len(batches)-1).Draw(t, "batch")
@@ -351,20 +368,18 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			}
 		}
 		switch f.next {
-		case pickShards, makeShards:
-			if f.next == pickShards && !f.doubt && rapid.IntRange(0, 5).Draw(t, "unknown counters") == 0 {
-				known := func(r *request) bool { _, is := r.touches(func(id string) bool { return id == "b" }); return !is }
-				if others := f.takeOut(known); others != nil {
-					batches = append(batches, &running{others, pickShards})
-				}
-			}
+		case makeMissing:
 			gone := map[string]bool{}
 			for _, sum := range f.sums() {
 				if s.gone[sum.counter] {
 					gone[sum.counter] = true
 				}
 			}
-			f.next = f.without(gone)
+			if len(gone) > 0 {
+				f.next = f.without(gone)
+				break
+			}
+			f.next = s.commit(t, f.inFlight)
 		case readMarkers:
 			if rapid.IntRange(0, 9).Draw(t, "unreadable") == 0 {
 				f.next = f.unread(status.Error(codes.Unavailable, "unavailable"))
@@ -382,28 +397,34 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			}
 			f.next = f.found(there, members)
 		case settle:
-			if err := s.send(t, sent{markers: map[string]marker{f.id: {batch: f.id, settled: true}}}); err == nil {
-				f.next = f.settled()
+			id := f.deciding()
+			alone := marker{batch: f.id, settled: true, at: f.markers()[id].at}
+			if err := s.send(t, sent{markers: map[string]marker{id: alone}}); err == nil {
+				f.next = f.settled(s.markers[id].at)
 			} else {
 				f.next = f.unsettled(err)
 			}
 		case pause:
 			if rapid.IntRange(0, 9).Draw(t, "deadline") == 0 {
-				f.next = f.conclude(ErrBusy, nil)
+				f.next = f.giveUp(ErrBusy, nil)
 			} else {
 				f.next = f.resume()
 			}
 		case leave:
-			for _, part := range f.split(func(*request) bool { return true }) {
-				batches = append(batches, &running{part, pickShards})
+			if f.doubt != nil {
+				t.Fatal("a batch in doubt is left")
+			}
+			parts := map[any]*inFlight{}
+			for _, r := range f.requests {
+				if parts[r.group()] == nil {
+					parts[r.group()] = &inFlight{batch: &batch{id: newID()}, exact: f.exact}
+					batches = append(batches, &running{parts[r.group()], sendCommit})
+				}
+				parts[r.group()].requests = append(parts[r.group()].requests, r)
 			}
 			f.next = finished
 		case sendCommit:
-			if err := s.send(t, sent{slices.Clone(f.requests), f.sums(), f.markers()}); err == nil {
-				f.next = f.applied()
-			} else {
-				f.next = f.failed(err)
-			}
+			f.next = s.commit(t, f.inFlight)
 		}
 		if f.next == finished {
 			batches = slices.Delete(batches, at, at+1)
@@ -499,9 +520,9 @@ func TestBatchWithAKeyIsMarked(t *testing.T) {
 			}
 			b.requests = append(b.requests, r)
 		}
-		f := newInFlight(b, false)
-		if next := f.failed(status.Error(codes.Unavailable, "lost")); !f.marked() || next != pause {
-			t.Errorf("keys %q: marked %v, then step %d; want another try with the same markers", keys, f.marked(), next)
+		f := &inFlight{batch: b}
+		if next := f.failed(status.Error(codes.Unavailable, "lost")); next != settle {
+			t.Errorf("keys %q: step %d; want that its marker settles it", keys, next)
 		}
 	}
 }

@@ -10,70 +10,62 @@ import (
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
-// When a commit goes, and with whom, is decided by the numbers of package groupcommit and these.
-const (
-	// troubledFor is how long a counter that met contention goes alone: other counters' increments
-	// don't wait for it.
-	troubledFor = 10 * time.Second
-	// maxIdle is how many goroutines wait for batches. A new one grows its stack to the
-	// depth of a commit first, which was 6 % of what a lone increment took; those that wait
-	// have it grown already.
-	maxIdle = 16
-)
+// maxIdle is how many goroutines wait for batches. A new one grows its stack to the depth of a
+// commit first, which was 6 % of what a lone increment took; those that wait have it grown already.
+const maxIdle = 16
 
-// several is the queue of requests to several counters. It can't be a counter's id.
-const several = ""
-
-// limits bound the queues.
+// limits bound the queue.
 type limits struct {
 	batch   int // requests in one batch
-	waiting int // requests that wait, in all queues
+	waiting int // requests that wait
 }
 
-// queues gather requests while others are in flight, and decide what is committed when.
-type queues struct {
+// queue gathers requests while others are in flight, and decides what is committed when, by the
+// numbers of package groupcommit. The requests of a counter stand in line. A line that may send
+// another commit is ready, and lines that are ready share commits. One that is long, or in trouble,
+// sends its own.
+type queue struct {
 	limits limits
 	exact  bool
-	run    func(*inFlight) // gives each request of the batch its outcome
+	run    func(*inFlight) // gives each request of the batch its outcome, or has it leave
 
-	mu sync.Mutex
-	// :: counter or several → its queue, while a request of it waits or is in flight
-	of       map[string]*queue
-	ready    []*queue             // those that wait for one of the few commits to end
+	mu       sync.Mutex
+	lines    map[any]*line        // :: group of requests → where they stand
+	ready    []*line              // those that wait for one of the few commits to end
 	due      *time.Timer          // ends their wait; nil while none waits
-	troubled map[string]time.Time // :: counter → when it last met contention
-	// requests that wait, or have left a shared commit and are tried again
-	waiting int
-	// in flight, the further ones of one counter and those that are in trouble left out
-	commits  int
-	starting []*inFlight // to be started by whoever holds the lock
+	troubled map[string]time.Time // :: counter → until when it goes alone
+	waiting  int                  // requests that stand in line, or may be tried for a while
+	commits  int                  // in flight, those of lines that send their own left out
 	closed   bool
 
 	workers sync.WaitGroup // goroutines that run batches
-	idle    int            // of these, those that wait for one
-	work    chan *inFlight // for those
+	work    chan *inFlight // for those that have none
+	idle    chan struct{}  // has one of each of those
+	ended   chan struct{}  // closed with the queue
 }
 
-// queue is the requests of a counter that wait, oldest first.
-type queue struct {
-	name     string
-	requests []*request
-	inFlight int  // batches that have requests of it
-	ready    bool // listed as such
+// line is requests that would go in one batch alone: those of a counter, or a call's of several.
+type line struct {
+	of       any
+	requests []*request // that wait, oldest first
+	inFlight int        // batches that have requests of it
+	ready    bool       // listed as such
 }
 
-func newQueues(l limits, exact bool, run func(*inFlight)) *queues {
-	return &queues{limits: l, exact: exact, run: run, of: map[string]*queue{}, troubled: map[string]time.Time{}, work: make(chan *inFlight, maxIdle)}
+func newQueue(l limits, exact bool, run func(*inFlight)) *queue {
+	return &queue{
+		limits: l, exact: exact, run: run, lines: map[any]*line{}, troubled: map[string]time.Time{},
+		work: make(chan *inFlight), idle: make(chan struct{}, maxIdle), ended: make(chan struct{}),
+	}
 }
 
 // add waits for the request's outcome, or until ctx ends. What ctx ends before its commit has begun
 // is never counted; a commit that has begun goes on regardless.
-func (q *queues) add(ctx context.Context, r *request) outcome {
+func (q *queue) add(ctx context.Context, r *request) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
 	}
-	of, err := q.enqueue(r)
-	if err != nil {
+	if err := q.enter(r); err != nil {
 		return outcome{err: err}
 	}
 	select {
@@ -81,7 +73,7 @@ func (q *queues) add(ctx context.Context, r *request) outcome {
 		return out
 	case <-ctx.Done():
 	}
-	if q.withdraw(of, r) || r.becomes(abandoned) {
+	if q.withdraw(r) || r.becomes(abandoned) {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, ctx.Err())}
 	}
 	select {
@@ -92,288 +84,236 @@ func (q *queues) add(ctx context.Context, r *request) outcome {
 	}
 }
 
-func (q *queues) enqueue(r *request) (*queue, error) {
+func (q *queue) enter(r *request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return nil, ErrClosed
+	l := q.lineOf(r)
+	// One counter's requests leave a tenth of the room to those of others.
+	most := max(1, q.limits.waiting-q.limits.waiting/10)
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.waiting >= q.limits.waiting:
+		return fmt.Errorf("%w: %d increments are waiting", ErrBusy, q.waiting)
+	case len(l.requests) >= most:
+		return fmt.Errorf("%w: %d increments of the counter are waiting", ErrBusy, len(l.requests))
 	}
-	if q.waiting >= q.limits.waiting {
-		return nil, fmt.Errorf("%w: %d increments are waiting", ErrBusy, q.waiting)
-	}
-	name := r.counter()
-	if name == several {
+	q.stand(r, l, len(l.requests))
+	q.consider(l)
+	q.schedule(false)
+	return nil
+}
+
+// lineOf is where a request is to stand: with others of its counter, or of one of its counters that
+// is in trouble, or by itself, above all when it has left such a line.
+func (q *queue) lineOf(r *request) *line {
+	group := r.group()
+	if r.counter() == several && !r.alone {
 		if counter, is := r.touches(q.isTroubled); is {
-			name = counter
+			group = counter
 		}
 	}
-	of := q.of[name]
-	if of == nil {
-		of = &queue{name: name}
-		q.of[name] = of
+	if l := q.lines[group]; l != nil {
+		return l
 	}
-	// One counter's requests leave a tenth of the room to those of others.
-	if most := max(1, q.limits.waiting-q.limits.waiting/10); len(of.requests) >= most {
-		return nil, fmt.Errorf("%w: %d increments of the counter are waiting", ErrBusy, len(of.requests))
-	}
-	of.requests = append(of.requests, r)
+	return &line{of: group}
+}
+
+// stand puts a request into a line.
+func (q *queue) stand(r *request, l *line, at int) {
+	q.lines[l.of] = l
+	l.requests = slices.Insert(l.requests, at, r)
+	r.line = l
 	q.waiting++
-	q.consider(of)
-	q.schedule(false)
-	q.start(nil)
-	return of, nil
 }
 
 // withdraw takes a request back that is still waiting.
-func (q *queues) withdraw(of *queue, r *request) bool {
+func (q *queue) withdraw(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := slices.Index(of.requests, r)
+	at := slices.Index(r.line.requests, r)
 	if at < 0 {
 		return false
 	}
-	of.requests = slices.Delete(of.requests, at, at+1)
+	r.line.requests = slices.Delete(r.line.requests, at, at+1)
 	q.waiting--
-	q.drop(of)
+	q.consider(r.line)
 	return true
 }
 
-// drop forgets a queue that has nothing to do.
-func (q *queues) drop(of *queue) {
-	if len(of.requests) == 0 && of.inFlight == 0 && !of.ready {
-		delete(q.of, of.name)
-	}
-}
-
-// consider begins a batch of a queue that has many requests or goes alone, and lists any other as
-// ready, unless what waits in it is to wait for its batches in flight.
-func (q *queues) consider(of *queue) {
-	for len(of.requests) > 0 && !of.ready {
-		many := len(of.requests) >= groupcommit.ManyWaiting
-		switch {
-		case of.name == several:
-		case of.inFlight > 0 && (!many || of.inFlight >= groupcommit.MaxInFlight):
+// consider begins batches of a line that sends its own, lists any other as ready, and forgets one
+// that is empty. A line whose batch is in flight waits for it, unless it is long.
+func (q *queue) consider(l *line) {
+	for len(l.requests) > 0 {
+		long := len(l.requests) >= groupcommit.ManyWaiting
+		if l.inFlight > 0 && (!long || l.inFlight >= groupcommit.MaxInFlight) {
 			return
 		}
-		if alone := of.name != several && (many || q.isTroubled(of.name)); !alone {
-			of.ready = true
-			q.ready = append(q.ready, of)
+		counter, _ := l.of.(string)
+		troubled := l.requests[0].alone || q.isTroubled(counter)
+		if !long && !troubled {
+			if !l.ready {
+				l.ready = true
+				q.ready = append(q.ready, l)
+			}
 			return
 		}
-		first := of.inFlight == 0
 		g := newGathering(q.limits.batch)
-		q.take(g, of)
-		f := q.begin(g, of.name)
-		if troubled := q.isTroubled(of.name); troubled {
-			q.reserve(f)
-		} else if first {
-			q.count(f)
+		q.take(g, l)
+		f := &inFlight{batch: g.batch, lines: []*line{l}}
+		if troubled { // they may be tried for a while
+			f.reserved = len(f.requests)
+			q.waiting += f.reserved
 		}
+		q.begin(f)
+	}
+	if l.inFlight == 0 && !l.ready {
+		delete(q.lines, l.of)
 	}
 }
 
-// schedule begins batches of the ready queues as long as few commits are in flight; of all that fit
+// schedule begins batches of the ready lines as long as few commits are in flight; of all that fit
 // into one when due says that they have waited long enough.
-func (q *queues) schedule(due bool) {
+func (q *queue) schedule(due bool) {
 	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		g := newGathering(q.limits.batch)
-		var holds []string
-		var again *queue
+		var of []*line
 		for len(q.ready) > 0 && !g.full() {
-			of := q.ready[0]
-			before := len(of.requests)
-			q.take(g, of)
-			if before > 0 && len(of.requests) == before {
+			l := q.ready[0]
+			if waits := len(l.requests) > 0; waits && !q.take(g, l) {
 				break // nothing of it fits
+			} else if waits {
+				of = append(of, l)
 			}
-			q.ready, of.ready = q.ready[1:], false
-			switch {
-			case of.name == several && len(of.requests) > 0:
-				again = of
-			case before > 0 && of.name != several:
-				holds = append(holds, of.name)
-			}
-			q.drop(of)
+			q.ready, l.ready = q.ready[1:], false
+			q.consider(l)
 		}
-		if again != nil {
-			again.ready = true
-			q.ready = append(q.ready, again)
-		}
-		if len(g.batch.requests) > 0 {
-			q.count(q.begin(g, holds...))
+		if len(of) > 0 {
+			q.commits++
+			q.begin(&inFlight{batch: g.batch, lines: of, counted: true})
 			due = false
 		}
 	}
 	switch {
-	case len(q.ready) == 0:
-		if q.due != nil {
-			q.due.Stop()
-			q.due = nil
-		}
-	case q.due == nil:
+	case len(q.ready) == 0 && q.due != nil:
+		q.due.Stop()
+		q.due = nil
+	case len(q.ready) > 0 && q.due == nil:
 		q.due = time.AfterFunc(groupcommit.SharedWait, q.overdue)
 	}
 }
 
-// overdue ends the wait of the ready queues.
-func (q *queues) overdue() {
+// overdue ends the wait of the ready lines.
+func (q *queue) overdue() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due = nil
 	q.schedule(true)
-	q.start(nil)
 }
 
-// take moves requests from a queue into a batch.
-func (q *queues) take(g *gathering, of *queue) {
-	if len(of.requests) == 0 {
-		return
-	}
-	before := len(of.requests)
-	of.requests = g.take(of.requests)
-	taken := before - len(of.requests)
+// take moves requests from a line into a batch, and reports whether any fits.
+func (q *queue) take(g *gathering, l *line) bool {
+	before := len(l.requests)
+	l.requests = g.take(l.requests)
+	taken := before - len(l.requests)
 	q.waiting -= taken
-	if taken > 0 && of.name != several {
-		of.inFlight++
+	if taken > 0 {
+		l.inFlight++
+	}
+	return taken > 0
+}
+
+// begin starts a batch, on a goroutine that has nothing to do or another one.
+func (q *queue) begin(f *inFlight) {
+	f.exact = q.exact
+	select {
+	case q.work <- f:
+	default:
+		q.workers.Go(func() { q.runAll(f) })
 	}
 }
 
-func (q *queues) begin(g *gathering, holds ...string) *inFlight {
-	f := newInFlight(g.batch, q.exact)
-	f.holds = holds
-	q.starting = append(q.starting, f)
-	return f
-}
-
-func (q *queues) count(f *inFlight) {
-	f.counted = true
-	q.commits++
-}
-
-// reserve has a batch's requests count as waiting, because they may be tried for a while.
-func (q *queues) reserve(f *inFlight) {
-	f.reserved = len(f.requests)
-	q.waiting += f.reserved
-}
-
-// start starts what was begun, on other goroutines than the caller's; instead of mine, which has
-// ended, it returns one that the caller is to run.
-func (q *queues) start(mine *inFlight) (next *inFlight) {
-	for _, f := range q.starting {
-		switch {
-		case mine != nil && next == nil:
-			next = f
-		case q.idle > 0 && !q.closed:
-			q.idle--
-			q.work <- f // has room for all that are idle
-		default:
-			q.workers.Go(func() { q.runAll(f) })
-		}
-	}
-	clear(q.starting)
-	q.starting = q.starting[:0]
-	return next
-}
-
-// runAll runs one batch after the other, as long as there are any to run.
-func (q *queues) runAll(f *inFlight) {
+// runAll runs one batch after the other, as long as there is not too much idleness.
+func (q *queue) runAll(f *inFlight) {
 	for {
-		for f != nil {
-			q.run(f)
-			f = q.ended(f)
-		}
-		if !q.rest() {
+		q.run(f)
+		q.end(f)
+		select {
+		case q.idle <- struct{}{}:
+		default:
 			return
 		}
-		var ok bool
-		if f, ok = <-q.work; !ok {
+		select {
+		case f = <-q.work:
+			<-q.idle
+		case <-q.ended:
 			return
 		}
 	}
 }
 
-// rest reports whether a goroutine that has nothing to do is to wait for a batch.
-func (q *queues) rest() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed || q.idle == maxIdle {
-		return false
-	}
-	q.idle++
-	return true
-}
-
-// ended says that a batch's requests have their outcomes, or have left it, and returns the
-// next batch to run.
-func (q *queues) ended(f *inFlight) *inFlight {
+// end says that a batch's requests have their outcomes, or leave it: those go on alone.
+func (q *queue) end(f *inFlight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting -= f.reserved
 	q.uncount(f)
-	for _, name := range f.holds {
-		of := q.of[name]
-		of.inFlight--
-		q.consider(of)
-		q.drop(of)
+	for _, l := range f.lines {
+		l.inFlight--
+	}
+	for _, r := range slices.Backward(f.requests) {
+		r.alone = true
+		l := q.lineOf(r)
+		q.stand(r, l, 0)
+		f.lines = append(f.lines, l)
+	}
+	for _, l := range f.lines {
+		q.consider(l)
 	}
 	q.schedule(false)
-	return q.start(f)
 }
 
-func (q *queues) uncount(f *inFlight) {
+func (q *queue) uncount(f *inFlight) {
 	if f.counted {
 		f.counted = false
 		q.commits--
 	}
 }
 
-// inTrouble says that a batch takes longer than a commit: others don't wait for it.
-func (q *queues) inTrouble(f *inFlight) {
+// slow says that a batch takes longer than a commit: others don't wait for it.
+func (q *queue) slow(f *inFlight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !f.counted {
-		return
-	}
 	q.uncount(f)
 	q.schedule(false)
-	q.start(nil)
 }
 
-// goOn runs what has left a batch.
-func (q *queues) goOn(parts []*inFlight) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, f := range parts {
-		q.reserve(f)
-	}
-	q.starting = append(q.starting, parts...)
-	q.start(nil)
-}
-
-// contended notes that a counter met contention: for a while its commits are not shared.
-func (q *queues) contended(counter string) {
+// trouble has a counter go alone for a while: other counters' increments don't wait for it.
+func (q *queue) trouble(counter string, lasts time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	for id, at := range q.troubled {
-		if now.Sub(at) > troubledFor {
+	for id, until := range q.troubled {
+		if now.After(until) {
 			delete(q.troubled, id)
 		}
 	}
-	q.troubled[counter] = now
+	if until := now.Add(lasts); until.After(q.troubled[counter]) {
+		q.troubled[counter] = until
+	}
 }
 
-func (q *queues) isTroubled(counter string) bool {
-	at, is := q.troubled[counter]
-	return is && time.Since(at) <= troubledFor
+func (q *queue) isTroubled(counter string) bool {
+	until, is := q.troubled[counter]
+	return is && !time.Now().After(until)
 }
 
 // close refuses further requests, and waits for those that it has. It may be called again.
-func (q *queues) close() {
+func (q *queue) close() {
 	q.mu.Lock()
 	if !q.closed {
 		q.closed = true
-		close(q.work) // those that are idle end; what has been sent to one is run
+		close(q.ended)
 	}
 	q.mu.Unlock()
 	q.workers.Wait()

@@ -11,9 +11,9 @@ import (
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
-// traffic is queues whose batches are held in flight until a test lets them end.
+// traffic is a queue whose batches are held in flight until a test lets them end.
 type traffic struct {
-	*queues
+	*queue
 	t     *testing.T
 	group sync.WaitGroup
 	// :: counters of a batch, and how many requests it has → what ends it
@@ -25,7 +25,7 @@ type traffic struct {
 
 func newTraffic(t *testing.T, l limits) *traffic {
 	w := &traffic{t: t, inFlight: map[string][]chan struct{}{}}
-	w.queues = newQueues(l, true, func(f *inFlight) {
+	w.queue = newQueue(l, true, func(f *inFlight) {
 		name := ""
 		for _, sum := range f.sums() {
 			name += sum.counter
@@ -50,7 +50,7 @@ func (w *traffic) add(counter string, n int) {
 			w.t.Fatal(err)
 		}
 		w.group.Go(func() {
-			if out := w.queues.add(w.t.Context(), r); out.err != nil {
+			if out := w.queue.add(w.t.Context(), r); out.err != nil {
 				w.t.Error(out.err)
 			}
 		})
@@ -101,8 +101,8 @@ func (w *traffic) finish() {
 	}
 	w.group.Wait()
 	w.close()
-	if len(w.of) > 0 || w.waiting > 0 || w.commits != 0 || len(w.ready) > 0 {
-		w.t.Errorf("left: %d queues, %d waiting requests, %d commits, %d ready", len(w.of), w.waiting, w.commits, len(w.ready))
+	if len(w.lines) > 0 || w.waiting > 0 || w.commits != 0 || len(w.ready) > 0 {
+		w.t.Errorf("left: %d lines, %d waiting requests, %d commits, %d ready", len(w.lines), w.waiting, w.commits, len(w.ready))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestCommitsOfOneCounter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := w.queues.add(t.Context(), r); !errors.Is(out.err, ErrClosed) {
+		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrClosed) {
 			t.Errorf("after close: %v, want ErrClosed", out.err)
 		}
 	})
@@ -174,7 +174,7 @@ func TestTroubleIsItsOwn(t *testing.T) {
 			w.add(counter, 1)
 		}
 		w.want("a1", "b1", "c1", "d1")
-		w.contended("x")
+		w.trouble("x", time.Minute)
 		w.add("x", 1)
 		w.want("x1")
 		w.add("e", 1)
@@ -184,6 +184,52 @@ func TestTroubleIsItsOwn(t *testing.T) {
 		w.add("x", 1)
 		w.want("x1")
 		w.finish()
+	})
+}
+
+// A call of several counters stands in the line of one that is in trouble, and goes by itself once
+// their commit has met trouble: no batch is left twice.
+func TestALineInTroubleIsLeftOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var begun []int
+		hold := make(chan struct{})
+		q := newQueue(limits{batch: 500, waiting: 100}, true, func(f *inFlight) {
+			mu.Lock()
+			begun = append(begun, len(f.requests))
+			mu.Unlock()
+			<-hold
+			if !f.shared() {
+				f.applied()
+			}
+		})
+		q.trouble("x", time.Minute)
+		var group sync.WaitGroup
+		add := func(counters ...string) {
+			var increments []Increment
+			for _, counter := range counters {
+				increments = append(increments, Increment{Counter: counter, By: 1})
+			}
+			r, err := newRequest(flat, increments, Key{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			group.Go(func() {
+				if out := q.add(t.Context(), r); out.err != nil {
+					t.Error(out.err)
+				}
+			})
+			synctest.Wait()
+		}
+		add("x")
+		add("x")
+		add("x", "y")
+		close(hold)
+		group.Wait()
+		q.close()
+		if got := fmt.Sprint(begun); got != "[1 2 1 1]" {
+			t.Errorf("batches of %s requests, want one, those that waited, and these by themselves", got)
+		}
 	})
 }
 
@@ -203,7 +249,7 @@ func TestQueuesAreBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.enqueue(r); errors.Is(err, ErrBusy) {
+			if err := w.enter(r); errors.Is(err, ErrBusy) {
 				refused++
 			} else if err != nil {
 				t.Error(err)
@@ -220,8 +266,8 @@ func TestQueuesAreBounded(t *testing.T) {
 		w.add("a", 1)
 		for range 95 {
 			r, _ := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
-			if of, err := w.enqueue(r); err != nil && !errors.Is(err, ErrBusy) {
-				t.Error(of, err)
+			if err := w.enter(r); err != nil && !errors.Is(err, ErrBusy) {
+				t.Error(err)
 			}
 		}
 		w.add("b", 1)

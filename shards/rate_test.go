@@ -26,7 +26,7 @@ func TestCommitRate(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
-			q := newQueues(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.applied()
@@ -75,7 +75,7 @@ func TestSharedRate(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
-			q := newQueues(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.applied()

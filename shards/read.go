@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -122,31 +123,58 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 // costs a read of each that this client has not read lately. Errors: [ErrInvalidID], or the
 // client library's.
 func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {
-	var unknown []string
 	for _, id := range counters {
 		if err := c.db.Path.Validate(id); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
 		}
+	}
+	missing, err := c.resolve(ctx, counters...)
+	if err != nil {
+		return nil, fmt.Errorf("look for %d counters: %w", len(counters), err)
+	}
+	return missing, nil
+}
+
+// resolve has the client know the counters, and returns those that don't exist, or are being
+// deleted.
+func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
+	var unknown []string
+	for _, id := range counters {
 		if _, known := c.known.shards(id); !known {
 			unknown = append(unknown, id)
 		}
 	}
-	slices.Sort(unknown)
-	unknown = slices.Compact(unknown)
 	if len(unknown) == 0 {
 		return nil, nil
 	}
-	snapshots, err := c.read(ctx, unknown...)
+	there, err := c.lookups.ask(ctx, unknown)
 	if err != nil {
-		return nil, fmt.Errorf("look for %d counters: %w", len(unknown), err)
+		return nil, err
 	}
-	var missing []string
-	for i, s := range snapshots {
-		if s == nil {
-			missing = append(missing, unknown[i])
+	for _, id := range unknown {
+		if !there[id] && !slices.Contains(missing, id) {
+			missing = append(missing, id)
 		}
 	}
 	return missing, nil
+}
+
+// lookUp tells which counters are there. It goes on for a while.
+func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	pauses := store.Pauses()
+	for try := 1; ; try++ {
+		snapshots, err := c.read(ctx, counters...)
+		if err != nil && store.KindOf(err) != store.Permanent && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil {
+			continue
+		}
+		there = make(map[string]bool, len(snapshots))
+		for i, s := range snapshots {
+			there[counters[i]] = s != nil
+		}
+		return there, err
+	}
 }
 
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or

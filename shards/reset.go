@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path"
 	"time"
 
@@ -134,21 +133,13 @@ func (c Counter) removeMembers(ctx context.Context) error {
 		if err != nil || len(members) <= fewMembers {
 			return nil, err
 		}
-		docs, _, err := db.Get(ctx, db.Counter(c.id))
+		shard := c.shardName(layout.ShardID(0))
+		docs, _, err := db.Get(ctx, db.Counter(c.id), shard)
+		if err == nil && (db.Deleting(docs[0]) || docs[0] == nil || docs[1] == nil) {
+			_, err = c.setShards(ctx, 0, func(is int) int { return is })
+		}
 		if err != nil {
 			return nil, err
-		}
-		s, there := c.client.snapshotOf(c.id, docs[0])
-		if !there {
-			return nil, ErrNotFound
-		}
-		picked, _, err := c.client.makeShards(ctx, picks{c.id: rand.IntN(s.NumShards)})
-		if err != nil {
-			return nil, err
-		}
-		shard, there := picked[c.id]
-		if !there {
-			return nil, ErrNotFound
 		}
 		of := map[string]int64{} // :: collection of memberships → how many of it go
 		var writes []*firestorepb.Write
@@ -162,7 +153,7 @@ func (c Counter) removeMembers(ctx context.Context) error {
 				transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
 			}
 		}
-		return append(writes, store.Update(c.shardName(layout.ShardID(shard)), store.Exists(true), nil, nil, transforms...)), nil
+		return append(writes, store.Update(shard, store.Exists(true), nil, nil, transforms...)), nil
 	})
 }
 

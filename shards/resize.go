@@ -2,7 +2,9 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +49,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 		return err
 	}
 	defer c.client.known.forget(c.id)
-	if _, err := c.setShards(ctx, func(int) int { return n }); err != nil {
+	if _, err := c.setShards(ctx, n, func(int) int { return n }); err != nil {
 		return err
 	}
 	shards, err := c.shardDocuments(ctx, time.Time{})
@@ -82,37 +84,19 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	if err := group.Wait(); err != nil || len(beyond) == 0 {
 		return err
 	}
+	// Another resize, or growth, may have given the counter more shards meanwhile, and this one may
+	// have taken some of them away.
 	return c.keepShards(ctx, n)
 }
 
-// keepShards makes those of the counter's shards, from the n-th on, that are not there: where
-// another resize, or growth, has given the counter more shards than n meanwhile, this one may
-// have taken some away. Clients that only know the public layout add to shards that exist,
-// and to no others.
-func (c Counter) keepShards(ctx context.Context, n int) error {
-	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, _, err := tx.Get(ctx, c.client.db.Counter(c.id))
-		if err != nil {
-			return err
-		}
-		var names []string
-		if s, ok := c.client.snapshotOf(c.id, docs[0]); ok {
-			for i := n; i < s.NumShards; i++ {
-				names = append(names, c.client.db.Shard(c.id, layout.ShardID(i)))
-			}
-		}
-		return c.client.createMissingShards(ctx, tx, names)
-	})
-}
-
 // setShards sets the counter's number of shards to what change makes of it, and makes those that
-// are missing, so that clients which only know the public layout find them. It returns the
-// number that was. It is one transaction, and running it twice is harmless as long as change
-// settles on a number.
-func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, err error) {
+// are missing from number from on, or that are new, so that clients which only know the public
+// layout find them. It returns the number that was. It is one transaction, and running it twice is
+// harmless as long as change settles on a number.
+func (c Counter) setShards(ctx context.Context, from int, change func(int) int) (was int, err error) {
 	db := c.client.db
 	err = db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, _, err := tx.Get(ctx, db.Counter(c.id))
+		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 		if err != nil {
 			return err
 		}
@@ -122,33 +106,28 @@ func (c Counter) setShards(ctx context.Context, change func(int) int) (was int, 
 		}
 		was = s.NumShards
 		n := change(was)
-		var names []string
-		_, written := db.NumShards(docs[0])
-		from := was
-		if !written {
-			from = 0
-		}
-		for i := from; i < n; i++ {
-			names = append(names, db.Shard(c.id, layout.ShardID(i)))
-		}
-		if db.Hosted { // it may never have been counted: see makeShards
-			if err := c.client.createMissingLedger(ctx, tx, c.id, docs[0]); err != nil {
-				return err
-			}
-		}
-		if err := c.client.createMissingShards(ctx, tx, names); err != nil || written && n == was {
+		missing, err := c.size(ctx, tx, docs[0], docs[1], n, time.Time{})
+		if err != nil {
 			return err
 		}
-		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
-		if db.Own(docs[0])[layout.NumShardsLegacy] != nil { // its clients read that one
-			own[layout.NumShardsLegacy] = store.Int(int64(n))
+		for i := from; i < min(was, n); i++ {
+			if name := c.shardName(layout.ShardID(i)); !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
 		}
-		fields := map[string]*firestorepb.Value{}
-		mask := db.SetOwn(fields, nil, own)
-		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
-		return nil
+		_, err = c.client.createMissing(ctx, tx, missing, nil)
+		return err
 	})
 	return was, err
+}
+
+// keepShards makes those of the counter's shards, from the n-th on, that are not there.
+func (c Counter) keepShards(ctx context.Context, n int) error {
+	_, err := c.setShards(ctx, n, func(is int) int { return is })
+	if errors.Is(err, ErrNotFound) {
+		return nil // deleted since: no shard comes back
+	}
+	return err
 }
 
 // move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one
@@ -196,11 +175,7 @@ func (c Counter) move(ctx context.Context, from string, to int, keep bool) error
 		case len(transforms) == 0:
 			return []*firestorepb.Write{remove}, nil
 		case docs[1] == nil:
-			_, gone, err := c.client.makeShards(ctx, picks{c.id: to})
-			if err == nil && gone[c.id] {
-				err = ErrNotFound
-			}
-			if err != nil {
+			if _, err := c.setShards(ctx, to, func(is int) int { return is }); err != nil {
 				return nil, err
 			}
 		}

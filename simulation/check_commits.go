@@ -61,7 +61,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	}
 	d.over = was != nil && k.ledger == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.ledger == nil && len(k.shards) == 0
 	if (k.ledger == nil) != (was == nil) {
-		k.begin(at.UnixMicro())
+		k.begin(at.UnixMicro(), changes)
 	}
 	if c.hosted != nil {
 		c.app(id, k, before, was)
@@ -119,12 +119,26 @@ func (k *counter) shard(at int64, ch Change, d *deed) {
 	k.versions[id][is.Updated] = is.Count
 }
 
+// floor is the time as of which a ledger says of all shards that it doesn't know that they hold nothing.
+func (k *counter) floor(l *Document) int64 {
+	if l.Floor != 0 {
+		return l.Floor
+	}
+	return k.begun
+}
+
 // begin is when a ledger is made, or is gone: of what shards held before, it counts what is there.
-func (k *counter) begin(at int64) {
+// The commit that makes it may change them, too.
+func (k *counter) begin(at int64, changes []Change) {
 	k.begun = at
 	k.versions = map[string]map[int64]int64{}
 	for id, s := range k.shards {
 		k.versions[id] = map[int64]int64{s.Updated: s.Count}
+	}
+	for _, ch := range changes {
+		if of := k.versions[ch.Doc.Shard]; ch.Doc.Kind == "shard" && of != nil && ch.Before != nil {
+			of[ch.Before.Updated] = ch.Before.Count
+		}
 	}
 }
 
@@ -301,7 +315,7 @@ func (c *checker) stated(id string, k *counter, before *Document) {
 		switch {
 		case had && s.AsOf <= was.AsOf:
 			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
-		case before != nil && !had && s.Count != 0 && s.AsOf <= max(before.Floor, k.begun):
+		case before != nil && !had && s.Count != 0 && s.AsOf <= k.floor(before):
 			c.fail("the ledger of %q goes back: shard %s has %v, of before its floor", id, shard, s)
 		case known && count != s.Count:
 			c.fail("the ledger of %q has %d for shard %s as of %d; it held %d", id, s.Count, shard, s.AsOf, count)

@@ -52,11 +52,11 @@ func (c *checker) acknowledged(e Acknowledged) {
 	}
 	l := k.ledger
 	switch {
-	case k.begun >= s.asOf: // of an earlier life, or it was there when its ledger was made
+	case k.begun > s.asOf, l != nil && k.floor(l) >= s.asOf: // of an earlier life, or it was there when its ledger was made
 	case l == nil && (s.gone || k.vacant || k.occupied > e.Of): // a ledger is made of what there is, and not for deletions alone
 	case l == nil:
 		c.fail("the event of shard %s of %q as of %d is acknowledged, and the counter has no ledger", e.Doc.Shard, id, e.Of)
-	case max(l.States[e.Doc.Shard].AsOf, l.Floor) < s.asOf:
+	case l.States[e.Doc.Shard].AsOf < s.asOf:
 		c.fail("the event of shard %s of %q as of %d is acknowledged, which the ledger has as of %d", e.Doc.Shard, id, e.Of, l.States[e.Doc.Shard].AsOf)
 	}
 }

@@ -116,8 +116,9 @@ type Ledger struct {
 
 	// Floor is the time as of which shards that are not in States held nothing: no state of a
 	// document that is not newer counts. It is the ledger's create time, so that late events of an
-	// earlier life count nothing, or the time of the last snapshot that corrected it. A deletion's
-	// time tells less: see [State.Supersedes].
+	// earlier life count nothing, or just before it where the same commit made a shard that holds
+	// something, or the time of the last snapshot that corrected it. A deletion's time tells less:
+	// see [State.Supersedes].
 	Floor time.Time
 
 	// when the counter's document was first found missing; zero while it is there

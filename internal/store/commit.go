@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apiv1 "cloud.google.com/go/firestore/apiv1"
@@ -42,11 +43,16 @@ const (
 // Tx is a read-write transaction: what it has read is not changed by others before its commit.
 type Tx struct {
 	reader
+	mu     sync.Mutex
 	writes []*firestorepb.Write
 }
 
-// Write adds writes to the transaction's commit.
-func (tx *Tx) Write(writes ...*firestorepb.Write) { tx.writes = append(tx.writes, writes...) }
+// Write adds writes to the transaction's commit. It may be called side by side.
+func (tx *Tx) Write(writes ...*firestorepb.Write) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.writes = append(tx.writes, writes...)
+}
 
 // Transact runs body in a transaction and commits what it writes. Body runs again after contention
 // and after a commit whose outcome is in doubt, so it must be harmless to apply twice. An error of
@@ -93,6 +99,17 @@ func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) erro
 			return err
 		}
 	}
+}
+
+// TransactOnce is one attempt of [DB.Transact], and tells whether it came to a commit that writes.
+// Where it did, [KindOf] tells what the error says about the commit.
+func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (sent bool, err error) {
+	var before []byte
+	err = db.transact(ctx, body, &before, func(writes []*firestorepb.Write) error {
+		sent = len(writes) > 0
+		return nil
+	})
+	return sent, err
 }
 
 // errSettled and errUnsettled end a transaction in the place of its commit, and say whether there

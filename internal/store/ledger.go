@@ -50,6 +50,9 @@ func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
 	if len(l.Replaced) > 0 {
 		fields[LedgerReplaced] = integers(l.Replaced)
 	}
+	if !l.Floor.IsZero() {
+		fields[LedgerFloor] = Time(l.Floor)
+	}
 	return fields
 }
 
@@ -146,7 +149,7 @@ func DecodeLedger(doc *firestorepb.Document) (*ledger.Ledger, error) {
 		Created:  doc.GetCreateTime().AsTime(),
 		Updated:  doc.GetUpdateTime().AsTime(),
 	}
-	if l.Created.After(l.Floor) {
+	if l.Floor.IsZero() {
 		l.Floor = l.Created
 	}
 	entries := d.mapping(fields[LedgerStates])

@@ -4,15 +4,15 @@ package main
 var ofCommands = []mutant{
 	{
 		"a creation begins at zero", "shards",
-		"fields, _ := db.View(l)\n\t\tfields[layout.NumShards]", "fields, _ := db.View(&ledger.Ledger{Gone: l.Gone})\n\t\tfields[layout.NumShards]", simulation,
+		"fields, _ := c.client.db.View(l)\n", "fields, _ := c.client.db.View(&ledger.Ledger{Gone: l.Gone})\n", simulation,
 	},
 	{
 		"a creation makes another ledger beside the one that is there", "shards",
-		"l, err := c.ledger(ctx, tx, docs[1], opts.Total, id)", "l, err := c.ledger(ctx, tx, nil, opts.Total, id)", test("TestCreateShowsWhatThePathHasCounted"),
+		"l, err := c.ledger(ctx, tx, docs[1], opts.Total,", "l, err := c.ledger(ctx, tx, nil, opts.Total,", test("TestCreateShowsWhatThePathHasCounted"),
 	},
 	{
 		"a creation doesn't look for its own id", "shards",
-		"case command.WasApplied(docs[1], id):", "case false:", test("TestCreateLosesItsAnswer"),
+		"case command.WasApplied(docs[1], op):", "case false:", test("TestCreateLosesItsAnswer"),
 	},
 	{
 		"a deletion leaves the ledger", "shards",

@@ -28,15 +28,11 @@ var ofWrites = []mutant{
 	},
 	{
 		"a counter is made in a commit of its own", "shards",
-		"if c.db.ByLedgers() || len(counters) == 0 {", "if true {", test("TestBusyHasMadeNothing"),
-	},
-	{
-		"a join is counted where somebody else makes the counter", "shards",
-		"if len(born) > 0 && status.Code(err) == codes.AlreadyExists {", "if false {", test("TestMembersOfNewCounters"),
+		"tx.Write(c.writes(f, sums, made)...)\n\treturn m, nil", "return m, nil", test("TestAutoCreate"),
 	},
 	{
 		"a key answers for another request", "shards",
-		"case !m.asked.same(r.asked):", "case !m.asked.same(r.asked) && false:", test("TestKeys"),
+		"case seen && !m.settled && m.asked.same(r.asked), r.member", "case seen && !m.settled, r.member", test("TestKeys"),
 	},
 	{
 		"markers of batches are kept as long as those of keys", "shards",
@@ -48,7 +44,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a marker that settles is taken for the commit", "shards",
-		"case m.settled && f.settling != nil:", "case false:", walk("TestBatchesCountOnce|TestMembersCountOnce"),
+		"case ours && !decisive.settled:", "case ours:", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
 		"contention of a counter is everybody's", "shards",
@@ -64,7 +60,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a shard that is missing is made again and again", "shards",
-		"if next := f.failure(err); next != pause {\n\t\treturn next\n\t}\n\treturn makeShards", "return makeShards", test("TestMissingShardsDontLoop"),
+		"if next := f.failure(err); next != pause {\n\t\treturn next\n\t}\n\treturn makeMissing", "return makeMissing", test("TestMissingShardsDontLoop"),
 	},
 	{
 		"who went away is counted all the same", "shards",
@@ -84,7 +80,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"increments wait without a bound", "shards",
-		"if q.waiting >= q.limits.waiting {", "if false {", test("TestQueuesAreBounded|TestFullQueue"),
+		"case q.waiting >= q.limits.waiting:", "case false:", test("TestQueuesAreBounded|TestFullQueue"),
 	},
 	{
 		"a silent connection is kept", "internal/store",

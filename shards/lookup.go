@@ -1,0 +1,74 @@
+package shards
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// readsAtOnce is how many reads of unknown counters are under way at once. Whoever asks meanwhile
+// shares the next one.
+const readsAtOnce = 4
+
+// lookups find out which counters are there, many in one read. A read that has begun is none for
+// those who come later: the counter may have been made meanwhile.
+type lookups struct {
+	read func(counters []string) (there map[string]bool, err error)
+
+	mu      sync.Mutex
+	next    *lookup // has not begun; may be nil
+	reading int
+}
+
+// lookup is a read of some counters.
+type lookup struct {
+	counters map[string]bool
+	done     chan struct{} // closed once the rest is known
+	there    map[string]bool
+	err      error
+}
+
+// ask waits until it is known which of the counters are there, and maybe others, or ctx ends.
+func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]bool, err error) {
+	of := l.join(counters)
+	select {
+	case <-of.done:
+		return of.there, of.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *lookups) join(counters []string) *lookup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.next
+	if of == nil {
+		of = &lookup{counters: map[string]bool{}, done: make(chan struct{})}
+		l.next = of
+	}
+	for _, id := range counters {
+		of.counters[id] = true
+	}
+	if l.reading < readsAtOnce {
+		l.reading++
+		go l.run()
+	}
+	return of
+}
+
+// run reads as long as there is something to read.
+func (l *lookups) run() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.next != nil {
+		of := l.next
+		l.next = nil
+		l.mu.Unlock()
+		of.there, of.err = l.read(slices.Collect(maps.Keys(of.counters)))
+		close(of.done)
+		l.mu.Lock()
+	}
+	l.reading--
+}

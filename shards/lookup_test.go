@@ -1,0 +1,53 @@
+package shards
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who asks while reads are under way shares the next one, however many those are; a read that has
+// begun before is not theirs: it may not know of a counter that was made since.
+func TestLookupsShareReads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		made := map[string]bool{}
+		var reads [][]string
+		l := &lookups{read: func(counters []string) (map[string]bool, error) {
+			slices.Sort(counters)
+			reads = append(reads, counters)
+			there := map[string]bool{}
+			for _, id := range counters {
+				there[id] = made[id]
+			}
+			time.Sleep(time.Second)
+			return there, nil
+		}}
+		var group sync.WaitGroup
+		ask := func(want bool, counters ...string) {
+			group.Go(func() {
+				there, err := l.ask(t.Context(), counters)
+				for _, id := range counters {
+					if err != nil || there[id] != want {
+						t.Errorf("%s is there: %v, %v; want %v", id, there[id], err, want)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		for range readsAtOnce {
+			ask(false, "a")
+		}
+		made["a"], made["b"] = true, true
+		for range 100 {
+			ask(true, "a", "b")
+		}
+		ask(false, "c")
+		group.Wait()
+		if len(reads) != readsAtOnce+1 || !slices.Equal(reads[readsAtOnce], []string{"a", "b", "c"}) {
+			t.Errorf("reads of %q, want %d of a, and one of a, b and c", reads, readsAtOnce)
+		}
+	})
+}
