@@ -78,8 +78,8 @@ func TestResetIsOff(t *testing.T) {
 	}
 }
 
-// A counter is set back while others add to it: once it is quiet, it is what came after the last reset, and a reset of what
-// has members is refused.
+// A counter is set back while others add to it: once it is quiet, it is what came after the last
+// reset, and a reset of what has members is refused.
 func TestResetBesideIncrements(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, nil, func(s *settings.Settings) { s.Reset, s.Members = resetAny, membersAny })

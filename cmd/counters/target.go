@@ -298,9 +298,7 @@ func (t *target) totals(s shards.Snapshot) string {
 			names = append(names, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Doubles)) {
-		names = append(names, name)
-	}
+	names = append(names, slices.Sorted(maps.Keys(s.Doubles))...)
 	for i, name := range names {
 		if slices.Contains(s.NotCounted, name) {
 			names[i] = name + " not counted here"

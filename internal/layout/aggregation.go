@@ -81,7 +81,8 @@ func (a *Aggregation) References() (refs []Filter) {
 	return refs
 }
 
-// Source is the collection as it is written: comments, /comments or **/comments. Each has a trigger.
+// Source is the collection as it is written: comments, /comments or **/comments. Each has a
+// trigger.
 func (a *Aggregation) Source() string { return prefixes[a.From] + a.Collection }
 
 // Documents names the documents that concern a counter: the source, and how they name the counter.
