@@ -666,8 +666,8 @@ func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %s", step.method, step.path, status, body, step.want)
 		}
 	}
-	deploying, err := os.ReadFile("../docs/deploying.md")
-	if err != nil || !strings.Contains(string(deploying), "A change of `AUTH` changes whose key it is") {
-		t.Errorf("docs/deploying.md doesn't say so (%v)", err)
+	operations, err := os.ReadFile("../docs/operations.md")
+	if err != nil || !strings.Contains(string(operations), "A change of `AUTH` changes whose key it is") {
+		t.Errorf("docs/operations.md doesn't say so (%v)", err)
 	}
 }
