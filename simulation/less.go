@@ -28,6 +28,7 @@ var parts = []part{
 	{"counted", func(p *Plan) { p.Documents = 0 }},
 	{"members", func(p *Plan) { p.Mix.Member = 0 }},
 	{"neighbour", func(p *Plan) { p.Neighbour = "" }},
+	{"clocks", func(p *Plan) { p.Ahead = 0 }},
 	{"many", func(p *Plan) { p.Many = 0 }},
 	{"sdk", func(p *Plan) { p.SDK = false }},
 	{"imports", func(p *Plan) { p.Mix.Old, p.Mix.Import, p.Workers = 0, 0, 0 }},

@@ -48,6 +48,8 @@ type Plan struct {
 
 	Mix Mix
 
+	Ahead time.Duration // Firestore's clock, of those of all instances; below 0 it is behind
+
 	Neighbour      string        // COUNTERS of another deployment in the same database; "" is none
 	NeighbourEvery time.Duration // between two increments of its counters
 
@@ -153,6 +155,9 @@ func PlanOf(seed uint64) Plan {
 // drawRare draws what is in few plans only, from dice of its own.
 func (p *Plan) drawRare() {
 	r := dice(p.Seed, "rare", 0)
+	if ahead := time.Duration(r.Int64N(int64(10*time.Minute))) - 5*time.Minute; r.IntN(4) == 0 {
+		p.Ahead = ahead
+	}
 	if r.IntN(12) == 0 { // nothing but commands and reconciles tells what becomes of counters
 		p.Events = EventFaults{Drop: 1}
 	}
@@ -197,6 +202,7 @@ func (p Plan) Shortened(operations int) Plan {
 func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
 	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older = 0, 0, 0, 0, 0, 0, false
+	p.Ahead = 0
 	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large = 0, 0, 0, 0
 	return p
 }

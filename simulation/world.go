@@ -98,7 +98,8 @@ func Run(plan Plan) (History, Faults, error) {
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
 		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], faults: Faults{}}, numbers: map[string]uint64{},
-		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep}),
+		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
+			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
 	}
 	defer w.server.Close()
 	w.dial = w.server.Connect
