@@ -257,6 +257,7 @@ func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) 
 	defer cancel()
 	cmd := exec.CommandContext(running, binary, args...)
 	cmd.Dir, cmd.Env = pkg, procs
+	cmd.WaitDelay = 5 * time.Second // processes that a test has started may hold its output
 	found := &watch{stop: cancel}
 	cmd.Stdout, cmd.Stderr = found, found
 	err = cmd.Run()
