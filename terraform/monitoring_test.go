@@ -98,11 +98,11 @@ func mustRead(t *testing.T, path string) string {
 	return string(content)
 }
 
-// Every alert can be fired as a test: docs/deploying.md says how, with log entries that the alerts'
+// Every alert can be fired as a test: docs/operations.md says how, with log entries that the alerts'
 // own filters look for.
 func TestEveryAlertCanBeFired(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/deploying.md")
+	page, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestEveryAlertCanBeFired(t *testing.T) {
 			}
 		}
 		if how == "" || !strings.Contains(section, how) {
-			t.Errorf("%s: docs/deploying.md doesn't say how to fire it (%s)", file, how)
+			t.Errorf("%s: docs/operations.md doesn't say how to fire it (%s)", file, how)
 		}
 	}
 }

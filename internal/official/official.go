@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -152,14 +154,18 @@ func findJar() (string, error) {
 	return "", ErrMissing
 }
 
+// freePort is a port that nobody listens at, below those that systems give to whoever asks for any:
+// until the emulator has it, a second or two later, no one else is given it.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var err error
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	return "", err
 }
 
 // await reports whether the emulator listens before the limit is over.
