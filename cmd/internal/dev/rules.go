@@ -34,17 +34,22 @@ func canEvaluate(file string, here bool) error {
 	return nil
 }
 
-// startOfficial starts Google's emulator, which evaluates security rules, at a port that is free.
-func (s *System) startOfficial(ctx context.Context, firestore net.Listener, functions string) error {
-	s.Firestore = firestore.Addr().String()
+// startOfficial starts Google's emulator, which evaluates security rules, at the port that was
+// chosen, or else at one that is free.
+func (s *System) startOfficial(ctx context.Context, chosen bool, firestore net.Listener, functions string) error {
+	opts := official.Options{Functions: functions}
+	if chosen {
+		opts.Addr = firestore.Addr().String()
+	}
 	// for the emulator, which takes a number and no socket
 	if err := firestore.Close(); err != nil {
 		return err
 	}
-	e, err := official.StartWith(ctx, official.Options{Addr: s.Firestore, Functions: functions})
+	e, err := official.StartWith(ctx, opts)
 	if err != nil {
 		return fmt.Errorf("--rules: %w", err)
 	}
+	s.Firestore = e.Addr
 	closing := make(chan struct{})
 	s.onClose(func() {
 		close(closing)

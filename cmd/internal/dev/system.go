@@ -122,7 +122,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	case s.Embedded:
 		s.startFirestore(ports.firestore, c.Faults.seeded().Commits, c.AllowOrigins)
 	case s.Official:
-		if err := s.startOfficial(ctx, ports.firestore, ports.functions.Addr().String()); err != nil {
+		if err := s.startOfficial(ctx, c.FirestorePort != 0, ports.firestore, ports.functions.Addr().String()); err != nil {
 			return nil, err
 		}
 	}
