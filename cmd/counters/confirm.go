@@ -17,7 +17,7 @@ import (
 
 // where names the database that a command works on.
 func (t *target) where(client *shards.Client) string {
-	return fmt.Sprintf("project %s, database %s", client.Project(), t.database)
+	return fmt.Sprintf("project %s, database %s", client.Project(), t.Database)
 }
 
 // withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does

@@ -39,18 +39,18 @@ With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
 			where.Project = t.projectID()
 			// Unless they are asked for, the deployment itself says where its counters are.
 			if asked(cmd, "database", "DATABASE") {
-				where.Database = t.database
+				where.Database = t.Database
 			}
 			if asked(cmd, "counter-path", "COUNTERS") {
-				where.Path = t.counters
+				where.Path = t.Counters
 			}
 			if asked(cmd, "shards-name", "SHARDS") {
-				where.Shards = t.shards
+				where.Shards = t.Shards
 			}
 			if asked(cmd, "fields", "FIELDS") {
-				where.Fields = t.fields
+				where.Fields = t.Fields
 			}
-			where.Hosted = t.hosted
+			where.Hosted = t.Hosted
 			where.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST")
 			var reader doctor.Reader
 			done := func() {}

@@ -74,7 +74,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 					return err
 				}
 				err := run()
-				if errors.Is(err, shards.ErrNotFound) && !t.hosted {
+				if errors.Is(err, shards.ErrNotFound) && !t.Hosted {
 					if err = c.Create(ctx, opts); err == nil || errors.Is(err, shards.ErrExists) {
 						err = run()
 					}
@@ -104,7 +104,7 @@ writing the same field. Its clients may go on, and each run takes what they have
 
 // idOf is the id of the counter whose document is at a path; of a document elsewhere, its own id.
 func (t *target) idOf(document string) string {
-	if p, err := layout.ParsePath(t.counters); err == nil {
+	if p, err := layout.ParsePath(t.Counters); err == nil {
 		if id, ok := p.ID(document); ok {
 			return id
 		}

@@ -47,7 +47,7 @@ It reads each counter's ledger and shards, as of one moment. With --all only tho
 			for _, id := range args {
 				l, err := t.lagOf(cmd.Context(), db, id)
 				if err != nil {
-					return t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.database), id, err)
+					return t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.Database), id, err)
 				}
 				if err := t.print(cmd, l, "%s", l); err != nil {
 					return err

@@ -29,7 +29,7 @@ func newListCommand(t *target) *cobra.Command {
 					}
 				}
 				if none { // which a script sees by itself
-					fmt.Fprintf(cmd.ErrOrStderr(), "counters: no counters at %s in %s\n", t.counters, t.where(client))
+					fmt.Fprintf(cmd.ErrOrStderr(), "counters: no counters at %s in %s\n", t.Counters, t.where(client))
 				}
 				return nil
 			})

@@ -68,7 +68,7 @@ func (t *target) parseTotals(text string) (map[string]int64, error) {
 	}
 	names := t.fieldNames()
 	if len(names) == 0 {
-		return nil, badUsage("--fields %s: want names such as likes,views or total=count", t.fields)
+		return nil, badUsage("--fields %s: want names such as likes,views or total=count", t.Fields)
 	}
 	return map[string]int64{names[0]: n}, nil
 }

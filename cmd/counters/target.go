@@ -28,29 +28,29 @@ import (
 // target is which counters a command works on, and how it prints what it finds. Its flags are the
 // root command's.
 type target struct {
-	project, database, counters, fields, shards string
-	hosted, json                                bool
-	hostedIsWrong                               bool // HOSTED in the environment
+	layout.Place
+	json          bool
+	hostedIsWrong bool // HOSTED in the environment
 }
 
 // addFlags adds the flags. Their defaults are the variables that the functions read, so that a
 // shell that is set up like a deployment works on the same counters.
 func (t *target) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
+	flags.StringVar(&t.Project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"),
 		"project of the database; when empty "+layout.DefaultProject+" with FIRESTORE_EMULATOR_HOST, and else found from the credentials")
-	flags.StringVar(&t.database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
+	flags.StringVar(&t.Database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
 	t.addLayoutFlags(flags)
 	flags.BoolVar(&t.json, "json", false, "print JSON")
 }
 
 // addLayoutFlags adds those that say what the counters' documents are.
 func (t *target) addLayoutFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
-	flags.StringVar(&t.shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
-	flags.StringVar(&t.fields, "fields", cmp.Or(os.Getenv("FIELDS"), "total=count"), "what is counted, such as likes,views")
+	flags.StringVar(&t.Counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
+	flags.StringVar(&t.Shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
+	flags.StringVar(&t.Fields, "fields", cmp.Or(os.Getenv("FIELDS"), "total=count"), "what is counted, such as likes,views")
 	hosted, err := strconv.ParseBool(cmp.Or(os.Getenv("HOSTED"), "false"))
 	t.hostedIsWrong = err != nil
-	flags.BoolVar(&t.hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
+	flags.BoolVar(&t.Hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
 }
 
 // variables are the settings that the layout's flags give, as variables of an environment: those
@@ -68,10 +68,10 @@ func (t *target) variables(flags *pflag.FlagSet) (environ []string) {
 
 // projectID is the project to open, which may be found only then.
 func (t *target) projectID() string {
-	if t.project == "" && os.Getenv("FIRESTORE_EMULATOR_HOST") != "" {
+	if t.Project == "" && os.Getenv("FIRESTORE_EMULATOR_HOST") != "" {
 		return layout.DefaultProject
 	}
-	return t.project
+	return t.Project
 }
 
 // connect connects to the database of the counters. A server of FIRESTORE_EMULATOR_HOST that isn't
@@ -92,9 +92,11 @@ func (t *target) reach(ctx context.Context) error {
 	return t.reachEmulator(ctx)
 }
 
-// place is where the counters are.
+// place is where the counters are, in the project that is opened.
 func (t *target) place() layout.Place {
-	return layout.Place{Project: t.projectID(), Database: t.database, Counters: t.counters, Fields: t.fields, Shards: t.shards, Hosted: t.hosted}
+	p := t.Place
+	p.Project = t.projectID()
+	return p
 }
 
 // check says what is wrong with the flags that say where the counters are, and with ids of
@@ -103,7 +105,7 @@ func (t *target) check(ids ...string) error {
 	if t.hostedIsWrong {
 		return badUsage("HOSTED=%s: want true or false", os.Getenv("HOSTED"))
 	}
-	for flag, name := range map[string]string{"project": t.project, "database": t.database} {
+	for flag, name := range map[string]string{"project": t.Project, "database": t.Database} {
 		if strings.Contains(name, "/") {
 			return badUsage("--%s %s: want an id, without slashes", flag, name)
 		}
@@ -114,7 +116,7 @@ func (t *target) check(ids ...string) error {
 	}
 	for _, id := range ids {
 		if err := names.Path.Validate(id); err != nil {
-			if parts := strings.Split(id, "/"); names.Path.Parts() == 1 && len(parts) > 1 && strings.HasPrefix(t.counters, parts[0]+"/") {
+			if parts := strings.Split(id, "/"); names.Path.Parts() == 1 && len(parts) > 1 && strings.HasPrefix(t.Counters, parts[0]+"/") {
 				return badUsage("%s is the path of a document; the counter's id is %s", id, strings.Join(parts[1:], "/"))
 			}
 			return fmt.Errorf("%w: %w", shards.ErrInvalidID, err)
@@ -184,7 +186,7 @@ func (t *target) reachEmulator(ctx context.Context) error {
 	_ = conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	db, err := store.Open(ctx, layout.Place{Project: t.projectID(), Database: t.database})
+	db, err := store.Open(ctx, layout.Place{Project: t.projectID(), Database: t.Database})
 	if err != nil {
 		return err
 	}
@@ -246,8 +248,8 @@ func (t *target) unlessFound(where, id string, err error) error {
 	switch {
 	case errors.Is(err, shards.ErrHosted):
 		return fmt.Errorf("%w; the first increment of a document makes its shards, and reconcile removes them once it is gone", err)
-	case errors.Is(err, shards.ErrNotFound) && t.hosted:
-		return fmt.Errorf("%w: your app has to make a document %s first; \"counters list\" shows those that are counted", err, t.counters)
+	case errors.Is(err, shards.ErrNotFound) && t.Hosted:
+		return fmt.Errorf("%w: your app has to make a document %s first; \"counters list\" shows those that are counted", err, t.Counters)
 	case errors.Is(err, shards.ErrNotFound):
 		if !plain.MatchString(id) {
 			id = "ID" // which a shell may need quoted

@@ -108,14 +108,6 @@ func Increment(path string, n int64) *firestorepb.DocumentTransform_FieldTransfo
 	}
 }
 
-// Maximum is the transform that raises an integer field to n where it is less.
-func Maximum(path string, n int64) *firestorepb.DocumentTransform_FieldTransform {
-	return &firestorepb.DocumentTransform_FieldTransform{
-		FieldPath:     path,
-		TransformType: &firestorepb.DocumentTransform_FieldTransform_Maximum{Maximum: Int(n)},
-	}
-}
-
 // ServerTime is the transform that sets a field to the time of the commit.
 func ServerTime(path string) *firestorepb.DocumentTransform_FieldTransform {
 	return &firestorepb.DocumentTransform_FieldTransform{
