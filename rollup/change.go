@@ -15,8 +15,8 @@ type Change struct {
 	Counter string // id of the counter
 	Shard   string // id of the shard; empty of another document
 
-	// which documents the query counts, as FIELDS has it: comments, or /comments where post=={post};
-	// empty for a shard
+	// which documents the query counts, as FIELDS has it: comments, or /comments where
+	// post=={post}; empty for a shard
 	Collection string
 	Document   string // id of that document; its path where it names its counter itself
 

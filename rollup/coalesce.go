@@ -135,8 +135,8 @@ const (
 	unanswered         // of a query: its time was over, and whether it is only slow is not known
 )
 
-// add takes an event of a state, and returns the events that are superseded, and done: older ones of
-// the shard, or this one. It reports false when too many wait already.
+// add takes an event of a state, and returns the events that are superseded, and done: older ones
+// of the shard, or this one. It reports false when too many wait already.
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
 	b := c.backlogs[counter]
 	newest := b.newest(s.Shard)
@@ -325,8 +325,8 @@ func (c *coalescer[W]) patienceNow() time.Duration {
 	return c.patience
 }
 
-// share is the interval at which this instance and as many others write once per least interval, and
-// a quarter less than that, so that they find room for each other.
+// share is the interval at which this instance and as many others write once per least interval,
+// and a quarter less than that, so that they find room for each other.
 func (c *coalescer[W]) share(otherFlushes int64) time.Duration {
 	if otherFlushes == 0 {
 		return c.least

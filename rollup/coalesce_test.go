@@ -90,13 +90,15 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 		want    time.Duration // from the start of a flush to the next
 	}{
 		{committed, 0, time.Second},
-		// One more instance, two, and more than there is room for; counted from the end of the flush.
+		// One more instance, two, and more than there is room for; counted from the end of the
+		// flush.
 		{committed, 1, 2500*time.Millisecond + took},
 		{committed, 2, 3750*time.Millisecond + took},
 		{committed, 40, 5*time.Second + took},
 		{committed, 1 << 62, 5*time.Second + took},
 		{committed, 0, 2500 * time.Millisecond}, {committed, 0, 1250 * time.Millisecond}, {committed, 0, time.Second}, {committed, 0, time.Second},
-		// A failed flush goes again after the least interval, and the one after it waits for longer.
+		// A failed flush goes again after the least interval, and the one after it waits for
+		// longer.
 		{failed, 0, time.Second + took}, {failed, 0, time.Second + took}, {committed, 0, 2 * time.Second}, {committed, 0, time.Second},
 		{permanent, 0, time.Second + took}, {committed, 0, time.Second},
 	} {
@@ -114,7 +116,8 @@ func TestCoalescerIntervalFollowsContention(t *testing.T) {
 	}
 }
 
-// A quiet counter has a few flushes at once, a hot one has one per interval, and one that was quiet for a while some again.
+// A quiet counter has a few flushes at once, a hot one has one per interval, and one that was quiet
+// for a while some again.
 func TestCoalescerBurst(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(1000, 10)
@@ -185,7 +188,8 @@ func TestCoalescersShareABucket(t *testing.T) {
 	}
 }
 
-// Two instances that fail at one time don't try again at one time, each within half an interval of the other's least.
+// Two instances that fail at one time don't try again at one time, each within half an interval of
+// the other's least.
 func TestCoalescerFailuresMoveApart(t *testing.T) {
 	t.Parallel()
 	for spread, want := range map[float64]time.Duration{0: 500 * time.Millisecond, 0.5: time.Second, 0.99: 1490 * time.Millisecond} {
@@ -287,8 +291,8 @@ func TestCoalescerDrains(t *testing.T) {
 	mustStart(t, c, after(1), 1)
 }
 
-// Events that a strictly newer one of their shard supersedes are done at once, waiting and in flight; duplicates wait with
-// their twin.
+// Events that a strictly newer one of their shard supersedes are done at once, waiting and in
+// flight; duplicates wait with their twin.
 func TestCoalescerSupersedes(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(100, 10)
@@ -358,9 +362,10 @@ func TestCoalescerRefusesWhatHasNoRoom(t *testing.T) {
 	}
 }
 
-// Whatever happens, every event is answered once; one that is answered with success had its state flushed, or a newer one
-// of the shard flushed or held; flushes of a counter don't overlap, and a burst apart keep their distance; and at most one state of a
-// shard is held beside the one in flight.
+// Whatever happens, every event is answered once; one that is answered with success had its state
+// flushed, or a newer one of the shard flushed or held; flushes of a counter don't overlap, and a
+// burst apart keep their distance; and at most one state of a shard is held beside the one in
+// flight.
 func TestCoalescerProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -483,7 +488,8 @@ func TestCoalescerProperties(t *testing.T) {
 	})
 }
 
-// Where a shard holds no integer in a field any more, what the state before it said of the field goes with it.
+// Where a shard holds no integer in a field any more, what the state before it said of the field
+// goes with it.
 func TestStateOfAFieldThatIsNoIntegerAnyMore(t *testing.T) {
 	t.Parallel()
 	whole := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 3, "views": 5}, AsOf: at(1)}

@@ -19,28 +19,33 @@ import (
 type RollerOptions struct {
 	Interval    time.Duration // in which a counter earns a flush, default 1s
 	MaxInterval time.Duration // what contention may stretch it to, default 5s, at least Interval
-	Burst       int           // flushes that a quiet counter has at once, default 5; 1 is none beyond the first
-	MaxPending  int           // events that may wait, default 5000; about one per shard that is written
-	MaxFlushes  int           // counters flushed side by side, default 64
+	// Burst is how many flushes a counter that was quiet has at once, default 5. It earns one more
+	// per Interval.
+	Burst      int
+	MaxPending int // events that may wait, default 5000; about one per shard that is written
+	MaxFlushes int // counters flushed side by side, default 64
 
-	// RecountMax is how late a field that counts documents may be, default 60s. Where an event's context has a deadline, its
-	// recount begins by three quarters of the time until then.
+	// RecountMax is how late a field that counts documents may be, default 60s. Where an event's
+	// context has a deadline, its recount begins by three quarters of the time until then.
 	RecountMax time.Duration
 }
 
-// flushTimeout bounds one flush. A commit on a contended document takes a second or so to be refused, and an event
-// should not be held for much longer than the longest interval.
+// flushTimeout bounds one flush. A commit on a contended document takes a second or so to be
+// refused, and an event should not be held for much longer than the longest interval.
 const flushTimeout = 8 * time.Second
 
-// flushPatience is how long flushes of a counter fail in a row before its events are answered with an error. That is dear: Pub/Sub
-// delivers them again after 10 s at the earliest, and sends less of everybody's meanwhile, while an event that is held costs
-// little. It is less than a request may take (REQUEST_TIMEOUT, 20 s).
+// flushPatience is how long flushes of a counter fail in a row before its events are answered with
+// an error. That is dear: Pub/Sub delivers them again after 10 s at the earliest, and sends less of
+// everybody's meanwhile, while an event that is held costs little. It is less than a request may
+// take (REQUEST_TIMEOUT, 20 s).
 const flushPatience = 15 * time.Second
 
-// maxFailures is how many recounts of a collection fail in a row before its events are answered with an error.
+// maxFailures is how many recounts of a collection fail in a row before its events are answered
+// with an error.
 const maxFailures = 2
 
-// Roller rolls up changes as they come, coalesced: see the package comment. It is safe for concurrent use.
+// Roller rolls up changes as they come, coalesced: see the package comment. It is safe for
+// concurrent use.
 type Roller struct {
 	client *Client
 	log    *slog.Logger
@@ -81,13 +86,14 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 	return r
 }
 
-// Add returns once the flush that holds a change has committed, or once a newer change of its shard waits, which covers it.
-// Adding a change again counts nothing more. Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed];
-// [ErrLedgerFull]; [ErrContention]; [ErrDamagedLedger]; the context's, in which case the change may be counted all the same;
-// and the client library's.
+// Add returns once the flush that holds a change has committed, or once a newer change of its shard
+// waits, which covers it. Adding a change again counts nothing more. Errors: [ErrPoison], for a
+// change from the future; [ErrBusy]; [ErrClosed]; [ErrLedgerFull]; [ErrContention];
+// [ErrDamagedLedger]; the context's, in which case the change may be counted all the same; and the
+// client library's.
 //
-// Several changes are those of one event, and it returns once they are all done: with an [ErrPoison] only where there is no
-// other error.
+// Several changes are those of one event, and it returns once they are all done: with an
+// [ErrPoison] only where there is no other error.
 func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 	if len(changes) == 1 {
 		return r.addOne(ctx, changes[0])
@@ -124,7 +130,8 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 			return err
 		}
 	}
-	// Checked first: once it is held, nothing may drop it any more, because events that it supersedes are done.
+	// Checked first: once it is held, nothing may drop it any more, because events that it
+	// supersedes are done.
 	if err := r.client.check(ctx, change); err != nil {
 		return err
 	}
@@ -164,8 +171,8 @@ func (r *Roller) hold(ctx context.Context, change Change, flushed chan<- error) 
 	return r.recounts.add(now, collection{change.Counter, change.Collection}, e, patience)
 }
 
-// Close refuses further changes, flushes at once what waits, and ends the roller. When the context ends first, calls of Add
-// that still wait return [ErrClosed], or the error of their flush.
+// Close refuses further changes, flushes at once what waits, and ends the roller. When the context
+// ends first, calls of Add that still wait return [ErrClosed], or the error of their flush.
 func (r *Roller) Close(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {

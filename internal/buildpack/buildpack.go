@@ -1,5 +1,5 @@
-// Package buildpack builds the functions from an upload as Google's buildpack for Go does, so that what is deployed is what
-// is tried.
+// Package buildpack builds the functions from an upload as Google's buildpack for Go does, so that
+// what is deployed is what is tried.
 package buildpack
 
 import (
@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// framework is the package that the one at the root of an upload has to import: without it the buildpack takes the functions
-// for some of an older form.
+// framework is the package that the one at the root of an upload has to import: without it the
+// buildpack takes the functions for some of an older form.
 const framework = "github.com/GoogleCloudPlatform/functions-framework-go/functions"
 
-// program is what the buildpack puts beside functions that are registered declaratively (GoogleCloudPlatform/buildpacks,
-// cmd/go/functions_framework), in words of our own: two paths that browsers ask for are not found, and the framework serves
-// the rest.
+// program is what the buildpack puts beside functions that are registered declaratively
+// (GoogleCloudPlatform/buildpacks, cmd/go/functions_framework), in words of our own: two paths that
+// browsers ask for are not found, and the framework serves the rest.
 const program = `package main
 
 import (
@@ -41,8 +41,9 @@ func main() {
 }
 `
 
-// Build builds the source in a folder, and writes the program that serves its functions to a file. It adds a package to the
-// folder, and tidies its go.mod. Its errors are what the platform would say of the source.
+// Build builds the source in a folder, and writes the program that serves its functions to a file.
+// It adds a package to the folder, and tidies its go.mod. Its errors are what the platform would
+// say of the source.
 func Build(ctx context.Context, dir, to string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

@@ -27,8 +27,8 @@ func (f Field) String() string {
 	return f.Name
 }
 
-// Integer reports whether the field holds an integer. One that doesn't holds a double, or null where
-// it is the average of none.
+// Integer reports whether the field holds an integer. One that doesn't holds a double, or null
+// where it is the average of none.
 func (f Field) Integer() bool { return f.Counted == nil || !f.Counted.Average && !f.Counted.Double }
 
 // Fields is a list of what is counted, as [ParseFields] reads it.

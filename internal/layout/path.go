@@ -94,8 +94,8 @@ func (p Path) Canonical() string {
 // Collection is the id of the collection that holds the counters' documents.
 func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
 
-// UserWildcard is the wildcard that stands for the user whom a counter belongs to, in a path such as
-// users/{uid}: see the setting RESET.
+// UserWildcard is the wildcard that stands for the user whom a counter belongs to, in a path such
+// as users/{uid}: see the setting RESET.
 const UserWildcard = "uid"
 
 // Wildcards are the names of the wildcards, in their order.

@@ -153,8 +153,8 @@ func (l *Ledger) sum(field string) (w wide) {
 }
 
 // Total is the integer that a field of the counter's document should hold. It reports false for one
-// that counts documents and has no answer yet, which stays as it is, and for one that is no integer:
-// what that should hold is its answer.
+// that counts documents and has no answer yet, which stays as it is, and for one that is no
+// integer: what that should hold is its answer.
 func (l *Ledger) Total(field layout.Field) (int64, bool) {
 	if field.Counted != nil {
 		a := l.Answers[field.Key()]

@@ -21,8 +21,8 @@ const (
 // marker is the id of a key's marker, as package shards makes it.
 var marker = strings.Repeat("0123456789abcdef", 4)
 
-// mine is a document of the app's, wherever it has a collection of that name: clients may write it. The tests add it to
-// the rules.
+// mine is a document of the app's, wherever it has a collection of that name: clients may write it.
+// The tests add it to the rules.
 const mine = "scratch/s"
 
 const scratch = `

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// docs/counted.md has rules for a collection that is summed up: what they take is an integer, whoever writes it.
+// docs/counted.md has rules for a collection that is summed up: what they take is an integer,
+// whoever writes it.
 func TestRulesOfCountedCollections(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/counted.md")

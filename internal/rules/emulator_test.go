@@ -20,7 +20,8 @@ import (
 	"github.com/firestore-counters/counters/internal/official"
 )
 
-// google is the official emulator of this test binary; nil where there is none, and then why says why.
+// google is the official emulator of this test binary; nil where there is none, and then why says
+// why.
 var (
 	google *official.Emulator
 	why    error
@@ -69,7 +70,8 @@ func (p project) release(t *testing.T, rules string) {
 	}
 }
 
-// Who asks: owner is the functions, whom rules don't bind; nobody has not signed in; all others are users.
+// Who asks: owner is the functions, whom rules don't bind; nobody has not signed in; all others are
+// users.
 const (
 	owner  = "owner"
 	nobody = ""
@@ -118,7 +120,8 @@ func (p project) do(t *testing.T, user, method, path string, body any) (status i
 	return resp.StatusCode, string(bytes.TrimSpace(text))
 }
 
-// documents are those of a collection, with their fields as REST writes them. Only the owner sees all.
+// documents are those of a collection, with their fields as REST writes them. Only the owner sees
+// all.
 func (p project) documents(t *testing.T, collection string) (found []map[string]map[string]any) {
 	t.Helper()
 	status, answer := p.do(t, owner, "GET", "/v1/"+p.root()+"/"+collection+"?pageSize=300", nil)

@@ -30,8 +30,8 @@ var untested = map[string]string{
 // statement is what decides: the body of a function that says yes or no, or an allow.
 var statement = regexp.MustCompile(`(return|allow [a-z, ]+: if) ([^;]+);`)
 
-// mutants takes out each condition of the rules in turn, and each alternative. Functions that return something else than
-// yes or no have mutants of their own.
+// mutants takes out each condition of the rules in turn, and each alternative. Functions that
+// return something else than yes or no have mutants of their own.
 func mutants(rules string) (all []mutant) {
 	replaced := func(start, end int, with string) string { return rules[:start] + with + rules[end:] }
 	for _, m := range statement.FindAllStringSubmatchIndex(rules, -1) {
@@ -86,7 +86,8 @@ func within(text string) string {
 	return strings.TrimSpace(strings.Join(stack, " "))
 }
 
-// split finds the parts of an expression between the operators that are in no parentheses, without the space around them.
+// split finds the parts of an expression between the operators that are in no parentheses, without
+// the space around them.
 func split(expression, operator string) (parts [][2]int) {
 	depth, start := 0, 0
 	part := func(end int) {
@@ -109,8 +110,8 @@ func split(expression, operator string) (parts [][2]int) {
 	return parts
 }
 
-// Each condition is there for a case: without it, something passes that must not, and without each way to be allowed,
-// something is refused that must pass.
+// Each condition is there for a case: without it, something passes that must not, and without each
+// way to be allowed, something is refused that must pass.
 func TestEachConditionIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, clients := read(t)
@@ -148,7 +149,8 @@ func TestEachConditionIsNeeded(t *testing.T) {
 // caughtBy returns the case that a mutant answers otherwise than the rules do.
 func (w world) caughtBy(m mutant, cases []attempt) string {
 	w.t.Helper()
-	// Those that are about the same documents, and do the same with them, are the likeliest to notice.
+	// Those that are about the same documents, and do the same with them, are the likeliest to
+	// notice.
 	likely := func(a attempt) (score int) {
 		text := fmt.Sprint(a.get, a.before, a.writes)
 		for _, path := range []string{"counter_requests/", "posts/", "counters/", "likes_members", "bookmarks_members", "total_members"} {

@@ -13,8 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the cases don't think of: batches that are put together at random, most of them from one that is allowed. Whatever
-// passes leaves sums, memberships and requests in agreement, and what is others' as it was.
+// What the cases don't think of: batches that are put together at random, most of them from one
+// that is allowed. Whatever passes leaves sums, memberships and requests in agreement, and what is
+// others' as it was.
 func TestNoBatchMiscounts(t *testing.T) {
 	t.Parallel()
 	_, clients := read(t)
@@ -54,7 +55,8 @@ func TestNoBatchMiscounts(t *testing.T) {
 	t.Logf("%d batches passed", passed)
 }
 
-// batch puts a batch together: one that counts, with some more writes, less one of them, or twice the same.
+// batch puts a batch together: one that counts, with some more writes, less one of them, or twice
+// the same.
 func (c client) batch(r *rapid.T, user string) []write {
 	shard := rapid.SampledFrom([]string{"0", "0", "1"})
 	by := rapid.SampledFrom([]any{1, 1, -1, -1, 2, -2, 0, 1.0})
@@ -120,8 +122,8 @@ func (c client) batch(r *rapid.T, user string) []write {
 	return writes
 }
 
-// books are what must not change, whatever passes: what the shards hold of each field beyond memberships and requests,
-// and documents that are somebody else's.
+// books are what must not change, whatever passes: what the shards hold of each field beyond
+// memberships and requests, and documents that are somebody else's.
 type books struct {
 	sums      map[string]int64
 	documents map[string]string // by path, as JSON; without an update time

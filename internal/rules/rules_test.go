@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// read returns firestore.rules, and the same with the lines for clients that count by themselves. Comments are left out
-// of both.
+// read returns firestore.rules, and the same with the lines for clients that count by themselves.
+// Comments are left out of both.
 func read(t *testing.T) (plain, clients string) {
 	t.Helper()
 	content, err := os.ReadFile("../../firestore.rules")
@@ -30,7 +30,8 @@ func beside(rules, blocks string) string {
 	return rules[:end] + blocks + rules[end:]
 }
 
-// Without the emulator this much is sure: the file as it stands allows one thing, which is to get a counter.
+// Without the emulator this much is sure: the file as it stands allows one thing, which is to get a
+// counter.
 func TestRulesAllowOneThing(t *testing.T) {
 	t.Parallel()
 	plain, clients := read(t)
@@ -55,7 +56,8 @@ func TestRulesAllowOneThing(t *testing.T) {
 	}
 }
 
-// Rules have no way to share functions that name paths: the two blocks have their own, which must not drift apart.
+// Rules have no way to share functions that name paths: the two blocks have their own, which must
+// not drift apart.
 func TestBlocksHaveTheSameFunctions(t *testing.T) {
 	t.Parallel()
 	_, clients := read(t)
@@ -184,8 +186,9 @@ func wanted(allowed bool) int {
 	return http.StatusForbidden
 }
 
-// uncounted is what the shards hold beyond one for each membership, and for each request of a client that names them.
-// It is the same before and after whatever clients do. One shard is full, so it wraps.
+// uncounted is what the shards hold beyond one for each membership, and for each request of a
+// client that names them. It is the same before and after whatever clients do. One shard is full,
+// so it wraps.
 func (w world) uncounted(a attempt) (sum int64) {
 	w.t.Helper()
 	if a.before == nil && !a.clients || a.get != "" {

@@ -12,8 +12,9 @@ type AutoCreate struct {
 	PerMinute int // at most so many a minute and caller; 0 where AUTO_CREATE says no number
 }
 
-// peopleMake is how many counters a caller may make a minute where callers are people and AUTO_CREATE says no number: more
-// than anybody begins by hand, and of ten shards each a few cents a day.
+// peopleMake is how many counters a caller may make a minute where callers are people and
+// AUTO_CREATE says no number: more than anybody begins by hand, and of ten shards each a few cents
+// a day.
 const peopleMake = 60
 
 // maxAutoCreate is the largest number that AUTO_CREATE takes.
@@ -44,7 +45,8 @@ func (a AutoCreate) String() string {
 	return strconv.FormatBool(a.On)
 }
 
-// NewCounters is how many counters the increments of one caller may make a minute, on one instance; 0 is no bound.
+// NewCounters is how many counters the increments of one caller may make a minute, on one instance;
+// 0 is no bound.
 func (s Settings) NewCounters() int {
 	if s.AutoCreate.PerMinute == 0 && s.Auth != "none" {
 		return peopleMake
@@ -52,5 +54,6 @@ func (s Settings) NewCounters() int {
 	return s.AutoCreate.PerMinute
 }
 
-// MakesForAnybody reports whether increments make as many counters as are asked for, whoever asks: then IAM has to say who may.
+// MakesForAnybody reports whether increments make as many counters as are asked for, whoever asks:
+// then IAM has to say who may.
 func (s Settings) MakesForAnybody() bool { return s.AutoCreate.On && s.NewCounters() == 0 }

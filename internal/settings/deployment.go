@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Deployment is what settings come to for those who deploy the functions: what these are told, and what has to be made
-// beside them.
+// Deployment is what settings come to for those who deploy the functions: what these are told, and
+// what has to be made beside them.
 type Deployment struct {
 	Environment      []string `json:"environment"`       // NAME=VALUE of every setting but those that are the project's
 	Database         string   `json:"database"`          //
@@ -31,15 +31,18 @@ type Deployment struct {
 	ReconcileTimeout int      `json:"reconcile_timeout"` // seconds that a call of Reconcile has
 }
 
-// reconcileGrace is what Reconcile's timeout is above its deadline: time to remember where it stopped, and to answer.
+// reconcileGrace is what Reconcile's timeout is above its deadline: time to remember where it
+// stopped, and to answer.
 const reconcileGrace = time.Minute
 
-// projects are the settings that are not to be chosen: what deploys the functions takes them from the project.
+// projects are the settings that are not to be chosen: what deploys the functions takes them from
+// the project.
 var projects = []string{"GOOGLE_CLOUD_PROJECT", "PROJECT_NUMBER"}
 
-// ForDeployment reads settings that are given to a deployment, as NAME=VALUE. The others have their defaults, and the last
-// of several values of one setting holds. Its error names all that is wrong: beside what [Parse] says, names that no setting
-// has, which a function in an environment of others passes over.
+// ForDeployment reads settings that are given to a deployment, as NAME=VALUE. The others have their
+// defaults, and the last of several values of one setting holds. Its error names all that is wrong:
+// beside what [Parse] says, names that no setting has, which a function in an environment of others
+// passes over.
 func ForDeployment(given []string) (Deployment, error) {
 	var names, defaults []string
 	for field := range reflect.TypeFor[Settings]().Fields() {
@@ -100,9 +103,9 @@ func ForDeployment(given []string) (Deployment, error) {
 	return d, nil
 }
 
-// IndexOf is an index that a query needs and Firestore doesn't make by itself: the collection group,
-// the scope and the fields, with spaces between, such as "ratings COLLECTION public stars". It is
-// empty where it needs none.
+// IndexOf is an index that a query needs and Firestore doesn't make by itself: the collection
+// group, the scope and the fields, with spaces between, such as "ratings COLLECTION public stars".
+// It is empty where it needs none.
 func IndexOf(a *layout.Aggregation) string {
 	fields := a.Index()
 	if len(fields) == 0 {
@@ -125,7 +128,8 @@ func kindOf(name string) reflect.Kind {
 	return reflect.Invalid
 }
 
-// Shell is the deployment as assignments of a shell: one a line, with arrays for lists, and yes or no.
+// Shell is the deployment as assignments of a shell: one a line, with arrays for lists, and yes or
+// no.
 func (d Deployment) Shell() string {
 	var b strings.Builder
 	for field, value := range reflect.ValueOf(d).Fields() {

@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// What the functions take for true is true for whoever deploys them: a shell compared the word, and turned off the indexes of
-// the app's own collection.
+// What the functions take for true is true for whoever deploys them: a shell compared the word, and
+// turned off the indexes of the app's own collection.
 func TestDeploymentTakesTheFunctionsBooleans(t *testing.T) {
 	t.Parallel()
 	for value, hosted := range map[string]bool{"true": true, "True": true, "1": true, "t": true, "false": false, "0": false, "F": false} {

@@ -129,8 +129,8 @@ const (
 	item      = name + `(=(` + name + `|count[(]` + collected + where + `[)]|avg[(]` + collected + `[.]` + path + where + `[)]|sum[(]` + collected + `[.]` + path + where + `[)]( +as +double)?))?`
 )
 
-// patterns are what terraform allows of the settings that are words: part of what the functions allow, as some of it
-// ends up in path patterns and command lines. V stands for the variable.
+// patterns are what terraform allows of the settings that are words: part of what the functions
+// allow, as some of it ends up in path patterns and command lines. V stands for the variable.
 var patterns = map[string][2]string{
 	"DATABASE": {`can(regex("^(\\(default\\)|[a-z][a-z0-9-]{2,61}[a-z0-9])$", V))`,
 		"(default), or 4 to 63 lower-case letters, digits and hyphens, beginning with a letter"},

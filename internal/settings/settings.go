@@ -19,9 +19,9 @@ import (
 
 //go:generate go test . -run TestGeneratedFiles -update
 
-// Settings is everything that can be set on a deployment, by environment variables. All functions of a deployment
-// take the same settings. The terraform module's variables and the documentation are made from this struct: run go
-// generate after a change.
+// Settings is everything that can be set on a deployment, by environment variables. All functions
+// of a deployment take the same settings. The terraform module's variables and the documentation
+// are made from this struct: run go generate after a change.
 type Settings struct {
 	// Where the counters are.
 	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. When empty it is demo-counters with FIRESTORE_EMULATOR_HOST, and else found from the credentials or the metadata server."`
@@ -73,7 +73,8 @@ type Settings struct {
 	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile asks again for fields such as comments=count(comments) that had no answer for this long, for a change whose event was lost, 1s to 8760h. For counters that are named it asks at once."`
 	RecountReads int64         `env:"RECOUNT_READS" envDefault:"10000" range:"0 to 1000000000" desc:"Reads that one call of Reconcile may take for it, one per 1,000 documents counted."`
 
-	// Go's own, which its runtime reads. Empty, the functions choose: see collectSeldom in package functions.
+	// Go's own, which its runtime reads. Empty, the functions choose: see collectSeldom in package
+	// functions.
 	GoGC       string `env:"GOGC" desc:"How much the heap of an instance grows before the garbage collector runs, in percent of what is in use, or off; 400 when empty."`
 	GoMemLimit string `env:"GOMEMLIMIT" desc:"Memory of an instance beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."`
 
@@ -85,8 +86,8 @@ func (s Settings) Store() layout.Place {
 	return layout.Place{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted}
 }
 
-// Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names every
-// variable that is wrong, with its value and what is allowed.
+// Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names
+// every variable that is wrong, with its value and what is allowed.
 func Parse(environ []string) (Settings, error) {
 	values := env.ToMap(environ)
 	s, err := env.ParseAsWithOptions[Settings](env.Options{Environment: values})
@@ -100,12 +101,13 @@ func Parse(environ []string) (Settings, error) {
 			s.Members = "own"
 		}
 	}
-	// The library takes an empty value for one that isn't set. Whoever sets this one, with a variable that turns out to be
-	// empty, say, does not mean that anybody may call.
+	// The library takes an empty value for one that isn't set. Whoever sets this one, with a
+	// variable that turns out to be empty, say, does not mean that anybody may call.
 	if auth, set := values["AUTH"]; set && auth == "" {
 		err = errors.Join(err, errors.New("AUTH=: want none, firebase or appcheck"))
 	}
-	// Taken for nothing, it would have the functions count in another collection than the one that is meant.
+	// Taken for nothing, it would have the functions count in another collection than the one that
+	// is meant.
 	if collection := values["COLLECTION"]; collection != "" {
 		err = errors.Join(err, fmt.Errorf("COLLECTION=%s: want COUNTERS=%[1]s/{counter} instead", collection))
 	}
@@ -118,7 +120,8 @@ func Parse(environ []string) (Settings, error) {
 	return s, nil
 }
 
-// unparsed says of values that are not of their variables' types what the library says of struct fields.
+// unparsed says of values that are not of their variables' types what the library says of struct
+// fields.
 func unparsed(err error, values map[string]string) error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {

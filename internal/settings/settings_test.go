@@ -100,7 +100,8 @@ func TestHarmfulSettings(t *testing.T) {
 	}
 }
 
-// How many counters increments may make: people have a bound unless a number says which, and those that IAM lets in have none.
+// How many counters increments may make: people have a bound unless a number says which, and those
+// that IAM lets in have none.
 func TestAutoCreate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

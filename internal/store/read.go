@@ -178,8 +178,8 @@ func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64
 
 // Aggregated is what an aggregation query has said.
 type Aggregated struct {
-	// a double where not all summands are integers, or the sum is beyond an int64, and as an average,
-	// which is null of none
+	// a double where not all summands are integers, or the sum is beyond an int64, and as an
+	// average, which is null of none
 	Value     *firestorepb.Value
 	Documents int64     // that match; of a sum, those that have the field
 	At        time.Time // the query's read time
