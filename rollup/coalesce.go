@@ -258,11 +258,11 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (c
 	case unchanged: // no write was taken: what comes next need not wait
 	case committed:
 		b.interval = max(c.share(f.otherFlushes), b.interval/2)
-		next := b.earliest.Add(b.interval - c.least)
-		if full := flush.started.Add(-c.ahead()); next.Before(full) {
-			next = full
+		next := b.earliest.Add(b.interval)
+		if full := flush.started.Add(c.least - c.ahead()); next.Before(full) {
+			next = full // the bucket was: it holds no more for a longer quiet
 		}
-		if next = next.Add(c.least); f.otherFlushes > 0 {
+		if f.otherFlushes > 0 {
 			// Counted from the end, those who got into each other's way move apart.
 			next = now.Add(b.interval)
 		}
