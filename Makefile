@@ -45,7 +45,22 @@ bench: ## Compare with what people build today; about a minute.
 generate: ## Write again what is made from the code: settings tables, tables in docs.
 	go generate ./...
 
+release: ## Build all that the release VERSION publishes, from its tag, into dist/release.
+	scripts/release.sh $(VERSION)
+
+try-release: ## Build the next release twice, each in a clone that has its tag, compare, and install and run what is made.
+	scripts/try-release.sh
+
+session: ## Start counters dev, and type what the README types.
+	go test ./cmd/counters -count=1 -v -run '^TestDevCounts$$|^TestSessions$$/^README.md$$'
+
+vuln: ## Known vulnerabilities of what is called; asks vuln.go.dev.
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+
+actions: ## Check the workflows.
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 ci: ## Everything that has to hold before a change lands.
 	.ci/run
 
-.PHONY: help dev test race fuzz simulate mutants lint bench generate ci
+.PHONY: help dev test race fuzz simulate mutants lint bench generate release try-release session vuln actions ci

@@ -44,7 +44,7 @@ func TestScriptsHelp(t *testing.T) {
 			t.Errorf("%s --help: %v: %s", script, err, out)
 		}
 		// Every option that the script knows is in its help.
-		source, err := exec.Command("sed", "-n", "s/^ *\\(--[a-z-]*\\)[ |)].*/\\1/p", script).Output()
+		source, err := exec.Command("sed", "-n", "s/^ *\\(--[a-z-]*\\)\\( | -[a-z]\\)*).*/\\1/p", script).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Builds what would be the next release, twice, and installs and runs what is made, in folders that have nothing else.
+set -euo pipefail
+
+usage() {
+  cat <<'HELP'
+Usage: scripts/try-release.sh [FOLDER]
+
+  FOLDER   what scripts/release.sh has made already, to install and run that; by default the commit that is checked out is
+           tagged in two clones, and built in each
+  --help
+
+Needs what release.sh needs, and Linux on amd64. The image is run as root alone, and terraform and ruby check what is theirs
+where they are installed; it says what it leaves out.
+HELP
+}
+
+case ${1:-} in
+  --help | -h) usage && exit 0 ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scratch=$(mktemp -d)
+processes=()
+finish() {
+  for process in ${processes[@]+"${processes[@]}"}; do kill "$process" 2>/dev/null || true; done
+  wait
+  ! mountpoint -q "$scratch/root/proc" || umount "$scratch/root/proc"
+  rm -rf "$scratch"
+}
+trap finish EXIT
+fail() {
+  echo "try-release.sh: $*" >&2
+  exit 1
+}
+ok() { printf 'ok    %s\n' "$*"; }
+
+version=$(sed -n 's/^  "version": "\(.*\)",$/\1/p' web/package.json)
+folder=${1:-}
+if [[ -z $folder ]]; then
+  for clone in 1 2; do
+    git clone --quiet . "$scratch/$clone"
+    git -C "$scratch/$clone" tag "v$version"
+    "$scratch/$clone/scripts/release.sh" "$version" >"$scratch/log" 2>&1 || fail "$(tail -20 "$scratch/log")"
+  done
+  diff -r "$scratch/1/dist/release" "$scratch/2/dist/release" || fail "two runs made different bytes"
+  ok "two runs make the same bytes"
+  folder=$scratch/1/dist/release
+fi
+folder=$(cd "$folder" && pwd)
+(cd "$folder" && sha256sum --quiet --check checksums.txt)
+ok "checksums, of $(wc -l <"$folder/checksums.txt") files"
+
+unpack() { # archive, folder
+  mkdir -p "$2"
+  tar -C "$2" -xf "$1"
+}
+
+# The program counts, wherever it is: started by what follows, in a folder of its own, on free ports.
+counts() { # name, command…
+  local name=$1 gateway=''
+  shift
+  mkdir -p "$scratch/run"
+  (cd "$scratch/run" && exec "$@" dev --port 0 --firestore-port 0) >"$scratch/$name.out" 2>&1 &
+  processes+=($!)
+  for ((i = 0; i < 600; i++)); do
+    ! grep -qx ready "$scratch/$name.out" 2>/dev/null || break
+    sleep 0.1
+  done
+  gateway=$(grep -om1 'http://127\.0\.0\.1:[0-9]*' "$scratch/$name.out") || fail "$name: $(<"$scratch/$name.out")"
+  [[ $(curl -sS -X POST "$gateway/increment/post-123") == *'"by":1'* ]] || fail "$name doesn't count"
+  ok "$name counts"
+}
+
+unpack "$folder/counters_${version}_linux_amd64.tar.gz" "$scratch/program"
+[[ $("$scratch/program/counters" version) == "counters v$version "* ]] || fail "the program says $("$scratch/program/counters" version)"
+counts program "$scratch/program/counters"
+"$scratch/program/counters" deploy --project a-project --location us-central1 --dry-run >"$scratch/deploy"
+grep -q 'gcloud functions deploy counters-rollup' "$scratch/deploy" || fail "deploy: $(<"$scratch/deploy")"
+ok "deploy knows what to do"
+(cd "$scratch" && "$scratch/program/counters" deploy --project a-project --location us-central1 --dry-run --source "$folder/counters-functions_$version.zip" >"$scratch/deploy")
+mkdir "$scratch/functions"
+(cd "$scratch/functions" && unzip -q "$folder/counters-functions_$version.zip" && go build -o "$scratch/functions.a" . && [[ ! -e source.go && ! -e function_test.go ]])
+ok "the functions' archive builds, and deploy takes it"
+for file in "$folder"/*.spdx.json; do
+  python3 -m json.tool "$file" >/dev/null
+done
+
+if ((EUID == 0)); then
+  unpack "$folder/counters-image_$version.tar" "$scratch/image"
+  blob() { echo "$scratch/image/blobs/sha256/${1#sha256:}"; }
+  json() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"; }
+  index=$(blob "$(json "$scratch/image/index.json" 'd["manifests"][0]["digest"]')")
+  manifest=$(blob "$(json "$index" 'next(m["digest"] for m in d["manifests"] if m["platform"] == {"os": "linux", "architecture": "amd64"})')")
+  json "$index" 'next(m["digest"] for m in d["manifests"] if m["platform"] == {"os": "linux", "architecture": "arm64"})' >/dev/null
+  for layer in $(json "$manifest" '" ".join(l["digest"] for l in d["layers"])'); do
+    unpack "$(blob "$layer")" "$scratch/root" 2>/dev/null
+  done
+  config=$(blob "$(json "$manifest" 'd["config"]["digest"]')")
+  program=$(json "$config" 'd["config"]["Entrypoint"][0]')
+  user=$(json "$config" 'd["config"]["User"]')
+  mkdir -p "$scratch/root/proc"
+  mount -t proc proc "$scratch/root/proc" # which every container has
+  counts image chroot --userspec="$user:$user" "$scratch/root" "$program"
+else
+  echo "--    the image was not run: only root may change its root"
+fi
+
+mkdir "$scratch/npm"
+(cd "$scratch/npm" && npm install --silent --no-save --no-package-lock --legacy-peer-deps "$folder/firestore-counters-web-$version.tgz" &&
+  node --input-type=module -e 'const m = await import("@firestore-counters/web"); if (Object.keys(m).length === 0) process.exit(1)')
+ok "the web client installs and loads"
+
+module=$scratch/terraform-google-counters
+unpack "$folder/terraform-google-counters_$version.tar.gz" "$module"
+cmp "$module/functions.zip" "$folder/counters-functions_$version.zip"
+if command -v terraform >/dev/null; then
+  # As a repository with tags is what the registry takes.
+  git -C "$module" init --quiet --initial-branch=main
+  git -C "$module" add .
+  git -C "$module" -c user.name=a -c user.email=a@example.com commit --quiet -m "$version"
+  git -C "$module" tag "v$version"
+  mkdir "$scratch/terraform"
+  for source in "git::file://$module?ref=v$version" "git::file://$module//examples/basic?ref=v$version"; do
+    printf 'module "counters" {\n  source     = "%s"\n  project_id = "a-project"\n  location   = "us-central1"\n}\n' "$source" >"$scratch/terraform/main.tf"
+    terraform -chdir="$scratch/terraform" get >/dev/null || fail "terraform doesn't take $source"
+    terraform fmt -check -recursive "$module" >/dev/null || fail "not formatted: $(terraform fmt -check -recursive "$module")"
+    if terraform -chdir="$scratch/terraform" init -backend=false -input=false >"$scratch/init" 2>&1; then
+      terraform -chdir="$scratch/terraform" validate >/dev/null || fail "not valid: $(terraform -chdir="$scratch/terraform" validate)"
+      ok "terraform initialises and validates ${source##*/}"
+    else
+      echo "--    terraform takes ${source##*/}, and has no providers to validate it: $(grep -m1 Error "$scratch/init")"
+    fi
+    rm -rf "$scratch/terraform/.terraform"*
+  done
+else
+  echo "--    terraform is not installed: its module was not initialised"
+fi
+
+if command -v ruby >/dev/null; then
+  ruby -c "$folder/counters.rb" >/dev/null && ok "the formula is Ruby"
+else
+  echo "--    ruby is not installed: the formula was not read"
+fi
+for file in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do
+  grep -q "$(awk -v f="counters_${version}_$file.tar.gz" '$2 == f { print $1 }' "$folder/checksums.txt")" "$folder/counters.rb" || fail "the formula has another checksum of $file"
+done
+ok "the formula's checksums"
