@@ -65,8 +65,8 @@ func TestCountedFields(t *testing.T) {
 	}
 }
 
-// Documents that name their post, at the root and in a group, a path without wildcards, averages and
-// conditions: the whole system brings their events and asks for them.
+// Documents that name their post, at the root and in a group, a path without wildcards, averages
+// and conditions: the whole system brings their events and asks for them.
 func TestCollectionsElsewhere(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, Config{Environ: []string{"COUNTERS=posts/{post}", "HOSTED=true", "ROLLUP_INTERVAL=100ms",
