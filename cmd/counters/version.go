@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -17,6 +21,7 @@ type build struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	Newest   string `json:"newest,omitempty"` // version that there is, where that was asked
 }
 
 func readBuild() build {
@@ -54,22 +59,75 @@ func (b build) String() string {
 	return fmt.Sprintf("%s, %s, %s", line, b.Go, b.Platform)
 }
 
+// latestVersion is where Go's module proxy says what is newest. Nothing is sent but the request.
+const latestVersion = "https://proxy.golang.org/github.com/firestore-counters/counters/@latest"
+
+// newestVersion asks which version is the newest.
+func newestVersion(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("ask what is newest: %w", err)
+	}
+	defer resp.Body.Close()
+	var latest struct{ Version string }
+	switch body := io.LimitReader(resp.Body, 64<<10); {
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		return "", fmt.Errorf("ask what is newest: %s knows of no version", req.URL.Host)
+	case resp.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("ask what is newest: %s answers %s", req.URL.Host, resp.Status)
+	default:
+		if err := json.NewDecoder(body).Decode(&latest); err != nil || latest.Version == "" {
+			return "", fmt.Errorf("ask what is newest: %s answers what is no version", req.URL.Host)
+		}
+	}
+	return latest.Version, nil
+}
+
 func newVersionCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, check bool
 	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the program's version",
-		Example: `  counters version --json`,
-		Args:    arguments(0),
+		Use:   "version",
+		Short: "Print the program's version",
+		Long: `Print the program's version. With --check, ask Go's module proxy which is the newest; the program never asks by itself,
+and never tells anybody anything about how it is used.`,
+		Example: `  counters version --json
+  counters version --check`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := readBuild()
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), b)
-			return err
+			return printVersion(cmd, check, asJSON, latestVersion)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&check, "check", false, "say what is newest too; asks proxy.golang.org")
 	return cmd
+}
+
+func printVersion(cmd *cobra.Command, check, asJSON bool, latest string) error {
+	b := readBuild()
+	if check {
+		var err error
+		if b.Newest, err = newestVersion(cmd.Context(), latest); err != nil {
+			return err
+		}
+	}
+	out := cmd.OutOrStdout()
+	if asJSON {
+		return json.NewEncoder(out).Encode(b)
+	}
+	text := b.String()
+	switch b.Newest {
+	case "":
+	case b.Version:
+		text += "\nThat is the newest."
+	default:
+		text += "\nThe newest is " + b.Newest + ": go install github.com/firestore-counters/counters/cmd/counters@" + b.Newest
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
 }
