@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -507,5 +508,19 @@ func TestStateOfAFieldThatIsNoIntegerAnyMore(t *testing.T) {
 	}
 	if len(half.Counts) != 1 {
 		t.Error("an event's own counts were written to")
+	}
+}
+
+// However many others write, an instance waits for no longer than the longest interval, and for no
+// less than the shortest: a number that a clock or a ledger got wrong doesn't overflow.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(1, 1)
+	for others, want := range map[int64]time.Duration{
+		0: time.Second, 1: 2500 * time.Millisecond, 2: 3750 * time.Millisecond, 3: 5 * time.Second, 1 << 40: 5 * time.Second, math.MaxInt64: 5 * time.Second,
+	} {
+		if got := c.share(others); got != want {
+			t.Errorf("beside %d flushes of others: %v, want %v", others, got, want)
+		}
 	}
 }

@@ -171,11 +171,11 @@ func (w *worlds) all(ctx context.Context, o options) (*simulation.Report, error)
 	for seed := first; seed < last; seed++ {
 		fmt.Fprintln(all, seed, reports[seed].Hash)
 	}
-	hash := fmt.Sprintf("histories %x", all.Sum(nil)[:8])
+	which, hash := fmt.Sprintf("seeds %d to %d", first, last-1), fmt.Sprintf("histories %x", all.Sum(nil)[:8])
 	if last-first == 1 {
-		hash = "history " + reports[first].Hash
+		which, hash = fmt.Sprint("seed ", first), "history "+reports[first].Hash
 	}
-	fmt.Printf("seeds %d to %d: nothing wrong in %s; %s; in %s\n", first, last-1, &total, hash, time.Since(began).Round(time.Second))
+	fmt.Printf("%s: nothing wrong in %s; %s; in %s\n", which, &total, hash, time.Since(began).Round(time.Second))
 	return nil, nil
 }
 
