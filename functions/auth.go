@@ -21,17 +21,20 @@ const (
 	appCheckKeys = "https://firebaseappcheck.googleapis.com/v1/jwks"
 )
 
-// How keys are fetched. All requests that need them wait for the same fetch: if it hung, so would they.
+// How keys are fetched. All requests that need them wait for the same fetch: if it hung, so would
+// they.
 const (
 	keysTimeout = 5 * time.Second
-	// keysEvery is the least time between two fetches. Whoever sends a token that names an unknown key causes one; Google
-	// publishes a key long before it signs with it.
+	// keysEvery is the least time between two fetches. Whoever sends a token that names an unknown key
+	// causes one; Google publishes a key long before it signs with it.
 	keysEvery = 30 * time.Second
-	// keysRetry is the least time after a fetch that failed while no keys are there, and so no caller gets in.
+	// keysRetry is the least time after a fetch that failed while no keys are there, and so no caller
+	// gets in.
 	keysRetry = time.Second
 )
 
-// remoteKeys are keys of a URL, fetched when a token names one that isn't known, and no more often than every so long.
+// remoteKeys are keys of a URL, fetched when a token names one that isn't known, and no more often
+// than every so long.
 func remoteKeys(ctx context.Context, url string, timeout, every time.Duration) oidc.KeySet {
 	client := &http.Client{Timeout: timeout, Transport: &seldom{every: every, retry: min(keysRetry, every), next: http.DefaultTransport}}
 	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, client), url)
@@ -40,8 +43,8 @@ func remoteKeys(ctx context.Context, url string, timeout, every time.Duration) o
 // errFetchedLately says that keys are not fetched, because they were a moment ago.
 var errFetchedLately = errors.New("the keys have just been fetched")
 
-// seldom lets requests through that are far enough apart. In between it returns what the last one came to: its error, or
-// else [errFetchedLately].
+// seldom lets requests through that are far enough apart. In between it returns what the last one
+// came to: its error, or else [errFetchedLately].
 type seldom struct {
 	next         http.RoundTripper
 	every, retry time.Duration
@@ -103,8 +106,8 @@ func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 	}
 }
 
-// appCheckTokens are Firebase App Check's tokens of a project, which is named by its number. They name the app, and no
-// user of it.
+// appCheckTokens are Firebase App Check's tokens of a project, which is named by its number. They
+// name the app, and no user of it.
 func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 	return &tokens{
 		issuer:   "https://firebaseappcheck.googleapis.com/" + projectNumber,
@@ -139,13 +142,14 @@ func (s *signature) VerifySignature(ctx context.Context, jwt string) (payload []
 	return payload, s.err
 }
 
-// unchecked reports whether a signature could not be checked, for want of keys. The key set wraps an error where it can't
-// fetch them, and nowhere else.
+// unchecked reports whether a signature could not be checked, for want of keys. The key set wraps
+// an error where it can't fetch them, and nowhere else.
 func (s *signature) unchecked() bool {
 	return errors.Unwrap(s.err) != nil && !errors.Is(s.err, errFetchedLately)
 }
 
-// verify returns who a request comes from, such as "user:" and the user's id. Errors: [*unauthorized] and errNoKeys.
+// verify returns who a request comes from, such as "user:" and the user's id. Errors:
+// [*unauthorized] and errNoKeys.
 func (t *tokens) verify(r *http.Request) (string, error) {
 	raw := t.of(r)
 	if raw == "" {
@@ -162,9 +166,10 @@ func (t *tokens) verify(r *http.Request) (string, error) {
 	return t.kind + ":" + token.Subject, nil
 }
 
-// require lets requests with a valid token through, and those that are public. Those with another one are limited by the
-// address that they come from, and only those: whoever shares that address, or is behind the same proxy, is none the worse.
-// Telling them apart takes a look at each token; keys that sign none are fetched seldom, whatever is asked.
+// require lets requests with a valid token through, and those that are public. Those with another
+// one are limited by the address that they come from, and only those: whoever shares that address,
+// or is behind the same proxy, is none the worse. Telling them apart takes a look at each token;
+// keys that sign none are fetched seldom, whatever is asked.
 func (t *tokens) require(public func(*http.Request) bool, limit *limiter, proxies int, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if public(r) {

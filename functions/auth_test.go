@@ -301,7 +301,8 @@ func TestKeysOfTokens(t *testing.T) {
 	}
 }
 
-// A key server that takes a request and never answers holds nobody up for good, and not at all once it answers again.
+// A key server that takes a request and never answers holds nobody up for good, and not at all once
+// it answers again.
 func TestKeysThatDoNotCome(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -416,7 +417,8 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// A caller of AUTH=appcheck is an app, which all of its users share: one of them must not use up the others' rate.
+// A caller of AUTH=appcheck is an app, which all of its users share: one of them must not use up
+// the others' rate.
 func TestRateLimitOfAppCheckIsTheAddress(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -432,7 +434,8 @@ func TestRateLimitOfAppCheckIsTheAddress(t *testing.T) {
 	}
 }
 
-// Tokens that name a key which isn't known cause one fetch of the keys, and not one each; those that are valid go on.
+// Tokens that name a key which isn't known cause one fetch of the keys, and not one each; those
+// that are valid go on.
 func TestJunkTokensFetchKeysSeldom(t *testing.T) {
 	t.Parallel()
 	i, other := newIssuer(t), newIssuer(t)
@@ -497,7 +500,8 @@ func TestJunkTokensAreLimitedByAddress(t *testing.T) {
 	}
 }
 
-// One attacker's junk is no reason to refuse who shares its address: everybody does behind a proxy that isn't named.
+// One attacker's junk is no reason to refuse who shares its address: everybody does behind a proxy
+// that isn't named.
 func TestValidTokensAreNeverLimitedByJunk(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -633,8 +637,8 @@ func TestRateLimitCountsIncrements(t *testing.T) {
 	}
 }
 
-// After a change of AUTH the same request comes from another caller, and its key is another key: docs/deploying.md says so,
-// and that members are counted once all the same.
+// After a change of AUTH the same request comes from another caller, and its key is another key:
+// docs/deploying.md says so, and that members are counted once all the same.
 func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

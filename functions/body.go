@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// boundBodies ends the reading of a request's body after timeout, and at once when ending is: who sends one byte a minute
-// would hold an instance up otherwise, and its end.
+// boundBodies ends the reading of a request's body after timeout, and at once when ending is: who
+// sends one byte a minute would hold an instance up otherwise, and its end.
 func boundBodies(timeout time.Duration, ending context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -49,8 +49,9 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	if err == io.EOF && !b.read {
 		b.read = true
-		// What the connection is read for from here on is to see whether the client is still there. After any other error the
-		// deadline stays: the server reads on for what is left of the body before it closes the connection, and would wait for good.
+		// What the connection is read for from here on is to see whether the client is still there. After
+		// any other error the deadline stays: the server reads on for what is left of the body before it
+		// closes the connection, and would wait for good.
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -70,7 +71,8 @@ func (b *boundedBody) cut() {
 	}
 }
 
-// readBody reads a body of at most limit bytes. Errors: [*tooLarge], [*badRequest], errSlowBody and errEnding.
+// readBody reads a body of at most limit bytes. Errors: [*tooLarge], [*badRequest], errSlowBody and
+// errEnding.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	switch {
 	case r.ContentLength == 0:

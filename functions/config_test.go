@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Whoever imports the libraries says where the counters are in the same words to both of them, and inside both say it to
-// one Config.
+// Whoever imports the libraries says where the counters are in the same words to both of them, and
+// inside both say it to one Config.
 func TestConfigsSayAlikeWhereTheCountersAre(t *testing.T) {
 	t.Parallel()
 	for _, of := range []reflect.Type{reflect.TypeFor[shards.Config](), reflect.TypeFor[rollup.Config]()} {

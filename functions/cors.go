@@ -7,8 +7,8 @@ import (
 )
 
 // allowOrigins lets web pages of these origins call next, and of no other; "*" is any. With every
-// request that could change something a browser says which page sent it, and a plain POST needs no preflight. Callers other
-// than browsers send no Origin.
+// request that could change something a browser says which page sent it, and a plain POST needs no
+// preflight. Callers other than browsers send no Origin.
 func allowOrigins(origins []string, log *slog.Logger, next http.Handler) http.Handler {
 	every := slices.Contains(origins, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -55,7 +55,8 @@ func (g *guarded) countersMade(t *testing.T) int {
 	return len(docs)
 }
 
-// AUTO_CREATE in public would be a bill: a caller makes so many counters a minute, and beyond that nothing is made.
+// AUTO_CREATE in public would be a bill: a caller makes so many counters a minute, and beyond that
+// nothing is made.
 func TestCallersMakeFewCounters(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -163,7 +164,8 @@ func TestWhoOwesIsNotLetThrough(t *testing.T) {
 	}
 }
 
-// RATE_LIMIT is charged before anything is done: of requests that come at once, one is let through to owe.
+// RATE_LIMIT is charged before anything is done: of requests that come at once, one is let through
+// to owe.
 func TestRateLimitChargesBefore(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, nil, func(s *settings.Settings) { s.RateLimit, s.NumShards = 10, 1 })

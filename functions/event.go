@@ -17,8 +17,8 @@ import (
 // maxEvent bounds an event's body. Firestore events are at most 512 KB; as JSON they may take more.
 const maxEvent = 4 << 20
 
-// eventTypes is how the types of all document events begin: written, created, updated and deleted, each also with
-// authentication context.
+// eventTypes is how the types of all document events begin: written, created, updated and deleted,
+// each also with authentication context.
 const eventTypes = "google.cloud.firestore.document.v1."
 
 // documentEvent is what a request says of a document's change.
@@ -29,8 +29,9 @@ type documentEvent struct {
 	data        []byte // none where the document was too large to come along (firebase-functions#1370)
 }
 
-// readEvent reads a CloudEvent of a document. Its errors are [rollup.ErrPoison], and those of a body that did not arrive,
-// whose event is to come again. What is known of the event is there in any case, to look for it.
+// readEvent reads a CloudEvent of a document. Its errors are [rollup.ErrPoison], and those of a
+// body that did not arrive, whose event is to come again. What is known of the event is there in
+// any case, to look for it.
 func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 	e := documentEvent{id: r.Header.Get("Ce-Id"), subject: r.Header.Get("Ce-Subject")}
 	body, err := readBody(w, r, maxEvent)
@@ -47,8 +48,8 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 			header, body = attributes, data
 		}
 	}
-	// In binary mode the content type is HTTP's own header. The official emulator sends it as an attribute besides,
-	// which the CloudEvents library refuses.
+	// In binary mode the content type is HTTP's own header. The official emulator sends it as an
+	// attribute besides, which the CloudEvents library refuses.
 	header.Del("Ce-Datacontenttype")
 	header.Del("Ce-") // on which it panics
 	ce, err := cloudevents.NewEventFromHTTPRequest(&http.Request{Method: r.Method, Header: header, Body: io.NopCloser(bytes.NewReader(body))})
@@ -62,8 +63,9 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 	return e, nil
 }
 
-// unwrap takes an event out of a Pub/Sub message. Pub/Sub does that itself, and makes headers of the attributes, unless one of
-// them can't be a header: the path of a document whose id ends in a space (firebase-functions#1922).
+// unwrap takes an event out of a Pub/Sub message. Pub/Sub does that itself, and makes headers of
+// the attributes, unless one of them can't be a header: the path of a document whose id ends in a
+// space (firebase-functions#1922).
 func unwrap(body []byte) (http.Header, []byte, bool) {
 	var pushed struct {
 		Message struct {

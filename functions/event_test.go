@@ -103,7 +103,8 @@ func (f *rollupFunction) delivered(t *testing.T, pattern string, further ...stri
 	}
 }
 
-// Shards whose events come within a Pub/Sub message, because no header can have their ids, count like others.
+// Shards whose events come within a Pub/Sub message, because no header can have their ids, count
+// like others.
 func TestRollupCountsWhatNoHeaderCanHave(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
@@ -120,7 +121,8 @@ func TestRollupCountsWhatNoHeaderCanHave(t *testing.T) {
 	}
 }
 
-// A document that is too large comes without: what is counted of its collection is asked for, and a shard is read.
+// A document that is too large comes without: what is counted of its collection is asked for, and a
+// shard is read.
 func TestRollupCountsEventsWithoutDocument(t *testing.T) {
 	t.Parallel()
 	f := startRollupOf(t, rollup.Config{Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)

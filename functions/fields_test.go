@@ -64,7 +64,8 @@ func TestRequestsForFields(t *testing.T) {
 
 		{name: "500 of two fields each", path: "/", body: bulk(strings.TrimSuffix(strings.Repeat(`{"counter":"red/post-2","by":{"likes":1,"views":2}},`, 500), ",")), status: 200, counter: two, grows: counts{"likes": 500, "views": 1000}},
 
-		// What is read: the document's numbers, which are the app's until they are rolled up, and the shards'.
+		// What is read: the document's numbers, which are the app's until they are rolled up, and the
+		// shards'.
 		{name: "get", method: "GET", path: "/red/post-1", status: 200, want: `{"counter":"red/post-1","total":17,"totals":{"likes":17,"views":0},"num_shards":10}`},
 		{name: "get exact", method: "GET", path: "/red/post-1?exact=true", status: 200, want: `{"total":1007,"totals":{"likes":1007,"views":1005}}`},
 		{name: "get by parameter", method: "GET", path: "/?counter=red/post-2&exact=true", status: 200, want: `{"counter":"red/post-2","totals":{"likes":504,"views":1001}}`},

@@ -8,8 +8,8 @@ import (
 	"cloud.google.com/go/firestore"
 )
 
-// The app has filled its document to a megabyte before anything was counted: an increment is refused with what to do, and nothing
-// was counted. Once there is room it counts.
+// The app has filled its document to a megabyte before anything was counted: an increment is
+// refused with what to do, and nothing was counted. Once there is room it counts.
 func TestIncrementOfAFullDocument(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "Increment", "COUNTERS=posts/{post}", "HOSTED=true", "FIELDS=likes")

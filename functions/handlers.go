@@ -9,7 +9,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// The handlers, for a caller that makes and closes the clients itself, and serves several instances in one process.
+// The handlers, for a caller that makes and closes the clients itself, and serves several instances
+// in one process.
 
 // IncrementHandler is the function Increment over a client. It asks for no token.
 func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
@@ -21,8 +22,8 @@ func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Sett
 	return newRollupHandler(client, roller, s, log)
 }
 
-// ReconcileHandler is the function Reconcile over a client. What is left of counters that are gone is removed by the other
-// client; nil removes nothing.
+// ReconcileHandler is the function Reconcile over a client. What is left of counters that are gone
+// is removed by the other client; nil removes nothing.
 func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	opts := reconcileOptions(s)
 	if counters != nil {

@@ -43,7 +43,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //
 //	POST /{counter}    adds 1, or {"by": 5}, or {"by": {"likes": 1, "views": 3}}
 //	POST /             {"increments": [{"counter": "a", "by": 1}, …]}: all or none
-//	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is summed over the shards
+//	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is
+//	                   summed over the shards
 //	GET  /?counter=…   the same, for ids that a path can't carry
 //
 //	POST /{counter}/reset   sets it back to 0; who may, RESET says
@@ -52,8 +53,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	DELETE /{counter}/{field}/{member}   takes it off again
 //	GET    /{counter}/{field}/{member}   says whether it is counted
 //
-// An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and counts once. With
-// tokens, callers need one.
+// An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and
+// counts once. With tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
 	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
@@ -93,7 +94,8 @@ type incrementHandler struct {
 	client *shards.Client
 	tokens *tokens // nil for none
 	limit  *limiter
-	// creations bounds how many counters each caller may make; nil for no bound, or where none are made.
+	// creations bounds how many counters each caller may make; nil for no bound, or where none are
+	// made.
 	creations *limiter
 	proxies   int    // how many addresses at the end of X-Forwarded-For are proxies' own
 	most      int64  // largest increment of a request
@@ -163,8 +165,8 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	return h.addOne(w, r, counter, limited)
 }
 
-// limitedAs is whose rate a request counts against: the user's that its token names, else the address's. What comes with an
-// app's token is told from what comes without one.
+// limitedAs is whose rate a request counts against: the user's that its token names, else the
+// address's. What comes with an app's token is told from what comes without one.
 func (h *incrementHandler) limitedAs(r *http.Request) string {
 	caller := callerOf(r.Context())
 	if caller != "" && !h.tokens.shared {
@@ -173,8 +175,8 @@ func (h *incrementHandler) limitedAs(r *http.Request) string {
 	return caller + " address:" + addressOf(r, h.proxies)
 }
 
-// mayMake counts those of the counters that are yet to be made against their caller. Errors: [*rateLimited], with which nothing is
-// made, and those of a read.
+// mayMake counts those of the counters that are yet to be made against their caller. Errors:
+// [*rateLimited], with which nothing is made, and those of a read.
 func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters ...string) error {
 	if h.creations == nil {
 		return nil
@@ -261,7 +263,8 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	return addedMany{Increments: increments, Replayed: replayed}, nil
 }
 
-// read reads a counter: from memory, unless it is to be exact, and with what caches between the caller and here need.
+// read reads a counter: from memory, unless it is to be exact, and with what caches between the
+// caller and here need.
 func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	exact := false
 	switch value := r.URL.Query().Get("exact"); value {

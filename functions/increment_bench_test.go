@@ -21,10 +21,11 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// BenchmarkIncrement compares, on one hot counter with commits of ten milliseconds: the function, and the same function
-// with a plain commit per request, as the public tutorials have it. They take turns, over HTTP, from callers that wait for
-// their answers; it reports how many times more increments a second ours answers, and how many times longer the slowest
-// percent of the other's answers take.
+// BenchmarkIncrement compares, on one hot counter with commits of ten milliseconds: the function,
+// and the same function with a plain commit per request, as the public tutorials have it. They take
+// turns, over HTTP, from callers that wait for their answers; it reports how many times more
+// increments a second ours answers, and how many times longer the slowest percent of the other's
+// answers take.
 //
 //	go test ./functions -run '^$' -bench Increment -benchtime 1x
 func BenchmarkIncrement(b *testing.B) {

@@ -22,8 +22,8 @@ const (
 	maxBodyMany = 1 << 20 // of POST /
 )
 
-// counterOf is the counter that a request names in its path, percent-decoded once, or in the parameter counter. "" is
-// none.
+// counterOf is the counter that a request names in its path, percent-decoded once, or in the
+// parameter counter. "" is none.
 func counterOf(u *url.URL) (string, error) {
 	path := strings.TrimPrefix(u.EscapedPath(), "/")
 	if path == "" {
@@ -168,8 +168,8 @@ func each(increments []increment) (list []shards.Increment) {
 	return list
 }
 
-// notBeyond makes sure that no field of a counter gets more than most, up or down, by several increments. first is the name of
-// the field that an increment without one is of.
+// notBeyond makes sure that no field of a counter gets more than most, up or down, by several
+// increments. first is the name of the field that an increment without one is of.
 func notBeyond(most int64, first string, increments []increment) error {
 	type place struct{ counter, field string }
 	sums := make(map[place]int64, len(increments))
@@ -184,8 +184,8 @@ func notBeyond(most int64, first string, increments []increment) error {
 	return nil
 }
 
-// decoder reads JSON token by token. Into structs, encoding/json would overlook the case of names, names that come
-// twice, and null.
+// decoder reads JSON token by token. Into structs, encoding/json would overlook the case of names,
+// names that come twice, and null.
 type decoder struct{ json *json.Decoder }
 
 func newDecoder(body []byte) decoder {
@@ -263,7 +263,8 @@ func (d decoder) text() (string, error) {
 	return s, nil
 }
 
-// by reads what is to be added: an integer other than 0, at most most up or down, or an object of such integers.
+// by reads what is to be added: an integer other than 0, at most most up or down, or an object of
+// such integers.
 func (d decoder) by(most int64) (amount, error) {
 	t, err := d.token()
 	if err != nil {

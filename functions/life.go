@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// life is a process's, from the point of view of its requests: they begin and are done, until it ends. It is no
-// [sync.WaitGroup], which panics when a request begins while the last one is waited for.
+// life is a process's, from the point of view of its requests: they begin and are done, until it
+// ends. It is no [sync.WaitGroup], which panics when a request begins while the last one is waited
+// for.
 type life struct {
 	ending   context.Context // done once no further request begins
 	stop     context.CancelFunc
@@ -52,7 +53,8 @@ func (l *life) end() <-chan struct{} {
 	return l.answered
 }
 
-// tell closes answered when it is time. It is called once with the last request, or with the end: whichever comes later.
+// tell closes answered when it is time. It is called once with the last request, or with the end:
+// whichever comes later.
 func (l *life) tell() {
 	if l.ending.Err() != nil && l.open == 0 {
 		close(l.answered)

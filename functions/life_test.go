@@ -42,7 +42,8 @@ func TestRequestsBeginWhileTheProcessEnds(t *testing.T) {
 	}
 }
 
-// After SIGTERM, what is under way is answered; what comes then is refused, and so is a body that is still on its way.
+// After SIGTERM, what is under way is answered; what comes then is refused, and so is a body that
+// is still on its way.
 func TestRequestsAfterSIGTERM(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "Increment")
@@ -131,8 +132,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// Whatever a slow request is answered, its connection doesn't stay: not while the rest of the body is waited for, nor where
-// the answer came before it was asked for.
+// Whatever a slow request is answered, its connection doesn't stay: not while the rest of the body
+// is waited for, nor where the answer came before it was asked for.
 func TestSlowBodiesKeepNoConnection(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=1s", "ALLOWED_ORIGINS=https://ours.example")
@@ -205,7 +206,8 @@ func TestLargeBodyIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// While Firestore doesn't answer, a read may be tried again, and an increment that never got to its commit too.
+// While Firestore doesn't answer, a read may be tried again, and an increment that never got to its
+// commit too.
 func TestFirestoreHangs(t *testing.T) {
 	t.Parallel()
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never says a word

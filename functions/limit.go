@@ -15,12 +15,13 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// limitedCallers is how many callers are told apart. One takes about 200 bytes; of more, those that were quiet longest
-// are forgotten, and start afresh.
+// limitedCallers is how many callers are told apart. One takes about 200 bytes; of more, those that
+// were quiet longest are forgotten, and start afresh.
 const limitedCallers = 20_000
 
-// limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of one second's worth, or so many
-// new counters. Each instance counts for itself. A nil limiter limits nothing.
+// limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of
+// one second's worth, or so many new counters. Each instance counts for itself. A nil limiter
+// limits nothing.
 type limiter struct {
 	perSecond float64
 	burst     int
@@ -37,7 +38,8 @@ func newLimiter(perSecond float64) *limiter {
 	return newBuckets(perSecond, int(math.Ceil(perSecond)))
 }
 
-// newCreations bounds what AUTO_CREATE lets each caller make: nil where that has no bound, or nothing is made.
+// newCreations bounds what AUTO_CREATE lets each caller make: nil where that has no bound, or
+// nothing is made.
 func newCreations(s settings.Settings) *limiter {
 	perMinute := s.NewCounters()
 	if !s.AutoCreate.On || perMinute == 0 {
@@ -66,7 +68,8 @@ func (l *limiter) of(caller string) *rate.Limiter {
 	return bucket
 }
 
-// take counts one against a caller. When the caller has none left it counts nothing, and returns a [*rateLimited].
+// take counts one against a caller. When the caller has none left it counts nothing, and returns a
+// [*rateLimited].
 func (l *limiter) take(caller string) error {
 	if l == nil {
 		return nil
@@ -74,7 +77,8 @@ func (l *limiter) take(caller string) error {
 	return l.takeAll(caller, 1)
 }
 
-// takeAll counts n against a caller. When the caller has not so many left it counts nothing, and returns a [*rateLimited].
+// takeAll counts n against a caller. When the caller has not so many left it counts nothing, and
+// returns a [*rateLimited].
 func (l *limiter) takeAll(caller string, n int) error {
 	if n == 0 {
 		return nil
@@ -93,9 +97,9 @@ func (l *limiter) takeAll(caller string, n int) error {
 	return nil
 }
 
-// charge counts n more against a caller, who may come to owe them: a request with many increments is let through once,
-// however many they are, and paid for by the pause after it. Who owes already is not let through: it counts nothing then, and
-// returns a [*rateLimited].
+// charge counts n more against a caller, who may come to owe them: a request with many increments
+// is let through once, however many they are, and paid for by the pause after it. Who owes already
+// is not let through: it counts nothing then, and returns a [*rateLimited].
 func (l *limiter) charge(caller string, n int) error {
 	if l == nil || n == 0 {
 		return nil
@@ -114,9 +118,10 @@ func (l *limiter) charge(caller string, n int) error {
 	return nil
 }
 
-// addressOf is where a request comes from, as far as that is known. Each proxy on the way appends to X-Forwarded-For who asked
-// it: Cloud Run does, and what stands before that, anybody may have written. Google's load balancers append the address of
-// the client and then their own. So proxies, the setting TRUSTED_PROXIES, is how many addresses at the end are proxies' own.
+// addressOf is where a request comes from, as far as that is known. Each proxy on the way appends
+// to X-Forwarded-For who asked it: Cloud Run does, and what stands before that, anybody may have
+// written. Google's load balancers append the address of the client and then their own. So proxies,
+// the setting TRUSTED_PROXIES, is how many addresses at the end are proxies' own.
 //
 // One who has IPv6 has 2^64 addresses at least: they are counted together.
 func addressOf(r *http.Request, proxies int) string {

@@ -5,7 +5,8 @@ import (
 	"log/slog"
 )
 
-// LogPoison is the message of an event that can never be counted. A metric and an alert look for it.
+// LogPoison is the message of an event that can never be counted. A metric and an alert look for
+// it.
 const LogPoison = "poison event"
 
 // newLogHandler writes one JSON object a line, with the field names that Cloud Logging takes apart.

@@ -12,8 +12,9 @@ import (
 // memberPath is /{counter}/{field}/{member}.
 type memberPath struct{ counter, field, member string }
 
-// memberPathOf takes a path apart, as it came, with each of its parts percent-decoded by itself. It reports false for one that
-// has not two parts more than a counter's id. An encoded slash makes of the counter an id that no counter has.
+// memberPathOf takes a path apart, as it came, with each of its parts percent-decoded by itself. It
+// reports false for one that has not two parts more than a counter's id. An encoded slash makes of
+// the counter an id that no counter has.
 func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) {
 	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	if len(parts) != partsOfID+2 {
@@ -27,7 +28,8 @@ func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) 
 	return memberPath{counter: strings.Join(parts[:partsOfID], "/"), field: parts[partsOfID], member: parts[partsOfID+1]}, true, nil
 }
 
-// isMember reports whether a request is about a member. A POST never is: it is one that takes a document's path for an id.
+// isMember reports whether a request is about a member. A POST never is: it is one that takes a
+// document's path for an id.
 func (h *incrementHandler) isMember(r *http.Request) bool {
 	_, is, _ := memberPathOf(r.URL, h.partsOfID)
 	return is && r.Method != http.MethodPost

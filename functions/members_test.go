@@ -156,7 +156,8 @@ func TestMembersAreUsers(t *testing.T) {
 	}
 }
 
-// Where callers are not users they can't name themselves, and where nothing says that they may, they name no one else.
+// Where callers are not users they can't name themselves, and where nothing says that they may,
+// they name no one else.
 func TestMembersAreOff(t *testing.T) {
 	t.Parallel()
 	good := newIssuer(t)
@@ -234,8 +235,8 @@ func TestMemberPaths(t *testing.T) {
 	}
 }
 
-// Whatever comes as a path: what is taken apart can be put together again, and it is never taken for a counter's and a
-// member's at once.
+// Whatever comes as a path: what is taken apart can be put together again, and it is never taken
+// for a counter's and a member's at once.
 func FuzzMemberPath(f *testing.F) {
 	for _, path := range []string{"/a/likes/u", "/a%2Fb/likes/u", "/%ff/likes/u", "/a/likes/", "///", "/red/a/likes/u", "/a/likes/%", "/a%3Fb/likes/u%23"} {
 		f.Add(path, 1)

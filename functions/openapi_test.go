@@ -24,8 +24,8 @@ var document = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, doc.Validate(context.Background())
 })
 
-// beyondSchema are reasons for which a request is refused that a schema has no words for: what its bytes are, rather than
-// what they mean, and what a setting allows.
+// beyondSchema are reasons for which a request is refused that a schema has no words for: what its
+// bytes are, rather than what they mean, and what a setting allows.
 var beyondSchema = []string{
 	"comes twice", "goes on after its end", "want an integer", "at most", "add up to more than", "slash", "MAX_INCREMENT", "UTF-8", "Unicode",
 	"more than 1500 bytes", "want one Idempotency-Key", "printable ASCII",
@@ -33,8 +33,8 @@ var beyondSchema = []string{
 	"no token is asked for", "want no body",
 }
 
-// conforms holds a request and its answer against docs/openapi.yaml: what is answered well is allowed by it, what is refused
-// as wrong is not, and every answer is one that it has.
+// conforms holds a request and its answer against docs/openapi.yaml: what is answered well is
+// allowed by it, what is refused as wrong is not, and every answer is one that it has.
 func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, answered []byte) {
 	t.Helper()
 	doc, err := document()
@@ -95,7 +95,8 @@ func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, a
 	}
 }
 
-// TestOpenAPI holds that the document is a valid one. What it says is held by every request of the other tests.
+// TestOpenAPI holds that the document is a valid one. What it says is held by every request of the
+// other tests.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	doc, err := document()

@@ -51,8 +51,8 @@ type wrongMethod struct{ allow string }
 
 func (e *wrongMethod) Error() string { return "want " + e.allow }
 
-// unauthorized is a request without a token, or with one that is not valid. What is wrong with it, its owner can find out,
-// and the answer doesn't say.
+// unauthorized is a request without a token, or with one that is not valid. What is wrong with it,
+// its owner can find out, and the answer doesn't say.
 type unauthorized struct{ challenge, detail string }
 
 func (e *unauthorized) Error() string { return e.detail }
@@ -78,8 +78,8 @@ type problem struct {
 	close      bool          // the connection: the rest of the body is not waited for, or no further request is taken
 }
 
-// problemOf is the one place that says which error is answered how. Errors that the caller can do nothing about keep
-// their details for the log.
+// problemOf is the one place that says which error is answered how. Errors that the caller can do
+// nothing about keep their details for the log.
 func problemOf(err error) problem {
 	var (
 		malformed *badRequest
@@ -150,8 +150,9 @@ func problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError}
 }
 
-// reconcileStatus is that of a call of Reconcile, which answers with a summary whatever became of it: what the walk has done is done,
-// and whoever calls on a schedule is to see that something failed.
+// reconcileStatus is that of a call of Reconcile, which answers with a summary whatever became of
+// it: what the walk has done is done, and whoever calls on a schedule is to see that something
+// failed.
 func reconcileStatus(s rollup.Summary, err error) int {
 	if err != nil || s.Failed > 0 {
 		return http.StatusInternalServerError

@@ -22,8 +22,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on that port, by the
-// functions framework, as in production.
+// serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on
+// that port, by the functions framework, as in production.
 const serveAt = "COUNTERS_TEST_SERVE_AT"
 
 func TestMain(m *testing.M) {
@@ -124,7 +124,8 @@ func (p *process) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-// send writes a request as it is, for what net/http's client would not send, and returns the answer's status.
+// send writes a request as it is, for what net/http's client would not send, and returns the
+// answer's status.
 func (p *process) send(t *testing.T, request string) int {
 	t.Helper()
 	conn := p.dial(t)

@@ -53,9 +53,9 @@ type reconcileAnswer struct {
 	Counters []rollup.Report `json:"counters,omitempty"` // of the counters that were asked for by name
 }
 
-// newReconcileHandler answers calls that reconcile counters: those named, or all of them, going on where the last call
-// ran out of time. It answers 200 with a summary, and 500 when a counter could not be reconciled, so that whoever calls
-// on a schedule sees it.
+// newReconcileHandler answers calls that reconcile counters: those named, or all of them, going on
+// where the last call ran out of time. It answers 200 with a summary, and 500 when a counter could
+// not be reconciled, so that whoever calls on a schedule sees it.
 func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := decodeReconcile(w, r, path)

@@ -45,7 +45,8 @@ func TestReconcileRequests(t *testing.T) {
 	}
 }
 
-// Whoever calls on a schedule sees that a counter could not be reconciled, and what became of the others.
+// Whoever calls on a schedule sees that a counter could not be reconciled, and what became of the
+// others.
 func TestReconcileAnswersThatItFailed(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "Reconcile")
@@ -68,7 +69,8 @@ func TestReconcileAnswersThatItFailed(t *testing.T) {
 	}
 }
 
-// The settings of Reconcile arrive. RECOUNT_READS=0 means none, where 0 would be the package's default.
+// The settings of Reconcile arrive. RECOUNT_READS=0 means none, where 0 would be the package's
+// default.
 func TestReconcileSettings(t *testing.T) {
 	t.Parallel()
 	s, err := settings.Parse([]string{"RECONCILE_PARALLEL=3", "CLEANUP_AFTER=5m", "RECOUNT_AGE=3h", "RECOUNT_READS=0"})

@@ -18,9 +18,10 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// Register makes the functions of this package known to the functions framework: Increment, Rollup and Reconcile. It is
-// called by whoever serves, once FUNCTION_TARGET says which of them; again, where it wasn't known the first time. When the
-// environment is bad for the function that FUNCTION_TARGET names, it ends the process with a message for whoever deployed it.
+// Register makes the functions of this package known to the functions framework: Increment, Rollup
+// and Reconcile. It is called by whoever serves, once FUNCTION_TARGET says which of them; again,
+// where it wasn't known the first time. When the environment is bad for the function that
+// FUNCTION_TARGET names, it ends the process with a message for whoever deployed it.
 func Register() {
 	if target := os.Getenv("FUNCTION_TARGET"); functionsByName[target] != nil {
 		prepare(target)
@@ -43,16 +44,16 @@ func Names() []string { return slices.Sorted(maps.Keys(functionsByName)) }
 // builder returns a function's handler, with clients of its own.
 type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)
 
-// drain answers at once the requests that a function holds back, when the process is to end. It is nil where none are:
-// requests that are under way are waited for in any case. Connections are left to the end of the process, for one of them
-// might still need its.
+// drain answers at once the requests that a function holds back, when the process is to end. It is
+// nil where none are: requests that are under way are waited for in any case. Connections are left
+// to the end of the process, for one of them might still need its.
 type drain func(context.Context) error
 
 // grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
 const grace = 9 * time.Second
 
-// prepare is for the process that is to serve a function: bad settings stop the start with a message for whoever deployed it,
-// and the garbage collector gets settings that suit functions.
+// prepare is for the process that is to serve a function: bad settings stop the start with a
+// message for whoever deployed it, and the garbage collector gets settings that suit functions.
 func prepare(name string) {
 	if _, err := settings.Parse(os.Environ()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
@@ -61,8 +62,8 @@ func prepare(name string) {
 	collectSeldom(os.LookupEnv, limitFiles)
 }
 
-// function is one entry point of this process. Its clients are made once, with the first request; a failure to make
-// them is answered, and tried again with the next.
+// function is one entry point of this process. Its clients are made once, with the first request; a
+// failure to make them is answered, and tried again with the next.
 type function struct {
 	build builder
 

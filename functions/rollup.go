@@ -35,17 +35,19 @@ func RollerOptions(s settings.Settings) rollup.RollerOptions {
 }
 
 const (
-	// recountTime is how long an event may wait beyond RECOUNT_MAX: for one recount in flight, and its own.
+	// recountTime is how long an event may wait beyond RECOUNT_MAX: for one recount in flight, and its
+	// own.
 	recountTime = 15 * time.Second
 	// longestEvent is how long any event may take: Rollup's requests are ended after 60 s.
 	longestEvent = 55 * time.Second
 )
 
-// newRollupHandler answers document events: 204 once an event is counted or can never be, 503 when it is to be delivered
-// again.
+// newRollupHandler answers document events: 204 once an event is counted or can never be, 503 when
+// it is to be delivered again.
 //
-// It decodes the CloudEvent itself, instead of being registered as a CloudEvent function: the receiver that the
-// framework would put in front strands requests when more than one is in flight (cloudevents/sdk-go#1224).
+// It decodes the CloudEvent itself, instead of being registered as a CloudEvent function: the
+// receiver that the framework would put in front strands requests when more than one is in flight
+// (cloudevents/sdk-go#1224).
 func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var changes []rollup.Change

@@ -177,7 +177,8 @@ func TestRollupCounts(t *testing.T) {
 	}
 }
 
-// An event above the size that is delivered comes without its document: what its path names is looked at.
+// An event above the size that is delivered comes without its document: what its path names is
+// looked at.
 func TestRollupWithoutADocument(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
@@ -261,7 +262,8 @@ func noTime(t *testing.T) []byte {
 	return data
 }
 
-// An event whose body is cut off half-way is not one that can never be counted: it has to come again.
+// An event whose body is cut off half-way is not one that can never be counted: it has to come
+// again.
 func TestRollupCutOff(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
@@ -290,7 +292,8 @@ func TestRollupCutOff(t *testing.T) {
 	}
 }
 
-// A fault that passes is answered with an error, so that the event comes again, and counts once when it does.
+// A fault that passes is answered with an error, so that the event comes again, and counts once
+// when it does.
 func TestRollupTransient(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {

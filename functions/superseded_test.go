@@ -14,7 +14,8 @@ import (
 	"github.com/firestore-counters/counters/rollup"
 )
 
-// An event is acknowledged once a newer one of its shard is held: that one comes again if this instance dies.
+// An event is acknowledged once a newer one of its shard is held: that one comes again if this
+// instance dies.
 func TestRollupAcknowledgesWhatIsSuperseded(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 2*time.Minute)

@@ -59,8 +59,8 @@ func first[V any](seq func(func(V, error) bool)) error {
 	return nil
 }
 
-// Whoever forgets to take a counter from a client, has closed it or has cancelled the call, hears of
-// just that from every method.
+// Whoever forgets to take a counter from a client, has closed it or has cancelled the call, hears
+// of just that from every method.
 func TestErrorsOfEveryMethod(t *testing.T) {
 	t.Parallel()
 	for name, call := range called(nil, shards.Counter{}) {

@@ -238,7 +238,8 @@ func TestAPageOfAResetThatArrivesLate(t *testing.T) {
 }
 
 // Who asks for a member to join goes away while the commit is on its way. The same member's next
-// request waits for what becomes of it, or it would find nobody there, and the join would come last.
+// request waits for what becomes of it, or it would find nobody there, and the join would come
+// last.
 func TestATurnEndsWithItsCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

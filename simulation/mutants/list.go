@@ -165,10 +165,9 @@ var bySimulation = []mutant{
 	},
 	// Members.
 	{
-		"memberships are the marker of their commit", "shards",
+		"a membership's commit makes no marker", "shards",
 		"return f.exact || slices.ContainsFunc(f.requests, func(r *request) bool { return r.document() != \"\" })",
-		"return (f.exact || len(f.requests) > 1) && first.member == nil",
-		simulation,
+		"return f.exact && first.member == nil", test("TestOneMemberUnderFaults"),
 	},
 	{
 		"a join whose membership is there already", "shards",
