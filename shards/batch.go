@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
@@ -37,26 +36,12 @@ type request struct {
 	member     *membership // that is made or deleted with it; nil for an increment
 	done       chan outcome
 
-	// fate: a commit of it may have been sent, or its caller went away before. Whichever
-	// comes first holds.
-	fate atomic.Int32
-
 	line  *line     // where it stands, or stood last: the queue's
-	alone bool      // it shares no commit with other counters: it has left one, or one of its own is to be made
+	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
 	until time.Time // when its batches must have ended; zero before the first of them
 	// when its key's marker was made alone, so that commits which were in doubt are not applied;
 	// zero where that was not so
 	settled time.Time
-}
-
-const (
-	committing int32 = iota + 1
-	abandoned
-)
-
-// becomes reports whether a request's fate is that.
-func (r *request) becomes(fate int32) bool {
-	return r.fate.CompareAndSwap(0, fate) || r.fate.Load() == fate
 }
 
 // outcome is what became of a request.

@@ -65,9 +65,6 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 	if err := ctx.Err(); err != nil {
 		return f.giveUp(ErrBusy, err)
 	}
-	if !f.begin() {
-		return finished
-	}
 	sums := f.sums()
 	last := f.picked
 	f.picked = make(picks, len(sums))

@@ -94,13 +94,6 @@ func (f *inFlight) shared() bool {
 	return false
 }
 
-// begin begins a commit, without the requests whose callers went away before, and reports whether
-// any is left.
-func (f *inFlight) begin() bool {
-	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool { return !r.becomes(committing) })
-	return len(f.requests) > 0
-}
-
 // applied says that a commit was applied.
 func (f *inFlight) applied() step { return f.answer(outcome{}) }
 

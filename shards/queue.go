@@ -73,7 +73,7 @@ func (q *queue) add(ctx context.Context, r *request) outcome {
 		return out
 	case <-ctx.Done():
 	}
-	if q.withdraw(r) || r.becomes(abandoned) {
+	if q.withdraw(r) {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, ctx.Err())}
 	}
 	select {

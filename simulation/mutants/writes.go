@@ -63,10 +63,6 @@ var ofWrites = []mutant{
 		"if next := f.failure(err); next != pause {\n\t\treturn next\n\t}\n\treturn makeMissing", "_ = err\n\treturn makeMissing", test("TestMissingShardsDontLoop"),
 	},
 	{
-		"who went away is counted all the same", "shards",
-		"return !r.becomes(committing) })", "return !r.becomes(committing) && false })", test("TestCallThatEndsBeforeItsCommit"),
-	},
-	{
 		"the number of shards is remembered forever", "shards",
 		"if !ok || time.Since(known.read) > c.shardsTTL {", "if !ok {", test("TestCacheExpires"),
 	},
