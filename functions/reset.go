@@ -27,12 +27,16 @@ var (
 	errReset = errors.New("reset")
 )
 
-// resetOf is the counter of POST /{counter}/reset. It reports false for another request: one with a
-// part more than a counter's id, and no such last one, takes a document's path for an id.
+// resetOf is the counter of POST /{counter}/reset, the one method there. It reports false for
+// another request: one with a part more than a counter's id, and no such last one, takes a
+// document's path for an id.
 func resetOf(r *http.Request, partsOfID int) (counter string, is bool, err error) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
-	if r.Method != http.MethodPost || len(parts) != partsOfID+1 || parts[partsOfID] != "reset" {
+	if len(parts) != partsOfID+1 || parts[partsOfID] != "reset" {
 		return "", false, nil
+	}
+	if r.Method != http.MethodPost {
+		return "", true, &wrongMethod{http.MethodPost}
 	}
 	for i, part := range parts {
 		if parts[i], err = url.PathUnescape(part); err != nil {

@@ -50,6 +50,7 @@ func TestResetIsTheUsersOwn(t *testing.T) {
 		expect("POST", "/"+strings.ReplaceAll(id, "alice", "%61lice")+"/reset", bearer("alice"), 200, "")
 		expect("POST", "/"+strings.ReplaceAll(id, "alice", "bob")+"/reset", bearer("alice"), 403, "")
 		expect("PUT", "/"+id+"/reset", bearer("alice"), 405, "")
+		expect("GET", "/"+id+"/reset", bearer("alice"), 405, "want POST")
 	}
 }
 
