@@ -7,6 +7,7 @@ require (
 	cloud.google.com/go/functions v1.26.0
 	github.com/GoogleCloudPlatform/functions-framework-go v1.9.2
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/caarlos0/env/v11 v11.4.1
 	github.com/chromedp/chromedp v0.22.0
 	github.com/cloudevents/sdk-go/v2 v2.16.2

@@ -1,0 +1,287 @@
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+)
+
+var recordedDuration = flag.Duration("recorded.duration", 20*time.Second, "how long TestRecordedHistory asks")
+
+// What clients of the real processes are answered, beside kills, lost answers and doubled events,
+// is right by all three verdicts: keys, members and exact reads.
+func TestRecordedHistory(t *testing.T) {
+	t.Parallel()
+	faults := chaos
+	faults.Commits.CommitLatency = 20 * time.Millisecond // so that more kills hit requests under way, whose outcome is unknown
+	r := record(t, faults, *recordedDuration)
+	shown := r.end()
+	for verdict, err := range r.verdicts(shown) {
+		if err != nil {
+			t.Errorf("%s: %v", verdict, err)
+		}
+	}
+	c := &chaosClients{System: r.System, layout: oneField, t: t, client: r.client}
+	for _, counter := range []string{allKeys, plain, liked} {
+		c.check(counter)
+	}
+	count := map[string]int{}
+	for _, o := range r.history {
+		count[fmt.Sprint(o.do, " ", o.outcome)]++
+	}
+	t.Logf("%d operations: %v; events %+v", len(r.history), count, r.Events())
+	for _, want := range []string{"add done", "sum done", "join done", "leave done", "joined done"} {
+		if count[want] == 0 {
+			t.Errorf("there was no %s", want)
+		}
+	}
+}
+
+// A shard that holds one more than was counted, or one less, is seen by each verdict.
+func TestRecordedFaults(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]int{"counted twice": 1, "lost": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := record(t, Faults{}, time.Second)
+			for _, counter := range []string{allKeys, "key-0-0"} {
+				if _, err := r.client.Doc("counters/"+counter+"/shards/0").Update(t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(by)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for verdict, err := range r.verdicts(r.end()) {
+				if err == nil {
+					t.Errorf("%s sees nothing", verdict)
+				} else {
+					t.Logf("%s: %v", verdict, err)
+				}
+			}
+		})
+	}
+}
+
+// Counters of a recorded history. A key counts in one of its own, too, by the same request.
+const allKeys, plain, liked = "keys", "plain", "liked"
+
+// recorder asks a system, and writes down what it was asked and what it answered.
+type recorder struct {
+	*System
+	t      *testing.T
+	client *firestore.Client
+	clock  atomic.Int64
+
+	mu      sync.Mutex
+	history history
+}
+
+// record has clients ask a new system for so long, and stops all faults.
+func record(t *testing.T, faults Faults, d time.Duration) *recorder {
+	t.Helper()
+	faults.Seed = rand.Uint64()
+	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR", "NUM_SHARDS=3", "MEMBERS=any"}})
+	r := &recorder{System: s, t: t, client: s.client(t)}
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var clients sync.WaitGroup
+	for i := range 3 {
+		clients.Go(func() { r.keys(ctx, i) })
+		clients.Go(func() { r.members(ctx, i) })
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				r.add("", plain)
+				pause()
+			}
+		})
+	}
+	clients.Go(func() {
+		for ctx.Err() == nil {
+			r.sum("", allKeys)
+			r.sum("", plain)
+			pause()
+		}
+	})
+	clients.Wait()
+	if err := s.SetFaults(Faults{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func pause() { time.Sleep(rand.N(100 * time.Millisecond)) }
+
+// keys sends one key after the other, each several times, some of them at once, and looks at its
+// counter meanwhile and afterwards.
+func (r *recorder) keys(ctx context.Context, client int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		key := fmt.Sprintf("key-%d-%d", client, n)
+		var all sync.WaitGroup
+		for range 1 + rand.IntN(3) {
+			all.Go(func() { r.add(key, allKeys, key) })
+		}
+		all.Go(func() { r.sum(key, key) })
+		all.Wait()
+		r.sum(key, key)
+		for range 100 { // until it is certain
+			if r.add(key, allKeys, key) == done {
+				break
+			}
+			pause()
+		}
+		r.sum(key, key)
+		pause()
+	}
+}
+
+// members has a few members join and leave, and looks at them, two at a time. Each is left alone
+// after some 40 requests: the more of its answers are unknown, the more orders there are to try.
+func (r *recorder) members(ctx context.Context, client int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		member := fmt.Sprintf("member-%d-%d", client, n)
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				for i := 0; i < 20 && ctx.Err() == nil; i++ {
+					r.member([]verb{join, leave, joined}[rand.IntN(3)], member)
+					pause()
+				}
+			})
+		}
+		both.Wait()
+	}
+}
+
+func (r *recorder) add(key string, counters ...string) outcome {
+	var each []string
+	for _, c := range counters {
+		each = append(each, fmt.Sprintf(`{"counter": %q}`, c))
+	}
+	return r.ask(operation{do: add, register: key, counters: counters}, http.MethodPost, "", `{"increments": [`+strings.Join(each, ", ")+`]}`)
+}
+
+func (r *recorder) sum(key, counter string) outcome {
+	return r.ask(operation{do: sum, register: key, counters: []string{counter}}, http.MethodGet, counter+"?exact=true", "")
+}
+
+func (r *recorder) member(do verb, member string) outcome {
+	method := map[verb]string{join: http.MethodPut, leave: http.MethodDelete, joined: http.MethodGet}[do]
+	return r.ask(operation{do: do, register: member}, method, liked+"/total/"+member, "")
+}
+
+// ask sends a request, and adds what comes of it to the history.
+func (r *recorder) ask(o operation, method, path, body string) outcome {
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.Gateway+"/increment/"+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Error(err)
+		return refused
+	}
+	if o.do == add && o.register != "" {
+		req.Header.Set("Idempotency-Key", o.register)
+		req.GetBody = nil // or net/http would send it again by itself, and the history have one request where there were two
+	}
+	o.call = r.clock.Add(1)
+	o.answer, o.outcome = r.send(req)
+	o.answered = r.clock.Add(1)
+	if (o.do == sum || o.do == joined) && o.outcome != done {
+		return o.outcome // a look that saw nothing says nothing
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = append(r.history, o)
+	return o.outcome
+}
+
+// send returns what a request was answered. Nobody knows what becomes of one without an answer, and
+// of 502 and 504; nothing is counted with any other error.
+func (r *recorder) send(req *http.Request) (answer int64, what outcome) {
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, unknown
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, unknown
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+	case code == http.StatusNotFound && (req.Method == http.MethodGet || req.Method == http.MethodDelete):
+		return 0, done // nothing has made the counter yet, and so nothing is in it
+	case code == http.StatusBadGateway || code == http.StatusGatewayTimeout:
+		return 0, unknown
+	case code == http.StatusServiceUnavailable || code == http.StatusInternalServerError:
+		return 0, refused
+	default:
+		r.t.Errorf("%s %s: %d %s", req.Method, req.URL, resp.StatusCode, body)
+		return 0, refused
+	}
+	var got struct {
+		Total                     int64
+		Replayed, Counted, Joined bool
+	}
+	if err := json.Unmarshal(body, &got); err != nil {
+		r.t.Errorf("%s %s: %v in %s", req.Method, req.URL, err, body)
+	}
+	if got.Replayed || got.Counted || got.Joined {
+		return 1, done
+	}
+	return got.Total, done
+}
+
+// end looks at everything once more, now that all is quiet, and returns what the counters'
+// documents show when all events have been rolled up.
+func (r *recorder) end() map[string]int64 {
+	r.t.Helper()
+	// Locks of a process that was killed within a transaction are given back after a minute.
+	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
+	defer cancel()
+	looks := map[string]func() outcome{
+		allKeys: func() outcome { return r.sum("", allKeys) },
+		plain:   func() outcome { return r.sum("", plain) },
+	} // of liked no sum: Jepsen's rule is for what only grows
+	for _, o := range slices.Clone(r.history) {
+		switch o.do {
+		case add:
+			if o.register != "" {
+				looks[o.register] = func() outcome { return r.sum(o.register, o.register) }
+			}
+		case join, leave:
+			looks[o.register] = func() outcome { return r.member(joined, o.register) }
+		}
+	}
+	for name, look := range looks {
+		eventually(r.t, name+" is read", func() bool { return look() == done })
+	}
+	if err := r.WaitForEvents(ctx); err != nil {
+		r.t.Fatalf("events that are never acknowledged: %v (%+v)", err, r.Events())
+	}
+	docs, err := r.client.Collection("counters").Documents(ctx).GetAll()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	shown := map[string]int64{}
+	for _, doc := range docs {
+		total, _ := doc.Data()["total"].(int64)
+		shown[doc.Ref.ID] = total
+	}
+	return shown
+}
+
+func (r *recorder) verdicts(shown map[string]int64) map[string]error {
+	return map[string]error{
+		"Porcupine":     linearizable(r.history),
+		"Jepsen's rule": withinBounds(r.history),
+		"our own":       rightAtEnd(r.history, shown, liked),
+	}
+}
