@@ -147,6 +147,36 @@ func TestCoalescerBurst(t *testing.T) {
 	}
 }
 
+// An instance that is busy spends no flush early; one that isn't any more does again.
+func TestABusyInstanceSpendsNothingEarly(t *testing.T) {
+	t.Parallel()
+	const burst = 3
+	for flushing, want := range map[int][]time.Duration{
+		busyFlushes - 1: {0, 100 * time.Millisecond, 200 * time.Millisecond, time.Second},
+		busyFlushes:     {0, time.Second},
+	} {
+		c := newCoalescer(1000, 2*busyFlushes)
+		c.burst = burst
+		for i := range flushing {
+			c.add(after(0), fmt.Sprint("other", i), ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: after(0)}, 0)
+			if _, ok := c.start(after(0)); !ok {
+				t.Fatal("nothing starts")
+			}
+		}
+		var at []time.Duration
+		for now := time.Duration(0); now < 1500*time.Millisecond; now += 100 * time.Millisecond {
+			c.add(after(now), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: after(now)}, 0)
+			if b, ok := c.start(after(now)); ok {
+				at = append(at, now)
+				c.done(after(now+20*time.Millisecond), b, committed, flushed{})
+			}
+		}
+		if !slices.Equal(at, want) {
+			t.Errorf("%d in flight: flushed at %v, want %v", flushing, at, want)
+		}
+	}
+}
+
 // Instances that share a counter share the bucket: what others flush is taken from it as well.
 func TestCoalescersShareABucket(t *testing.T) {
 	t.Parallel()

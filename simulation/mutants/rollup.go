@@ -47,6 +47,10 @@ var ofRollup = []mutant{
 		"next.Before(full) {", "false {", test("TestCoalescerProperties"),
 	},
 	{
+		"a busy instance spends flushes early", "rollup",
+		"if c.flushes >= busyFlushes {", "if false {", test("TestABusyInstanceSpendsNothingEarly"),
+	},
+	{
 		"instances that share a counter have a burst each", "rollup",
 		"next = now.Add(b.interval)\n", "", test("TestABurstMeetsNoContention"),
 	},
