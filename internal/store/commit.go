@@ -2,15 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
-	"google.golang.org/grpc/status"
 )
 
 // once switches the generated client's own retries off.
@@ -54,110 +51,75 @@ func (tx *Tx) Write(writes ...*firestorepb.Write) {
 	tx.writes = append(tx.writes, writes...)
 }
 
-// Transact runs body in a transaction and commits what it writes. Body runs again after contention
-// and after a commit whose outcome is in doubt, so it must be harmless to apply twice. An error of
-// body that is not Firestore's ends the transaction and is returned as it is; so is one of the
-// kinds [Permanent] and [Conflict]. Others are an [ErrContention] or an [ErrDoubt] in the end;
-// before that, body looks once more whether there is nothing left to write. Without a deadline of
-// ctx it has a minute.
+// Transact is [DB.Settle] with a body that reads and writes in a transaction. Body runs again after
+// contention and after a commit whose outcome is in doubt, so it must be harmless to apply twice.
+// An error of body that is not Firestore's ends the transaction and is returned as it is; so is one
+// of the kinds [Permanent] and [Conflict]. Others are an [ErrContention] or an [ErrDoubt] in the
+// end. Without a deadline of ctx it has a minute.
 func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 	}
-	var before []byte // the id of the last attempt, whose age the next one takes over
-	pause := Pauses()
-	doubt := false // of one of its commits
-	for try := 1; ; try++ {
-		committing := false
-		err := db.transact(ctx, body, &before, func(writes []*firestorepb.Write) error {
-			committing = len(writes) > 0
-			return nil
-		})
-		_, answered := status.FromError(err)
-		kind := KindOf(err)
-		doubt = doubt || err != nil && committing && kind == Doubtful
-		switch {
-		case err == nil:
-			return nil
-		case doubt && errors.Is(err, ErrClosed): // before a commit was made sure of
-			return fmt.Errorf("%w: %w", ErrDoubt, err)
-		case !FromFirestore(err) || answered && (kind == Permanent || kind == Conflict) && !doubt:
-			return err
-		case try < transactionTries && ctx.Err() == nil && gax.Sleep(ctx, pause.Pause()) == nil:
-		case doubt:
-			look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-			defer cancel()
-			if errors.Is(db.transact(look, body, &before, justLook), errSettled) {
-				return nil
-			}
-			return fmt.Errorf("%w: %w", ErrDoubt, err)
-		case kind == Contention:
-			return fmt.Errorf("%w: %w", ErrContention, err)
-		default:
-			return err
+	var last []byte // the id of the last attempt, whose age the next one takes over
+	patience := Patience{Conflicts: transactionTries, Doubts: transactionTries, locks: true}
+	_, err := db.settle(ctx, patience, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
+		req, err := db.begin(ctx, last, body)
+		if len(req.Transaction) > 0 {
+			last = req.Transaction
 		}
-	}
+		return req, err
+	})
+	return err
 }
 
 // TransactOnce is one attempt of [DB.Transact], and tells whether it came to a commit that writes.
 // Where it did, [KindOf] tells what the error says about the commit.
 func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (sent bool, err error) {
-	var before []byte
-	err = db.transact(ctx, body, &before, func(writes []*firestorepb.Write) error {
-		sent = len(writes) > 0
-		return nil
-	})
+	req, err := db.begin(ctx, nil, body)
+	if err == nil {
+		sent = len(req.Writes) > 0
+		_, err = db.commit(ctx, req)
+	}
+	if err != nil {
+		db.rollback(ctx, req)
+	}
 	return sent, err
 }
 
-// errSettled and errUnsettled end a transaction in the place of its commit, and say whether there
-// was something to write.
-var (
-	errSettled   = errors.New("there is nothing to write")
-	errUnsettled = errors.New("there is something to write")
-)
-
-func justLook(writes []*firestorepb.Write) error {
-	if len(writes) == 0 {
-		return errSettled
-	}
-	return errUnsettled
-}
-
-// transact tries a transaction once. may is asked before its commit.
-func (db *DB) transact(ctx context.Context, body func(context.Context, *Tx) error, before *[]byte, may func([]*firestorepb.Write) error) error {
+// begin begins a transaction, and is the commit of what body writes in it. One whose answer is never
+// heard of holds no locks.
+func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context, *Tx) error) (*firestorepb.CommitRequest, error) {
 	var begun *firestorepb.BeginTransactionResponse
 	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
-		// one that is never heard of holds no locks
 		begun, err = api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
 			Database: db.Database,
 			Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
-				ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: *before},
+				ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: last},
 			}},
 		})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	*before = begun.GetTransaction()
-	tx := &Tx{reader: reader{db: db, transaction: begun.GetTransaction()}}
-	if err = body(ctx, tx); err == nil {
-		err = may(tx.writes)
-	}
+	req := &firestorepb.CommitRequest{Database: db.Database, Transaction: begun.GetTransaction()}
 	if err == nil {
-		_, err = db.commit(ctx, &firestorepb.CommitRequest{Database: db.Database, Writes: tx.writes, Transaction: begun.GetTransaction()})
+		tx := &Tx{reader: reader{db: db, transaction: req.Transaction}}
+		err = body(ctx, tx)
+		req.Writes = tx.writes
 	}
-	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
-			return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: begun.GetTransaction()}, once)
-		})
+	return req, err
+}
+
+// rollback ends the transaction of a commit that was not made, where it has one.
+func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
+	if len(req.GetTransaction()) == 0 {
+		return
 	}
-	return err
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: req.GetTransaction()}, once)
+	})
 }
 
 // Pauses are how long to wait between attempts: up to 10 ms, and up to twice as long each time,

@@ -26,6 +26,11 @@ type Patience struct {
 	Conflicts int  // commits that others were faster than
 	Doubts    int  // commits whose answers were lost; twelve take some three seconds
 	Yield     bool // contention ends it at once: whoever asked comes again, later than it would
+
+	// The plan reads within a transaction. So no earlier commit can come once it has read, what it
+	// finds wrong is wrong, and a condition that fails will fail again; but reads may meet
+	// contention.
+	locks bool
 }
 
 // lastLook bounds the look at what became of a commit whose answer was lost, when there is no time
@@ -36,56 +41,71 @@ const lastLook = 3 * time.Second
 // commit that is to be made of what it has read, on condition that it is still so; no writes
 // are nothing to do. After a commit that others were faster than, and one whose answer was
 // lost, the plan looks again: so it must recognize its own work, by a difference that is gone
-// or by an id that it has left (a ledger's ops). It is the one loop of everything that is
-// committed on a condition.
+// or by an id that it has left (a ledger's ops).
 //
 // It returns the answer to the commit that was made, and nil where there was nothing to do.
 func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
+	return db.settle(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
+		writes, err := plan(ctx)
+		return &firestorepb.CommitRequest{Database: db.Database, Writes: writes}, err
+	})
+}
+
+// settle is the one loop of everything that is committed on a condition.
+func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context) (*firestorepb.CommitRequest, error)) (*firestorepb.CommitResponse, error) {
 	pause := Pauses()
 	var doubt error // of a commit that may have been applied, or may still be
 	for conflicts, doubts := 0, 0; ; {
-		writes, err := plan(ctx)
-		var resp *firestorepb.CommitResponse
-		switch {
-		case err == nil && len(writes) == 0:
+		req, err := plan(ctx)
+		planned := err == nil
+		if planned && len(req.Writes) == 0 && !p.locks {
 			return nil, nil
-		case err == nil:
-			if resp, err = db.Commit(ctx, writes); err == nil {
+		}
+		if planned {
+			var resp *firestorepb.CommitResponse
+			if resp, err = db.commit(ctx, req); err == nil {
 				return resp, nil
 			}
-		case doubt == nil:
-			return nil, err
-		case !FromFirestore(err):
-			return nil, fmt.Errorf("%w: %w", ErrDoubt, err) // the commit may yet come
 		}
-		switch KindOf(err) {
-		case Doubtful:
-			doubts++
-			doubt = err
-		case Contention:
+		db.rollback(ctx, req)
+		switch {
+		case planned:
+		case !FromFirestore(err) && doubt != nil && (!p.locks || errors.Is(err, ErrClosed)):
+			return nil, fmt.Errorf("%w: %w", ErrDoubt, err) // the commit may yet come
+		case !FromFirestore(err) || doubt == nil && !p.locks:
+			return nil, err
+		}
+		kind := KindOf(err)
+		switch {
+		case doubt == nil && (kind == Permanent || kind == Conflict && p.locks):
+			return nil, err
+		case doubt == nil && kind == Contention && p.Yield:
+			return nil, fmt.Errorf("%w: %w", ErrContention, err)
+		case kind == Contention || kind == Conflict:
 			conflicts++
-			if p.Yield && doubt == nil {
-				return nil, fmt.Errorf("%w: %w", ErrContention, err)
-			}
-		case Conflict:
-			if conflicts++; conflicts == 1 && doubt == nil {
-				continue // at once: another commit came first, and that one is done
-			}
-		case Permanent:
-			if doubt == nil {
-				return nil, err
-			}
+		default:
 			doubts++
+		}
+		if planned && kind == Doubtful && len(req.Writes) > 0 {
+			doubt = err
+		}
+		if kind == Conflict && conflicts == 1 && doubt == nil {
+			continue // at once: another commit came first, and that one is done
 		}
 		if conflicts < p.Conflicts && doubts < p.Doubts && gax.Sleep(ctx, pause.Pause()) == nil {
 			continue
 		}
-		if doubt == nil {
+		switch {
+		case doubt == nil && kind == Doubtful: // of a read
+			return nil, err
+		case doubt == nil:
 			return nil, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, conflicts+doubts, err)
 		}
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 		defer cancel()
-		if writes, err := plan(look); err == nil && len(writes) == 0 {
+		req, err = plan(look)
+		db.rollback(look, req)
+		if err == nil && len(req.Writes) == 0 {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%w: %w", ErrDoubt, doubt)
