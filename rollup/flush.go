@@ -98,9 +98,8 @@ type flushing struct {
 	// Of the commit that was planned last:
 	ledger  *ledgerCopy // with diff in it
 	diff    ledger.Diff
-	missing bool             // the document
-	shown   []layout.Field   // those that were incremented, in the order of their transforms
-	fresh   store.Introduced // fields that the ledger has not known
+	missing bool           // the document
+	shown   []layout.Field // those that were incremented, in the order of their transforms
 
 	flushed
 }
@@ -112,7 +111,6 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	f.held = nil
 	var doc *firestorepb.Document
 	now := time.Time{}
-	f.fresh = store.Introduced{}
 	copied := l != nil && !l.shared && l.Gone.IsZero()
 	if copied {
 		f.diff = l.Merge(b.states, b.answers)
@@ -131,8 +129,9 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 			f.otherFlushes = 1
 		}
 		l.shared = f.otherFlushes > 0
-		f.fresh = c.db.Introduce(l.Ledger, doc)
 		f.diff = l.Merge(b.states, b.answers)
+		f.diff.See(l.Ledger, doc != nil, now)
+		c.db.Introduce(l.Ledger, doc, &f.diff)
 		if len(f.diff.Full) > 0 && !f.room && l.Gaps() >= spare {
 			f.room = true
 			if _, err := c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err != nil {
@@ -144,32 +143,21 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	f.full, f.early = f.diff.Full, f.diff.Early
 	f.missing = !copied && doc == nil
 	f.ledger = l
-	if f.diff.Empty() && f.fresh.Base == nil && (copied || f.missing && !l.Gone.IsZero() || doc != nil && l.Gone.IsZero() && c.db.Shows(doc, l.Ledger) || f.alone) {
+	if f.diff.Empty() && (copied || f.missing || f.alone || c.db.Shows(doc, l.Ledger)) {
 		c.put(b.counter, l)
 		return nil, nil
 	}
-	writes := f.writes(now)
-	return writes, nil
+	return f.writes(), nil
 }
 
-func (f *flushing) writes(now time.Time) []*firestorepb.Write {
+func (f *flushing) writes() []*firestorepb.Write {
 	db, l, counter := f.client.db, f.ledger, f.batch.counter
 	before := l.Totals(db.Shown()...)
 	l.Apply(f.diff)
 	fields, mask := store.LedgerDiff(f.diff)
-	mask = f.fresh.Set(fields, mask)
 	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
 	mask = append(mask, store.LedgerFlushes)
 	view := store.Check(db.Counter(counter), !f.missing)
-	switch {
-	case f.missing && l.Gone.IsZero():
-		l.Gone = now
-		fields[store.LedgerGone] = store.Time(now)
-		mask = append(mask, store.LedgerGone)
-	case !f.missing && !l.Gone.IsZero():
-		l.Gone, l.Ending = time.Time{}, false
-		mask = append(mask, store.LedgerBack...)
-	}
 	f.shown, f.deltas = nil, map[string]int64{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	// answers to queries that had none: what the field has held so far is no part of them

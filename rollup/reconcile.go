@@ -268,8 +268,10 @@ func (r *reconciling) correct(ctx context.Context) ([]*firestorepb.Write, error)
 		r.odd = c.problemOf(shards)
 	}
 	r.report.Gone = doc == nil
-	before, fresh := l.Totals(c.db.Shown()...), c.db.Introduce(l, doc)
+	before := l.Totals(c.db.Shown()...)
 	diff, _ := l.Correct(now, *r.snap)
+	diff.See(l, doc != nil, now)
+	c.db.Introduce(l, doc, &diff)
 	r.impossible = diff.Impossible
 	l.Forget(now)
 	if r.asked != nil {
@@ -291,31 +293,23 @@ func (r *reconciling) correct(ctx context.Context) ([]*firestorepb.Write, error)
 		r.account(doc, before, l)
 	}
 	switch {
-	case doc == nil && (diff.Empty() || l.Ending) && !l.Gone.IsZero():
+	case doc == nil && (diff.Empty() || l.Ending && diff.Gone.IsZero()):
 		r.gone(l, now)
 		return nil, nil
-	case doc != nil && diff.Empty() && fresh.Base == nil && l.Gone.IsZero() && (r.alone || c.db.Shows(doc, l)):
+	case doc != nil && diff.Empty() && (r.alone || c.db.Shows(doc, l)):
 		return nil, nil
 	case r.opts.DryRun:
 		return nil, nil
 	}
 	r.tried = true
-	return r.writes(doc, l, diff, fresh, now), nil
+	return r.writes(doc, l, diff), nil
 }
 
-func (r *reconciling) writes(doc *firestorepb.Document, l *ledger.Ledger, diff ledger.Diff, fresh store.Introduced, now time.Time) []*firestorepb.Write {
+func (r *reconciling) writes(doc *firestorepb.Document, l *ledger.Ledger, diff ledger.Diff) []*firestorepb.Write {
 	db, counter := r.client.db, r.report.Counter
 	fields, mask := store.LedgerDiff(diff)
-	mask = fresh.Set(fields, mask)
 	view := store.Check(db.Counter(counter), false)
-	switch {
-	case doc == nil && l.Gone.IsZero():
-		fields[store.LedgerGone] = store.Time(now)
-		mask = append(mask, store.LedgerGone)
-	case doc != nil:
-		if !l.Gone.IsZero() {
-			mask = append(mask, store.LedgerBack...)
-		}
+	if doc != nil {
 		totals, paths := db.View(l)
 		// The ledger's condition is enough: every commit that changes a total for a reason changes
 		// the ledger too.

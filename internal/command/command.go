@@ -70,13 +70,15 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 			return nil, ErrNotFound
 		}
 		life = l.Created
-		fresh := db.Introduce(l, doc)
+		var diff ledger.Diff
+		diff.See(l, true, life)
+		db.Introduce(l, doc, &diff)
 		if last, err = decide(ctx, l); err != nil || last == nil {
 			return nil, err
 		}
 		id := NewID()
 		tried[id] = last
-		return writes(db, counter, l, fresh, last, id), nil
+		return writes(db, counter, l, diff, last, id), nil
 	})
 	if err == nil && last != nil && last.Applied != nil {
 		last.Applied()
@@ -108,31 +110,27 @@ func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *f
 	}
 }
 
-func writes(db *store.DB, counter string, l *ledger.Ledger, fresh store.Introduced, ch *Change, id string) []*firestorepb.Write {
-	fields := map[string]*firestorepb.Value{}
+func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch *Change, id string) []*firestorepb.Write {
 	mask := Settled(l)
 	for _, field := range db.Fields {
 		if _, set := ch.Bases[field.Shard]; set && ch.Anew {
-			delete(fresh.Replaced, field.Name)
+			delete(diff.Replaced, field.Name)
 			mask = append(mask, layout.FieldPath(store.LedgerReplaced, field.Name))
 		}
 	}
-	bases := map[string]int64{}
-	maps.Copy(bases, fresh.Base)
-	maps.Copy(bases, ch.Bases)
-	mask = store.SetIntegers(fields, mask, store.LedgerBase, bases)
-	mask = store.SetIntegers(fields, mask, store.LedgerReplaced, fresh.Replaced)
-	mask = store.SetIntegers(fields, mask, store.LedgerImported, ch.Imported)
-	if !l.Gone.IsZero() {
-		mask = append(mask, store.LedgerBack...)
+	if diff.Base == nil {
+		diff.Base = ledger.Counts{}
 	}
+	maps.Copy(diff.Base, ch.Bases)
+	fields, paths := store.LedgerDiff(diff)
+	mask = store.SetIntegers(fields, append(mask, paths...), store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
-	totals, paths := db.View(l)
+	totals, shown := db.View(l)
 	return append([]*firestorepb.Write{
 		store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask, Applied(id)),
 		// Set, on the ledger's condition: increments would leave a total wrong that has come to the
 		// end of an int64.
-		store.Update(db.Counter(counter), store.Exists(true), totals, paths, store.ServerTime(db.OwnPath(layout.UpdatedAt))),
+		store.Update(db.Counter(counter), store.Exists(true), totals, shown, store.ServerTime(db.OwnPath(layout.UpdatedAt))),
 	}, ch.Writes...)
 }
 

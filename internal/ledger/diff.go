@@ -12,6 +12,12 @@ type Diff struct {
 	Answers map[string]Answer // :: key of a definition → its new answer
 	Floor   time.Time         // the new floor; the zero time leaves it
 
+	// what the ledger comes to hold of fields that are shown from now on
+	Base     Counts
+	Replaced map[string]int64
+	Gone     time.Time // when the counter's document was found missing; the zero time leaves it
+	Back     bool      // the document is there again
+
 	// :: keys of shards and answers that were left out, because the ledger has no room for them
 	Full map[string]bool
 	// :: keys of answers from before the ledger was made: they are to be asked for again
@@ -33,7 +39,20 @@ func (d *Diff) full(key string) {
 }
 
 // Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.
-func (d Diff) Empty() bool { return len(d.States) == 0 && len(d.Removed) == 0 && len(d.Answers) == 0 }
+func (d Diff) Empty() bool {
+	entries := len(d.States) + len(d.Removed) + len(d.Answers) + len(d.Base)
+	return entries == 0 && d.Gone.IsZero() && !d.Back
+}
+
+// See notes whether the counter's document is there at a time, where the ledger says otherwise.
+func (d *Diff) See(l *Ledger, there bool, now time.Time) {
+	switch {
+	case !there && l.Gone.IsZero():
+		d.Gone = now
+	case there && !l.Gone.IsZero():
+		d.Back = true
+	}
+}
 
 // Oldest is the time of the oldest state in the diff; zero where there is none. States that hold
 // nothing are left out: a deleted shard's time is that of its last write, which says nothing about
@@ -62,5 +81,11 @@ func (l *Ledger) Apply(d Diff) {
 	maps.Copy(l.Answers, d.Answers)
 	if !d.Floor.IsZero() {
 		l.Floor = d.Floor
+	}
+	if !d.Gone.IsZero() {
+		l.Gone = d.Gone
+	}
+	if d.Back {
+		l.Gone, l.Ending = time.Time{}, false
 	}
 }

@@ -34,27 +34,23 @@ func (tx *Tx) Adopt(ctx context.Context, counter string, doc *firestorepb.Docume
 	return l, shards, nil
 }
 
-// Introduced is what [DB.Introduce] has changed in a ledger.
-type Introduced struct{ Base, Replaced map[string]int64 }
-
 // Introduce has a ledger know the shown fields that it has no base for, and keep the numbers in the
 // app's document that their totals take the place of: FIELDS shows a field now that the extension,
-// say, has kept so far.
-func (db *DB) Introduce(l *ledger.Ledger, doc *firestorepb.Document) (changed Introduced) {
+// say, has kept so far. It notes in a diff what that has changed.
+func (db *DB) Introduce(l *ledger.Ledger, doc *firestorepb.Document, d *ledger.Diff) {
 	for _, field := range db.Fields {
 		if _, known := l.Base[field.Shard]; known || !db.Hosted {
 			continue
 		}
 		db.takeOver(l, field, doc, false)
-		if changed.Base == nil {
-			changed = Introduced{map[string]int64{}, map[string]int64{}}
+		if d.Base == nil {
+			d.Base, d.Replaced = ledger.Counts{}, map[string]int64{}
 		}
-		changed.Base[field.Shard] = 0
+		d.Base[field.Shard] = 0
 		if was, ok := l.Replaced[field.Name]; ok {
-			changed.Replaced[field.Name] = was
+			d.Replaced[field.Name] = was
 		}
 	}
-	return changed
 }
 
 // takeOver notes that a field is shown from now on, and what number was in its place: another than

@@ -96,6 +96,15 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, mask []str
 		fields[LedgerFloor] = Time(d.Floor)
 		mask = append(mask, LedgerFloor)
 	}
+	mask = SetIntegers(fields, mask, LedgerBase, d.Base)
+	mask = SetIntegers(fields, mask, LedgerReplaced, d.Replaced)
+	if !d.Gone.IsZero() {
+		fields[LedgerGone] = Time(d.Gone)
+		mask = append(mask, LedgerGone)
+	}
+	if d.Back {
+		mask = append(mask, LedgerBack...)
+	}
 	return fields, mask
 }
 
@@ -109,11 +118,6 @@ func SetIntegers(fields map[string]*firestorepb.Value, mask []string, name strin
 		mask = append(mask, layout.FieldPath(name, key))
 	}
 	return mask
-}
-
-// Set has an update of a ledger set what was introduced; it returns the update's mask.
-func (i Introduced) Set(fields map[string]*firestorepb.Value, mask []string) []string {
-	return SetIntegers(fields, SetIntegers(fields, mask, LedgerBase, i.Base), LedgerReplaced, i.Replaced)
 }
 
 func states(entries map[string]ledger.Entry) *firestorepb.Value {

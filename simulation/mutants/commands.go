@@ -56,7 +56,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command leaves the document as it is", "internal/command",
-		"totals, paths := db.View(l)", "totals, paths := db.View(&ledger.Ledger{})", simulation,
+		"totals, shown := db.View(l)", "totals, shown := db.View(&ledger.Ledger{})", simulation,
 	},
 	{
 		"what a reset has replaced comes back with an import", "internal/command",
@@ -68,7 +68,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command doesn't note that the document is back", "internal/command",
-		"if !l.Gone.IsZero() {", "if false {", test("TestACommandNotesThatTheDocumentIsBack"),
+		"diff.See(l, true, life)\n", "", test("TestACommandNotesThatTheDocumentIsBack"),
 	},
 	{
 		"an import says what its last attempt found", "internal/command",

@@ -84,7 +84,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"without its document a counter counts nothing", "rollup",
-		"if f.diff.Empty() && f.fresh.Base == nil", "if f.missing || f.diff.Empty() && f.fresh.Base == nil", simulation,
+		"if f.diff.Empty() && (copied", "if f.missing || f.diff.Empty() && (copied", simulation,
 	},
 	{
 		"the first answer to a query adds to what was there", "rollup",
@@ -164,6 +164,6 @@ var ofRollup = []mutant{
 	},
 	{
 		"a document that is back is still said to be gone", "rollup",
-		"case !f.missing && !l.Gone.IsZero():", "case false:", test("TestCleanupOfADocumentThatIsBack|TestCleanupAfterTheLastTime|TestEventsOfADocumentThatIsNotThere"),
+		"f.diff.See(l.Ledger, doc != nil, now)\n", "", test("TestCleanupOfADocumentThatIsBack|TestCleanupAfterTheLastTime|TestEventsOfADocumentThatIsNotThere"),
 	},
 }
