@@ -30,6 +30,10 @@ import (
 	"strings"
 )
 
+// Environ is what go build needs in its environment beside the overlay. Since Go 1.26 the heap
+// begins at a random address. Addresses are known by where it begins without that.
+const Environ = "GOEXPERIMENT=norandomizedheapbase64"
+
 // edit is one change of a file of the standard library. old is in it exactly once.
 type edit struct{ file, old, new string }
 

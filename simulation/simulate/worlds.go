@@ -68,6 +68,7 @@ func (w *worlds) compile(ctx context.Context, planted string) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-ldflags=-s -w", "-c", "-o", w.binary, ".")
 	cmd.Dir = w.dir
+	cmd.Env = append(os.Environ(), exact.Environ)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
 	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
