@@ -114,7 +114,7 @@ func (r *Roller) recount(b recount) {
 	if len(covered) > 0 {
 		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
 	}
-	r.rest()
+	r.closeIdle()
 	r.mu.Unlock()
 	if o == unanswered && len(covered) > 0 {
 		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),

@@ -174,7 +174,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		return nil, err
 	}
 	if doc != nil && l.Gone.IsZero() && r.asked == nil && r.snap == nil && !r.opts.each {
-		if right, err := r.right(ctx, doc, l, now); err != nil || right {
+		if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
 			r.account(doc, nil, nil)
 			return nil, err
 		}
@@ -196,10 +196,10 @@ func (r *reconciling) glance() []string {
 	return paths
 }
 
-// right reports, without reading the shards, whether a counter's totals are what they add up to,
+// agrees reports, without reading the shards, whether a counter's totals are what they add up to,
 // and they all hold integers. It takes one query per field: one of several sums would leave out
 // shards in which a field is missing.
-func (r *reconciling) right(ctx context.Context, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
+func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
 	db, counter := r.client.db, r.report.Counter
 	all := int64(-1)
 	for _, field := range db.Fields {

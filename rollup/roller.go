@@ -179,7 +179,7 @@ func (r *Roller) Close(ctx context.Context) error {
 		r.closed = true
 		r.pending.drain(time.Now())
 		r.recounts.drain(time.Now())
-		r.rest()
+		r.closeIdle()
 	}
 	r.mu.Unlock()
 	r.poke()
@@ -202,8 +202,8 @@ func (r *Roller) Close(ctx context.Context) error {
 	return err
 }
 
-// rest closes idle, for Close, once nothing waits any more.
-func (r *Roller) rest() {
+// closeIdle closes idle, for Close, once nothing waits any more.
+func (r *Roller) closeIdle() {
 	if r.closed && r.pending.waiting == 0 && r.recounts.waiting == 0 {
 		select {
 		case <-r.idle:
@@ -276,7 +276,7 @@ func (r *Roller) flush(b batch) {
 	for _, a := range early {
 		r.recounts.again(now, collection{b.counter, a.collection}, a.events)
 	}
-	r.rest()
+	r.closeIdle()
 	r.mu.Unlock()
 	for _, event := range counted {
 		event <- nil

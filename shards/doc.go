@@ -9,9 +9,10 @@
 // returns only after its commit, and one that finds no other in flight is committed at once. A
 // counter that is contended or missing is no trouble for others.
 //
-// Every commit creates a marker document beside the increment. When its answer is lost, it goes
-// again with the same marker, and fails on it if the first one was applied. Callers who may repeat
-// a request themselves give it a [Key].
+// Every commit creates a marker document beside the increment. When its answer is lost, the marker
+// is created alone: that fails where the commit was applied, and where it succeeds, the commit never
+// will be, and the increment goes into another. Callers who may repeat a request themselves give it
+// a [Key].
 //
 // [Counter.Join] counts a member once, ever, until [Counter.Leave] takes it off: a membership
 // document is made or deleted in the commit that counts. Both may be repeated.

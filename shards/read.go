@@ -51,9 +51,9 @@ func (s Snapshot) Counts(fields ...string) error {
 	return nil
 }
 
-// right reports, as [ErrNotCounted], that nothing of what is asked for is counted in the counter:
+// countsAny reports, as [ErrNotCounted], that nothing of what is asked for is counted in the counter:
 // its totals are no zeros.
-func (s Snapshot) right(fields int) error {
+func (s Snapshot) countsAny(fields int) error {
 	if len(s.NotCounted) < fields {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (c Counter) Get(ctx context.Context) (Snapshot, error) {
 
 // rightly is [Snapshot.right] of what this client counts.
 func (c Counter) rightly(s Snapshot) error {
-	if err := s.right(len(c.client.db.Fields) + len(c.client.db.Counted)); err != nil {
+	if err := s.countsAny(len(c.client.db.Fields) + len(c.client.db.Counted)); err != nil {
 		return fmt.Errorf("read counter %q: %w", c.id, err)
 	}
 	return nil

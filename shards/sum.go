@@ -72,7 +72,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(field string) bool {
 		return s.Totals[field] != 0 || s.Totals == nil && s.Total != 0 || s.Doubles[field] != nil
 	})
-	return s, s.right(len(db.Fields) + len(db.Counted))
+	return s, s.countsAny(len(db.Fields) + len(db.Counted))
 }
 
 // parts are what a field's total is made of.

@@ -192,7 +192,7 @@ func (c *checker) quiet(reconciled bool) {
 		if k.ledger == nil && (nested(id) || c.hosted != nil && len(k.shards) == 0) {
 			continue // nothing was told of it yet, and a walk finds it by its ledger
 		}
-		if there && heard && !k.right() {
+		if there && heard && !k.agrees() {
 			c.fail("long after everything, reconciled: %v, the total of %q is %d, and its ledger has %s", reconciled, id, k.doc.Total, k.ledger)
 		}
 		if there && !k.shrinks && (c.exact(k) < k.acked || c.exact(k) > k.attempted) {

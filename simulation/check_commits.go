@@ -261,7 +261,7 @@ func (c *checker) viewed(id string, k *counter, d deed, before, was *Document) {
 	switch {
 	case k.doc == nil:
 		return
-	case k.right():
+	case k.agrees():
 		k.stale = false
 		return
 	case d.made:
@@ -283,8 +283,8 @@ func (c *checker) viewed(id string, k *counter, d deed, before, was *Document) {
 	}
 }
 
-// right reports whether the total is what the ledger has.
-func (k *counter) right() bool { return k.ledger != nil && k.ledger.sum() == k.doc.Total }
+// agrees reports whether the total is what the ledger has.
+func (k *counter) agrees() bool { return k.ledger != nil && k.ledger.sum() == k.doc.Total }
 
 // sum is what a ledger makes of the total.
 func (d *Document) sum() int64 {

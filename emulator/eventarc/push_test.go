@@ -35,7 +35,7 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-func (g *gate) none(t *testing.T) {
+func (g *gate) staysShut(t *testing.T) {
 	t.Helper()
 	select {
 	case <-g.arrived:
@@ -56,12 +56,12 @@ func TestPushWindow(t *testing.T) {
 	for range 5 {
 		<-g.arrived
 	}
-	g.none(t)
+	g.staysShut(t)
 	for range 10 {
 		g.release <- http.StatusNoContent
 		<-g.arrived
 		<-g.arrived
-		g.none(t)
+		g.staysShut(t)
 	}
 	if s := d.Stats(); s.Posts != 25 || s.Acknowledged != 10 {
 		t.Errorf("with a window of 15, stats are %+v", s)
@@ -85,11 +85,11 @@ func TestPushWindowShrinks(t *testing.T) {
 	<-g.arrived
 	<-g.arrived
 	g.release <- http.StatusServiceUnavailable // 1
-	g.none(t)
+	g.staysShut(t)
 	g.release <- http.StatusNoContent // 2
 	<-g.arrived
 	<-g.arrived
-	g.none(t)
+	g.staysShut(t)
 	if s := d.Stats(); s.Posts != 5 || s.Retries != 1 {
 		t.Errorf("stats are %+v", s)
 	}
@@ -106,7 +106,7 @@ func TestPushWindowIsATriggers(t *testing.T) {
 	}
 	<-g.arrived
 	<-g.arrived
-	g.none(t)
+	g.staysShut(t)
 	d.Deliver(change(1))
 	if r := <-g.arrived; !strings.HasPrefix(r.Header.Get("Ce-Document"), "counters/") {
 		t.Errorf("got the event of %s", r.Header.Get("Ce-Document"))

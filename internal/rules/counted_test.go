@@ -22,7 +22,7 @@ func TestRulesOfCountedCollections(t *testing.T) {
 	}
 	plain, _ := read(t)
 	p := newProject(t, "rules-counted")
-	p.release(t, beside(plain, block[1]))
+	p.release(t, withBlocks(plain, block[1]))
 	rating := "posts/p/ratings/" + alice
 	for _, c := range []struct {
 		name    string

@@ -126,7 +126,7 @@ func TestEachConditionIsNeeded(t *testing.T) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, fmt.Sprint("rules-mutants-", part))
-			p.release(t, beside(clients, scratch))
+			p.release(t, withBlocks(clients, scratch))
 			w := newWorld(t, p, c)
 			for i := part; i < len(all); i += parts {
 				m := all[i]
@@ -135,7 +135,7 @@ func TestEachConditionIsNeeded(t *testing.T) {
 					t.Logf("%-120s (%s)", m.what, reason)
 					continue
 				}
-				p.release(t, beside(m.rules, scratch))
+				p.release(t, withBlocks(m.rules, scratch))
 				if held := w.caughtBy(m, cases); held != "" {
 					t.Logf("%-120s held by %q", m.what, held)
 				} else {

@@ -20,7 +20,7 @@ func TestNoBatchMiscounts(t *testing.T) {
 	t.Parallel()
 	_, clients := read(t)
 	p := newProject(t, "rules-random")
-	p.release(t, beside(clients, scratch))
+	p.release(t, withBlocks(clients, scratch))
 	c := client{now: time.Now()}
 	w := newWorld(t, p, c)
 	before := w.books()

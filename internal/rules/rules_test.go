@@ -24,8 +24,8 @@ func read(t *testing.T) (plain, clients string) {
 	return comment.ReplaceAllString(string(content), ""), comment.ReplaceAllString(clients, "")
 }
 
-// beside adds blocks to rules.
-func beside(rules, blocks string) string {
+// withBlocks adds blocks to rules.
+func withBlocks(rules, blocks string) string {
 	end := strings.LastIndex(rules, "  }\n}")
 	return rules[:end] + blocks + rules[end:]
 }
@@ -107,7 +107,7 @@ func TestRules(t *testing.T) {
 	t.Run("clients", func(t *testing.T) {
 		t.Parallel()
 		p := newProject(t, "rules-clients")
-		p.release(t, beside(clients, scratch))
+		p.release(t, withBlocks(clients, scratch))
 		w := newWorld(t, p, c)
 		for _, a := range cases {
 			before := w.uncounted(a)

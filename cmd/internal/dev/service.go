@@ -189,9 +189,9 @@ func (s *service) give(i *served) {
 	}
 }
 
-// rest takes an instance's processor away when it has no request, and sees to its end if that
+// freezeUnused takes an instance's processor away when it has no request, and sees to its end if that
 // lasts.
-func (s *service) rest(i *served) {
+func (s *service) freezeUnused(i *served) {
 	if i.open > 0 || i.gone {
 		return
 	}
@@ -217,7 +217,7 @@ func (s *service) put(i *served) {
 	s.mu.Lock()
 	i.open--
 	s.serve()
-	s.rest(i)
+	s.freezeUnused(i)
 	s.mu.Unlock()
 	s.start()
 }
@@ -266,7 +266,7 @@ func (s *service) set(now []answering) {
 		s.instances = append(s.instances, i)
 		s.starting = max(0, s.starting-1)
 		s.serve()
-		s.rest(i)
+		s.freezeUnused(i)
 	}
 }
 
