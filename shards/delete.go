@@ -23,9 +23,6 @@ import (
 // number of its members and what was counted otherwise, and whoever goes on, or makes the document
 // again, finds it so.
 
-// membersAtOnce is how many memberships go in one step. Each may take a write for its shard too.
-const membersAtOnce = maxWrites/2 - 1
-
 // errBack says that a counter which was to be removed is there, or has counted something.
 var errBack = errors.New("the counter is back")
 
@@ -170,7 +167,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	db := r.client.db
 	r.learn(db.Fields...)
 	r.learnLedger(itsLedger)
-	members, err := r.firstMembers(ctx, tx)
+	members, err := r.someMembers(r.fields, maxWrites, func(q store.Query) ([]*firestorepb.Document, error) { return tx.Documents(ctx, q) })
 	if err != nil {
 		return nothing, err
 	}
@@ -194,7 +191,8 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		r.mark(tx)
 		return more, nil
 	case large && len(members) > 0:
-		return more, r.takeOff(ctx, tx, members[:min(len(members), membersAtOnce)])
+		tx.Write(r.takeOff(members[:min(len(members), membersAtOnce)], r.fields, nil)...)
+		return more, nil
 	case large:
 		r.gather(tx, shards[:maxWrites-1])
 		return more, nil
@@ -272,64 +270,6 @@ func (r *removal) learnShards(shards []*firestorepb.Document) bool {
 		}
 	}
 	return r.learnNames(slices.Collect(maps.Keys(names)))
-}
-
-// firstMembers reads memberships of all fields, as many as one commit may delete.
-func (r *removal) firstMembers(ctx context.Context, tx *store.Tx) (members []*firestorepb.Document, err error) {
-	for _, field := range r.fields {
-		if len(members) == maxWrites {
-			break
-		}
-		of, err := tx.Documents(ctx, store.Query{Collection: r.client.db.MembersOf(r.id, field.Name), Limit: maxWrites - len(members)})
-		if err != nil {
-			return nil, fmt.Errorf("read members: %w", err)
-		}
-		members = append(members, of...)
-	}
-	return members, nil
-}
-
-// takeOff removes members, and takes them off the shards that they were counted in, or off shard 0
-// where theirs is no longer there: what it held is in others.
-func (r *removal) takeOff(ctx context.Context, tx *store.Tx, members []*firestorepb.Document) error {
-	counts := map[string]string{} // :: collection of memberships → field of the shards
-	for _, field := range r.fields {
-		counts[r.client.db.MembersOf(r.id, field.Name)] = field.Shard
-	}
-	first := r.shardName("0")
-	// :: resource name of a shard → field → its members
-	names, off := []string{first}, map[string]map[string]int64{first: {}}
-	for _, member := range members {
-		name := first
-		if id := member.GetFields()[memberShard].GetStringValue(); layout.ValidateID(id) == nil {
-			name = r.shardName(id)
-		}
-		if off[name] == nil {
-			names = append(names, name)
-			off[name] = map[string]int64{}
-		}
-		off[name][counts[path.Dir(member.GetName())]]++
-		tx.Write(store.Delete(member.GetName()))
-	}
-	shards, _, err := tx.Get(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("read shards: %w", err)
-	}
-	for i, name := range slices.Backward(names) {
-		// the first one last, when it is known what falls to it
-		var transforms []*firestorepb.DocumentTransform_FieldTransform
-		for field, n := range off[name] {
-			if shards[i] == nil && name != first {
-				off[first][field] += n
-			} else if _, counted := store.Integer(shards[i].GetFields()[field]); counted {
-				transforms = append(transforms, store.Increment(layout.FieldPath(field), -n))
-			}
-		}
-		if len(transforms) > 0 { // the first shard is made for it
-			tx.Write(store.Update(name, nil, nil, nil, transforms...))
-		}
-	}
-	return nil
 }
 
 // gather removes shards but the last of them, which gets what the others hold: of any field, as

@@ -3,10 +3,12 @@ package shards
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -36,20 +38,40 @@ func (c Counter) shardDocuments(ctx context.Context, at time.Time) ([]*firestore
 	return docs, nil
 }
 
-// someMembers reads memberships of the counter's fields, at most that many, as they were at a time;
-// the zero time is now.
-func (c Counter) someMembers(ctx context.Context, most int, at time.Time) (docs []*firestorepb.Document, err error) {
-	for _, field := range c.client.db.Fields {
+// someMembers reads memberships of fields, at most that many.
+func (c Counter) someMembers(fields layout.Fields, most int, read func(store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
+	for _, field := range fields {
 		if len(docs) == most {
 			break
 		}
-		of, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
+		of, err := read(store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs)})
 		if err != nil {
 			return nil, fmt.Errorf("read members: %w", err)
 		}
 		docs = append(docs, of...)
 	}
 	return docs, nil
+}
+
+// membersAtOnce is how many members are taken off in one commit, beside a shard.
+const membersAtOnce = maxWrites - 1
+
+// takeOff are the writes that take members off: their memberships, as long as they are the versions
+// that were read, and as many off shard 0, on a condition. Where they were counted is all the same:
+// a field is what its shards add up to.
+func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields, condition *firestorepb.Precondition) (writes []*firestorepb.Write) {
+	of := map[string]int64{} // :: collection of memberships → how many of it go
+	for _, m := range members {
+		writes = append(writes, deleteUnchanged(m))
+		of[path.Dir(m.GetName())]++
+	}
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	for _, field := range fields {
+		if n := of[c.client.db.MembersOf(c.id, field.Name)]; n > 0 {
+			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
+		}
+	}
+	return append(writes, store.Update(c.shardName(layout.ShardID(0)), condition, nil, nil, transforms...))
 }
 
 // deleteUnchanged is the write that deletes a document that is still the version that was read.

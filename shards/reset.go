@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -66,7 +64,10 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 	if err != nil {
 		return nil, err
 	}
-	members, err := c.someMembers(ctx, fewMembers+1, at)
+	members, err := c.someMembers(db.Fields, fewMembers+1, func(q store.Query) ([]*firestorepb.Document, error) {
+		q.At = at
+		return db.Documents(ctx, q)
+	})
 	switch {
 	case err != nil:
 		return nil, err
@@ -129,31 +130,18 @@ func (c Counter) shardPaths() (paths []string) {
 func (c Counter) removeMembers(ctx context.Context) error {
 	db := c.client.db
 	return c.client.repeat(ctx, func(ctx context.Context) ([]*firestorepb.Write, error) {
-		members, err := c.someMembers(ctx, maxWrites, time.Time{})
+		members, err := c.someMembers(db.Fields, membersAtOnce, func(q store.Query) ([]*firestorepb.Document, error) { return db.Documents(ctx, q) })
 		if err != nil || len(members) <= fewMembers {
 			return nil, err
 		}
-		shard := c.shardName(layout.ShardID(0))
-		docs, _, err := db.Get(ctx, db.Counter(c.id), shard)
+		docs, _, err := db.Get(ctx, db.Counter(c.id), c.shardName(layout.ShardID(0)))
 		if err == nil && (db.Deleting(docs[0]) || docs[0] == nil || docs[1] == nil) {
 			_, err = c.setShards(ctx, 0, func(is int) int { return is })
 		}
 		if err != nil {
 			return nil, err
 		}
-		of := map[string]int64{} // :: collection of memberships → how many of it go
-		var writes []*firestorepb.Write
-		for _, m := range members {
-			writes = append(writes, deleteUnchanged(m))
-			of[path.Dir(m.GetName())]++
-		}
-		var transforms []*firestorepb.DocumentTransform_FieldTransform
-		for _, field := range db.Fields {
-			if n := of[db.MembersOf(c.id, field.Name)]; n > 0 {
-				transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
-			}
-		}
-		return append(writes, store.Update(shard, store.Exists(true), nil, nil, transforms...)), nil
+		return c.takeOff(members, db.Fields, store.Exists(true)), nil
 	})
 }
 

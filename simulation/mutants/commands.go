@@ -24,7 +24,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a deletion reads members outside of its transaction", "shards",
-		"of, err := tx.Documents(", "of, err := r.client.db.Documents(", simulation,
+		"{ return tx.Documents(ctx, q) }", "{ return r.client.db.Documents(ctx, q) }", simulation,
 	},
 	{
 		"a large deletion is not marked", "shards",
@@ -36,7 +36,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a deletion takes members off twice", "shards",
-		"transforms = append(transforms, store.Increment(layout.FieldPath(field), -n))", "transforms = append(transforms, store.Increment(layout.FieldPath(field), -2*n))", test("TestDeletionCutShortAnywhere|TestRemove"),
+		"store.Increment(layout.FieldPath(field.Shard), -n)", "store.Increment(layout.FieldPath(field.Shard), -2*n)", test("TestDeletionCutShortAnywhere|TestRemove"),
 	},
 	{
 		"a command goes on with the next life", "internal/command",

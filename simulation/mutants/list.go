@@ -88,7 +88,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset's page of memberships without their versions", "shards",
-		"writes = append(writes, deleteUnchanged(m))\n\t\t\tof[", "writes = append(writes, store.Delete(m.GetName()))\n\t\t\tof[", test("TestAPageOfAResetThatArrivesLate"),
+		"writes = append(writes, deleteUnchanged(m))\n\t\tof[", "writes = append(writes, store.Delete(m.GetName()))\n\t\tof[", test("TestAPageOfAResetThatArrivesLate"),
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
@@ -201,7 +201,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads members at another time than shards", "shards",
-		"members, err := c.someMembers(ctx, fewMembers+1, at)", "members, err := c.someMembers(ctx, fewMembers+1, time.Time{})", simulation,
+		"q.At = at\n", "", simulation,
 	},
 	{
 		"a reset sets shards to zero", "shards",
@@ -210,10 +210,6 @@ var bySimulation = []mutant{
 	{
 		"an audit counts members at another time", "shards",
 		"db.Count(ctx, db.MembersOf(c.id, field.Name), at)", "db.Count(ctx, db.MembersOf(c.id, field.Name), docs[0].GetUpdateTime().AsTime())", simulation,
-	},
-	{
-		"those whose shard is gone are not taken off", "shards",
-		"off[first][field] += n\n", "_ = n\n", test("TestDeletionCutShortAnywhere|TestDeleteLarge|TestRemove"),
 	},
 	// The functions.
 	{
