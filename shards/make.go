@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -146,19 +145,9 @@ func (c Counter) needs(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		}
 		return of, err
 	}
-	// Of new shards alone the first roll-up makes the ledger.
-	l, counted := &ledger.Ledger{}, itsLedger != nil || db.ByLedgers()
-	if !counted {
-		docs, err := tx.Documents(ctx, store.Query{Collection: db.ShardsOf(c.id), Limit: 1, Names: true})
-		if err != nil {
-			return of, fmt.Errorf("look for shards: %w", err)
-		}
-		counted = len(docs) > 0
-	}
-	if counted {
-		if l, err = c.ledger(ctx, tx, itsLedger, 0, floor); err != nil {
-			return of, err
-		}
+	l, err := c.ledger(ctx, tx, itsLedger, 0, floor)
+	if err != nil {
+		return of, err
 	}
 	of.n = c.client.cfg.NumShards
 	of.shards = c.make(tx, l, of.n)
