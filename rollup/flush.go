@@ -222,11 +222,10 @@ func (f *flushing) shows(results []*firestorepb.Value) bool {
 // show sets the shown fields of a counter's document to what the ledger has, on condition that the
 // ledger is as it is.
 func (c *Client) show(ctx context.Context, counter string, l *ledgerCopy) error {
-	fields, mask := c.db.View(l.Ledger)
 	_, err := c.db.Commit(ctx, []*firestorepb.Write{
 		// it is there for its condition
 		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), nil, nil),
-		store.Update(c.db.Counter(counter), store.Exists(true), fields, mask, store.ServerTime(c.db.OwnPath(layout.UpdatedAt))),
+		c.db.Show(counter, store.Exists(true), l.Ledger),
 	})
 	if err != nil {
 		c.log.LogAttrs(ctx, slog.LevelInfo, "the counter's document is set by the next roll-up", slog.String("counter", counter), slog.Any("error", err))

@@ -197,8 +197,9 @@ func (r *reconciling) glance() []string {
 }
 
 // agrees reports, without reading the shards, whether a counter's totals are what they add up to,
-// and they all hold integers. It takes one query per field: one of several sums would leave out
-// shards in which a field is missing.
+// and they all hold integers. The ledger is as glance has it, without states: their sums are added
+// to its base. They take one query per field: one of several would leave out shards in which a
+// field is missing.
 func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
 	db, counter := r.client.db, r.report.Counter
 	all := int64(-1)
@@ -207,10 +208,10 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 		if err != nil {
 			return false, fmt.Errorf("sum shards: %w", err)
 		}
-		// A double as the sum may hide a half, or be beyond an int64.
-		if !isInteger(sum) || !holds(doc, field.Name, ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())) {
-			return false, nil
+		if _, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue); !integer {
+			return false, nil // a double may hide a half, or be beyond an int64
 		}
+		l.Base[field.Shard] = ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())
 		if n, written := db.NumShards(doc); written && numbers == int64(n) {
 			continue // as many as it should have
 		}
@@ -223,24 +224,7 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 			return false, nil // one may hold a text
 		}
 	}
-	for _, field := range db.Counted {
-		a := l.Answers[field.Key()]
-		if a.Known && field.Integer() && !holds(doc, field.Name, a.Value) {
-			return false, nil
-		}
-	}
-	return db.ShowsDoubles(doc, l), nil
-}
-
-func isInteger(v *firestorepb.Value) bool {
-	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
-	return ok
-}
-
-// holds reports whether a field of a document is that integer.
-func holds(doc *firestorepb.Document, field string, n int64) bool {
-	v := doc.GetFields()[field]
-	return isInteger(v) && v.GetIntegerValue() == n
+	return db.Shows(doc, l), nil
 }
 
 // correct is the commit that makes the ledger what the shards hold, and the document what
@@ -310,10 +294,7 @@ func (r *reconciling) writes(doc *firestorepb.Document, l *ledger.Ledger, diff l
 	fields, mask := store.LedgerDiff(diff)
 	view := store.Check(db.Counter(counter), false)
 	if doc != nil {
-		totals, paths := db.View(l)
-		// The ledger's condition is enough: every commit that changes a total for a reason changes
-		// the ledger too.
-		view = store.Update(db.Counter(counter), store.Exists(true), totals, paths, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
+		view = db.Show(counter, store.Exists(true), l)
 	}
 	writes := []*firestorepb.Write{store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask), view}
 	if r.alone {

@@ -125,12 +125,9 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch
 	fields, paths := store.LedgerDiff(diff)
 	mask = store.SetIntegers(fields, append(mask, paths...), store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
-	totals, shown := db.View(l)
 	return append([]*firestorepb.Write{
 		store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask, Applied(id)),
-		// Set, on the ledger's condition: increments would leave a total wrong that has come to the
-		// end of an int64.
-		store.Update(db.Counter(counter), store.Exists(true), totals, shown, store.ServerTime(db.OwnPath(layout.UpdatedAt))),
+		db.Show(counter, store.Exists(true), l),
 	}, ch.Writes...)
 }
 

@@ -116,8 +116,7 @@ func (c importer) keepTotals(ctx context.Context) error {
 			l.Base[field.Shard] = kept.total
 		}
 		tx.CreateLedger(c.counter, l, time.Time{})
-		fields, mask := c.db.View(l)
-		tx.Write(store.Update(c.db.Counter(c.counter), store.Exists(true), fields, mask, store.ServerTime(c.db.OwnPath(layout.UpdatedAt))))
+		tx.Write(c.db.Show(c.counter, store.Exists(true), l))
 		return nil
 	})
 }

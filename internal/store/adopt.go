@@ -132,8 +132,7 @@ func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (*Ad
 		if docs[1] != nil {
 			condition = Exists(true)
 		}
-		fields, mask := db.View(l)
-		tx.Write(Update(db.Counter(counter), condition, fields, mask, ServerTime(db.OwnPath(layout.UpdatedAt))))
+		tx.Write(db.Show(counter, condition, l))
 		return nil
 	})
 	if err != nil {

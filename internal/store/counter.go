@@ -79,6 +79,15 @@ func (db *DB) View(l *ledger.Ledger) (fields map[string]*firestorepb.Value, mask
 	return db.SetDoubles(l, fields, mask)
 }
 
+// Show is the write that sets the shown fields of a counter's document to what its ledger has. It
+// is for commits on the ledger's condition, or that make it: every commit that changes a total for a
+// reason changes the ledger too. Increments would leave a total wrong that has come to the end of an
+// int64.
+func (db *DB) Show(counter string, condition *firestorepb.Precondition, l *ledger.Ledger) *firestorepb.Write {
+	fields, mask := db.View(l)
+	return Update(db.Counter(counter), condition, fields, mask, ServerTime(db.OwnPath(layout.UpdatedAt)))
+}
+
 // SetDoubles has a write of a counter's document set the shown fields that are no integers, and
 // adds their paths to its mask. They are set by every write: an increment of a double is not exact,
 // and one of null makes a number of it.
@@ -112,16 +121,6 @@ func (db *DB) doubles(l *ledger.Ledger) iter.Seq2[string, *firestorepb.Value] {
 	}
 }
 
-// ShowsDoubles is [DB.Shows] of the fields that are no integers.
-func (db *DB) ShowsDoubles(counter *firestorepb.Document, l *ledger.Ledger) bool {
-	for name, value := range db.doubles(l) {
-		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
-			return false
-		}
-	}
-	return true
-}
-
 // Shows reports whether the shown fields of a counter's document are what its ledger has.
 func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
 	for name, total := range l.Totals(db.Shown()...) {
@@ -129,5 +128,10 @@ func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
 			return false
 		}
 	}
-	return db.ShowsDoubles(counter, l)
+	for name, value := range db.doubles(l) {
+		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
+			return false
+		}
+	}
+	return true
 }

@@ -56,7 +56,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command leaves the document as it is", "internal/command",
-		"totals, shown := db.View(l)", "totals, shown := db.View(&ledger.Ledger{})", simulation,
+		"db.Show(counter, store.Exists(true), l)", "db.Show(counter, store.Exists(true), &ledger.Ledger{})", simulation,
 	},
 	{
 		"what a reset has replaced comes back with an import", "internal/command",

@@ -30,7 +30,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"adoption keeps the total that was", "internal/store",
-		"fields, mask := db.View(l)\n\t\ttx.Write(", "fields, mask := db.View(&ledger.Ledger{})\n\t\ttx.Write(", simulation,
+		"tx.Write(db.Show(counter, condition, l))", "tx.Write(db.Show(counter, condition, &ledger.Ledger{}))", simulation,
 	},
 	{
 		"a snapshot says nothing about shards that are gone", "internal/ledger",
@@ -228,8 +228,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a busy document starves its repair", "rollup",
-		"store.Update(db.Counter(counter), store.Exists(true), totals, paths, store.ServerTime",
-		"store.Update(db.Counter(counter), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), totals, paths, store.ServerTime", test("TestReconcileOfABusyDocument"),
+		"view = db.Show(counter, store.Exists(true), l)", "view = db.Show(counter, store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), l)", test("TestReconcileOfABusyDocument"),
 	},
 	{
 		"a cleanup doesn't wait", "rollup",
