@@ -160,6 +160,26 @@ func TestBirthsCountOnce(t *testing.T) {
 	}
 }
 
+// Counters that are too many for their shards to fit into one commit get them all the same, right
+// after it: clients that write by themselves update shards that exist.
+func TestManyBirthsGetAllTheirShards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 4})
+	const n = 120
+	if _, err := client.AddAll(t.Context(), newCounters("new", n), shards.Key{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil { // which waits for what it does in the background
+		t.Fatal(err)
+	}
+	for i := range n {
+		if counts := w.counts(t, fmt.Sprint("new", i)); len(counts) != 4 {
+			t.Errorf("counter %d has %d shards, want 4", i, len(counts))
+		}
+	}
+}
+
 // A member joins a counter that it makes, and one whose counter somebody else makes at that moment
 // has not joined yet.
 func TestMembersOfNewCounters(t *testing.T) {

@@ -335,3 +335,16 @@ func TestCreateBesideAnAdoption(t *testing.T) {
 		})
 	}
 }
+
+// Whoever asks for counters that don't exist, any number of them, takes reads alone, which those who
+// ask at the same time share: there is no transaction for what is not to be made.
+func TestWhatDoesNotExistTakesNoTransaction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.sending(t, shards.Config{}, "BeginTransaction", func(int) { t.Error("a transaction was begun") })
+	for _, n := range []int{1, 2} {
+		if _, err := client.AddAll(t.Context(), newCounters("none", n), shards.Key{}); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("%d counters: %v, want ErrNotFound", n, err)
+		}
+	}
+}

@@ -181,6 +181,30 @@ func TestLatePartOfADeletionSparesTheSuccessor(t *testing.T) {
 	}
 }
 
+// What is left of a counter without a document is deleted in one commit. Its answer is lost, and by
+// the time it is looked for there is another life at the path, without a document as well.
+func TestADeletionInDoubtSparesTheSuccessor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 2)
+	w.inc(t, "0", 7)
+	w.rollUp(t, "a")
+	w.deleteByHand(t)
+	w.afterLost(t, func() {
+		c := w.counter(t, client, "a", 2)
+		if err := c.Add(t.Context(), 3); err != nil {
+			t.Error(err)
+		}
+		w.rollUp(t, "a")
+		w.deleteByHand(t)
+	})
+	if err := handle(t, w.open(t, shards.Config{}), "a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSum(t, "a", 3)
+}
+
 // Two delete a large counter, and one of them has made it again when the other goes on, with any of
 // its steps, or has lost the answer to it: the one that was made again is another life.
 func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -161,6 +162,34 @@ func TestCountersShareCommits(t *testing.T) {
 		w.want()
 		time.Sleep(groupcommit.SharedWait)
 		w.want("ij2")
+		w.finish()
+	})
+}
+
+// A counter whose only caller goes away while it waits for a commit keeps no others from theirs.
+func TestALineThatIsLeftEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		for _, counter := range []string{"a", "b", "c", "d"} {
+			w.add(counter, 1)
+		}
+		w.want("a1", "b1", "c1", "d1")
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := newRequest(flat, []Increment{{Counter: "e", By: 1}}, Key{}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.group.Go(func() {
+			if out := w.queue.add(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
+				t.Errorf("who went away hears %+v, want that nothing was counted", out)
+			}
+		})
+		synctest.Wait()
+		w.add("f", 1)
+		leave()
+		w.want()
+		w.end("a1")
+		w.want("f1")
 		w.finish()
 	})
 }
