@@ -706,83 +706,13 @@ func TestCountedFieldsThroughFaults(t *testing.T) {
 	}
 }
 
-// silentOf is an instance's client without a logger.
-func (w *world) silentOf(cfg rollup.Config) *rollup.Client {
-	w.t.Helper()
-	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.connect()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return client
-}
-
 func countThroughFaults(w *world, drop float64) {
-	const posts, instances = 20, 3
+	const posts = 20
 	c := w.counting(hostedPosts)
 	for p := range posts {
 		c.set(fmt.Sprintf("posts/%d", p), map[string]any{"title": "hello"})
 	}
-	var mu sync.Mutex
-	rollers := make([]*rollup.Roller, instances)
-	start := func(i int) {
-		rollers[i] = rollup.NewRoller(w.silentOf(c.cfg), rollup.RollerOptions{})
-	}
-	for i := range rollers {
-		start(i)
-	}
-	kill := func(i int) { // it answers nothing any more
-		dead, cancel := context.WithCancel(context.Background())
-		cancel()
-		mu.Lock()
-		defer mu.Unlock()
-		_ = rollers[i].Close(dead)
-		start(i)
-	}
-	var events, commits atomic.Int64
-	var deliveries sync.WaitGroup
-	var dropped sync.Map
-	deliver := func(changes []rollup.Change) {
-		for {
-			mu.Lock()
-			r := rollers[rand.IntN(instances)]
-			mu.Unlock()
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			err := r.Add(ctx, changes...)
-			cancel()
-			if err == nil {
-				return
-			}
-			time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
-		}
-	}
-	stop := w.server.OnChange(func(change emulator.Change) {
-		if strings.HasSuffix(change.Name, "/ledger") {
-			commits.Add(1)
-		}
-		decoded, ok := c.decode(change)
-		if !ok {
-			return
-		}
-		events.Add(1)
-		if rand.Float64() < drop {
-			dropped.Store(decoded[0].Counter, true)
-			return
-		}
-		copies := 1
-		if rand.IntN(4) == 0 {
-			copies = 2
-		}
-		for range copies {
-			deliveries.Go(func() {
-				late := time.Duration(rand.IntN(300)) * time.Millisecond
-				if rand.IntN(50) == 0 {
-					late = time.Duration(rand.IntN(10)) * time.Second
-				}
-				time.Sleep(late)
-				deliver(decoded)
-			})
-		}
-	})
+	shaken := c.shake(3, drop)
 	var documents [posts][]string
 	for n := range *recountOperations {
 		p := rand.IntN(posts)
@@ -801,19 +731,13 @@ func countThroughFaults(w *world, drop float64) {
 			documents[p] = append(documents[p][:i], documents[p][i+1:]...)
 		}
 		if n%500 == 499 {
-			kill(rand.IntN(instances))
+			shaken.kill()
 		}
 		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
 	}
-	c.arrived()
-	time.Sleep(10 * time.Second) // the last of the late ones has been handed over
-	began := time.Now()
-	deliveries.Wait()
-	if quiet := time.Since(began); quiet > 2*time.Second {
+	if quiet := shaken.calm(); quiet > 2*time.Second {
 		w.t.Errorf("the fields were right after %v of quiet", quiet)
 	}
-	stop()
-	wrong := 0
 	check := func(missing func(post string) bool) {
 		for p := range posts {
 			post := fmt.Sprintf("posts/%d", p)
@@ -831,26 +755,19 @@ func countThroughFaults(w *world, drop float64) {
 					w.t.Fatal(err)
 				}
 				if want, got := result["n"].(*firestorepb.Value).GetIntegerValue(), c.get(post)[field]; got != want {
-					wrong++
 					w.t.Errorf("%s of %s is %v, want %d", field, post, got, want)
 				}
 			}
 		}
 	}
-	check(func(post string) bool { _, lost := dropped.Load(post); return lost })
-	w.t.Logf("%d events, %d commits, %+v", events.Load(), commits.Load(), w.server.Stats())
-	if commits.Load()*2 > events.Load() {
-		w.t.Errorf("%d events took %d commits", events.Load(), commits.Load())
+	check(shaken.lacks)
+	events, commits := shaken.events.Load(), shaken.commits.Load()
+	w.t.Logf("%d events, %d commits, %+v", events, commits, w.server.Stats())
+	if commits*2 > events {
+		w.t.Errorf("%d events took %d commits", events, commits)
 	}
-	var named []string
-	dropped.Range(func(post, _ any) bool { named = append(named, post.(string)); return true })
-	if s := c.client.ReconcileSome(c.ctx, named, rollup.ReconcileOptions{}); s.Failed > 0 || !s.Done || s.Reads > 3*int64(len(named)) {
-		w.t.Errorf("reconcile = %+v", s)
+	if reads, counters := shaken.mend(); reads > 3*counters {
+		w.t.Errorf("the reconcile of %d posts took %d reads", counters, reads)
 	}
 	check(func(string) bool { return false })
-	for i := range rollers {
-		if err := rollers[i].Close(c.ctx); err != nil {
-			w.t.Error(err)
-		}
-	}
 }

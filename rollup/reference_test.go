@@ -1,20 +1,15 @@
 package rollup_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -161,68 +156,12 @@ func TestReferencesThroughFaults(t *testing.T) {
 }
 
 func referThroughFaults(w *world, drop float64) {
-	const posts, instances = 20, 3
+	const posts = 20
 	c := w.counting(referring)
 	for p := range posts {
 		c.set(fmt.Sprintf("posts/%d", p), map[string]any{"title": "hello"})
 	}
-	var mu sync.Mutex
-	rollers := make([]*rollup.Roller, instances)
-	for i := range rollers {
-		rollers[i] = rollup.NewRoller(w.silentOf(c.cfg), rollup.RollerOptions{})
-	}
-	kill := func(i int) { // it answers nothing any more
-		dead, cancel := context.WithCancel(context.Background())
-		cancel()
-		mu.Lock()
-		defer mu.Unlock()
-		_ = rollers[i].Close(dead)
-		rollers[i] = rollup.NewRoller(w.silentOf(c.cfg), rollup.RollerOptions{})
-	}
-	var events, lost, commits atomic.Int64
-	var deliveries sync.WaitGroup
-	var of sync.Map // :: post of which an event was lost → true
-	deliver := func(changes []rollup.Change) {
-		for {
-			mu.Lock()
-			r := rollers[rand.IntN(instances)]
-			mu.Unlock()
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			err := r.Add(ctx, changes...)
-			cancel()
-			if err == nil {
-				return
-			}
-			time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
-		}
-	}
-	stop := w.server.OnChange(func(change emulator.Change) {
-		if strings.HasSuffix(change.Name, "/ledger") {
-			commits.Add(1)
-		}
-		decoded, ok := c.decode(change)
-		if !ok {
-			return
-		}
-		events.Add(1)
-		if rand.Float64() < drop {
-			lost.Add(1)
-			for _, change := range decoded {
-				of.Store(change.Counter, true)
-			}
-			return
-		}
-		for range 1 + rand.IntN(4)/3 {
-			deliveries.Go(func() {
-				late := time.Duration(rand.IntN(300)) * time.Millisecond
-				if rand.IntN(50) == 0 {
-					late = time.Duration(rand.IntN(10)) * time.Second
-				}
-				time.Sleep(late)
-				deliver(decoded)
-			})
-		}
-	})
+	shaken := c.shake(3, drop)
 	refer := func() any {
 		p := fmt.Sprint(rand.IntN(posts))
 		switch rand.IntN(10) {
@@ -267,14 +206,11 @@ func referThroughFaults(w *world, drop float64) {
 			documents = append(documents[:i], documents[i+1:]...)
 		}
 		if n%500 == 499 {
-			kill(rand.IntN(instances))
+			shaken.kill()
 		}
 		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
 	}
-	c.arrived()
-	time.Sleep(10 * time.Second) // the last of the late ones has been handed over
-	deliveries.Wait()
-	stop()
+	shaken.calm()
 	check := func(left func(post string) bool) (checked int) {
 		for p := range posts {
 			post := fmt.Sprint("posts/", p)
@@ -310,17 +246,9 @@ func referThroughFaults(w *world, drop float64) {
 		}
 		return checked
 	}
-	right := check(func(post string) bool { _, lost := of.Load(post); return lost })
-	w.t.Logf("%d events, %d of them lost, %d commits; %d of %d posts have lost none, and are right", events.Load(), lost.Load(), commits.Load(), right, posts)
-	var named []string
-	of.Range(func(post, _ any) bool { named = append(named, post.(string)); return true })
-	if s := c.client.ReconcileSome(c.ctx, named, rollup.ReconcileOptions{}); s.Failed > 0 || !s.Done {
-		w.t.Errorf("reconcile = %+v", s)
-	}
+	right := check(shaken.lacks)
+	w.t.Logf("%d events, %d of them lost, %d commits; %d of %d posts have lost none, and are right",
+		shaken.events.Load(), shaken.lost.Load(), shaken.commits.Load(), right, posts)
+	shaken.mend()
 	check(func(string) bool { return false })
-	for i := range rollers {
-		if err := rollers[i].Close(c.ctx); err != nil {
-			w.t.Error(err)
-		}
-	}
 }
