@@ -173,6 +173,32 @@ func TestRecipeRatings(t *testing.T) {
 	}
 }
 
+func TestRecipeWholes(t *testing.T) {
+	t.Parallel()
+	i := counterstest.StartWith(t, shards.Config{Counters: "stats/site", Fields: "users=count(/users)"})
+	db := i.Client(t, i.Project)
+	site, err := i.Counters.Counter("site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.Create(t.Context(), shards.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 12 {
+		if _, err := db.Doc(fmt.Sprint("users/", n)).Set(t.Context(), map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Doc("users/3").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i.RolledUp(t)
+	doc, err := db.Doc("stats/site").Get(t.Context())
+	if err != nil || doc.Data()["users"] != int64(11) {
+		t.Errorf("%v, %v, want 11 users", doc.Data(), err)
+	}
+}
+
 // Whoever copies code from the page copies what these tests run.
 func TestRecipesAreThisFiles(t *testing.T) {
 	t.Parallel()

@@ -84,10 +84,15 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	}))
 }
 
-// firstOf is the name of the field that an increment is of which names none.
+// firstOf is the name of the field that an increment is of which names none; "" where there is
+// nothing to increment.
 func firstOf(fields layout.Fields) string {
-	sums, _ := fields.Split()
-	return sums[0].Name
+	for _, field := range fields {
+		if field.Counted == nil {
+			return field.Name
+		}
+	}
+	return ""
 }
 
 type incrementHandler struct {

@@ -126,7 +126,7 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Detail: "the token can't be checked now; nothing was counted", retryAfter: time.Second}
 	case errors.Is(err, errStart):
 		return problem{Status: http.StatusServiceUnavailable, Detail: errStart.Error() + "; its log says why"}
-	case errors.Is(err, shards.ErrInvalidID), errors.Is(err, shards.ErrInvalidIncrement), errors.Is(err, shards.ErrInvalidKey), errors.Is(err, shards.ErrInvalidMember):
+	case errors.Is(err, shards.ErrInvalidID), errors.Is(err, shards.ErrInvalidIncrement), errors.Is(err, shards.ErrInvalidKey), errors.Is(err, shards.ErrInvalidMember), errors.Is(err, shards.ErrInvalidField):
 		return problem{Status: http.StatusBadRequest, Detail: err.Error()}
 	case errors.Is(err, shards.ErrKeyReused):
 		return problem{Status: http.StatusUnprocessableEntity, Detail: "this Idempotency-Key came with another request before"}

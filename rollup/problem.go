@@ -45,7 +45,7 @@ func (c *Client) problemOf(shards []*firestorepb.Document) string {
 			problems = append(problems, fmt.Sprintf("%q is not an integer in %s", field.Shard, list("shard", ids)))
 		}
 	}
-	if counted == 0 && len(shards) > 0 {
+	if counted == 0 && len(shards) > 0 && len(fields) > 0 {
 		problems = append(problems, uncounted(fields, slices.Sorted(maps.Keys(integers))))
 	}
 	return strings.Join(problems, "; ")

@@ -290,7 +290,9 @@ look_at_database() {
   IFS='|' read -r _ lies type edition <<<"$there"
   [[ $lies == "$location" ]] || fail "the database $database is in $lies: say --location $lies"
   [[ $type == FIRESTORE_NATIVE ]] || fail "the database $database is in Datastore mode. Name another with --set DATABASE=ID"
-  [[ $edition != ENTERPRISE ]] || echo "${me##*/}: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on each of ${shard_fields[*]/#/$shards.} and expect other costs than the documented ones" >&2
+  local indexed="what FIELDS sums up and compares"
+  ((${#shard_fields[@]} == 0)) || indexed="each of ${shard_fields[*]/#/$shards.}"
+  [[ $edition != ENTERPRISE ]] || echo "${me##*/}: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on $indexed and expect other costs than the documented ones" >&2
 }
 
 apis=$(ask gcloud services list --enabled --project="$project" --format='value(config.name)') ||
@@ -579,10 +581,12 @@ ${me##*/}: nobody checks who calls $prefix-increment, and --no-invoker-check was
 LEFT
 fi
 
+try="Try it:  $smoke $(uri "$prefix-increment") --token \"\$(gcloud auth print-identity-token)\""
+((${#shard_fields[@]} > 0)) || try="There is nothing to increment: documents are counted. Make the counter once, unless your app does:  counters create ID, with the same COUNTERS and FIELDS"
 [[ $dry_run == yes ]] || cat <<DONE
 
 Deployed. Increment is at $(uri "$prefix-increment")
-Try it:  $smoke $(uri "$prefix-increment") --token "\$(gcloud auth print-identity-token)"
+$try
 Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/${id##*/}?project=$project
 DONE
 ((${#refused[@]} == 0)) || fail "all is deployed, but ${refused[*]} was refused. Where the organisation shares with its own domains only, allUsers is:" \

@@ -55,6 +55,9 @@ type outcome struct {
 // newRequest makes a request of increments, those of the same counter taken together. A key counts
 // within its scope, the counter or [several].
 func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
+	if err := names.CheckSums(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidIncrement, err)
+	}
 	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
 	}

@@ -64,6 +64,90 @@ func TestCountedFieldsAreNotIncremented(t *testing.T) {
 	}
 }
 
+// Where documents alone are counted, a counter has no shards: it is made, read and summed up all
+// the same, and who would add to it or set it is told that there is nothing to.
+func TestDocumentsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.open(t, shards.Config{Counters: "stats/{of}", Fields: "users=count(/users where of=={of})"})
+	site, err := c.Counter("site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.Create(t.Context(), shards.CreateOptions{Shards: 5}); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("with shards: %v", err)
+	}
+	if err := site.Create(t.Context(), shards.CreateOptions{Total: 5}); !errors.Is(err, shards.ErrInvalidField) {
+		t.Errorf("with a total: %v", err)
+	}
+	if err := site.Create(t.Context(), shards.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := site.Get(t.Context()); !errors.Is(err, shards.ErrNotCounted) {
+		t.Errorf("before the first roll-up: %v", err)
+	}
+	for _, id := range []string{"a", "b"} {
+		if _, err := w.fs.Doc("users/"+id).Set(t.Context(), map[string]any{"of": "site"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := site.Sum(t.Context())
+	if err != nil || sum.Total != 2 || sum.Totals != nil || sum.NumShards != 0 {
+		t.Errorf("sum: %+v, %v", sum, err)
+	}
+	if _, err := w.fs.Doc("stats/site").Set(t.Context(), map[string]any{"users": 2}, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := site.Get(t.Context()); err != nil || s.Total != 2 || s.NumShards != 0 {
+		t.Errorf("get: %+v, %v", s, err)
+	}
+	if audits, err := site.Audit(t.Context()); err != nil || len(audits) != 0 {
+		t.Errorf("audit: %+v, %v", audits, err)
+	}
+	_, once := site.AddOnce(t.Context(), 1, shards.Key{Value: "k"})
+	_, fields := site.AddFields(t.Context(), map[string]int64{"users": 1}, shards.Key{})
+	_, all := c.AddAll(t.Context(), []shards.Increment{{Counter: "site", By: 1}, {Counter: "other", Field: "users", By: 1}}, shards.Key{})
+	_, join := site.Join(t.Context(), "users", "u")
+	for name, err := range map[string]error{
+		"add": site.Add(t.Context(), 1), "add once": once, "add fields": fields, "add all": all, "join": join, "reset": site.Reset(t.Context(), shards.ResetOptions{}),
+		"rebase": site.Rebase(t.Context(), 7), "rebase fields": site.RebaseFields(t.Context(), map[string]int64{"users": 7}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "there is nothing to increment or set here: all of FIELDS counts documents (users=count(/users where of=={of}))") {
+			t.Errorf("%s: %v, want the reason", name, err)
+		}
+	}
+	if err := site.Resize(t.Context(), 5, shards.ResizeOptions{}); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("resize: %v", err)
+	}
+	if docs, err := w.fs.Collection("stats/site/shards").Documents(t.Context()).GetAll(); err != nil || len(docs) != 0 {
+		t.Errorf("%d shards, %v, want none", len(docs), err)
+	}
+	if err := site.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := site.Get(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+	// Averages alone: there is no integer.
+	rated := w.open(t, shards.Config{Counters: "films/{film}", Fields: "rating=avg(ratings.stars)"})
+	film, err := rated.Counter("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := film.Create(t.Context(), shards.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := film.Sum(t.Context()); err != nil || s.Total != 0 || len(s.Doubles) != 1 || s.Doubles["rating"] != nil {
+		t.Errorf("average of none: %+v, %v", s, err)
+	}
+	if _, err := w.fs.Doc("films/f/ratings/a").Set(t.Context(), map[string]any{"stars": 4.5}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := film.Sum(t.Context()); err != nil || s.Doubles["rating"] == nil || *s.Doubles["rating"] != 4.5 {
+		t.Errorf("average: %+v, %v", s, err)
+	}
+}
+
 // An exact read is of one time, whatever is counted while it goes on.
 func TestSumIsOfOneTime(t *testing.T) {
 	t.Parallel()

@@ -17,20 +17,28 @@ import (
 
 // CreateOptions are the choices in making a counter.
 type CreateOptions struct {
-	Shards int   // 1 to [MaxShards]; 0 is the client's Config.NumShards
+	Shards int   // 1 to [MaxShards]; 0 is the client's Config.NumShards, or none where none are summed up
 	Total  int64 // to start from; where its path has counts already and this is 0, it shows those
 }
 
 // Create makes the counter: its document, its shards and its ledger, whatever of them is missing.
 // Counts belong to the path: where something was counted below it, and never deleted by
 // [Counter.Delete], the counter shows it. Errors: [ErrExists], [ErrHosted], [ErrInvalidShards],
-// [ErrBusy], [ErrUnknown], or the client library's.
+// [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
-	err := c.client.validShards(opts.Shards)
+	if len(c.client.db.Fields) > 0 {
+		opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
+	}
+	var err error
+	if opts.Shards != 0 {
+		err = c.client.mayHave(opts.Shards)
+	}
+	if opts.Total != 0 && err == nil {
+		err = c.client.sums()
+	}
 	if c.client.db.Hosted {
 		err = ErrHosted
 	}
@@ -75,7 +83,6 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) error {
 // ledger is the counter's, from total on where that is not 0. The transaction makes it where there
 // is none, as of a floor where that is not zero.
 func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Document, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (l *ledger.Ledger, err error) {
-	first := c.client.db.Fields[0].Shard
 	if doc == nil {
 		l, _, err = tx.Adopt(ctx, c.id, nil)
 	} else {
@@ -86,6 +93,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Docu
 	}
 	fields, mask := map[string]*firestorepb.Value{}, append(command.Settled(l), store.LedgerBack...)
 	if total != 0 {
+		first := c.client.db.Fields[0].Shard
 		l.Base[first] = l.BaseFor(first, total)
 		mask = store.SetIntegers(fields, mask, store.LedgerBase, map[string]int64{first: l.Base[first]})
 	}
@@ -102,7 +110,9 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Docu
 // its shards.
 func (c Counter) make(tx *store.Tx, l *ledger.Ledger, n int) (shards []string) {
 	fields, _ := c.client.db.View(l)
-	fields[layout.NumShards] = store.Int(int64(n))
+	if n > 0 { // or else none is summed up; should one be, later, the client's number holds
+		fields[layout.NumShards] = store.Int(int64(n))
+	}
 	tx.Write(store.Create(c.client.db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
 	for i := range n {
 		shards = append(shards, c.shardName(layout.ShardID(i)))

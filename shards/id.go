@@ -13,6 +13,22 @@ const (
 	DefaultNumShards = layout.DefaultNumShards
 )
 
+// sums says why nothing can be set in any counter, as [ErrInvalidField].
+func (c *Client) sums() error {
+	if err := c.db.CheckSums(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidField, err)
+	}
+	return nil
+}
+
+// mayHave says why a counter can't be given n shards.
+func (c *Client) mayHave(n int) error {
+	if len(c.db.Fields) == 0 {
+		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
+	}
+	return c.validShards(n)
+}
+
 // validShards says why a counter can't have n shards.
 func (c *Client) validShards(n int) error {
 	most := c.db.Fields.MaxShards()

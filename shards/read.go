@@ -21,7 +21,8 @@ import (
 // Snapshot is a counter's document.
 type Snapshot struct {
 	Counter string `json:"counter"`
-	// of the first field that is counted, as the roll-up has it, about a second old
+	// of the first field of shards, as the roll-up has it, about a second old; where there is none,
+	// of the first other that is an integer, and 0 where there is none of these either
 	Total int64 `json:"total"`
 	// Totals are those of all fields, by their names, where more than one is counted; otherwise
 	// nil. Those that count documents are among them.
@@ -32,7 +33,7 @@ type Snapshot struct {
 	// NotCounted are those that are not in the document, though it was rolled up: the field is new,
 	// or the counter has others. Their totals are 0.
 	NotCounted []string  `json:"not_counted,omitempty"`
-	NumShards  int       `json:"num_shards"`
+	NumShards  int       `json:"num_shards"` // 0 where documents alone are counted
 	UpdatedAt  time.Time `json:"updated_at"` // when the total was last written
 
 	// fields of the document that may be counted instead, where none is that is asked for
@@ -223,8 +224,12 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		n = c.cfg.NumShards
 	}
 	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
-	s.Total, _ = store.Integer(doc.GetFields()[c.db.Fields[0].Name])
-	if shown := c.db.Shown(); len(shown) > 1 {
+	if len(c.db.Fields) == 0 {
+		s.NumShards = 0
+	}
+	first, ok := c.db.First()
+	s.Total, _ = store.Integer(doc.GetFields()[first.Name])
+	if shown := c.db.Shown(); len(shown) > 1 || !ok {
 		s.Totals = make(map[string]int64, len(shown))
 		for _, field := range shown {
 			value := doc.GetFields()[field.Name]

@@ -30,10 +30,14 @@ type ResetOptions struct {
 // Reset sets the counter to zero: all its shards at once, and what it started from. Increments that
 // are committed while it runs count before it or after it, and so do members. The total follows
 // with the next roll-up. When it is cut short, it has taken off some members, and nothing else.
-// Errors: [ErrNotFound], [ErrHasMembers], [ErrBusy], [ErrUnknown], or the client library's.
+// Errors: [ErrNotFound], [ErrHasMembers], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client
+// library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	if err := c.usable(); err != nil {
 		return err
+	}
+	if err := c.client.sums(); err != nil {
+		return fmt.Errorf("reset counter %q: %w", c.id, err)
 	}
 	err := errManyMembers
 	for tries := 0; errors.Is(err, errManyMembers) && tries < insistent.Conflicts; tries++ {
@@ -153,11 +157,14 @@ func (c Counter) Rebase(ctx context.Context, total int64) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
+	if err := c.client.sums(); err != nil {
+		return fmt.Errorf("rebase counter %q: %w", c.id, err)
+	}
 	return c.RebaseFields(ctx, map[string]int64{c.client.db.Fields[0].Name: total})
 }
 
 // RebaseFields is [Counter.Rebase] for counted fields by their names, in one commit. Others stay as
-// they are. Errors are also [ErrInvalidField].
+// they are.
 func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) error {
 	if err := c.usable(); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 }
 
 func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
-	if err := c.client.validShards(n); err != nil {
+	if err := c.client.mayHave(n); err != nil {
 		return err
 	}
 	defer c.client.known.forget(c.id)

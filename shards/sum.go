@@ -40,18 +40,21 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	if !ok {
 		return s, ErrNotFound
 	}
-	for i, field := range db.Fields {
-		parts, err := c.sumField(ctx, field, docs[1], at)
-		if err != nil {
-			return s, err
-		}
-		total := parts.total()
-		if i == 0 {
+	first, _ := db.First()
+	set := func(field layout.Field, total int64) {
+		if field.Name == first.Name {
 			s.Total = total
 		}
 		if s.Totals != nil {
 			s.Totals[field.Name] = total
 		}
+	}
+	for _, field := range db.Fields {
+		parts, err := c.sumField(ctx, field, docs[1], at)
+		if err != nil {
+			return s, err
+		}
+		set(field, parts.total())
 	}
 	for _, field := range db.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
@@ -66,11 +69,12 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		if !ok {
 			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
 		}
-		s.Totals[field.Name] = value
+		set(field, value)
 	}
-	// A field that is new has shards before it is in the document.
-	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(field string) bool {
-		return s.Totals[field] != 0 || s.Totals == nil && s.Total != 0 || s.Doubles[field] != nil
+	// A field that is new has shards before it is in the document, and a query has just been asked.
+	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
+		_, sum := db.Field(name)
+		return !sum || s.Totals[name] != 0 || s.Totals == nil && s.Total != 0
 	})
 	return s, s.countsAny(len(db.Fields) + len(db.Counted))
 }

@@ -83,6 +83,10 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 			[]string{"--location=nam5", "--prefix=my", "--set=COUNTERS=teams/{team}/posts/{post}",
 				"--set=FIELDS=likes,comments=count(comments),stars=sum( ratings.a.b),published=count(comments where kind=='x,y=count(z)'),p=count(Some_Notes where n==1)" + elsewhere},
 		},
+		"documents alone": {
+			vars("counters", cty.StringVal("stats/site"), "fields", cty.StringVal("users=count(/users)")), aDatabase,
+			[]string{"--set=COUNTERS=stats/site", "--set=FIELDS=users=count(/users)"},
+		},
 		"hosted, with its index": {
 			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False), aDatabase,
 			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--no-exempt-updated-at"},
@@ -100,7 +104,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 			compareProject(t, m, calls)
 			compareGrants(t, m, calls)
 			compareFunctions(t, m, calls)
-			compareTriggers(t, m, calls, map[string]int{"counted collections": 5}[name])
+			compareTriggers(t, m, calls, map[string]int{"counted collections": 5, "documents alone": 1}[name])
 			compareScheduler(t, m, calls)
 			compareMonitoring(t, m, calls)
 		})

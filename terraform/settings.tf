@@ -86,7 +86,7 @@ variable "shards" {
 }
 
 variable "fields" {
-  description = "What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it (or at the root: count(/comments where post=={post})), stars=sum(ratings.stars) the sum of a field of theirs, rating=avg(ratings.stars) its average (a double; null of none), all with a condition if need be, such as count(comments where public==true). At most 20, one of them from shards. A field that is added later shows with the next roll-up."
+  description = "What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it (or at the root: count(/comments where post=={post})), stars=sum(ratings.stars) the sum of a field of theirs, rating=avg(ratings.stars) its average (a double; null of none), all with a condition if need be, such as count(comments where public==true). At most 20. Where documents alone are counted, as in users=count(/users), there is nothing to increment. A field that is added later shows with the next roll-up."
   type        = string
   nullable    = false
   default     = "total=count"

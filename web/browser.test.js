@@ -110,7 +110,7 @@ test("in Chromium, over a whole local system", async (t) => {
       import { Counters, CounterError, fromFirestore, fromFunction, type Source } from "@firestore-counters/web";
       const source: Source = fromFunction("https://example.com");
       const counters = new Counters({ url: "https://example.com", source, headers: async () => ({ Authorization: "x" }) });
-      const value: number | undefined = counters.counter("a").value;
+      const value: number | null | undefined = counters.counter("a").value;
       const counted: Promise<boolean> = counters.counter("a").incrementOnce("key");
       counted.catch((error) => { if (error instanceof CounterError) console.log(error.status, error.unknown, value); });
       import { doc, getFirestore, increment, onSnapshot, runTransaction, serverTimestamp, Timestamp } from "firebase/firestore";

@@ -7,9 +7,10 @@ export type Source = import("./sources.js").Source;
 export type Transport = import("./entry.js").Transport;
 export type State = {
     /**
-     * the number to show; undefined until it is known
+     * the number to show; undefined until it is known, and
+     * null for the average of none
      */
-    value: number | undefined;
+    value: number | null | undefined;
     /**
      * whether the user has joined; undefined until that is known
      */
@@ -28,7 +29,8 @@ export type State = {
 /**
  * What to show of a counter. It is the same object as long as nothing of it has changed.
  * @typedef {object} State
- * @property {number | undefined} value the number to show; undefined until it is known
+ * @property {number | null | undefined} value the number to show; undefined until it is known, and
+ *   null for the average of none
  * @property {boolean | undefined} liked whether the user has joined; undefined until that is known
  * @property {number} pending how many increments and likes wait for their answer
  * @property {boolean | undefined} exists
@@ -161,12 +163,12 @@ export declare class Counter {
      */
     constructor(counters: Counters, id: string, field: string);
     /** What the counter's document says; undefined until that is known. */
-    get total(): number | undefined;
+    get total(): number | null | undefined;
     /**
      * The number to show: the total, and what was added here that it doesn't hold yet. Undefined
-     * until that is known.
+     * until that is known, and null for the average of none.
      */
-    get value(): number | undefined;
+    get value(): number | null | undefined;
     /** How many increments and likes wait, those of earlier pages and of other tabs included. */
     get pending(): number;
     /** All that there is to show, as of now. @returns {State} */

@@ -17,7 +17,8 @@ export { documentOf, fromFirestore, fromFunction } from "./sources.js";
 /**
  * What to show of a counter. It is the same object as long as nothing of it has changed.
  * @typedef {object} State
- * @property {number | undefined} value the number to show; undefined until it is known
+ * @property {number | null | undefined} value the number to show; undefined until it is known, and
+ *   null for the average of none
  * @property {boolean | undefined} liked whether the user has joined; undefined until that is known
  * @property {number} pending how many increments and likes wait for their answer
  * @property {boolean | undefined} exists
@@ -223,10 +224,10 @@ export class Counter {
 
   /**
    * The number to show: the total, and what was added here that it doesn't hold yet. Undefined
-   * until that is known.
+   * until that is known, and null for the average of none.
    */
   get value() {
-    return this.#shown.total === undefined ? undefined : this.#shown.value;
+    return this.#shown.total == null ? this.#shown.total : this.#shown.value;
   }
 
   /** How many increments and likes wait, those of earlier pages and of other tabs included. */

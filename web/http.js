@@ -39,37 +39,57 @@ export function overHTTP(url, headers) {
       return { error: new CounterError(`The server refuses it: ${body.detail ?? answer.statusText} (${status}).`, { status }) };
     },
 
-    watch(like, next) {
-      const ended = new AbortController();
-      /** @type {ReturnType<typeof setTimeout> | undefined} */
-      let timer;
-      const ask = async () => {
-        clearTimeout(timer);
-        if (globalThis.document?.hidden) return;
-        const asked = performance.now();
-        try {
-          const own = await headers?.();
-          if (ended.signal.aborted) return;
-          const answer = await fetch(memberURL(url, like), { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
-          const body = parse(await answer.text());
-          if (ended.signal.aborted) return;
-          if (answer.ok) return next(body.joined === true, asked);
-          if (answer.status === 404) return next(false, asked);
-          if (answer.status < 500 && answer.status !== 429) return; // It doesn't say.
-        } catch {
-          if (ended.signal.aborted) return;
-        }
-        timer = setTimeout(ask, AGAIN);
-      };
-      // The same user may be elsewhere meanwhile.
-      globalThis.document?.addEventListener("visibilitychange", ask, { signal: ended.signal });
-      globalThis.addEventListener?.("online", ask, { signal: ended.signal });
-      void ask();
-      return () => {
-        clearTimeout(timer);
-        ended.abort();
-      };
-    },
+    watch: (like, next) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
+      if (answer?.ok || answer?.status === 404) return next(body.joined === true, asked);
+      if (!answer || answer.status >= 500 || answer.status === 429) return AGAIN; // Others don't say.
+    }),
+  };
+}
+
+/**
+ * Asks now, whenever the page comes back into view or goes online, as the same user may be elsewhere
+ * meanwhile, and in view as many ms later as `got` says.
+ * @param {string} url
+ * @param {(() => HeadersInit | Promise<HeadersInit>) | undefined} headers
+ * @param {(asked: number, ended: AbortSignal, answer?: Response, body?: any) =>
+ *   number | void | Promise<number | void>} got takes the answer; none where there was none
+ * @returns {() => void} ends it
+ */
+export function asking(url, headers, got) {
+  const ended = new AbortController();
+  const { signal } = ended;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const ask = async () => {
+    clearTimeout(timer);
+    const asked = performance.now();
+    let answer, body;
+    try {
+      const own = await headers?.();
+      if (signal.aborted) return; // On a server, nobody watches for longer than that.
+      const there = await fetch(url, { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
+      body = await there.json();
+      answer = there;
+    } catch {
+      // There was none, or one of something in between.
+    }
+    if (signal.aborted) return;
+    /** @type {number | void} */
+    let again = AGAIN; // where who is told fails
+    try {
+      again = await got(asked, signal, answer, body);
+    } finally {
+      clearTimeout(timer); // of a question that was asked meanwhile
+      if (again && !signal.aborted) timer = setTimeout(seen, again);
+    }
+  };
+  const seen = () => globalThis.document?.hidden || ask();
+  globalThis.document?.addEventListener("visibilitychange", seen, { signal });
+  globalThis.addEventListener?.("online", seen, { signal });
+  void ask();
+  return () => {
+    clearTimeout(timer);
+    ended.abort();
   };
 }
 

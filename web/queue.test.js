@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
-import { CounterError, Counters, documentOf, fromFunction } from "./counter.js";
+import { CounterError, Counters, documentOf, fromFirestore, fromFunction } from "./counter.js";
 import { Browser, MemoryStorage, until, Window } from "./wait.mjs";
 
 /**
@@ -249,6 +249,28 @@ test("without the SDK, totals come from the function, and say when it can't be h
   ]);
   assert.ok(failed instanceof CounterError && failed.status === 403 && /no \(403\)/.test(failed.message));
   assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc" && token === "Bearer x"));
+});
+
+test("a double and the average of none come as they are, from the function and from Firestore", async (t) => {
+  const answers = [{ doubles: { rating: null } }, { doubles: { rating: 4.5 }, totals: { n: 2 } }, { totals: { n: 2 } }];
+  let asked = 0;
+  const server = createServer((_, response) => response.end(JSON.stringify({ total: 7, ...answers[Math.min(asked++, 2)] })));
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  const counters = new Counters({ url: `http://127.0.0.1:${server.address().port}`, source: fromFunction(`http://127.0.0.1:${server.address().port}`, { every: 1 }), storage: null });
+  t.after(() => counters.close());
+  const values = [];
+  counters.counter("a", "rating").subscribe(({ value }) => value === values.at(-1) || values.push(value));
+  await until(() => values.length === 3);
+  assert.deepEqual(values, [null, 4.5, 7], "a field that the answer hasn't is the first");
+
+  const told = [];
+  let changed;
+  const onSnapshot = (_, __, next) => ((changed = (data) => next({ exists: () => data !== undefined, data: () => data, metadata: { fromCache: false } })), () => {});
+  fromFirestore({}, { doc: (_, path) => path, onSnapshot })("a", (snapshot) => told.push(snapshot), assert.fail, "rating");
+  for (const data of [undefined, {}, { rating: null }, { rating: 4.5, updated_at: { toMillis: () => 3 } }, { rating: 1, counter_rollup: { updated_at: { toMillis: () => 4 } }, updated_at: "the app's" }]) changed(data);
+  assert.deepEqual(told.map(({ exists, total, updatedAt }) => [exists, total, updatedAt]),
+    [[false, 0, undefined], [true, 0, undefined], [true, null, undefined], [true, 4.5, 3], [true, 1, 4]]);
 });
 
 test("a counter's document is where COUNTERS says", () => {

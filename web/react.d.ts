@@ -8,7 +8,7 @@ export declare const CountersProvider: import("react").Provider<import("./counte
  * @param {string} [field]
  */
 export declare function useCounter(id: string, field?: string): {
-    value: number | undefined;
+    value: number | null | undefined;
     pending: number;
     exists: boolean | undefined;
     live: boolean;
@@ -24,7 +24,7 @@ export declare function useCounter(id: string, field?: string): {
  * @param {string} [field]
  */
 export declare function useLike(id: string, field?: string): {
-    value: number | undefined;
+    value: number | null | undefined;
     liked: boolean | undefined;
     pending: number;
     exists: boolean | undefined;

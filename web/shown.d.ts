@@ -26,8 +26,11 @@ export type Own = {
  */
 export declare class Shown {
     #private;
-    /** @type {number | undefined} The total of the last snapshot; undefined before the first. */
-    total: number | undefined;
+    /**
+     * The total of the last snapshot; undefined before the first, and null for the average of none.
+     * @type {number | null | undefined}
+     */
+    total: number | null | undefined;
     /** The number to display; NaN before the first snapshot. */
     get value(): number;
     /**
@@ -52,20 +55,20 @@ export declare class Shown {
     fail(own: Own): void;
     /**
      * Takes a new total.
-     * @param {number} total
+     * @param {number | null} total
      * @param {number} now
      */
-    snapshot(total: number, now: number): void;
+    snapshot(total: number | null, now: number): void;
     /**
      * Takes the first total after the connection was lost. What was answered is in it, or comes
      * with the next one, or is gone: it is shown no more, so that nothing shows that isn't there.
      * What still waits stays, as far as the total hasn't moved so much. What is being sent may be
      * in a total that has moved the other way, as that of a database that was started again: then
      * it shows once the total rises, and not twice until then.
-     * @param {number} total
+     * @param {number | null} total
      * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
      */
-    reconnected(total: number, sent?: {
+    reconnected(total: number | null, sent?: {
         1: number;
         "-1": number;
     }): void;

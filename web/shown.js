@@ -21,7 +21,10 @@ export const EXPIRES = 10_000;
  * 10. Once all is counted, it is the total.
  */
 export class Shown {
-  /** @type {number | undefined} The total of the last snapshot; undefined before the first. */
+  /**
+   * The total of the last snapshot; undefined before the first, and null for the average of none.
+   * @type {number | null | undefined}
+   */
   total;
   /** @type {Own[]} */
   #own = [];
@@ -71,14 +74,14 @@ export class Shown {
 
   /**
    * Takes a new total.
-   * @param {number} total
+   * @param {number | null} total
    * @param {number} now
    */
   snapshot(total, now) {
     if (this.total === undefined) return this.reconnected(total); // There is no move to go by.
     const before = this.value;
     this.#forget(now - ROLLED_UP);
-    this.#move(total, total - this.total - (before - this.value));
+    this.#move(total, (total ?? NaN) - (this.total ?? NaN) - (before - this.value));
   }
 
   /**
@@ -87,26 +90,27 @@ export class Shown {
    * What still waits stays, as far as the total hasn't moved so much. What is being sent may be
    * in a total that has moved the other way, as that of a database that was started again: then
    * it shows once the total rises, and not twice until then.
-   * @param {number} total
+   * @param {number | null} total
    * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
    */
   reconnected(total, sent = { [1]: 0, [-1]: 0 }) {
     this.#own = this.#own.filter((own) => own.answered === Infinity);
     this.#used = { [1]: 0, [-1]: 0 };
-    const move = total - (this.total ?? total);
+    const move = (total ?? NaN) - (this.total ?? total ?? NaN);
     this.#move(total, move);
     const other = move < 0 ? 1 : -1;
-    if (move !== 0) this.#used[other] += Math.min(sent[other], this.#left(other));
+    if (move) this.#used[other] += Math.min(sent[other], this.#left(other));
   }
 
-  /** @param {number} total @param {number} move */
+  /** @param {number | null} total @param {number} move NaN: it was no number, or is none */
   #move(total, move) {
     const way = move < 0 ? -1 : 1;
-    const used = Math.min(Math.abs(move), this.#left(way));
+    const used = Math.min(Math.abs(move) || 0, this.#left(way));
     this.#used[way] += used;
     // Beyond that, others moved it. What of ours cancelled out in moves before this one is not to
     // come any more.
-    if (Math.abs(move) > used) this.#used[opposite(way)] += Math.min(used, this.#left(opposite(way)));
+    const other = way < 0 ? 1 : -1;
+    if (Math.abs(move) > used) this.#used[other] += Math.min(used, this.#left(other));
     this.total = total;
   }
 
@@ -126,7 +130,5 @@ export class Shown {
 /** @typedef {1 | -1} Way */
 /** @type {Way[]} */
 const ways = [1, -1];
-/** @param {Way} way @returns {Way} */
-const opposite = (way) => (way === 1 ? -1 : 1);
 /** @param {Own[]} own @param {Way} way */
 const added = (own, way) => own.reduce((sum, { by }) => sum + Math.max(0, by * way), 0);

@@ -94,6 +94,23 @@ test("while only we add, what we added shows, no more and no less, at any time",
   walks({ ours: [1, -1, 2, -5], refused: 20 }, (now) => assert.equal(now.value, now.ours, now.what));
 });
 
+test("doubles and the average of none are shown as they are, and nothing that they were stays", () => {
+  const shown = new Shown();
+  const seen = [null, 4.5, 4.25, null, null, NaN, 3, null, 0].map((total, i) => {
+    if (i % 4 === 3) shown.reconnected(total);
+    else shown.snapshot(total, 1_000 * i);
+    return shown.total;
+  });
+  assert.deepEqual(seen, [null, 4.5, 4.25, null, null, NaN, 3, null, 0]);
+  assert.equal(shown.value, 0);
+  shown.snapshot(7, 10_000);
+  const own = shown.add(1); // of an integer again: nothing of before is left in what moves use up
+  assert.equal(shown.value, 8);
+  own.answered = 11_000;
+  shown.snapshot(8, 11_100);
+  assert.equal(shown.value, 8);
+});
+
 test("while all only add, nothing shows twice, and only what is refused steps back", () => {
   let before = 0;
   walks({ ours: [1, 3], theirs: [1, 4, 10], refused: 10 }, (now) => {

@@ -1,9 +1,10 @@
 export type Snapshot = {
     exists: boolean;
     /**
-     * 0 where it doesn't exist
+     * 0 where it doesn't exist; a double where the field is one, and
+     * null for the average of none
      */
-    total: number;
+    total: number | null;
     /**
      * when it was last rolled up, in ms since 1970
      */
@@ -18,7 +19,8 @@ export type Source = (id: string, next: (snapshot: Snapshot | null) => void, fai
  * What is known of a counter.
  * @typedef {object} Snapshot
  * @property {boolean} exists
- * @property {number} total 0 where it doesn't exist
+ * @property {number | null} total 0 where it doesn't exist; a double where the field is one, and
+ *   null for the average of none
  * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
  * @property {boolean} live whether the server has it like this now; false for what a cache has
  */

@@ -1,12 +1,13 @@
 // Where totals come from.
 import { CounterError } from "./entry.js";
-import { unreachable } from "./http.js";
+import { asking, unreachable } from "./http.js";
 
 /**
  * What is known of a counter.
  * @typedef {object} Snapshot
  * @property {boolean} exists
- * @property {number} total 0 where it doesn't exist
+ * @property {number | null} total 0 where it doesn't exist; a double where the field is one, and
+ *   null for the average of none
  * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
  * @property {boolean} live whether the server has it like this now; false for what a cache has
  */
@@ -31,13 +32,13 @@ import { unreachable } from "./http.js";
  */
 export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
   return (id, next, failed, field) =>
-    onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => next({
-      exists: snapshot.exists(),
-      total: snapshot.get(field) ?? 0,
-      // A document of the app's own has it in a map.
-      updatedAt: (snapshot.get("counter_rollup") ?? snapshot.data() ?? {}).updated_at?.toMillis(),
-      live: !snapshot.metadata.fromCache,
-    }), failed);
+    onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => {
+      const data = snapshot.data() ?? {};
+      const { [field]: total = 0 } = data; // null stays
+      // A document of the app's own has the time in a map.
+      const updatedAt = (data.counter_rollup ?? data).updated_at?.toMillis();
+      next({ exists: snapshot.exists(), total, updatedAt, live: !snapshot.metadata.fromCache });
+    }, failed);
 }
 
 /**
@@ -60,36 +61,19 @@ export function documentOf(counters, id) {
  * @returns {Source}
  */
 export function fromFunction(url, { every = 2_000, headers } = {}) {
-  return (id, next, failed, field) => {
-    const ended = new AbortController();
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let timer;
-    const ask = async () => {
-      clearTimeout(timer);
-      try {
-        const own = await headers?.();
-        if (ended.signal.aborted) return; // On a server, nobody watches for longer than that.
-        const answer = await fetch(`${url}/?counter=${encodeURIComponent(id)}`, { headers: own, signal: AbortSignal.timeout(20_000) });
-        const body = await answer.json();
-        if (ended.signal.aborted) return;
-        if (answer.ok) next({ exists: true, total: body.totals?.[field] ?? body.total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
-        else if (answer.status === 404) next({ exists: false, total: 0, live: true });
-        else if (answer.status < 500 && answer.status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${answer.status}).`, { status: answer.status }));
-        else next(null);
-      } catch {
-        const why = await unreachable(url);
-        if (ended.signal.aborted) return;
-        next(null);
-        if (why.includes("ALLOWED_ORIGINS")) failed(new CounterError(why));
-      }
-      if (!ended.signal.aborted && !globalThis.document?.hidden) timer = setTimeout(ask, every);
-    };
-    globalThis.document?.addEventListener("visibilitychange", () => document.hidden || ask(), { signal: ended.signal });
-    globalThis.addEventListener?.("online", ask, { signal: ended.signal });
-    void ask();
-    return () => {
-      clearTimeout(timer);
-      ended.abort();
-    };
-  };
+  return (id, next, failed, field) => asking(`${url}/?counter=${encodeURIComponent(id)}`, headers, async (_, ended, answer, body) => {
+    const status = answer?.status ?? 500;
+    if (status < 300) {
+      const { [field]: total = body.total } = { ...body.totals, ...body.doubles };
+      next({ exists: true, total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
+    } else if (status === 404) next({ exists: false, total: 0, live: true });
+    else if (status < 500 && status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${status}).`, { status }));
+    else {
+      const why = answer ? "" : await unreachable(url);
+      if (ended.aborted) return;
+      next(null);
+      if (why.includes("ALLOWED_ORIGINS")) failed(new CounterError(why));
+    }
+    return every;
+  });
 }

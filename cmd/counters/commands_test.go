@@ -30,6 +30,49 @@ func counters(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
+// Where documents alone are counted, each command says that there is nothing to add to, or does
+// what there is to do.
+func TestCommandsOfDocumentsAlone(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	t.Setenv("COUNTERS", "stats/site")
+	t.Setenv("FIELDS", "users=count(/users)")
+	for _, path := range []string{"users/ada", "users/bob"} {
+		if _, err := firestore.Client(t, "demo-counters").Doc(path).Set(t.Context(), map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nothing = "there is nothing to increment or set here: all of FIELDS counts documents (users=count(/users))"
+	for _, c := range []struct{ args, out, err string }{
+		{args: "get site", err: `"counters create site" makes it`},
+		{args: "create site --shards 5", err: "5; a counter of documents alone has none"},
+		{args: "create site --total 5", err: nothing},
+		{args: "create site", out: "created site: 2\n"},
+		{args: "get site", out: "2\n"},
+		{args: "get site --exact --json", out: `{"counter":"site","total":2,"num_shards":0,"updated_at":`},
+		{args: "list", out: "site"},
+		{args: "inc site", err: nothing},
+		{args: "inc site --by users=1", err: nothing},
+		{args: "dec site", err: nothing},
+		{args: "rebase site --total 7 --yes", err: nothing},
+		{args: "rebase site --total users=7 --yes", err: nothing},
+		{args: "reset site --yes", err: nothing},
+		{args: "resize site --shards 5", err: "a counter of documents alone has none"},
+		{args: "join site users ada", err: nothing},
+		{args: "lag site", out: "site"},
+		{args: "doctor", out: "Checked 1 counter: 0 errors, 0 other findings."},
+		{args: "reconcile site", out: "1 counter seen"},
+		{args: "settings --check COUNTERS=stats/site FIELDS=users=count(/users)", out: "shards: none of stats/site/shards; counted collections: /users"},
+		{args: "delete site --yes", out: "deleted"},
+	} {
+		out, stderr, code := counters(t, strings.Fields(c.args)...)
+		if (code != 0) != (c.err != "") || !strings.Contains(out, c.out) || !strings.Contains(stderr, c.err) {
+			t.Errorf("%s: %d\n%s%s\nwant %s%s", c.args, code, out, stderr, c.out, c.err)
+		}
+	}
+}
+
 // A counter's life on the command line. Each row is a command, what it prints, and its error.
 func TestCommands(t *testing.T) {
 	firestore := emulator.Start(t)

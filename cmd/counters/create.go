@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ func newCreateCommand(t *target) *cobra.Command {
 		Use:   "create ID",
 		Short: "Make a counter",
 		Long: `Make a counter, with all its shards, in one commit. It is an error when there is one of that id.
+One that documents alone are counted for (--fields 'users=count(/users)') has no shards.
 
 How many shards? "counters cost --rate R" says.`,
 		Example: `  counters create post-123
@@ -23,9 +25,23 @@ How many shards? "counters cost --rate R" says.`,
 			if err := checkShards(opts.Shards); err != nil {
 				return err
 			}
+			documents := len(t.fieldNames()) == 0 // are all that is counted
+			if documents && !cmd.Flags().Changed("shards") {
+				opts.Shards = 0
+			}
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				if err := c.Create(ctx, opts); err != nil {
 					return err
+				}
+				if documents { // which may be there already: no event tells of those
+					if err := t.reconcileOne(ctx, c.ID()); err != nil {
+						return fmt.Errorf("%s was made, and its documents were not counted: %w", c.ID(), err)
+					}
+					s, err := c.Get(ctx)
+					if err != nil {
+						return err
+					}
+					return t.print(cmd, s, "created %s: %s", printable(c.ID()), t.totals(s))
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": opts.Shards, "total": opts.Total},
 					"created %s: %s, total %d", printable(c.ID()), quantity(opts.Shards, "shard"), opts.Total)

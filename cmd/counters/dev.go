@@ -125,7 +125,7 @@ func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 	}
 	defer s.Close()
 	shown, err := demo.New(demo.Config{
-		Project: s.Project, Database: set.Database, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted, Members: s.NamesMembers(),
+		Project: s.Project, Database: set.Database, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, NumShards: set.NumShards, Hosted: set.Hosted, Members: s.NamesMembers(),
 		Firestore: s.Firestore, NodeModules: "node_modules", Logger: s.Logger(),
 	})
 	if err != nil {
@@ -175,6 +175,12 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 	}
 	if set.Hosted {
 		fmt.Fprintf(w, "\nThe documents %s are your app's to make; counted in them: %s.\n", set.Counters, strings.Join(layout.Layout{Fields: set.Fields}.FieldNames(), ", "))
+	} else if sums, _ := set.Fields.Split(); len(sums) == 0 {
+		id := "ID"
+		if set.Counters.Whole() {
+			id, _ = set.Counters.ID(set.Counters.String())
+		}
+		fmt.Fprintf(w, "\nThere is nothing to increment: documents are counted (%s), in a counter that you make: counters create %s\n", set.Fields, id)
 	}
 	fmt.Fprintf(w, "\nOpen %s\n\nready\n", s.Gateway)
 }

@@ -66,9 +66,8 @@ func (t *target) parseTotals(text string) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := t.fieldNames()
-	if len(names) == 0 {
-		return nil, badUsage("--fields %s: want names such as likes,views or total=count", t.Fields)
+	if err := t.sums(); err != nil {
+		return nil, err
 	}
-	return map[string]int64{names[0]: n}, nil
+	return map[string]int64{t.fieldNames()[0]: n}, nil
 }

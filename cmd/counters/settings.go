@@ -38,7 +38,7 @@ whose documents are counted. scripts/deploy.sh asks for that, with --shell, befo
 				err = json.NewEncoder(out).Encode(d)
 			case check:
 				_, err = fmt.Fprintf(out, "the functions start with these settings; shards: %s of %s/%s; counted collections: %s\n",
-					strings.Join(d.ShardFields, ", "), d.Counters, d.Shards, orNone(d.Collections))
+					orNone(d.ShardFields), d.Counters, d.Shards, orNone(d.Collections))
 			default:
 				_, err = fmt.Fprintln(out, strings.Join(d.Environment, "\n"))
 			}

@@ -259,6 +259,18 @@ func (t *target) unlessFound(where, id string, err error) error {
 	return err
 }
 
+// sums reports that there is nothing to add to, nor to set: FIELDS counts documents alone.
+func (t *target) sums() error {
+	names, err := t.place().Layout()
+	if err != nil {
+		return usageError{err}
+	}
+	if err := names.CheckSums(); err != nil {
+		return fmt.Errorf("%w: %w", shards.ErrInvalidField, err)
+	}
+	return nil
+}
+
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
 	names, _ := t.place().Layout() // a wrong list is noticed where the counters are opened
@@ -269,6 +281,9 @@ func (t *target) fieldNames() []string {
 // them would be in its shards, and nobody would see it. What else is wrong with the counter, adding
 // to it says.
 func (t *target) counts(ctx context.Context, c shards.Counter, fields ...string) error {
+	if err := t.sums(); err != nil {
+		return err
+	}
 	if len(fields) == 0 {
 		fields = t.fieldNames()[:1]
 	}

@@ -157,6 +157,8 @@ func (c importer) checkSource(source Source) error {
 	switch err := source.Validate(); {
 	case err != nil:
 		return err
+	case len(c.db.Fields) == 0:
+		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.CheckSums())
 	case slices.ContainsFunc(c.db.Counted, func(f layout.Field) bool { return f.Name == source.last() }):
 		// Taken for a field that isn't shown here, it would be added to the first one.
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.CheckField(source.last()))

@@ -89,9 +89,6 @@ func ParseFields(list string) (Fields, error) {
 	if len(fields) > maxFields {
 		return nil, fmt.Errorf("%d fields, and at most %d are allowed", len(fields), maxFields)
 	}
-	if sums, _ := fields.Split(); len(sums) == 0 {
-		return nil, fmt.Errorf("%q counts documents only; want a field that shards are summed up in, too, such as likes", list)
-	}
 	return fields, nil
 }
 

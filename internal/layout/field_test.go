@@ -46,6 +46,7 @@ func TestParseFields(t *testing.T) {
 		`a,c=count(c where x in ['a,b',"c",1] and n>=1 and n < 'y' and n<=2 and n>-3)`: {same("a"),
 			{Name: "c", Counted: &Aggregation{Collection: "c", Where: []Filter{{"x", In, []any{"a,b", "c", int64(1)}}, {"n", AtLeast, int64(1)},
 				{"n", Less, "y"}, {"n", AtMost, int64(2)}, {"n", Above, int64(-3)}}}}},
+		"users=count(/users)":     {{Name: "users", Counted: &Aggregation{Collection: "users", From: Root}}},
 		"a,b=count(c),d=count(c)": {same("a"), {Name: "b", Counted: &Aggregation{Collection: "c"}}, {Name: "d", Counted: &Aggregation{Collection: "c"}}},
 	} {
 		got, err := ParseFields(list)
@@ -70,7 +71,6 @@ func TestParseFields(t *testing.T) {
 		"counter_rollup":                 "of its own",
 		strings.Repeat("x", 65):          "65 bytes",
 		"a\xff":                          "UTF-8",
-		"comments=count(comments)":       "a field that shards are summed up in",
 		"a,b=max(c.d)":                   `"b=max(c.d)" at 5: want count(collection), sum(collection.field) or avg(collection.field), found "max"`,
 		"a,b=avg(c)":                     "at 9: want a collection and a field of its documents, such as avg(ratings.stars)",
 		"a,b=sum(c.d) as":                "at 16: want double: a sum is an integer, or as double, found the end",

@@ -48,8 +48,8 @@ const ExpireAt = "expire_at"
 type Layout struct {
 	Database string // projects/{project}/databases/{database}
 	Path     Path   // of the counters' documents
-	Fields   Fields // sums of the shards' fields; at least one
-	Counted  Fields // what documents of other collections come to; may be none
+	Fields   Fields // sums of the shards' fields; none where documents alone are counted
+	Counted  Fields // what documents of other collections come to; may be none, but not both
 	Shards   string // id of the collection of a counter's shards
 	// the counters' documents are the app's own: none is made or deleted, and see Own
 	Hosted bool
@@ -68,6 +68,17 @@ func (l Layout) FieldNames() []string {
 // documents come to.
 func (l Layout) Shown() Fields { return slices.Concat(l.Fields, l.Counted) }
 
+// First is the field that a counter's total is of: the first that is a sum of the shards', else
+// the first other that is an integer. It reports false where all are doubles.
+func (l Layout) First() (Field, bool) {
+	for _, field := range l.Shown() {
+		if field.Integer() {
+			return field, true
+		}
+	}
+	return Field{}, false
+}
+
 // Field is the counted field of that name.
 func (l Layout) Field(name string) (Field, bool) {
 	for _, field := range l.Fields {
@@ -78,11 +89,22 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
+// CheckSums says why nothing can be added to any counter: FIELDS has no sum of shards.
+func (l Layout) CheckSums() error {
+	if len(l.Fields) > 0 {
+		return nil
+	}
+	return fmt.Errorf("there is nothing to increment or set here: all of FIELDS counts documents (%s)", l.Counted)
+}
+
 // CheckField says why a field holds no sum of shards: it is not shown, or it shows a
 // query's answer.
 func (l Layout) CheckField(name string) error {
 	if _, ok := l.Field(name); ok {
 		return nil
+	}
+	if err := l.CheckSums(); err != nil {
+		return err
 	}
 	what := "is not counted"
 	for _, field := range l.Counted {

@@ -28,7 +28,7 @@ type Settings struct {
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
 	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes. Without wildcards, as in stats/site, there is one counter, and its id is the document's."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it (or at the root: count(/comments where post=={post})), stars=sum(ratings.stars) the sum of a field of theirs, rating=avg(ratings.stars) its average (a double; null of none), all with a condition if need be, such as count(comments where public==true). At most 20, one of them from shards. A field that is added later shows with the next roll-up."`
+	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it (or at the root: count(/comments where post=={post})), stars=sum(ratings.stars) the sum of a field of theirs, rating=avg(ratings.stars) its average (a double; null of none), all with a condition if need be, such as count(comments where public==true). At most 20. Where documents alone are counted, as in users=count(/users), there is nothing to increment. A field that is added later shows with the next roll-up."`
 	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs in them besides the shown fields is in one map, counter_rollup."`
 	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document has to be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. One that is made again before that shows its counts again. Other counters end by counters delete alone."`
 
@@ -147,7 +147,7 @@ func allowed(t reflect.Type) string {
 	case reflect.TypeFor[layout.Path]():
 		return "collections and wildcards in turn, such as posts/{post}, or one document, such as stats/site"
 	case reflect.TypeFor[layout.Fields]():
-		return "names with commas between them, such as likes,views or total=count, and counts of documents, such as comments=count(comments)"
+		return "names with commas between them, such as likes,views or total=count, and counts of documents, such as comments=count(comments) or users=count(/users)"
 	case reflect.TypeFor[AutoCreate]():
 		return "true, false, or how many new counters a minute and caller, such as 60"
 	case reflect.TypeFor[bool]():

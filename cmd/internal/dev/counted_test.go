@@ -2,6 +2,7 @@ package dev
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -10,8 +11,12 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/shards"
 )
 
 const commentsAndStars = "FIELDS=likes,comments=count(comments),public=count(comments where public==true),stars=sum(ratings.stars)"
@@ -123,6 +128,88 @@ func TestWholeCollection(t *testing.T) {
 	doc, err := client.Doc("stats/site").Get(t.Context())
 	if err != nil || doc.Data()["users"] != int64(3) || doc.Data()["visits"] != int64(2) {
 		t.Errorf("%v, %v", doc.Data(), err)
+	}
+}
+
+// Nothing but documents is counted: the counter is made by hand, and shows them with the first event
+// of theirs. Who would increment it is told that there is nothing to.
+func TestDocumentsAlone(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, Config{Environ: []string{"COUNTERS=stats/site", "ROLLUP_INTERVAL=100ms", "READ_CACHE=0s", "MEMBERS=any", "RESET=any", "FIELDS=users=count(/users)"}})
+	client := s.client(t)
+	if _, err := client.Doc("users/first").Set(t.Context(), map[string]any{}); err != nil { // there before the counter
+		t.Fatal(err)
+	}
+	settle(t, s)
+	conn, err := grpc.NewClient("passthrough:///"+s.Firestore, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c, err := shards.Open(t.Context(), shards.Config{Project: s.Project, Counters: "stats/site", Fields: "users=count(/users)"}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	site, err := c.Counter("site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.Create(t.Context(), shards.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := site.Get(t.Context()); err != nil || s.Total != 1 { // its ledger knows
+		t.Errorf("%+v, %v", s, err)
+	}
+	for n := range 3 {
+		if _, err := client.Doc(fmt.Sprint("users/", n)).Set(t.Context(), map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(t, s)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/site", "", 200, `{"counter":"site","total":4,"num_shards":0,`},
+		{"GET", "/site?exact=true", "", 200, `{"counter":"site","total":4,"num_shards":0,`},
+		{"POST", "/site", "", 400, "there is nothing to increment or set here: all of FIELDS counts documents (users=count(/users))"},
+		{"POST", "/site", `{"by":{"users":1}}`, 400, "there is nothing to increment"},
+		{"POST", "/", `{"increments":[{"counter":"site"}]}`, 400, "there is nothing to increment"},
+		{"PUT", "/site/users/ada", "", 400, "there is nothing to increment"},
+		{"DELETE", "/site/users/ada", "", 400, "there is nothing to increment"},
+		{"POST", "/site/reset", "", 400, "there is nothing to increment"},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), c.method, s.Gateway+"/increment"+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.status || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s %s %s: %d %s, want %d, %s", c.method, c.path, c.body, answer.StatusCode, body, c.status, c.want)
+		}
+	}
+	// An event that is lost, a reconcile of the counter makes up for.
+	if err := s.SetFaults(Faults{Events: eventarc.Faults{Drop: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Doc("users/lost").Set(t.Context(), map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s)
+	answer, err := http.Post(s.Gateway+"/reconcile", "application/json", strings.NewReader(`{"counters": ["site"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if s, err := site.Get(t.Context()); err != nil || s.Total != 5 || answer.StatusCode != http.StatusOK {
+		t.Errorf("after a reconcile: %+v, %v, %d", s, err, answer.StatusCode)
 	}
 }
 

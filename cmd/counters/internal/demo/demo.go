@@ -19,6 +19,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"path"
 	"strings"
@@ -26,12 +27,14 @@ import (
 	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/web"
 )
 
@@ -42,13 +45,14 @@ var index = template.Must(template.ParseFS(page, "page/index.html"))
 
 // Config says what the page shows, and where it finds it.
 type Config struct {
-	Project  string
-	Database string        // "(default)" when empty.
-	Counters layout.Path   // Of the counters' documents.
-	Fields   layout.Fields // That are counted; the page's plots and bars are of the first.
-	Shards   string        // Collection below each.
-	Hosted   bool          // The documents are the app's own.
-	Members  bool          // Whoever calls Increment may name members: the page has a like button.
+	Project   string
+	Database  string        // "(default)" when empty.
+	Counters  layout.Path   // Of the counters' documents.
+	Fields    layout.Fields // That are counted; the page's plots and bars are of the first.
+	Shards    string        // Collection below each.
+	NumShards int           // That a counter gets, 10 when 0; at rest the page draws so many.
+	Hosted    bool          // The documents are the app's own.
+	Members   bool          // Whoever calls Increment may name members: the page has a like button.
 
 	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it
 	// at the address of the page itself, which passes its web protocols on.
@@ -75,6 +79,7 @@ type Page struct {
 // New returns a page. It connects to nothing yet.
 func New(c Config) (*Page, error) {
 	c.Database = cmp.Or(c.Database, firestore.DefaultDatabaseID)
+	c.NumShards = cmp.Or(c.NumShards, layout.DefaultNumShards)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -133,6 +138,26 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
+// first is the field that the page shows large: that of a counter's total, or else a double.
+func first(l layout.Layout) layout.Field {
+	if field, ok := l.First(); ok {
+		return field
+	}
+	return l.Counted[0]
+}
+
+// number is what the page shows of a field: an integer, a double, or nil for the average of none.
+// What is not in the document is 0.
+func number(field layout.Field, v *firestorepb.Value) any {
+	if field.Integer() {
+		return integer(v)
+	}
+	if f := store.Number(v); f != nil {
+		return *f
+	}
+	return nil
+}
+
 func names(fields layout.Fields) []string {
 	list := make([]string, len(fields))
 	for i, field := range fields {
@@ -143,10 +168,15 @@ func names(fields layout.Fields) []string {
 
 // html is the page itself, which says where the SDK and the counters are.
 func (p *Page) html() []byte {
+	first := first(p.layout)
+	only := "" // or the id of the one counter that there is
+	if p.config.Counters.Whole() {
+		only, _ = p.config.Counters.ID(p.config.Counters.String())
+	}
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
-		"counters": p.config.Counters.String(), "shards": p.config.Shards, "countField": p.layout.Fields[0].Shard,
-		"fields": p.layout.FieldNames(), "counted": names(p.layout.Counted), "hosted": p.config.Hosted, "members": p.config.Members,
+		"counters": p.config.Counters.String(), "only": only, "shards": p.config.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
+		"fields": p.layout.FieldNames(), "counted": names(p.layout.Counted), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}
@@ -175,7 +205,7 @@ const (
 func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 	type counter struct {
 		ID    string `json:"id"`
-		Total int64  `json:"total"`
+		Total any    `json:"total"`
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
@@ -184,8 +214,8 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 	if p.config.Counters.Nested() {
 		all = p.client.CollectionGroup(p.config.Counters.Collection()).Query
 	}
-	total := p.layout.Fields[0].Name
-	docs := all.SelectPaths(firestore.FieldPath{total}).Limit(listed + 1).Documents(ctx)
+	total := first(p.layout)
+	docs := all.SelectPaths(firestore.FieldPath{total.Name}).Limit(listed + 1).Documents(ctx)
 	defer docs.Stop()
 	for {
 		doc, err := docs.Next()
@@ -203,7 +233,13 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 		_, name, _ := strings.Cut(doc.Ref.Path, "/documents/")
 		// Other collections of that name may be elsewhere.
 		if id, ok := p.config.Counters.ID(name); ok {
-			n, _ := doc.Data()[total].(int64) // 0 where it was never rolled up
+			n, rolledUp := doc.Data()[total.Name]
+			if _, whole := n.(int64); !rolledUp || total.Integer() && !whole {
+				n = 0
+			}
+			if f, is := n.(float64); is && (math.IsNaN(f) || math.IsInf(f, 0)) {
+				n = nil // which JSON has no number for
+			}
 			counters = append(counters, counter{id, n})
 		}
 	}

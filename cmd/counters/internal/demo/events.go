@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,14 +26,13 @@ const (
 
 // view is what the page shows of a counter, as of one moment. Times are in ms since 1970.
 type view struct {
-	Exists    bool                `json:"exists"`
-	Total     int64               `json:"total"`             // of the first field
-	Totals    map[string]int64    `json:"totals,omitempty"`  // of all, where there are several
-	Doubles   map[string]*float64 `json:"doubles,omitempty"` // averages; null: of none
-	Title     string              `json:"title,omitempty"`   // that an app has given it
-	UpdatedAt int64               `json:"updated_at,omitempty"`
-	Shards    map[string]int64    `json:"shards"`
-	Ledger    map[string]state    `json:"ledger"`
+	Exists    bool             `json:"exists"`
+	Total     any              `json:"total"`            // of the first field; a double as such, and null for the average of none
+	Totals    map[string]any   `json:"totals,omitempty"` // of all, where there are several
+	Title     string           `json:"title,omitempty"`  // that an app has given it
+	UpdatedAt int64            `json:"updated_at,omitempty"`
+	Shards    map[string]int64 `json:"shards"`
+	Ledger    map[string]state `json:"ledger"`
 }
 
 // state is what the ledger has of a shard.
@@ -207,26 +205,19 @@ func (w *watched) remove(name string) {
 
 // view is what has come, for the page. Fields of another type than they should have are left out.
 func (w *watched) view() view {
-	v := view{Shards: make(map[string]int64), Ledger: make(map[string]state)}
-	first := w.layout.Fields[0]
+	v := view{Total: int64(0), Shards: make(map[string]int64), Ledger: make(map[string]state)}
+	first := first(w.layout)
 	if counter := w.documents[w.counter]; counter != nil {
 		v.Exists = true
-		v.Total = integer(counter.GetFields()[first.Name])
+		v.Total = number(first, counter.GetFields()[first.Name])
 		v.Title = counter.GetFields()["title"].GetStringValue()
 		if at := (&store.DB{Layout: w.layout}).Own(counter)[layout.UpdatedAt].GetTimestampValue(); at != nil {
 			v.UpdatedAt = at.AsTime().UnixMilli()
 		}
-		if all := slices.Concat(w.layout.Fields, w.layout.Counted); len(all) > 1 {
-			v.Totals = make(map[string]int64)
+		if all := w.layout.Shown(); len(all) > 1 {
+			v.Totals = make(map[string]any)
 			for _, field := range all {
-				if value := counter.GetFields()[field.Name]; field.Integer() {
-					v.Totals[field.Name] = integer(value)
-				} else {
-					if v.Doubles == nil {
-						v.Doubles = make(map[string]*float64)
-					}
-					v.Doubles[field.Name] = store.Number(value)
-				}
+				v.Totals[field.Name] = number(field, counter.GetFields()[field.Name])
 			}
 		}
 	}

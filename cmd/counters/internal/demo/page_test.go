@@ -66,7 +66,7 @@ func startDev(t *testing.T, from feed, variables ...string) *dev.System {
 		t.Fatal(err)
 	}
 	c := Config{
-		Project: layout.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, Hosted: set.Hosted, Members: s.NamesMembers(),
+		Project: layout.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, NumShards: set.NumShards, Hosted: set.Hosted, Members: s.NamesMembers(),
 		Firestore: s.Firestore, CDN: nowhere, Logger: s.Logger(),
 	}
 	if from == withSDK {

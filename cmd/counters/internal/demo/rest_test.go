@@ -3,8 +3,12 @@ package demo
 import (
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // TestAtRest holds that the page of a counter that there isn't shows what will happen and no empty
@@ -47,6 +51,79 @@ func TestAtRest(t *testing.T) {
 			b.until(`Number(document.getElementById("counter").dataset.total) > 20`)
 			b.do(chromedp.KeyEvent(" "))
 			b.until(`document.getElementById("crowd").textContent === "50 a second" && document.getElementById("counter").dataset.pending === "0"`)
+			b.quiet(nil)
+		})
+	}
+}
+
+// TestAtRestDrawsItsShards holds that as many are drawn as a counter gets, before it is there and
+// after, up to a number that a page has room for, and says so.
+func TestAtRestDrawsItsShards(t *testing.T) {
+	t.Parallel()
+	for shards, want := range map[string]struct{ drawn, at, says string }{
+		"1":   {"1", "1 shard", ""},
+		"200": {"100", "200 shards, of which 100 are drawn", "100 of 200"},
+	} {
+		t.Run(shards, func(t *testing.T) {
+			t.Parallel()
+			b := startBrowser(t)
+			s := startSystem(t, withoutSDK, "NUM_SHARDS="+shards)
+			b.do(chromedp.Navigate(s.url + "/?counter=rest"))
+			b.until(live)
+			b.until(`document.querySelectorAll("#flow.rest path").length === ` + want.drawn)
+			b.until(`document.getElementById("at-rest").textContent === "` + want.at + `"`)
+			b.do(chromedp.Click(plusOne))
+			b.total(1)
+			b.until(`document.querySelectorAll("#flow:not(.rest) path").length === ` + want.drawn + ` && document.querySelectorAll("#shards li").length === ` + want.drawn)
+			b.until(`document.getElementById("shards-of").textContent.includes("` + want.says + `")`)
+			b.quiet(nil)
+		})
+	}
+}
+
+// TestDocumentsAlone holds that a page of a counter with nothing to add to has nothing to press, and
+// shows what its documents come to, doubles and the average of none as well.
+func TestDocumentsAlone(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBrowser(t)
+			s := startSystem(t, from, "COUNTERS=stats/site", "FIELDS=rating=avg(/ratings.stars)", "MEMBERS=any")
+			b.do(chromedp.Navigate(s.url + "/"))
+			b.until(live)
+			b.until(`document.getElementById("make").textContent === "counters create site" && !document.getElementById("missing-made").hidden`)
+			if visible := eval[int](b, `[...document.querySelectorAll("main button, main input, #flow, #shards")].filter((e) => e.checkVisibility()).length`); visible > 0 {
+				t.Errorf("%d controls and drawings are to be seen of a counter that nothing is added to", visible)
+			}
+			conn, err := grpc.NewClient(s.Firestore, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fs, err := firestore.NewClient(t.Context(), s.Project, option.WithGRPCConn(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fs.Close()
+			set := func(path string, data map[string]any) {
+				t.Helper()
+				if _, err := fs.Doc(path).Set(t.Context(), data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set("stats/site", map[string]any{})
+			set("ratings/none", map[string]any{"text": "no stars"})
+			shows := func(text string) {
+				t.Helper()
+				b.until(`document.getElementById("value").textContent === "` + text + `"`)
+			}
+			b.until(`document.getElementById("missing-made").hidden`)
+			shows("–")
+			set("ratings/one", map[string]any{"stars": 4})
+			shows("4")
+			set("ratings/two", map[string]any{"stars": 5})
+			shows("4.5")
+			b.until(`document.querySelector("#plot-total b").textContent === "4.5"`)
 			b.quiet(nil)
 		})
 	}

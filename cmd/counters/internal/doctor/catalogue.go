@@ -75,6 +75,7 @@ var catalogue = map[string]entry{
 	"ledger-invalid":         {Error, "Another program has written the ledger, and no event of this counter can be counted until it is gone. Reconcile then makes it anew from the shards; a total that held more than those was set or imported, and goes down to their sum."},
 	"shards-above-number":    {Warning, "A resize was interrupted, or clients make shards by themselves and go by a number of their own. They are counted all the same, but Increment doesn't use them: raise the number to theirs. Lowering it would break clients that write to them."},
 	"field-not-counted":      {Warning, "FIELDS has the field since the counter was last rolled up, and its document doesn't show it yet. The counter's next event brings it, or the next reconcile."},
+	"counter-missing":        {Warning, "What documents come to shows nowhere: there is nothing to increment, so no increment makes the counter. Its ledger has what was counted, and it shows that once it is made."},
 	"cleanup-waiting":        {Info, "The app has deleted its document. Made again before CLEANUP_AFTER has passed, it has its counts again; after that, Reconcile removes what is below it."},
 	"cleanup-overdue":        {Warning, "The app has deleted its document long ago, and what is below it is still stored and billed: Reconcile is not called, or fails before it comes by."},
 	"sum-not-indexed":        {Error, "The sum of a counted collection's documents works on an index: it can't be taken, and the field stays as it is."},

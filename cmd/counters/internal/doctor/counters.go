@@ -23,8 +23,12 @@ func (f *findings) counters(d *Deployment) {
 	if d.Counters == nil {
 		return
 	}
+	if names := d.layout(); names.CheckSums() != nil && names.Path.Whole() && !names.Hosted && len(d.Counters.Read) == 0 {
+		id, _ := names.Path.ID(names.Path.String())
+		f.add("counter-missing", id, "there is no document "+names.Path.String(), lines(d.counters("create", id), d.counters("reconcile", id)))
+	}
 	for _, c := range d.Counters.Read {
-		switch field := c.otherField(); {
+		switch field := c.otherField(d.Target.sums()); {
 		case c.Deleting:
 			if age := c.At.Sub(c.Changed); age > late {
 				f.add("deletion-unfinished", c.ID, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), count(len(c.Shards), "shard")),
@@ -206,6 +210,9 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 		}
 		seen[i] = fmt.Sprintf("%s, and its shards add up to %d", c.total(field.Name), sum)
 	}
+	if len(seen) == 0 {
+		return "its documents have not been counted yet"
+	}
 	return strings.Join(seen, "; ")
 }
 
@@ -295,8 +302,11 @@ func (f *findings) shards(d *Deployment, c Counter) {
 
 // otherField is the field that the shards count in, where none has any that is expected: Google's
 // snippet for Go writes Count. It is empty where there is no such field, or more than one.
-func (c *Counter) otherField() string {
+func (c *Counter) otherField(fields layout.Fields) string {
 	var other string
+	if len(fields) == 0 {
+		return ""
+	}
 	for _, s := range c.Shards {
 		for _, held := range s.Held {
 			if held.There {

@@ -403,6 +403,15 @@ var brokenDeployments = []broken{
 		}
 		d.pass(2 * time.Minute)
 	}, "total-differs", "a", "--hosted a"},
+	{"the one counter of documents alone was never made", func(t *testing.T, d *deployment) {
+		d.countUsers(t)
+	}, "counter-missing", "site", "counters create --project=my-project --counter-path=stats/site '--fields=users=count(/users)' site"},
+	{"the one counter of documents alone was made, and no event has come since", func(t *testing.T, d *deployment) {
+		d.countUsers(t)
+		if err := d.counterOf(t, usersConfig, "site").Create(t.Context(), shards.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}, "field-not-counted", "site", "counters reconcile --project=my-project"},
 	{"a counter that was made again over an earlier one's ledger", func(t *testing.T, d *deployment) {
 		d.remove(t, "counters/visits")
 		d.set(t, "counters/visits", map[string]any{"num_shards": 3})

@@ -62,6 +62,13 @@ func TestHealthy(t *testing.T) {
 			d.triggers["theirs"] = &eventarc.Trigger{Name: "projects/my-project/locations/nam5/triggers/theirs",
 				Destination: &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "theirs", Region: testRegion}}}
 		}},
+		{"documents alone", Target{}, func(t *testing.T, d *deployment) {
+			d.countUsers(t)
+			if err := d.counterOf(t, usersConfig, "site").Create(t.Context(), shards.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			d.reconcileOf(t, rollup.Config{Counters: usersConfig.Counters, Fields: usersConfig.Fields}, "site")
+		}},
 		{"a sum that takes too long to be taken again", Target{}, func(t *testing.T, d *deployment) {
 			d.count(t)
 			d.aggregation = status.Error(codes.DeadlineExceeded, "Aggregation query timed out.")

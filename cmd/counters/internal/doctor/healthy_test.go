@@ -229,6 +229,18 @@ func (d *deployment) host(t *testing.T) {
 	d.reconcileHosted(t, "a")
 }
 
+// countUsers lets the deployment count all users, and nothing else, in one counter that isn't there.
+func (d *deployment) countUsers(t *testing.T) {
+	t.Helper()
+	d.count(t)
+	d.serves(usersConfig.Counters, usersConfig.Fields, false)
+	delete(d.triggers, "counters-watch-ratings")
+	d.triggers["counters-watch-comments"].EventFilters[2].Value = "users/{document}"
+	d.set(t, "users/ada", map[string]any{"name": "Ada"})
+}
+
+var usersConfig = shards.Config{Counters: "stats/site", Fields: "users=count(/users)"}
+
 var hostedConfig = shards.Config{Counters: "posts/{post}", Fields: "likes,views", Hosted: true}
 
 func (d *deployment) reconcileHosted(t *testing.T, id string) {

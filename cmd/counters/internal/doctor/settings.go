@@ -93,7 +93,7 @@ func (t Target) fields() layout.Fields {
 	return fields
 }
 
-// sums are the fields that are sums of the shards'; at least one.
+// sums are the fields that are sums of the shards'; none where documents alone are counted.
 func (t Target) sums() layout.Fields {
 	sums, _ := t.fields().Split()
 	return sums

@@ -22,7 +22,6 @@ async function fromSDK(config, details, changed) {
   const { collection, connectFirestoreEmulator, doc, FieldPath, getFirestore, onSnapshot } = firestore;
   const db = getFirestore(initializeApp({ projectId: config.project }), config.database);
   connectFirestoreEmulator(db, location.hostname, Number(location.port) || 80);
-  const [first] = config.fields;
   // of an app's document, all but the totals is in one map
   const updatedAt = config.hosted ? "counter_rollup.updated_at" : "updated_at";
   return (id, next, failed) => {
@@ -30,7 +29,7 @@ async function fromSDK(config, details, changed) {
     let counts = new Map();
     let ledger;
     const stops = [
-      onSnapshot(collection(counter, config.shards), (shards) => {
+      ...(config.fields.length ? [onSnapshot(collection(counter, config.shards), (shards) => {
         counts = new Map(shards.docs.map((shard) => [shard.id, shard.get(config.countField) ?? 0]));
         details(counts, ledger);
       }, failed),
@@ -38,17 +37,18 @@ async function fromSDK(config, details, changed) {
         ledger = new Map(Object.entries(snapshot.get("states") ?? {}).map(
           ([id, { counts, as_of }]) => [id, { count: counts?.[config.countField] ?? 0, asOf: as_of.toMillis() }]));
         details(counts, ledger);
-      }, failed),
+      }, failed)] : []),
       onSnapshot(counter, { includeMetadataChanges: true }, (snapshot) => {
+        const valueOf = (name) => {
+          const value = snapshot.get(new FieldPath(name)); // null is the average of none
+          return value === undefined ? 0 : value;
+        };
         changed({
           exists: snapshot.exists(), title: snapshot.get("title"),
-          totals: Object.fromEntries([...config.fields, ...config.counted].map((name) => {
-            const value = snapshot.get(new FieldPath(name)); // null is the average of none
-            return [name, value === undefined ? 0 : value];
-          })),
+          totals: Object.fromEntries([...config.fields, ...config.counted].map((name) => [name, valueOf(name)])),
         });
         next({
-          exists: snapshot.exists(), total: snapshot.get(new FieldPath(first)) ?? 0,
+          exists: snapshot.exists(), total: valueOf(config.first),
           updatedAt: snapshot.get(updatedAt)?.toMillis(), live: !snapshot.metadata.fromCache,
         });
       }, failed),
@@ -74,7 +74,7 @@ function fromGateway(details, changed) {
         const view = JSON.parse(data);
         details(new Map(Object.entries(view.shards)), new Map(Object.entries(view.ledger).map(
           ([id, { count, as_of }]) => [id, { count, asOf: as_of }])));
-        changed({ exists: view.exists, title: view.title, totals: { ...view.totals, ...view.doubles } });
+        changed({ exists: view.exists, title: view.title, totals: view.totals ?? {} });
         next({ exists: view.exists, total: view.total, updatedAt: view.updated_at, live: true });
       };
       stream.onerror = () => {

@@ -2,7 +2,6 @@
 // what a shard holds.
 
 const SVG = "http://www.w3.org/2000/svg";
-const AT_REST = 10; // shards of a counter that there isn't yet
 const MOST = 40; // drops at once; more say nothing more
 
 /** Draws into an SVG, above the list of the shards' bars. */
@@ -12,14 +11,16 @@ export class Flow {
   #paths = [];
   #calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-  constructor(svg) {
+  /** @param atRest shards that are drawn of a counter that has none yet */
+  constructor(svg, atRest) {
     this.svg = svg;
+    this.atRest = atRest;
     new ResizeObserver(() => this.#place()).observe(svg);
   }
 
   /** Takes what each shard holds, and what the total holds of each: [{id, count, counted}]. */
   set(shards) {
-    const n = shards.length || AT_REST;
+    const n = shards.length || this.atRest;
     if (this.#paths.length !== n) {
       this.svg.replaceChildren();
       this.#paths = Array.from({ length: n }, () => this.svg.appendChild(document.createElementNS(SVG, "path")));

@@ -4,30 +4,31 @@ import { chooseFeed } from "./feeds.js";
 import { Flow } from "./flow.js";
 import { Load } from "./load.js";
 import { Plot } from "./plot.js";
-import { Shards } from "./shards.js";
+import { DRAWN, Shards } from "./shards.js";
 
 const SAMPLES = 4; // a second
 const CROWD = 50; // increments a second, of the button
 const LIST_EVERY = 5_000; // ms
 const number = new Intl.NumberFormat("en");
-const format = (value) => number.format(value).replace("-", "−");
+const format = (value) => value === null ? "–" : number.format(value).replace("-", "−"); // null: the average of none
 const plural = (n, one, many) => `${format(n)} ${n === 1 ? one : many}`;
 const $ = (id) => document.getElementById(id);
 const text = (id, value) => { if ($(id).textContent !== value) $(id).textContent = value; };
 
 const config = JSON.parse($("config").textContent);
-const parts = config.counters.split("/").length / 2; // of an id, one for each wildcard
-const notAnID = `An id of ${config.counters} has ${parts === 1 ? "no slash" : `${parts} parts with a slash between`}, none of them ., .. or of the form __x__.`;
-const id = new URLSearchParams(location.search).get("counter") || Array(parts).fill("demo").join("/");
+const parts = config.only ? 1 : config.counters.split("/").length / 2; // of an id, one for each wildcard
+const notAnID = config.only ? `There is one counter, ${config.only}.`
+  : `An id of ${config.counters} has ${parts === 1 ? "no slash" : `${parts} parts with a slash between`}, none of them ., .. or of the form __x__.`;
+const id = new URLSearchParams(location.search).get("counter") || config.only || Array(parts).fill("demo").join("/");
 $("id").value = id;
-text("name", config.fields.length > 1 ? `${id}: ${config.fields[0]}` : id);
+text("name", config.fields.length === 1 ? id : `${id}: ${config.first}`);
 $("id").addEventListener("input", () => {
   $("id").setCustomValidity(valid($("id").value) ? "" : notAnID);
 });
 
 const tally = { answered: 0, inFlight: 0, failed: 0, commits: 0 };
 const shards = new Shards();
-const flow = new Flow($("flow"));
+const flow = new Flow($("flow"), Math.min(config.numShards, DRAWN));
 let counters, counter, feed, lag, updatedAt, known = false;
 if (valid(id)) start().catch((error) => problem(`The page can't start: ${error.message}`));
 else {
@@ -40,6 +41,7 @@ setInterval(() => document.hidden || list(), LIST_EVERY);
 
 function valid(id) {
   const values = id.split("/");
+  if (config.only) return id === config.only;
   return values.length === parts && values.every((value) => value && !/^\.\.?$|^__.*__$/.test(value) && new TextEncoder().encode(value).length <= 1_500);
 }
 
@@ -55,7 +57,7 @@ async function start() {
     url: "/increment", source: feed.source, member: memberOfThisBrowser(),
     failed: (error) => problem(`An increment of an earlier visit failed. ${error.message}`),
   });
-  counter = counters.counter(id, config.fields[0]);
+  counter = counters.counter(id, config.first);
   counter.subscribe(changed);
 
   text("feed", feed.name);
@@ -65,7 +67,7 @@ async function start() {
       add(Number(button.dataset.by));
     });
   }
-  $("like").hidden = !config.members;
+  $("like").hidden = !config.members || !adds;
   $("like").addEventListener("click", like);
   const load = new Load(() => add(1));
   const rate = () => {
@@ -132,8 +134,13 @@ $("document").hidden = !config.hosted && totals.size === 1;
 $("document-own").hidden = $("edit").hidden = !config.hosted;
 text("document-path", documentOf(config.counters, id));
 text("document-title", id);
-text("shards-of", config.fields.length > 1 ? `: ${config.fields[0]}` : "");
-text("counted-field", config.fields[0]);
+text("counted-field", config.first);
+text("at-rest", config.numShards > DRAWN ? `${format(config.numShards)} shards, of which ${DRAWN} are drawn` : plural(config.numShards, "shard", "shards"));
+// Where documents alone are counted, there is nothing to press, and no shard.
+const adds = config.fields.length > 0;
+for (const node of document.querySelectorAll(".of-shards")) node.hidden = !adds;
+for (const node of document.querySelectorAll(".of-documents")) node.hidden = adds;
+text("queries", config.queries);
 $("edit").addEventListener("submit", async (event) => {
   event.preventDefault();
   problem("");
@@ -163,7 +170,7 @@ function field(name) {
   button.dataset.field = name;
   button.addEventListener("click", async () => {
     problem("");
-    if (name === config.fields[0]) return void add(1);
+    if (name === config.first) return void add(1);
     try {
       const answer = await fetch(`/increment/${id.split("/").map(encodeURIComponent).join("/")}`, { method: "POST", body: JSON.stringify({ by: { [name]: 1 } }) });
       if (!answer.ok) problem(`${name}: ${(await answer.json()).detail}`);
@@ -177,7 +184,7 @@ function field(name) {
 let title;
 function shown({ exists, title: now, totals: counts }) {
   for (const [name, node] of totals) {
-    const value = exists && counts[name] !== null ? format(counts[name] ?? 0) : "–";
+    const value = exists ? format(counts[name] === undefined ? 0 : counts[name]) : "–";
     if (node.textContent !== value) node.textContent = value;
   }
   text("document-title", exists && now ? now : id);
@@ -252,9 +259,11 @@ function draw() {
     for (const button of document.querySelectorAll("[data-by], #fields button, #crowd, #rate")) button.disabled = !can;
     $("source").hidden = !counter.exists;
     text("total", format(counter.total ?? 0));
-    $("missing").hidden = config.hosted || counter.exists !== false;
+    $("missing").hidden = config.hosted || !adds || counter.exists !== false;
+    $("missing-made").hidden = config.hosted || adds || counter.exists !== false;
+    text("make", `counters create ${id}`);
     $("missing-document").hidden = !config.hosted || counter.exists !== false;
-    if (config.members) {
+    if (config.members && adds) {
       const liked = counter.joined();
       $("like").disabled = liked === undefined || !can;
       text("like", liked ? "Liked" : "Like");
@@ -268,10 +277,12 @@ function draw() {
     $("no-shards").hidden = !known || shards.size > 0;
     $("shards").hidden = shards.size === 0;
     shards.draw($("shards"));
-    flow.set(shards.all);
+    flow.set(shards.drawn);
+    text("shards-of", (config.fields.length > 1 ? `: ${config.first}` : "") + (shards.size > DRAWN ? `: ${DRAWN} of ${format(shards.size)}` : ""));
     $("plots").hidden &&= tally.answered === 0 && tally.commits === 0;
     text("waiting", shards.waiting ? `(${format(shards.waiting)})` : "");
     for (const [name, count] of Object.entries(tally)) text(name, format(count));
+    text("roll-ups", tally.commits === 1 ? "roll-up seen" : "roll-ups seen");
   });
 }
 
@@ -314,7 +325,7 @@ function sample() {
   const rate = (name) => tally[name] - past[0][name]; // over a second, once there was one
   plots.answered.add([rate("answered")]);
   plots.commits.add([rate("commits")]);
-  plots.total.add(counter.exists === undefined ? [] : [counter.value, counter.total]);
+  plots.total.add(counter.exists === undefined ? [] : [counter.value ?? undefined, counter.total ?? undefined]);
   plots.lag.add([rate("commits") ? lag : undefined], lag);
   if (counter.exists !== undefined) age();
 }

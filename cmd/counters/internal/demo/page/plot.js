@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const SECONDS = 60, HEIGHT = 100; // of the plot's own coordinates
 // seconds ago, and what the axis says there
 const TICKS = [[60, "1 min ago"], [45], [30, "30 s"], [15], [0, "now"]];
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const number = new Intl.NumberFormat("en"); // three digits of a fraction at most
 const format = (value) => number.format(value).replace("-", "−");
 
 /**

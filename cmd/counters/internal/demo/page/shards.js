@@ -1,6 +1,8 @@
 // The shards of a counter as bars, and how long what they hold had waited for the roll-up.
 
 const MANY = 24; // From here on, bars have no room for numbers.
+/** How many are drawn: on a phone, a line of two pixels each. */
+export const DRAWN = 100;
 const number = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact" });
 
@@ -33,9 +35,9 @@ export class Shards {
     return this.#ledger?.get(id)?.count ?? 0;
   }
 
-  /** The shards in their order, each with what it holds and what the total holds of that. */
-  get all() {
-    return [...this.#counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+  /** The first shards in their order, each with what it holds and what the total holds of that. */
+  get drawn() {
+    return [...this.#counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, DRAWN)
       .map(([id, count]) => ({ id, count, counted: this.#counted(id) }));
   }
 
@@ -44,7 +46,7 @@ export class Shards {
    * what is negative.
    */
   draw(list) {
-    const shards = this.all;
+    const shards = this.drawn;
     const values = shards.flatMap(({ count, counted }) => [count, counted]);
     const [least, most] = [Math.min(0, ...values), Math.max(0, ...values)];
     const range = Math.max(1, most - least);
