@@ -52,7 +52,7 @@ type Config struct {
 	// Timeout is how long a batch is tried, retries included, and how long a counter is read where
 	// the context has no deadline; default 20s.
 	Timeout time.Duration
-	// MaxBatch is how many calls share a commit at most; default 500.
+	// MaxBatch is how many calls share a commit at most; default 500. With 1 none waits for another.
 	MaxBatch int
 	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met
 	// trouble; further ones return [ErrBusy]. One counter's calls take nine tenths of it at

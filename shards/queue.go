@@ -142,16 +142,18 @@ func (q *queue) withdraw(r *request) bool {
 }
 
 // consider begins batches of a line that sends its own, lists any other as ready, and forgets one
-// that is empty. A line whose batch is in flight waits for it, unless it is long.
+// that is empty. A line whose batch is in flight waits for it, unless it is long. Where no request
+// shares a commit, none has anything to wait for.
 func (q *queue) consider(l *line) {
 	for len(l.requests) > 0 {
+		unshared := q.limits.batch == 1
 		long := len(l.requests) >= groupcommit.ManyWaiting
-		if l.inFlight > 0 && (!long || l.inFlight >= groupcommit.MaxInFlight) {
+		if l.inFlight > 0 && !unshared && (!long || l.inFlight >= groupcommit.MaxInFlight) {
 			return
 		}
 		counter, _ := l.of.(string)
-		troubled := l.requests[0].alone || q.isTroubled(counter)
-		if !long && !troubled {
+		alone := unshared || l.requests[0].alone || q.isTroubled(counter)
+		if !long && !alone {
 			if !l.ready {
 				l.ready = true
 				q.ready = append(q.ready, l)
@@ -161,7 +163,7 @@ func (q *queue) consider(l *line) {
 		g := newGathering(q.limits.batch)
 		q.take(g, l)
 		f := &inFlight{batch: g.batch, lines: []*line{l}}
-		if troubled { // they may be tried for a while
+		if alone { // they may be tried for a while, and be many
 			f.reserved = len(f.requests)
 			q.waiting += f.reserved
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,29 @@ func TestCommitsOfOneCounter(t *testing.T) {
 		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrClosed) {
 			t.Errorf("after close: %v, want ErrClosed", out.err)
 		}
+	})
+}
+
+// Where no commit is shared, each increment has its own at once, and those count as waiting.
+func TestNothingIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room = 100
+		w := newTraffic(t, limits{batch: 1, waiting: room})
+		w.add("a", room-1)
+		w.want(slices.Repeat([]string{"a1"}, room-1)...)
+		w.add("b", 1)
+		w.want("b1")
+		r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrBusy) {
+			t.Errorf("beyond the room: %v, want ErrBusy", out.err)
+		}
+		w.end("a1")
+		w.add("a", 1)
+		w.want("a1")
+		w.finish()
 	})
 }
 

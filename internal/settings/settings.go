@@ -44,7 +44,7 @@ type Settings struct {
 	ExactWrites    bool          `env:"EXACT_WRITES" envDefault:"true" desc:"Write a marker with every commit, so that one whose answer was lost can be told from one that was not applied. Without it, such an increment is answered 504."`
 	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" range:"1m to 720h" desc:"How long an Idempotency-Key is remembered at least, 1m to 720h."`
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" range:"1s to 60s" desc:"How long a request may take, commits and their retries included, 1s to 60s."`
-	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" range:"1 to 500" desc:"Increments that share one commit at most, 1 to 500."`
+	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" range:"1 to 500" desc:"Increments that share one commit at most, 1 to 500. With 1 each has its own, at once: answered sooner by up to half a commit, and for more writes; counters cost prints both."`
 	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" range:"1 to 1000000" desc:"Increments that may wait on one instance; beyond it they are answered 503."`
 
 	// Who may call Increment.
