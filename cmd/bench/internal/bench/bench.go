@@ -45,7 +45,7 @@ func Scenarios() []Scenario {
 		{Name: "drift", Title: "Drift under duplicates and lost answers", run: (*session).drift},
 		{Name: "cost", Title: "Cost of a million increments at 1,000 a second", run: (*session).price},
 		{Name: "cold", Title: "Cold start", run: (*session).cold},
-		{Name: "latency", Title: "Latency of an increment at fixed rates", run: (*session).latency, long: true},
+		{Name: "latency", Title: "What exactness and shared commits add to an increment's latency", run: (*session).latency, long: true},
 		{Name: "zipf", Title: "Increments a second over 1,000 counters, by Zipf's law", run: (*session).zipf},
 		{Name: "even", Title: "Increments a second over 1,000 counters, evenly", run: (*session).even},
 		{Name: "memory", Title: "Memory at 10,000 requests in flight", run: (*session).memory},

@@ -12,6 +12,7 @@ import (
 // Names of this package's functions, values of FUNCTION_TARGET.
 const (
 	noopFunction           = "BenchNoop"
+	waitingFunction        = "BenchWaiting"
 	noopEventFunction      = "BenchNoopEvent"
 	blindIncrementFunction = "BenchBlindIncrement"
 	blindRollupFunction    = "BenchBlindRollup"
@@ -23,6 +24,7 @@ const (
 func Register() {
 	b := newBlindFunctions()
 	framework.HTTP(noopFunction, noop)
+	framework.HTTP(waitingFunction, waiting)
 	framework.HTTP(noopEventFunction, noopEvent)
 	framework.HTTP(blindIncrementFunction, b.increment)
 	framework.HTTP(blindRollupFunction, b.rollup)
@@ -47,8 +49,10 @@ const (
 	nameFaster   = "ours, 50ms" // between roll-ups
 	nameSlower   = "ours, 5s"   // the same
 	nameSingle   = "ours, burst of 1"
+	nameUnshared = "ours, MAX_BATCH=1"
 	nameBlind    = "blind"
 	nameNoop     = "no-op"
+	nameWaiting  = "no-op, 10ms" // after a commit's time
 	nameSum      = "sum"
 )
 
@@ -70,6 +74,13 @@ func unmarked() contestant {
 	return c
 }
 
+// unshared is ours with a commit for each increment.
+func unshared() contestant {
+	c := ours()
+	c.name, c.environ = nameUnshared, append(c.environ, "MAX_BATCH=1")
+	return c
+}
+
 func blind() contestant {
 	return contestant{name: nameBlind, http: blindIncrementFunction, trigger: blindRollupFunction}
 }
@@ -78,5 +89,8 @@ func blind() contestant {
 func nothing() contestant {
 	return contestant{name: nameNoop, http: noopFunction, trigger: noopEventFunction}
 }
+
+// waits is nothing that takes as long as a commit.
+func waits() contestant { return contestant{name: nameWaiting, http: waitingFunction} }
 
 func sumOnRead() contestant { return contestant{name: nameSum, http: sumFunction} }

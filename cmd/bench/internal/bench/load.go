@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -220,16 +221,43 @@ func closedLoop(ctx context.Context, clients []client, window time.Duration, nex
 // free. The time that it waits for a client counts as latency, and what never got one counts as an
 // error.
 func openLoop(ctx context.Context, clients []client, window time.Duration, rate float64, next requests) *load {
+	return openLoopAt(ctx, clients, window, evenly(rate, window), next)
+}
+
+// openLoopAt is openLoop of requests that are due when it is said.
+func openLoopAt(ctx context.Context, clients []client, window time.Duration, due []time.Duration, next requests) *load {
 	var n atomic.Int64
-	all := int(rate * window.Seconds())
 	l := drive(ctx, clients, window, func(r *fasthttp.Request) (sample, bool) {
 		turn := int(n.Add(1) - 1)
-		return sample{due: time.Duration(float64(turn) / rate * float64(time.Second))}, turn < all && next(turn, r)
+		if turn >= len(due) {
+			return sample{}, false
+		}
+		return sample{due: due[turn]}, next(turn, r)
 	})
 	if ctx.Err() == nil {
-		l.unsent = all - len(l.samples)
+		l.unsent = len(due) - len(l.samples)
 	}
 	return l
+}
+
+// evenly is when requests are due that come one after the other at the same distance.
+func evenly(rate float64, window time.Duration) []time.Duration {
+	due := make([]time.Duration, int(rate*window.Seconds()))
+	for i := range due {
+		due[i] = time.Duration(float64(i) / rate * float64(time.Second))
+	}
+	return due
+}
+
+// randomly is when requests are due that come at random, as those of many people do. It is the same
+// times for all contestants.
+func randomly(rate float64, window time.Duration) []time.Duration {
+	dice := rand.New(rand.NewPCG(1, 2))
+	var due []time.Duration
+	for at := 0.0; at < window.Seconds(); at += dice.ExpFloat64() / rate {
+		due = append(due, time.Duration(at*float64(time.Second)))
+	}
+	return due
 }
 
 // drive has each client send the requests that turn gives it, none before it is due, until turn

@@ -3,10 +3,13 @@ package bench
 import (
 	"io"
 	"net/http"
+	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // noop answers as Increment does, and does nothing.
@@ -14,6 +17,13 @@ func noop(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"counter":"hot","by":1}`+"\n")
+}
+
+// waiting answers as Increment does, after as long as a commit takes: what any function that waits
+// for something costs the framework.
+func waiting(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(cost.CommitTime)
+	noop(w, r)
 }
 
 // noopEvent decodes a document event, answers as Rollup does, and does nothing.

@@ -64,6 +64,7 @@ type race struct {
 	load        string   // names the load; "" is the number of clients
 	clients     []int    // how many: the best of these is found out first
 	rate        float64  // requests a second that are due; 0 is as many as the clients can send
+	random      bool     // they are due at random times, and not evenly
 	consecutive bool     // each has its turns in a row: a pause would let hot documents recover
 
 	warm, window, settle time.Duration // before all turns; of a turn; for the events that it leaves
@@ -277,7 +278,10 @@ func (r *run) send(ctx context.Context, n int, window time.Duration) *load {
 		// Half as many again as were taken so far, so that the window ends first.
 		next = r.events.next(int(math.Max(1.5*r.expect, 8000) * math.Max(window.Seconds(), 0.5)))
 	}
-	if r.rate > 0 {
+	switch {
+	case r.rate > 0 && r.random:
+		return openLoopAt(ctx, clients(n, to), window, randomly(r.rate, window), next)
+	case r.rate > 0:
 		return openLoop(ctx, clients(n, to), window, r.rate, next)
 	}
 	return closedLoop(ctx, clients(n, to), window, next)

@@ -56,16 +56,16 @@ func cpuEach(t *turns) Metric {
 func (s *session) fastest(contestants []contestant, shards int, counters []string, next requests) race {
 	return race{
 		contestants: contestants, setup: setup{shards: shards, faults: commits()}, counters: counters, next: next,
-		clients: pick(s, []int{1000}, []int{64, 250, 1000}), warm: pick(s, 200*time.Millisecond, time.Second),
+		clients: pick(s, []int{1000}, []int{250, 1000, 4000}), warm: pick(s, 200*time.Millisecond, time.Second),
 		rounds: pick(s, 3, 5), window: pick(s, 250*time.Millisecond, 2500*time.Millisecond), settle: pick(s, 500*time.Millisecond, 3*time.Second),
-		columns: throughput, figure: rate, pairs: [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}},
+		columns: throughput, figure: rate, pairs: [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}, {nameOurs, nameWaiting}},
 	}
 }
 
 // hot is increments a second on one counter.
 func (s *session) hot(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 1,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second). On hot documents, each document takes one write a second (--doc-write-rate 1)", hotShards, slowly)}
-	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), unmarked(), blind(), nothing(), sumOnRead()})
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 4,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second). On hot documents, each document takes one write a second (--doc-write-rate 1)", hotShards, slowly)}
+	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), unmarked(), blind(), waits(), nothing(), sumOnRead()})
 	c := s.fastest(contestants, hotShards, []string{"hot"}, post("/hot"))
 	c.columns = func(t *turns) []Metric { return append(throughput(t), left(t)) }
 	_, err := s.race(ctx, &r, c)
@@ -88,7 +88,7 @@ const (
 
 // zipf is the same over many counters, some of which are much more popular than others.
 func (s *session) zipf(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("%d counters, chosen by Zipf's law with exponent %v, %d shards each, %s, one instance; closed loop, up to 1,000 clients", manyCounters, zipfsExponent, manyShards, slowly)}
+	r := Result{Settings: fmt.Sprintf("%d counters, chosen by Zipf's law with exponent %v, %d shards each, %s, one instance; closed loop, up to 4,000 clients", manyCounters, zipfsExponent, manyShards, slowly)}
 	counters, paths := ids(manyCounters)
 	dice := rand.NewZipf(rand.New(rand.NewPCG(1, 0)), zipfsExponent, 1, manyCounters-1)
 	choices := make([]string, 1<<16) // the same for all contestants
@@ -103,7 +103,7 @@ func (s *session) zipf(ctx context.Context) (Result, error) {
 
 // even is increments over many counters, all of which get as many.
 func (s *session) even(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 1,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
+	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 4,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
 	counters, paths := ids(manyCounters)
 	c := s.fastest(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()}), manyShards, counters, post(paths...))
 	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second // until every counter is known
@@ -170,21 +170,40 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-// latency is how long increments take at fixed rates.
+// latency is what exactness and sharing commits add to the time that an increment takes.
 func (s *session) latency(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; open loop: timed from when a request was due", hotShards, slowly)}
-	for _, perSecond := range pick(s, []int{1000}, []int{100, 1000, 4000}) {
-		c := s.steady(float64(perSecond), []contestant{ours(), blind(), nothing()}, pick(s, 400*time.Millisecond, 3*time.Second))
-		c.columns = func(t *turns) []Metric {
-			return []Metric{t.latency("p50", 0.5), t.latency("p90", 0.9), t.latency("p99", 0.99), t.latency("p99.9", 0.999)}
-		}
-		c.figure = figure{fmt.Sprintf(", %d/s", perSecond), fmt.Sprintf("p99 at %d/s", perSecond), func(t turn) float64 { return quantile(t.latencies, 0.99) }}
-		c.pairs = [][2]string{{nameOurs, nameNoop}}
-		if _, err := s.race(ctx, &r, c); err != nil {
-			return r, err
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, one instance, no trigger; increments come at random times (open loop: timed from when one was due), so that some find a commit in flight and share the next; commits take 10ms or 40ms, a document takes one at a time. Without sharing (MAX_BATCH=1) each increment has a commit and a marker of its own", lagShards)}
+	for _, commit := range pick(s, latencyCommits[:1], latencyCommits) {
+		for _, perSecond := range pick(s, []int{100, 1000}, latencyRates) {
+			c := s.steady(float64(perSecond), []contestant{ours(), unmarked(), unshared(), blind()}, pick(s, time.Second, latencyWindow(perSecond)))
+			c.setup = setup{shards: lagShards, only: "http", faults: emulator.Faults{CommitLatency: commit}}
+			c.load, c.random, c.rounds, c.settle, c.warm = latencyLoad(perSecond, commit), true, 1, 0, time.Second/2
+			c.columns = func(t *turns) []Metric {
+				return []Metric{t.latency("p50", 0.5), t.latency("p99", 0.99), t.metric("commits/s", "/s", func(r turn) float64 { return r.commits })}
+			}
+			c.figure = figure{", " + c.load, "p50 at " + c.load, func(t turn) float64 { return quantile(t.latencies, 0.5) }}
+			c.pairs = [][2]string{{nameOurs, nameBlind}}
+			if _, err := s.race(ctx, &r, c); err != nil {
+				return r, err
+			}
 		}
 	}
 	return r, nil
+}
+
+// Loads of the latency's scenario: increments a second, and how long commits take.
+var (
+	latencyRates   = []int{25, 100, 1000, 4000}
+	latencyCommits = []time.Duration{10 * time.Millisecond, 40 * time.Millisecond}
+)
+
+// latencyWindow is long enough for the slowest percent of increments to be some.
+func latencyWindow(perSecond int) time.Duration {
+	return min(max(time.Duration(300/perSecond)*time.Second, 3*time.Second), 10*time.Second)
+}
+
+func latencyLoad(perSecond int, commit time.Duration) string {
+	return fmt.Sprintf("%s/s, %v", short(float64(perSecond)), commit)
 }
 
 // steady is a race at a fixed rate of increments on one counter.
