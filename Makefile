@@ -42,6 +42,9 @@ lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 bench: ## Compare with what people build today; about a minute.
 	go run ./cmd/bench --quick
 
+figures: ## Write the figures and plots of README and docs from a full run: on an idle machine, a good quarter of an hour.
+	go run ./cmd/bench --docs
+
 generate: ## Write again what is made from the code: settings tables, tables in docs.
 	go generate ./...
 
@@ -63,4 +66,4 @@ actions: ## Check the workflows.
 ci: ## Everything that has to hold before a change lands.
 	.ci/run
 
-.PHONY: help dev test race fuzz simulate mutants lint bench generate release try-release session vuln actions ci
+.PHONY: help dev test race fuzz simulate mutants lint bench figures generate release try-release session vuln actions ci

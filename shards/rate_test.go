@@ -13,7 +13,28 @@ import (
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
-// The formula against the queues themselves, with increments at random times.
+// waits adds up how long increments take from the call to the answer.
+type waits struct{ sum, n atomic.Int64 }
+
+func (w *waits) add(q *queue, t *testing.T, counter string) {
+	began := time.Now()
+	q.add(t.Context(), &request{increments: []Increment{{Counter: counter, By: 1}}, done: make(chan outcome, 1)})
+	w.sum.Add(int64(time.Since(began)))
+	w.n.Add(1)
+}
+
+// check holds the mean against the formula: within a fifth of a commit's time, or of the wait
+// itself.
+func (w *waits) check(t *testing.T, counters int, rate float64, commit time.Duration) {
+	t.Helper()
+	got := time.Duration(w.sum.Load()/w.n.Load()) - commit
+	want := groupcommit.Wait(counters, rate, commit)
+	if (got - want).Abs() > max(commit, want)/5 {
+		t.Errorf("%d counters with %v increments a second each, %v a commit: they wait for %v on average, and the formula says %v", counters, rate, commit, got, want)
+	}
+}
+
+// The formulas against the queues themselves, with increments at random times.
 func TestCommitRate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -26,6 +47,7 @@ func TestCommitRate(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
+			var waits waits
 			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
@@ -36,13 +58,12 @@ func TestCommitRate(t *testing.T) {
 			var adding sync.WaitGroup
 			for range 20_000 {
 				time.Sleep(time.Duration(dice.ExpFloat64() / tt.rate * float64(time.Second)))
-				adding.Go(func() {
-					q.add(t.Context(), &request{increments: []Increment{{Counter: "a", By: 1}}, done: make(chan outcome, 1)})
-				})
+				adding.Go(func() { waits.add(q, t, "a") })
 			}
 			adding.Wait()
 			got := float64(commits.Load()) / time.Since(began).Seconds()
 			q.close()
+			waits.check(t, 1, tt.rate, tt.commit)
 			if want := groupcommit.Rate(tt.rate, tt.commit); math.Abs(got-want) > 0.15*want {
 				t.Errorf("%v increments a second, %v a commit: %.1f commits a second, and the formula says %.1f", tt.rate, tt.commit, got, want)
 			}
@@ -50,6 +71,9 @@ func TestCommitRate(t *testing.T) {
 	}
 	if got := groupcommit.Rate(0, time.Second); got != 0 {
 		t.Errorf("without increments: %v commits a second", got)
+	}
+	if got := groupcommit.Wait(1, 0, time.Second); got != 0 {
+		t.Errorf("without increments they wait for %v", got)
 	}
 }
 
@@ -75,6 +99,7 @@ func TestSharedRate(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
+			var waits waits
 			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
@@ -86,13 +111,14 @@ func TestSharedRate(t *testing.T) {
 			for range 20_000 {
 				time.Sleep(time.Duration(dice.ExpFloat64() / (tt.rate * float64(tt.counters)) * float64(time.Second)))
 				counter := strconv.Itoa(dice.IntN(tt.counters))
-				adding.Go(func() {
-					q.add(t.Context(), &request{increments: []Increment{{Counter: counter, By: 1}}, done: make(chan outcome, 1)})
-				})
+				adding.Go(func() { waits.add(q, t, counter) })
 			}
 			adding.Wait()
 			got := float64(commits.Load()) / time.Since(began).Seconds()
 			q.close()
+			if tt.counters <= 1000 { // with more, commits are full, and some wait for the one after next
+				waits.check(t, tt.counters, tt.rate, tt.commit)
+			}
 			if want := groupcommit.SharedRate(tt.counters, tt.rate, tt.commit); math.Abs(got-want) > tt.within*want {
 				t.Errorf("%d counters with %v increments a second each, %v a commit: %.1f commits a second, and the formula says %.1f", tt.counters, tt.rate, tt.commit, got, want)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,5 +100,58 @@ func TestBenchPlotsNowhere(t *testing.T) {
 	code := run(t.Context(), []string{"--quick", "--scenario", "lone", "--plots", filepath.Join(file, "plots")}, &stdout, &stderr)
 	if errOut := stderr.String(); code != exitFailed || !strings.HasPrefix(errOut, "bench: --plots: ") || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("exit code %d, error %q", code, errOut)
+	}
+}
+
+// What is kept of a run makes the same report again, and docs are made of nothing less than a full
+// run: that is said, and no page is touched.
+func TestBenchFromResults(t *testing.T) {
+	t.Parallel()
+	results := filepath.Join(t.TempDir(), "results.json")
+	var first, again, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"--quick", "--scenario", "cold", "--results", results}, &first, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	if code := run(t.Context(), []string{"--from", results}, &again, &stderr); code != 0 || again.String() != first.String() {
+		t.Errorf("exit code %d: %s\n%s", code, stderr.String(), again.String())
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--from", results, "--docs"}, exitNoDocs, "a quick run"},
+		{[]string{"--from", results, "--quick"}, exitUsage, "measures nothing"},
+		{[]string{"--docs", "--quick"}, exitUsage, "without --quick"},
+		{[]string{"--from", results + "-missing"}, exitFailed, "no such file"},
+		{[]string{"--quick", "--scenario", "cold", "--results", filepath.Join(results, "below")}, exitFailed, "--results"},
+	} {
+		stderr.Reset()
+		code := run(t.Context(), tt.args, &again, &stderr)
+		if errOut := stderr.String(); code != tt.code || !strings.Contains(errOut, tt.want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%v: exit code %d, error %q; want %d and %q", tt.args, code, errOut, tt.code, tt.want)
+		}
+	}
+}
+
+// A full run says how long it takes, and which scenario it is at.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	plan, err := bench.Plan(bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	step, done := showSteps(&said, plan, false)
+	step(plan[0].Name, "start")
+	step(plan[0].Name, "round 1 of 5")
+	step(plan[len(plan)-1].Name, "start")
+	done()
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], fmt.Sprintf("%d scenarios, about ", len(plan))) || !strings.Contains(lines[2], fmt.Sprintf("(%d of %d, 0 min so far, about ", len(plan), len(plan))) {
+		t.Errorf("said:\n%s", said.String())
+	}
+	if whole := bench.Together(plan); whole <= 0 || whole > 20*time.Minute {
+		t.Errorf("a full run takes %v, want 20 minutes at most", whole)
 	}
 }

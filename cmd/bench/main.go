@@ -22,6 +22,7 @@ import (
 const (
 	exitFailed = 1
 	exitUsage  = 2 // the arguments are wrong, and nothing was measured
+	exitNoDocs = 3 // the machine did other work, or not all was measured: no docs were written
 )
 
 func main() {
@@ -48,7 +49,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	fmt.Fprintln(stderr, "bench:", err)
-	if errors.Is(err, bench.ErrScenario) || errors.Is(err, bench.ErrAgainst) {
+	if errors.Is(err, bench.ErrNotIdle) || errors.Is(err, bench.ErrDocs) {
+		return exitNoDocs
+	}
+	if errors.Is(err, errUsage) || errors.Is(err, bench.ErrScenario) || errors.Is(err, bench.ErrAgainst) {
 		return exitUsage
 	}
 	return exitFailed

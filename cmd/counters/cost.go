@@ -167,7 +167,7 @@ func (s *costSheet) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s and %s a second of %s, on paper.\nFirestore Standard edition in %s, list prices of %s.\n\n",
 		quantity(s.Load.Rate, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"), s.Prices.Location, s.PricesAsOf)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "per million increments:\tshards\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\t")
+	fmt.Fprintln(t, "per million increments:\tshards\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\tms\t")
 	var remarks []string
 	for _, d := range s.Designs {
 		name, numShards := string(d.Name), "-"
@@ -178,12 +178,17 @@ func (s *costSheet) print(w io.Writer) error {
 			remarks = append(remarks, fmt.Sprintf("  %s does not hold: %s.", d.Name, d.Unworkable))
 			name += " (!)"
 		}
+		takes := "-"
+		if d.Takes > 0 {
+			takes = fmt.Sprintf("%.1f", float64(d.Takes)/float64(time.Millisecond))
+		}
 		u := d.PerMillion
-		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.2f\t\n", name, numShards, u.Reads, u.Writes, u.Deletes, u.Requests, u.InstanceSeconds, d.Million, d.Month)
+		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.2f\t%s\t\n", name, numShards, u.Reads, u.Writes, u.Deletes, u.Requests, u.InstanceSeconds, d.Million, d.Month, takes)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintln(w, "\nms: until an increment is answered, on average, the network and the function left out. MAX_BATCH=1 is this project where\nno increment shares a commit: none waits for another's, and each pays for its own.")
 	if len(remarks) > 0 {
 		fmt.Fprintln(w, "\n(!)\n"+strings.Join(remarks, "\n"))
 	}

@@ -16,23 +16,25 @@ func TestCost(t *testing.T) {
 	}
 	rows := map[string][]string{}
 	for line := range strings.Lines(stdout.String()) {
-		for _, name := range []string{"this project", "blind trigger (!)", "floor"} {
+		for _, name := range []string{"this project", "MAX_BATCH=1 (!)", "blind trigger (!)", "floor"} {
 			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok && rows[name] == nil {
 				rows[name] = strings.Fields(rest)
 			}
 		}
 	}
-	// shards, reads, writes, deletes, requests, instance seconds, $ a million, $ a month
+	// shards, reads, writes, deletes, requests, instance seconds, $ a million, $ a month, ms
 	for name, want := range map[string][]string{
-		"blind trigger (!)": {"200", "50000", "2000000", "0", "2000000", "2000", "4.481", "11613.46"},
-		"floor":             {"-", "0", "0", "0", "1000000", "0", "0.400", "1036.80"},
+		"blind trigger (!)": {"200", "50000", "2000000", "0", "2000000", "2000", "4.481", "11613.46", "10.0"},
+		"floor":             {"-", "0", "0", "0", "1000000", "0", "0.400", "1036.80", "-"},
 	} {
 		if got := strings.Join(rows[name], " "); got != strings.Join(want, " ") {
 			t.Errorf("%s: %s, want %v in:\n%s", name, got, want, stdout.String())
 		}
 	}
-	if rows["this project"] == nil {
-		t.Errorf("no row of this project in:\n%s", stdout.String())
+	for _, name := range []string{"this project", "MAX_BATCH=1 (!)"} { // both prices, and what they buy
+		if rows[name] == nil {
+			t.Errorf("no row of %s in:\n%s", name, stdout.String())
+		}
 	}
 	// A single document while that holds, then a sum, then this project.
 	text := stdout.String()

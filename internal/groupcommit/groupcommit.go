@@ -1,6 +1,6 @@
 // Package groupcommit says when increments that are made at the same time share a commit, and so
 // how many commits a second they come to. The queues of package shards go by its numbers, and the
-// cost model by its two laws, which tests of shards hold against those queues.
+// cost model by its three laws, which tests of shards hold against those queues.
 package groupcommit
 
 import (
@@ -54,4 +54,23 @@ func SharedRate(counters int, rate float64, commit time.Duration) float64 {
 	// begins whenever a counter has waited for long enough, as long as there is room.
 	most := max(FewCommits/seconds, min(1/SharedWait.Seconds(), MaxCommits/seconds))
 	return min(alone, max(most, alone/MaxCounters))
+}
+
+// Wait is about how long an increment waits, on average, until its own commit begins: for the
+// commit of its counter that is in flight, or until many wait, and where counters share commits for
+// the next of those. Counters, rate and commit are those of [SharedRate]. Half a commit's time is
+// the most that sharing costs a counter alone.
+func Wait(counters int, rate float64, commit time.Duration) time.Duration {
+	own := Rate(rate, commit)
+	if own <= 0 {
+		return 0
+	}
+	seconds := commit.Seconds()
+	// A commit in flight is met in so much of the time, and half of it is still to come. Of several
+	// in flight, it is the next one that begins.
+	wait := min(own*seconds*seconds/2, 1/(2*own))
+	if shared := SharedRate(counters, rate, commit); shared < float64(counters)*own {
+		wait += 1 / (2 * shared)
+	}
+	return time.Duration(wait * float64(time.Second))
 }

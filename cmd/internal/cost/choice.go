@@ -25,11 +25,12 @@ func (l Load) Choices(p Prices) []Choice {
 }
 
 // Cheapest is the cheapest design that holds under the load; false where none does. It is never the
-// blind trigger, whose total is wrong sooner or later.
+// blind trigger, whose total is wrong sooner or later, and never ours without sharing, which costs
+// more for what it is faster.
 func (l Load) Cheapest(p Prices) (best Design, ok bool) {
 	least := math.Inf(1)
 	for _, d := range l.Designs() {
-		if d.Name == Blind || d.Unworkable != "" {
+		if d.Name == Blind || d.Name == Unshared || d.Unworkable != "" {
 			continue
 		}
 		// Of two that cost the same, the latter in the order of the constants, which is the simpler

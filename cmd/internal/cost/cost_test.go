@@ -305,3 +305,37 @@ func TestRequestLogs(t *testing.T) {
 		t.Errorf("what is free is $%.2f", usd)
 	}
 }
+
+// Without sharing an increment costs a commit, a marker and an event of its own, and takes a commit's
+// time, as a blind trigger's does; with it, half a commit more at most. It is never what is
+// recommended.
+func TestUnshared(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{1, 25, 100, 1000, 4000} {
+		for _, commit := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
+			l := Load{Rate: rate, Counters: 1, PerShard: 100, Commit: commit, Interval: time.Second, Instances: 1}
+			of := map[Name]Design{}
+			for _, d := range l.Designs() {
+				of[d.Name] = d
+			}
+			ours, unshared := of[Ours], of[Unshared]
+			if unshared.Commits != rate || unshared.Usage.Deletes != rate || unshared.Usage.Requests != 2*rate || unshared.RollUps > 1 {
+				t.Errorf("%v/s: %+v", rate, unshared)
+			}
+			if unshared.Takes != commit || of[Blind].Takes != commit || ours.Takes < commit || ours.Takes > commit*3/2+1 {
+				t.Errorf("%v/s, %v a commit: ours takes %v, without sharing %v, blind %v", rate, commit, ours.Takes, unshared.Takes, of[Blind].Takes)
+			}
+			if p := List()[0]; p.Bill(unshared.Usage).Total() < p.Bill(ours.Usage).Total() {
+				t.Errorf("%v/s, %v a commit: it is cheaper not to share", rate, commit)
+			}
+			l.PerShard = HotRate
+			if best, _ := l.Cheapest(List()[0]); best.Name == Unshared {
+				t.Errorf("%v/s: %s is recommended", rate, best.Name)
+			}
+			l.InexactWrites = true
+			if d := l.unshared(); d.Usage.Deletes != 0 || d.Usage.Writes >= unshared.Usage.Writes {
+				t.Errorf("%v/s, without markers: %+v", rate, d)
+			}
+		}
+	}
+}

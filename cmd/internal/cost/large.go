@@ -24,8 +24,7 @@ const (
 	LargeCommit = 40 * time.Millisecond
 
 	// perIncrement and perRollup are how many increments and events a second an instance with one
-	// CPU takes: somewhat less than docs/benchmarks.md has of two cores that also ran the load,
-	// Firestore and other work.
+	// CPU takes: less than docs/benchmarks.md has of cores that also ran the load and Firestore.
 	perIncrement, perRollup = 8_000, 4_000
 	// rollupFlushes is the default of ROLLUP_FLUSHES: roll-ups that one instance has in flight.
 	rollupFlushes = 64

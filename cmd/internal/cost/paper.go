@@ -40,6 +40,7 @@ type Name string
 // The designs that are compared. In all of them, increments come to a function by HTTP.
 const (
 	Ours        Name = "this project"
+	Unshared    Name = "MAX_BATCH=1" // of this project: no increment shares a commit, or waits for one
 	Blind       Name = "blind trigger"
 	SumOnRead   Name = "sum() on read"
 	OneDocument Name = "one document"
@@ -57,6 +58,10 @@ type Design struct {
 	Usage      Usage   `json:"per_second"`
 	Commits    float64 `json:"commits_per_second"` // of increments: writes of shards, which counters may share a commit for
 	RollUps    float64 `json:"roll_ups_per_second"`
+
+	// Takes is how long an increment takes, on average: until its commit begins, and that commit. What
+	// the network and the function add is not in it. 0 where nothing is committed.
+	Takes time.Duration `json:"takes_ns,omitempty"`
 }
 
 // HotRate is how many writes a second a document takes, sustained. Google's pages used to say so,
@@ -73,7 +78,7 @@ const aggregated = 1000
 
 // Designs are all designs under a load, in the order of the constants.
 func (l Load) Designs() []Design {
-	designs := []Design{l.ours(), l.blind(), l.sumOnRead(), l.oneDocument(), l.floor()}
+	designs := []Design{l.ours(), l.unshared(), l.blind(), l.sumOnRead(), l.oneDocument(), l.floor()}
 	if l.Documents > 0 {
 		designs = append(designs, l.counted(), l.countOnRead())
 	}
@@ -103,15 +108,31 @@ func (l Load) sharded(d Design) Design {
 // ours is a commit for all increments of a counter that arrive while another is in flight, which
 // counters share where many have one in flight, and a roll-up per interval.
 func (l Load) ours() Design {
-	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
 	instances, counters := float64(l.Instances), float64(l.Counters)
-
 	batches := counters * instances * groupcommit.Rate(l.Rate/counters/instances, l.Commit)
 	// one in each commit
 	markers := instances * groupcommit.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit)
 	if l.InexactWrites {
 		markers = 0
 	}
+	takes := l.Commit + groupcommit.Wait(l.Counters, l.Rate/counters/instances, l.Commit)
+	return l.rolledUp(Ours, batches, markers, takes)
+}
+
+// unshared is ours with a commit, a marker and an event for each increment.
+func (l Load) unshared() Design {
+	markers := l.Rate
+	if l.InexactWrites {
+		markers = 0
+	}
+	return l.rolledUp(Unshared, l.Rate, markers, l.Commit)
+}
+
+// rolledUp completes one of ours: a roll-up per interval.
+func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration) Design {
+	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
+	instances, counters := float64(l.Instances), float64(l.Counters)
+
 	each := batches / counters / instances // events of a counter to one instance of the roll-up
 	// Bursts of a few at once (ROLLUP_BURST) leave nothing together that could go apart. That is up
 	// to a tenth too many, where about one event an interval comes.
@@ -124,9 +145,10 @@ func (l Load) ours() Design {
 	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters)
 	busy := max(holding, inFlight(batches/instances, l.request()))
 	return l.sharded(Design{
-		Name:    Ours,
+		Name:    name,
 		Commits: batches,
 		RollUps: flushes,
+		Takes:   takes,
 		Usage: Usage{
 			Reads: reads,
 			// a flush writes the total and the ledger
@@ -142,6 +164,7 @@ func (l Load) ours() Design {
 func (l Load) blind() Design {
 	d := Design{
 		Name:    Blind,
+		Takes:   l.Commit,
 		Commits: l.Rate,
 		RollUps: l.Rate,
 		Usage: Usage{
@@ -161,6 +184,7 @@ func (l Load) blind() Design {
 func (l Load) sumOnRead() Design {
 	d := l.sharded(Design{
 		Name:    SumOnRead,
+		Takes:   l.Commit,
 		Commits: l.Rate,
 		Usage: Usage{
 			Writes:          l.Rate,

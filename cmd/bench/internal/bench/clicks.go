@@ -29,7 +29,7 @@ func (s *session) clicks(ctx context.Context) (Result, error) {
 	single.name, single.environ = nameSingle, append(single.environ, "ROLLUP_BURST=1")
 	for _, c := range s.field(ours(), single, blind()) {
 		s.say("%s", c.name)
-		h, open, err := s.shownAfter(ctx, c, setup{shards: 10, faults: hotDocuments(), push: push}, counters, pick(s, 1, 5))
+		h, open, err := s.shownAfter(ctx, c, setup{shards: 10, faults: hotDocuments(), push: push}, counters, pick(s, 1, 4))
 		if err != nil || ctx.Err() != nil {
 			return r, err
 		}

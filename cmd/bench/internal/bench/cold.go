@@ -42,7 +42,7 @@ func (s *session) cold(ctx context.Context) (Result, error) {
 		}
 		functions = pairs
 	}
-	rounds := pick(s, 4, 15)
+	rounds := pick(s, 4, 12)
 	times := map[string][]float64{}
 	for round := range rounds + 1 { // the first one reads the program from disk
 		for _, f := range functions {

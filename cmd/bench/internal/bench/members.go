@@ -39,7 +39,8 @@ func (s *session) members(ctx context.Context) (Result, error) {
 			return post("/hot")(0, r)
 		}},
 	} {
-		c := s.steady(rate, []contestant{ours()}, pick(s, time.Second, 8*time.Second))
+		c := s.steady(rate, []contestant{ours()}, pick(s, time.Second, 6*time.Second))
+		c.rounds = 1
 		c.load, c.next = load.name, load.next
 		c.columns = func(t *turns) []Metric {
 			return []Metric{

@@ -12,6 +12,9 @@ import (
 // inFlight are the requests that the memory's scenario has in flight.
 const inFlight = 10_000
 
+// memoryLoad names the load that is requests, and not events.
+const memoryLoad = "10,000 requests"
+
 // memory is what a process holds while it has many requests in flight.
 func (s *session) memory(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("%d clients with a connection each, commits take 1s, ROLLUP_INTERVAL=5s; the most resident memory that is seen", inFlight)}

@@ -20,19 +20,8 @@ import (
 // WritePlots writes throughput.svg, lag.svg, cost.svg and, beside that, at-large.svg into a
 // directory, which is made where it is missing: those whose scenarios were run.
 func (r *Report) WritePlots(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("write plots: %w", err)
-	}
-	for name, panels := range map[string]func() ([]*plot.Plot, error){
-		"throughput.svg": r.throughputPlot, "lag.svg": r.lagPlot, "cost.svg": r.costPlot,
-	} {
-		all, err := panels()
-		if err == nil && len(all) > 0 {
-			err = r.writePlot(filepath.Join(dir, name), all)
-		}
-		if err != nil {
-			return fmt.Errorf("write plots: %s: %w", name, err)
-		}
+	if _, err := r.writePlots(dir); err != nil {
+		return err
 	}
 	if result := r.result("cost"); result != nil && len(result.Rows) > 0 {
 		if err := plotLarge(filepath.Join(dir, "at-large.svg")); err != nil {
@@ -40,6 +29,26 @@ func (r *Report) WritePlots(dir string) error {
 		}
 	}
 	return nil
+}
+
+// writePlots writes those of what was measured, and returns their names.
+func (r *Report) writePlots(dir string) (names []string, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("write plots: %w", err)
+	}
+	for _, p := range []struct {
+		name   string
+		panels func() ([]*plot.Plot, error)
+	}{{"throughput.svg", r.throughputPlot}, {"lag.svg", r.lagPlot}, {"cost.svg", r.costPlot}} {
+		all, err := p.panels()
+		if err == nil && len(all) > 0 {
+			err, names = r.writePlot(filepath.Join(dir, p.name), all), append(names, p.name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write plots: %s: %w", p.name, err)
+		}
+	}
+	return names, nil
 }
 
 const (

@@ -14,6 +14,7 @@ import (
 type Report struct {
 	Date        time.Time `json:"date"`
 	Machine     string    `json:"machine"`
+	LoadAverage float64   `json:"load_average"` // over the minute before the run: what else the machine did
 	Quick       bool      `json:"quick"`
 	Against     string    `json:"against,omitempty"`     // the other build
 	Interrupted bool      `json:"interrupted,omitempty"` // ended early: by Ctrl-C, or for lack of time
@@ -26,15 +27,16 @@ type Report struct {
 
 // Result is what one scenario has found out.
 type Result struct {
-	Scenario string   `json:"scenario"`
-	Title    string   `json:"title"`
-	Settings string   `json:"settings"`
-	Rows     []Row    `json:"rows"`
-	Ratios   []Ratio  `json:"ratios,omitempty"`
-	Notes    []string `json:"notes,omitempty"`
-	Lags     []Line   `json:"lag_over_time,omitempty"`
-	Seconds  float64  `json:"seconds"`         // that it took
-	Error    string   `json:"error,omitempty"` // what ended the scenario early
+	Scenario string    `json:"scenario"`
+	Title    string    `json:"title"`
+	Settings string    `json:"settings"`
+	Rows     []Row     `json:"rows"`
+	Ratios   []Ratio   `json:"ratios,omitempty"`
+	Notes    []string  `json:"notes,omitempty"`
+	Lags     []Line    `json:"lag_over_time,omitempty"`
+	Began    time.Time `json:"began"`
+	Seconds  float64   `json:"seconds"`         // that it took
+	Error    string    `json:"error,omitempty"` // what ended the scenario early
 }
 
 // Row is one contestant under one load.

@@ -56,7 +56,6 @@ func TestGoals(t *testing.T) {
 		"lag p99":                                            "reached",
 		"the same, blind":                                    "reached",
 		"drift under duplicates":                             "not measured",
-		"cold start ÷ no-op function, the slowest: Rollup":   "not reached",
 	}
 	r := reportOfFigures()
 	for prefix, verdict := range want {

@@ -56,24 +56,30 @@ func cpuEach(t *turns) Metric {
 func (s *session) fastest(contestants []contestant, shards int, counters []string, next requests) race {
 	return race{
 		contestants: contestants, setup: setup{shards: shards, faults: commits()}, counters: counters, next: next,
-		clients: pick(s, []int{1000}, []int{250, 1000, 4000}), warm: pick(s, 200*time.Millisecond, time.Second),
-		rounds: pick(s, 3, 5), window: pick(s, 250*time.Millisecond, 2500*time.Millisecond), settle: pick(s, 500*time.Millisecond, 3*time.Second),
+		clients: pick(s, []int{1000}, []int{250, 1000, 4000}), warm: pick(s, 200*time.Millisecond, 700*time.Millisecond),
+		rounds: pick(s, 3, 4), window: pick(s, 250*time.Millisecond, 2*time.Second), settle: pick(s, 500*time.Millisecond, 2500*time.Millisecond),
 		columns: throughput, figure: rate, pairs: [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}, {nameOurs, nameWaiting}},
 	}
 }
 
+// The load in which documents take one write a second, and the figure of it.
+const (
+	hotLoad   = "hot documents"
+	hotFigure = ", " + hotLoad
+)
+
 // hot is increments a second on one counter.
 func (s *session) hot(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 4,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second). On hot documents, each document takes one write a second (--doc-write-rate 1)", hotShards, slowly)}
-	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), unmarked(), blind(), waits(), nothing(), sumOnRead()})
+	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), unmarked(), blind(), waits(), nothing()})
 	c := s.fastest(contestants, hotShards, []string{"hot"}, post("/hot"))
 	c.columns = func(t *turns) []Metric { return append(throughput(t), left(t)) }
 	_, err := s.race(ctx, &r, c)
 	if err == nil && !s.Quick { // it takes a while until the bursts that documents take are used up
 		c := s.fastest([]contestant{ours(), blind()}, hotShards, []string{"hot"}, post("/hot"))
-		c.setup.faults, c.load = hotDocuments(), "hot documents"
+		c.setup.faults, c.load = hotDocuments(), hotLoad
 		c.clients, c.warm, c.consecutive, c.rounds, c.window, c.settle = []int{1000}, 6*time.Second, true, 2, 4*time.Second, time.Second
-		c.figure.id, c.figure.name = ", hot documents", "increments/s where a document takes one write a second"
+		c.figure.id, c.figure.name = hotFigure, "increments/s where a document takes one write a second"
 		_, err = s.race(ctx, &r, c)
 	}
 	return r, err
@@ -96,7 +102,7 @@ func (s *session) zipf(ctx context.Context) (Result, error) {
 		choices[i] = paths[dice.Uint64()]
 	}
 	c := s.fastest([]contestant{ours(), blind(), nothing()}, manyShards, counters, post(choices...))
-	c.rounds, c.warm = pick(s, 1, 5), pick(s, time.Second, c.warm)
+	c.rounds, c.warm = pick(s, 1, c.rounds), pick(s, time.Second, c.warm)
 	_, err := s.race(ctx, &r, c)
 	return r, err
 }
@@ -106,17 +112,20 @@ func (s *session) even(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 4,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
 	counters, paths := ids(manyCounters)
 	c := s.fastest(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()}), manyShards, counters, post(paths...))
-	c.rounds, c.warm = pick(s, 1, 3), 2*time.Second // until every counter is known
+	c.rounds, c.warm = pick(s, 1, 3), pick(s, 2*time.Second, 1500*time.Millisecond) // until every counter is known
 	// what is rolled up a second later is part of the bill
 	c.settle = pick(s, 1500*time.Millisecond, 3*time.Second)
 	c.columns = func(t *turns) []Metric { return append(throughput(t), t.metric("per million", "$", turn.price)) }
 	of, err := s.race(ctx, &r, c)
 	if of[nameOurs] != nil {
-		r.Ratios = append(r.Ratios, ratio("even:cost", "cost per million, ours ÷ blind on paper", of[nameOurs].each(turn.price), of[nameOurs].each(func(turn) float64 {
-			return onPaper(cost.Blind, cost.Load{Rate: 1000, Counters: manyCounters, Shards: manyShards})
-		})))
+		r.Ratios = append(r.Ratios, ratio("even:cost", "cost per million, ours ÷ blind on paper", of[nameOurs].each(turn.price), of[nameOurs].each(func(turn) float64 { return evenOnPaper() })))
 	}
 	return r, err
+}
+
+// evenOnPaper is what a blind trigger would cost.
+func evenOnPaper() float64 {
+	return onPaper(cost.Blind, cost.Load{Rate: 1000, Counters: manyCounters, Shards: manyShards})
 }
 
 // onPaper is what a million increments cost by calculation, in US dollars, the database being in
@@ -139,9 +148,9 @@ func (s *session) rollups(ctx context.Context) (Result, error) {
 	_, err := s.race(ctx, &r, race{
 		contestants: pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), faster, blind(), nothing()}),
 		setup:       setup{shards: hotShards, faults: commits(), only: "trigger"}, counters: []string{"hot"},
-		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 600*time.Millisecond, 2*time.Second),
+		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 600*time.Millisecond, 1200*time.Millisecond),
 		// longer than the interval
-		rounds: pick(s, 1, 5), window: pick(s, 1200*time.Millisecond, 3*time.Second),
+		rounds: pick(s, 1, 4), window: pick(s, 1200*time.Millisecond, 2500*time.Millisecond),
 		columns: func(t *turns) []Metric {
 			return []Metric{
 				t.metric("events/s", "/s", func(r turn) float64 { return r.rate }), t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }), t.latency("p50", 0.5),
@@ -160,7 +169,7 @@ func (s *session) lone(ctx context.Context) (Result, error) {
 		contestants: []contestant{ours(), unmarked(), blind(), nothing()},
 		setup:       setup{shards: hotShards, only: "http"}, counters: []string{"hot"}, next: post("/hot"),
 		clients: []int{1}, warm: pick(s, 80*time.Millisecond, 250*time.Millisecond),
-		rounds: pick(s, 7, 30), window: pick(s, 80*time.Millisecond, 250*time.Millisecond),
+		rounds: pick(s, 7, 25), window: pick(s, 80*time.Millisecond, 250*time.Millisecond),
 		columns: func(t *turns) []Metric {
 			return []Metric{t.latency("p50", 0.5), t.latency("p90", 0.9), t.latency("p99", 0.99), cpuEach(t)}
 		},
@@ -199,7 +208,7 @@ var (
 
 // latencyWindow is long enough for the slowest percent of increments to be some.
 func latencyWindow(perSecond int) time.Duration {
-	return min(max(time.Duration(300/perSecond)*time.Second, 3*time.Second), 10*time.Second)
+	return min(max(time.Duration(300/perSecond)*time.Second, 2500*time.Millisecond), 8*time.Second)
 }
 
 func latencyLoad(perSecond int, commit time.Duration) string {
@@ -223,7 +232,7 @@ func clientsFor(rate float64) int { return min(1000, 16+int(rate)/4) }
 func (s *session) price(ctx context.Context) (Result, error) {
 	const rate = 1000
 	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, billed while a request is in flight, each for 100 ms at least", rate, hotShards, slowly, cost.AsOf)}
-	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 8*time.Second))
+	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 6*time.Second))
 	bare := func(t turn) float64 { return t.price() - t.bill().Instances }
 	c.columns = func(t *turns) []Metric {
 		return []Metric{t.metric("per million", "$", turn.price), t.metric("without instances", "$", bare), left(t)}
@@ -243,7 +252,7 @@ func (s *session) reads(ctx context.Context) (Result, error) {
 	_, err := s.race(ctx, &r, race{
 		contestants: []contestant{ours(), sumOnRead(), nothing()},
 		setup:       setup{shards: hotShards, only: "http"}, counters: []string{"hot"}, next: get("/hot"),
-		clients: []int{64}, warm: pick(s, 100*time.Millisecond, time.Second), rounds: pick(s, 2, 5), window: pick(s, 200*time.Millisecond, 2*time.Second),
+		clients: []int{64}, warm: pick(s, 100*time.Millisecond, time.Second), rounds: pick(s, 2, 4), window: pick(s, 200*time.Millisecond, 2*time.Second),
 		columns: func(t *turns) []Metric {
 			return []Metric{
 				t.metric("reads/s", "/s", func(r turn) float64 { return r.rate }), t.latency("p50", 0.5),
@@ -261,8 +270,8 @@ func (s *session) scale(ctx context.Context) (Result, error) {
 	point := func(what string, n, shards, instances, counters int) error {
 		ids, paths := ids(counters)
 		c := s.fastest([]contestant{ours()}, shards, ids, post(paths...))
-		c.setup.faults, c.setup.instances, c.load = hotDocuments(), instances, fmt.Sprintf("%d %s", n, what)
-		c.clients, c.warm, c.rounds, c.window, c.settle = []int{1000}, pick(s, 300*time.Millisecond, 2*time.Second), 1, pick(s, time.Second, 3*time.Second), 2*time.Second
+		c.setup.faults, c.setup.instances, c.load = hotDocuments(), instances, plural(n, what)
+		c.clients, c.warm, c.rounds, c.window, c.settle = []int{1000}, pick(s, 300*time.Millisecond, 1500*time.Millisecond), 1, pick(s, time.Second, 2500*time.Millisecond), 1500*time.Millisecond
 		c.figure.id = ", " + c.load
 		c.columns = func(t *turns) []Metric {
 			return append(throughput(t)[:3], t.metric("total writes/s", "/s", func(r turn) float64 { return r.writes }))
@@ -270,18 +279,18 @@ func (s *session) scale(ctx context.Context) (Result, error) {
 		_, err := s.race(ctx, &r, c)
 		return err
 	}
-	for _, n := range []int{1, 10, 100, 1000} {
-		if err := point("shards", n, n, 1, 1); err != nil {
+	for _, n := range []int{1, 10, 100} {
+		if err := point("shard", n, n, 1, 1); err != nil {
 			return r, err
 		}
 	}
 	for _, n := range []int{1, 2, 4, 8} {
-		if err := point("instances", n, 1000, n, 1); err != nil {
+		if err := point("instance", n, 1000, n, 1); err != nil {
 			return r, err
 		}
 	}
-	for _, n := range []int{1, 10, 100, 1000} {
-		if err := point("counters", n, 100, 1, n); err != nil {
+	for _, n := range []int{10, 100, 1000} {
+		if err := point("counter", n, 100, 1, n); err != nil {
 			return r, err
 		}
 	}

@@ -146,22 +146,14 @@ func (r *Report) writeGoals(w io.Writer) {
 	defer t.Flush()
 	headed := false
 	for _, g := range r.Goals {
-		verdict := "not reached"
-		switch {
-		case r.result(g.Scenario) == nil:
+		if r.result(g.Scenario) == nil {
 			continue // it was not asked for
-		case !g.Measured:
-			verdict = "not measured"
-		case g.Always:
-			verdict = "reached"
-		case g.Reached:
-			verdict = "reached by the median"
 		}
 		if !headed {
 			headed = true
 			fmt.Fprint(t, "\nGoals of the scenarios that were run\n")
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", g.Name, g.Want, verdict, g.Figure)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", g.Name, g.Want, g.verdict(), g.Figure)
 	}
 }
 
