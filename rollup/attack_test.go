@@ -378,6 +378,18 @@ func TestReconcileAllGetsFurther(t *testing.T) {
 	})
 }
 
+// A walk for which there was no time at all has not done any counter, and doesn't say that it has.
+func TestReconcileWithoutTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counters(3)
+	ended, end := context.WithCancel(w.ctx)
+	end()
+	if sum := w.rollup.ReconcileSome(ended, []string{"c000", "c001", "c002"}, rollup.ReconcileOptions{}); sum.Done || sum.Seen != 0 {
+		t.Errorf("%+v, want nothing done", sum)
+	}
+}
+
 // A walk whose place Firestore has forgotten, because its token is of another time, begins anew.
 func TestReconcileAllWithACursorThatIsForgotten(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,22 @@ func TestResizeTellsItsProgress(t *testing.T) {
 	}
 	if last != 26 || of != 26 {
 		t.Errorf("moved %d of %d at last, want 26 of 26", last, of)
+	}
+}
+
+// A resize that can't move a shard says so, with its id.
+func TestResizeThatIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if len(req.GetTransaction()) == 0 {
+			v.Before = status.Error(codes.PermissionDenied, "no")
+		}
+		return v
+	})
+	if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "move shard 2") {
+		t.Errorf("got %v, want that shard 2 couldn't be moved", err)
 	}
 }
 

@@ -266,12 +266,15 @@ func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) 
 	case found.line != "":
 		return found.line, took, nil
 	case running.Err() != nil:
-		return "", took, fmt.Errorf("%s found nothing in %s", m.by.what, limit)
+		return "", took, fmt.Errorf("%s: %w %s", m.by.what, errNoEnd, limit)
 	case err == nil:
 		return "", took, fmt.Errorf("%s of %s pass", m.by.what, pkg)
 	}
 	return fmt.Sprintf("%s: %v", m.by.what, err), took, nil
 }
+
+// errNoEnd is that what is to catch a mutant has found nothing by the end of its time.
+var errNoEnd = errors.New("found nothing in")
 
 // failure is a line of a test's output that says what failed.
 var failure = regexp.MustCompile(`^\s*(\S+_test\.go:\d+: |panic: |fatal error: )`)

@@ -238,7 +238,12 @@ func (m mutant) survive(ctx context.Context, limit time.Duration, cores int) ver
 		m.by = by
 		how, took, err := m.kill(ctx, limit, 1, cores)
 		v.mutant, v.how, v.took, v.err = m, how, v.took+took, err
-		if err == nil || errors.Is(err, errBroken) {
+		switch {
+		case err == nil || errors.Is(err, errBroken):
+			return v
+		case errors.Is(err, errNoEnd) && by.what != simulation.what:
+			// a loop without an end, or a lock that is kept; look at it where the machine is busy
+			v.how, v.by.what, v.err = err.Error(), "tests that don't end", nil
 			return v
 		}
 	}
