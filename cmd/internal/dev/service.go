@@ -98,6 +98,7 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		s.drop(i)
 		s.put(i)
+		s.shrink(i.addr) // mostly it has ended; one that has not would stay, and nobody would use it
 	}
 }
 

@@ -2,10 +2,12 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -224,6 +226,35 @@ func TestServiceWithoutInstances(t *testing.T) {
 	s.close()
 	if err := <-closing; err != errNoInstance {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An instance that can't be reached gets no more requests, and so it is ended.
+func TestAnInstanceOutOfReachIsEnded(t *testing.T) {
+	t.Parallel()
+	process := exec.Command("sleep", "60")
+	if err := process.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer func() { _, _ = process.Process.Kill(), process.Wait() }()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, ended := fmt.Sprint("127.0.0.1:", port), ""
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newService(CloudRun{Concurrency: 1}, func() bool { return false }, func(of string) { ended = of; cancel() })
+	defer s.close()
+	s.set([]answering{{addr, process.Process}})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://service/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RoundTrip(r); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if ended != addr {
+		t.Errorf("%q was ended, want %s", ended, addr)
 	}
 }
 
