@@ -91,10 +91,18 @@ var packages = sync.OnceValue(func() error {
 	if err := have("JavaScript", "node", "npm"); err != nil {
 		return err
 	}
-	if _, err := os.Stat("node_modules"); !errors.Is(err, os.ErrNotExist) {
+	lock, err := os.ReadFile("package-lock.json")
+	if err != nil {
 		return err
 	}
-	return run(".", "npm", "ci", "--no-audit", "--no-fund")
+	complete := filepath.Join("node_modules", fmt.Sprintf(".complete-%x", sha256.Sum256(lock))[:20])
+	if _, err := os.Stat(complete); err == nil {
+		return nil
+	}
+	if err := run(".", "npm", "ci", "--no-audit", "--no-fund"); err != nil {
+		return err
+	}
+	return os.WriteFile(complete, nil, 0o600)
 })
 
 // venv is a virtual environment of Python, beside other caches of the user's, with the requirements
