@@ -171,8 +171,12 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 }
 
 // limitedAs is whose rate a request counts against: the user's that its token names, else the
-// address's. What comes with an app's token is told from what comes without one.
+// address's; nobody's where nothing has a limit. What comes with an app's token is told from what
+// comes without one.
 func (h *incrementHandler) limitedAs(r *http.Request) string {
+	if h.limit == nil && h.creations == nil {
+		return ""
+	}
 	caller := callerOf(r.Context())
 	if caller != "" && !h.tokens.shared {
 		return caller

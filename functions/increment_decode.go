@@ -58,7 +58,7 @@ func (a amount) MarshalJSON() ([]byte, error) {
 	if a.fields != nil {
 		return json.Marshal(a.fields)
 	}
-	return json.Marshal(a.by)
+	return strconv.AppendInt(nil, a.by, 10), nil
 }
 
 // of are the increments of a counter, in the order of the fields' names.

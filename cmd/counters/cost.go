@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -164,8 +165,12 @@ func (s *costSheet) design(name cost.Name) pricedUsage {
 }
 
 func (s *costSheet) print(w io.Writer) error {
+	perSecond := s.Load.Rate
+	if perSecond >= 1 { // of --per-day it has many digits
+		perSecond = math.Round(100*perSecond) / 100
+	}
 	fmt.Fprintf(w, "%s and %s a second of %s, on paper.\nFirestore Standard edition in %s, list prices of %s.\n\n",
-		quantity(s.Load.Rate, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"), s.Prices.Location, s.PricesAsOf)
+		quantity(perSecond, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"), s.Prices.Location, s.PricesAsOf)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "per million increments:\tshards\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\tms\t")
 	var remarks []string

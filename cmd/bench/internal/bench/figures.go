@@ -203,7 +203,11 @@ func (r *Report) scaling() string {
 func (r *Report) reached() string {
 	t := table{{"goal", "want", "figure", ""}}
 	for _, g := range r.Goals {
-		t = append(t, []string{g.Name, g.Want, g.Figure, g.verdict()})
+		verdict := g.verdict()
+		if !g.Reached {
+			verdict = "**" + verdict + "**"
+		}
+		t = append(t, []string{g.Name, g.Want, g.Figure, verdict})
 	}
 	return t.String()
 }
