@@ -15,7 +15,7 @@ var ErrResults = errors.New("not the results of a run")
 
 // Save writes the report as JSON into a file, whole or not at all.
 func (r *Report) Save(file string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("save the results: %w", err)
 	}
