@@ -28,6 +28,7 @@ type module struct {
 	variables map[string]*hclsyntax.Block
 	outputs   map[string]*hclsyntax.Block
 	resources []*hclsyntax.Block // resource and data
+	terraform *hclsyntax.Block   // the version and the providers it takes
 	locals    map[string]hclsyntax.Expression
 	ctx       *hcl.EvalContext
 }
@@ -72,6 +73,8 @@ func parse(t *testing.T, dir string) *module {
 				m.outputs[b.Labels[0]] = b
 			case "resource", "data":
 				m.resources = append(m.resources, b)
+			case "terraform":
+				m.terraform = b
 			case "locals":
 				for name, attr := range b.Body.Attributes {
 					m.locals[name] = attr.Expr

@@ -281,52 +281,6 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 	}
 }
 
-func TestREADMEs(t *testing.T) {
-	t.Parallel()
-	m := load(t, ".", vars())
-	own := table(t, "README.md")
-	for name, b := range m.variables {
-		row, ok := own[name]
-		if !ok {
-			t.Errorf("README.md has no row for the variable %s", name)
-			continue
-		}
-		def := "required"
-		if attr, ok := b.Body.Attributes["default"]; ok {
-			src, _ := os.ReadFile(attr.SrcRange.Filename)
-			def = "`" + strings.Join(strings.Fields(string(attr.Expr.Range().SliceBytes(src))), " ") + "`"
-		}
-		desc := m.value(b.Body.Attributes["description"].Expr).AsString()
-		if want := []string{def, desc}; !slices.Equal(row, want) {
-			t.Errorf("README.md says of %s\n%q\nwant\n%q", name, row, want)
-		}
-		delete(own, name)
-	}
-	for name, b := range m.outputs {
-		if row := own[name]; len(row) != 1 || row[0] != m.value(b.Body.Attributes["description"].Expr).AsString() {
-			t.Errorf("README.md says of the output %s %q", name, row)
-		}
-		delete(own, name)
-	}
-	for name := range own {
-		t.Errorf("README.md describes %s, which is neither variable nor output", name)
-	}
-}
-func table(t *testing.T, path string) map[string][]string {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		t.Skipf("%s is not there", path)
-	}
-	rows := map[string][]string{}
-	for _, line := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|(.*)\\|$").FindAllStringSubmatch(string(content), -1) {
-		for cell := range strings.SplitSeq(strings.ReplaceAll(line[2], `\|`, "\x00"), "|") {
-			rows[line[1]] = append(rows[line[1]], strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"))
-		}
-	}
-	return rows
-}
-
 func hclPos() hcl.Pos { return hcl.Pos{Line: 1, Column: 1} }
 
 // What several deployments of a project share belongs to one of them: destroying another takes

@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files that are made from Settings, as `go generate ./internal/settings` does")
 
-// What is made from Settings: terraform's variables and their documentation, and the table in docs.
+// What is made from Settings: terraform's variables, of which terraform/README.md's table is made, and
+// the table in docs.
 func TestGeneratedFiles(t *testing.T) {
 	for _, f := range []struct {
 		path       string
@@ -25,7 +26,6 @@ func TestGeneratedFiles(t *testing.T) {
 		text       string
 	}{
 		{"terraform/settings.tf", "", "", terraform(t)},
-		{"terraform/README.md", "<!-- settings: made by go generate ./internal/settings -->\n", "<!-- end of settings -->\n", terraformTable()},
 		{"docs/settings.md", "<!-- settings: made by go generate ./internal/settings -->\n", "<!-- end of settings -->\n", docsTable()},
 	} {
 		path := "../../" + f.path
@@ -227,17 +227,6 @@ variable %q {
 `, word.ReplaceAllLiteralString(condition, "var."+s.variable()), s.variable()+" must be "+words+".")
 		}
 		b.WriteString("}\n")
-	}
-	return b.String()
-}
-
-func terraformTable() string {
-	var b strings.Builder
-	b.WriteString("| name | default | |\n| --- | --- | --- |\n")
-	for _, s := range all() {
-		if given[s.env] == "" {
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", s.variable(), s.literal(), s.desc)
-		}
 	}
 	return b.String()
 }
