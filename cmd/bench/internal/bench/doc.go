@@ -8,7 +8,9 @@
 //
 //   - ours, as deployed; and ours without markers (EXACT_WRITES=false)
 //   - blind: a commit per request, and total += after - before per event, as public tutorials have it
-//   - no-op: functions of the same shape that do nothing, which is what the framework can do on this machine
+//   - no-op: functions of the same shape that do nothing, which is what the framework can do on
+//     this machine; and one that waits for as long as a commit, which is what it can do for
+//     functions that wait
 //   - sum: a commit per request, no trigger, and an aggregation over the shards per read
 //
 // The last three are functions of this package, that only the processes of contestants register.
@@ -23,12 +25,18 @@
 // highest.
 //
 // Throughput is measured in a closed loop, in which each client sends its next request after the
-// answer to the one before; latency in an open loop, in which requests are due at fixed times and
-// are timed from then, so that waiting for a slow answer is not left out. Requests that fail are
-// counted and shown, and never timed.
+// answer to the one before; latency in an open loop, in which requests are due at fixed or random
+// times and are timed from then, so that waiting for a slow answer is not left out. Requests that
+// fail are counted and shown, and never timed.
 //
 // Every race also counts the CPU time of each side, which what else runs on the machine hardly
 // changes: on a busy machine the ratios of CPU time say more than those of throughput.
+//
+// # Figures of docs
+//
+// README and docs have their figures between lines that name them (Report.WriteDocs), all from one
+// full run on a machine that did nothing else (WaitUntilIdle, Report.FitForDocs). Its results are
+// kept, and a test holds the pages against them.
 //
 // # Comparing builds
 //
