@@ -143,7 +143,7 @@ func TestFitForDocs(t *testing.T) {
 		t.Error(err)
 	}
 	for want, spoil := range map[string]func(*Report){
-		"load average of 40.00":   func(r *Report) { r.LoadAverage = 40 },
+		"load average of 4000.00": func(r *Report) { r.LoadAverage = 4000 },
 		"load average of -1.00":   func(r *Report) { r.LoadAverage = -1 }, // not known
 		"a quick run":             func(r *Report) { r.Quick = true },
 		"two builds":              func(r *Report) { r.Against = "other" },
