@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -165,7 +166,9 @@ const (
 // step writes what the next step of a removal takes.
 func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (left, error) {
 	db := r.client.db
-	r.learn(db.Fields...)
+	if r.fields == nil {
+		r.fields = slices.Clone(db.Fields)
+	}
 	r.learnLedger(itsLedger)
 	members, err := r.someMembers(r.fields, maxWrites, func(q store.Query) ([]*firestorepb.Document, error) { return tx.Documents(ctx, q) })
 	if err != nil {
@@ -226,38 +229,30 @@ func (r *removal) mark(tx *store.Tx) {
 		map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, []string{layout.Deleting}))
 }
 
-// learn notes fields that may have members, and reports whether one of them is new. Beside those
-// that are shown, these are what ledger and shards hold, which another revision shows, or an
-// earlier one did. Memberships that stay behind would be in the way of the next life's members.
-func (r *removal) learn(fields ...layout.Field) (learned bool) {
-	for _, field := range fields {
-		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == field.Name }) {
-			r.fields = append(r.fields, field)
+// learn notes fields that may have members, by their names in the shards, and reports whether one of
+// them is new. Beside those that are shown, these are what ledger and shards hold, which another
+// revision shows, or an earlier one did. Memberships that stay behind would be in the way of the
+// next life's members.
+func (r *removal) learn(names iter.Seq[string]) (learned bool) {
+	for _, name := range slices.Sorted(names) {
+		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == name }) {
+			r.fields = append(r.fields, layout.Field{Name: name, Shard: name})
 			learned = true
 		}
 	}
 	return learned
 }
 
-func (r *removal) learnNames(names []string) bool {
-	slices.Sort(names)
-	learned := false
-	for _, name := range names {
-		learned = r.learn(layout.Field{Name: name, Shard: name}) || learned
-	}
-	return learned
-}
-
 func (r *removal) learnLedger(itsLedger *firestorepb.Document) {
 	l, err := store.DecodeLedger(itsLedger)
-	if itsLedger == nil || err != nil { // damaged: nothing is known
+	if err != nil { // damaged: nothing is known
 		return
 	}
 	names := maps.Clone(l.Base)
 	for _, e := range l.States {
 		maps.Copy(names, e.Counts)
 	}
-	r.learnNames(slices.Collect(maps.Keys(names)))
+	r.learn(maps.Keys(names))
 }
 
 func (r *removal) learnShards(shards []*firestorepb.Document) bool {
@@ -269,7 +264,7 @@ func (r *removal) learnShards(shards []*firestorepb.Document) bool {
 			}
 		}
 	}
-	return r.learnNames(slices.Collect(maps.Keys(names)))
+	return r.learn(maps.Keys(names))
 }
 
 // gather removes shards but the last of them, which gets what the others hold: of any field, as

@@ -26,8 +26,6 @@ type Diff struct {
 	// Impossible says that an entry, or the floor, was of a time that has not come: states may have
 	// been passed over for that, and may be until this is committed. Another snapshot is due then.
 	Impossible bool
-
-	more int // numbers that the ledger holds beyond those of before
 }
 
 // full notes what the ledger has no room for. Few diffs have any, so the map is made for it.

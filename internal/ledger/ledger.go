@@ -209,18 +209,15 @@ func (l *Ledger) Gaps() (n int) {
 // newest counts. The ledger itself is left as it is.
 func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 	d := Diff{}
-	room := -1 // not known yet
+	held, added := -1, 0 // numbers: the ledger's are counted once there are more
 	fits := func(more int) bool {
-		if more > 0 && room < 0 {
-			room = max(0, MaxNumbers-l.Numbers()-d.more)
+		if more > 0 && held < 0 {
+			held = l.Numbers()
 		}
-		if more > 0 && more > room {
+		if more > 0 && held+added+more > MaxNumbers {
 			return false
 		}
-		d.more += more
-		if room >= 0 {
-			room -= more
-		}
+		added += more
 		return true
 	}
 	for _, s := range states {

@@ -72,7 +72,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a ledger is not bounded", "internal/ledger",
-		"if more > 0 && more > room {", "if false {", test("TestLedgerIsBounded"),
+		"if more > 0 && held+added+more > MaxNumbers {", "if false {", test("TestLedgerIsBounded"),
 	},
 	{
 		"ids that no document can have are counted", "internal/layout",
