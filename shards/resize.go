@@ -162,6 +162,10 @@ func (c Counter) move(ctx context.Context, from string, to int, keep bool) error
 				return nil, fmt.Errorf("%w: %s is %v", ErrNotInteger, name, value)
 			}
 			if ok && count != 0 {
+				// What is added to a fraction would no longer be counted.
+				if _, ok := store.Integer(docs[1].GetFields()[name]); !ok {
+					return nil, fmt.Errorf("%w: %s of shard %d, which takes those of others, is %v", ErrNotInteger, name, to, docs[1].GetFields()[name])
+				}
 				transforms = append(transforms, store.Increment(layout.FieldPath(name), count))
 				back = append(back, store.Increment(layout.FieldPath(name), ledger.Sub(0, count)))
 			}

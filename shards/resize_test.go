@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -243,4 +244,34 @@ func TestCacheExpires(t *testing.T) {
 	if counts := w.counts(t, "a"); counts["0"] == 6 { // by chance once in 10¹⁰
 		t.Error("all increments went to the shard that there was at first")
 	}
+}
+
+// What a resize takes away is not added to a shard that holds no integer: it would no longer be
+// counted there. Nothing of it is moved until that one is mended.
+func TestResizeOntoNoInteger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 2)
+	set := func(shard string, value any) {
+		t.Helper()
+		if _, err := w.fs.Doc("counters/a/shards/"+shard).Set(t.Context(), map[string]any{"count": value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("1", 7)
+	for _, odd := range []any{2.5, "many", nil} {
+		set("0", odd)
+		if err := handle(t, client, "a").Resize(t.Context(), 1, shards.ResizeOptions{}); !errors.Is(err, shards.ErrNotInteger) {
+			t.Errorf("onto %v: %v, want ErrNotInteger", odd, err)
+		}
+		if doc, err := w.fs.Doc("counters/a/shards/1").Get(t.Context()); err != nil || doc.Data()["count"] != int64(7) {
+			t.Errorf("onto %v: shard 1 is %v, %v", odd, doc.Data(), err)
+		}
+		set("0", 2)
+	}
+	if err := handle(t, client, "a").Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+		t.Error(err)
+	}
+	w.wantSum(t, "a", 9)
 }
