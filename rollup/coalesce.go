@@ -155,11 +155,11 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	newest := b.newest(s.Shard)
 	switch {
 	case newest != nil && newest.state.Supersedes(s):
-		newest.state = newest.state.Over(s.Counts)
+		newest.state = newest.state.Over(s)
 		b.events++
 		return []W{event}, true
 	case newest != nil && s.Supersedes(newest.state): // takes their place, so there is room
-		s = s.Over(newest.state.Counts)
+		s = s.Over(newest.state)
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:

@@ -532,8 +532,15 @@ func TestStateOfAFieldThatIsNoIntegerAnyMore(t *testing.T) {
 			t.Errorf("superseded %v, %v", superseded, ok)
 		}
 		b := mustStart(t, c, after(0), 2)
-		if got := b.states[0].Counts; got["likes"] != 4 || got["views"] != 5 {
-			t.Errorf("flushes %v, want 4 likes and the 5 views that are known", got)
+		for _, test := range []struct {
+			known, views int64 // that the ledger has as of a time, and that it is to have
+			asOf         time.Time
+		}{{9, 5, time.Time{}}, {9, 9, at(1).Add(500 * time.Nanosecond)}} {
+			l := &ledger.Ledger{States: map[string]ledger.Entry{"0": {AsOf: test.asOf, Counts: ledger.Counts{"views": test.known}}}}
+			l.Apply(l.Merge(b.states, nil))
+			if got := l.States["0"].Counts; got["likes"] != 4 || got["views"] != test.views {
+				t.Errorf("after 9 views as of %s it has %v, want 4 likes and %d views", test.asOf, got, test.views)
+			}
 		}
 	}
 	if len(half.Counts) != 1 {

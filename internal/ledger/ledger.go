@@ -26,6 +26,14 @@ type State struct {
 	Counts Counts    // without zeros
 	Odd    []string  // fields that are there and no integers: what was last known of them stands
 	Gone   bool      // the shard was deleted, and its counts are 0
+
+	Last map[string]Last // :: one of Odd → what an earlier state had of it, see Over
+}
+
+// Last is what a field held when it was last known as an integer.
+type Last struct {
+	AsOf  time.Time
+	Count int64
 }
 
 // Set enters a field of the shard: n, or that it is no integer. A field that no ledger counts
@@ -52,19 +60,43 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
-// Over is s after old, an older state of the same shard: with what is known of fields that are no
-// integers any more.
-func (s State) Over(old Counts) State {
+// Over is s in the place of old, an older state of the same shard: with what that knows of fields
+// that are no integers any more. The newest of it counts, in whichever order states come.
+func (s State) Over(old State) State {
 	for _, name := range s.Odd {
-		if n := old[name]; n != 0 && s.Counts[name] == 0 {
-			s.Counts = maps.Clone(s.Counts)
-			if s.Counts == nil {
-				s.Counts = Counts{}
+		last, known := old.Last[name]
+		if !slices.Contains(old.Odd, name) {
+			last, known = Last{AsOf: old.AsOf, Count: old.Counts[name]}, true
+		}
+		if was, is := s.Last[name]; known && (!is || last.AsOf.After(was.AsOf)) {
+			s.Last = maps.Clone(s.Last)
+			if s.Last == nil {
+				s.Last = map[string]Last{}
 			}
-			s.Counts[name] = n
+			s.Last[name] = last
 		}
 	}
 	return s
+}
+
+// after are the counts of s after an older entry of a ledger. What s knows of a field that is no
+// integer any more counts where it is newer than that entry and than the ledger's floor.
+func (s State) after(known Entry, floor time.Time) Counts {
+	counts := s.Counts
+	for _, name := range s.Odd {
+		n := known.Counts[name]
+		if last, ok := s.Last[name]; ok && last.AsOf.After(known.AsOf) && last.AsOf.After(floor) {
+			n = last.Count
+		}
+		if n == 0 {
+			continue
+		}
+		if counts = maps.Clone(counts); counts == nil {
+			counts = Counts{}
+		}
+		counts[name] = n
+	}
+	return counts
 }
 
 // Entry is the newest counted state of one shard. That of a deleted shard has no counts.
@@ -231,7 +263,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		}
 		// A deletion is entered too, whatever its time: a snapshot from before it may be on its way
 		// to the ledger, in which the shard is still there.
-		e := Entry{AsOf: s.AsOf, Counts: s.Over(known.Counts).Counts}
+		e := Entry{AsOf: s.AsOf, Counts: s.after(known, l.Floor)}
 		more := e.numbers()
 		if ok {
 			more -= known.numbers()

@@ -24,7 +24,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a field that is no integer any more counts nothing", "internal/ledger",
-		"Counts: s.Over(known.Counts).Counts}", "Counts: s.Counts}", test("TestMerge|TestMergeSeveralFields|TestSet"),
+		"Counts: s.after(known, l.Floor)}", "Counts: s.Counts}", test("TestMerge|TestMergeSeveralFields|TestSet"),
 	},
 	{
 		"a document doesn't beat a deletion of its time", "internal/ledger",
@@ -32,7 +32,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a snapshot takes a field that is no integer for 0", "internal/ledger",
-		"Counts: state.Over(known.Counts).Counts}", "Counts: state.Counts}", test("TestCorrect"),
+		"Counts: state.after(known, l.Floor)}", "Counts: state.Counts}", test("TestCorrect"),
 	},
 	{
 		"a snapshot overwrites what is newer", "internal/ledger",
