@@ -87,11 +87,22 @@ func ofShard(names layout.Layout, c Change, before, after *firestoredata.Documen
 		// One field that is not an integer keeps no other from being counted: a reconcile says what
 		// is wrong with it.
 		odd := func(field layout.Field) bool { return slices.Contains(c.After.Odd, field.Shard) }
-		if len(c.After.Counts) == 0 && !slices.ContainsFunc(names.Fields, func(f layout.Field) bool { return !odd(f) }) {
+		if len(c.After.Counts) == 0 && !slices.ContainsFunc(names.Fields, func(f layout.Field) bool { return !odd(f) }) && !hasZero(after) {
 			return Change{}, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, name, names.Fields)
 		}
 	}
 	return c, nil
+}
+
+// hasZero reports whether a shard holds a 0, which is an integer too: another revision may show it,
+// and the ledger may have more of it.
+func hasZero(shard *firestoredata.Document) bool {
+	for name, value := range shard.GetFields() {
+		if n, ok := eventInteger(value); ok && n == 0 && layout.CountsField(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // concerned are the changes of a document that queries count. To the counter that it named before,
