@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -15,6 +16,12 @@ import (
 // IncrementHandler is the function Increment over a client. It asks for no token.
 func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	return newIncrementHandler(client, s, nil, log)
+}
+
+// GuardedIncrementHandler is IncrementHandler for the callers whom AUTH lets in. It fetches the keys
+// that sign tokens by [http.DefaultTransport].
+func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
+	return newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
 }
 
 // RollupHandler is the function Rollup over a roller of the client.

@@ -23,8 +23,7 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	handler := newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
-	return handler, nil, nil
+	return GuardedIncrementHandler(ctx, client, s, log), nil, nil
 }
 
 // ShardsConfig is what the settings say of the clients of Increment.
