@@ -351,6 +351,57 @@ func storiesOfAnswers() []story {
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})
 			s.add(Settled{})
 		}},
+		{"an average, and a sum of halves", "", func(s counting) {
+			s.rated(2.5)
+			s.doubles(2.5, 2.5)
+		}},
+		{"the average of none is null, and their sum 0", "", func(s counting) {
+			s.rated("none")
+			s.doubles(none, 0.0)
+		}},
+		{"an average of none that is 0", "it was null", func(s counting) {
+			s.rated("none")
+			s.doubles(0.0, 0.0)
+		}},
+		{"an average that is cut off", "it was 2.5", func(s counting) {
+			s.rated(2.5)
+			s.doubles(2.0, 2.5)
+		}},
+		{"a sum as double that is an integer", "for score=sum(ratings.score) as double as of", func(s counting) {
+			s.rated(2.0)
+			s.doubles(2.0, int64(2))
+		}},
+		{"a reply comes and goes", "", func(s counting) {
+			s.replies(2)
+			replies := Plan{}.replies()
+			doc, at := s.reply(nil, &Document{Data: map[string]any{}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"replies": int64(1)}}, ledgerDoc(): {Answers: map[string]Answer{replies.key(): answer(1, s.moment())}}})
+			s.add(Acknowledged{Doc: doc, Of: at, Fields: []string{"replies"}})
+			doc, at = s.reply(&Document{Data: map[string]any{}}, nil)
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"replies": int64(0)}}, ledgerDoc(): {Answers: map[string]Answer{replies.key(): answer(0, s.moment())}}})
+			s.add(Acknowledged{Doc: doc, Of: at, Fields: []string{"replies"}})
+			s.add(Calm{})
+			s.add(Settled{Counted: true})
+		}},
+		{"the counter that a reply has left is not asked for", "was asked as of", func(s counting) {
+			s.replies(2)
+			doc, at := s.reply(nil, &Document{Data: map[string]any{}})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"replies": int64(1)}}, ledgerDoc(): {Answers: map[string]Answer{Plan{}.replies().key(): answer(1, s.moment())}}})
+			s.add(Acknowledged{Doc: doc, Of: at, Fields: []string{"replies"}})
+			doc, at = s.reply(&Document{Data: map[string]any{}}, nil)
+			s.add(Acknowledged{Doc: doc, Of: at, Fields: []string{"replies"}})
+		}},
+		{"a reply to a counter that isn't there makes nothing", "", func(s counting) {
+			s.add(Counting{Fields: []CountedField{Plan{}.replies()}})
+			s.add(AppChanges{Doc: Doc{Kind: "counted", Shard: repliesAt + "/a"}})
+			doc, at := s.reply(nil, &Document{Data: map[string]any{}})
+			s.add(Acknowledged{Doc: doc, Of: at, Fields: []string{"replies"}})
+			s.add(Calm{})
+		}},
+		{"a reply that the app didn't move", "which the app didn't", func(s counting) {
+			s.replies(0)
+			s.reply(nil, &Document{Data: map[string]any{}})
+		}},
 		{"an older revision sets the field to something else", "", func(s counting) {
 			other := CountedField{Name: "comments", Collection: "comments", Where: "public"}
 			s.add(Older{Fields: []string{"comments"}})

@@ -39,7 +39,9 @@ func (w *world) insist(all *sync.WaitGroup, r *rand.Rand, adds []Add, intent int
 // increment asks a function for an increment, once.
 func (w *world) increment(r *rand.Rand, adds []Add, intent int, key string) Outcome {
 	to := w.increments.pick(r)
-	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: adds})
+	caller, stranger := w.callerOf(r, "u"+strconv.Itoa(intent%5))
+	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: adds, Stranger: stranger})
+	name := w.nameFor(intent, key)
 	var list []map[string]any // by counter
 	for i, a := range adds {
 		if i == 0 || adds[i-1].Counter != a.Counter {
@@ -50,9 +52,9 @@ func (w *world) increment(r *rand.Rand, adds []Add, intent int, key string) Outc
 		case !w.plan.Likes:
 			one["by"] = a.By
 		case several:
-			by[cmp.Or(a.Field, "total")] = a.By
+			by[name(a.Field)] = a.By
 		default:
-			one["by"] = map[string]int64{cmp.Or(a.Field, "total"): a.By}
+			one["by"] = map[string]int64{name(a.Field): a.By}
 		}
 	}
 	path, body := "/", any(map[string]any{"increments": list})
@@ -68,7 +70,7 @@ func (w *world) increment(r *rand.Rand, adds []Add, intent int, key string) Outc
 		Detail   string
 	}
 	end := End{Call: call, Outcome: Unknown}
-	code, err := w.request(to, http.MethodPost, path, key, body, patience, &answer)
+	code, err := w.requestAs(caller, to, http.MethodPost, path, key, body, patience, &answer)
 	switch {
 	case err != nil:
 		end.Detail = err.Error()
@@ -114,8 +116,25 @@ func (w *world) read(r *rand.Rand, id string, kind Kind) {
 	w.rec.add(end)
 }
 
+// nameFor is what a client calls a field that increments it: one that goes back to the older
+// revision calls likes as that does. Repetitions are written alike.
+func (w *world) nameFor(intent int, key string) func(field string) string {
+	older := w.plan.Renamed && (w.isStormy() || key != "") && dice(w.plan.Seed, "client", uint64(intent)).IntN(2) == 0
+	return func(field string) string {
+		if older && field == "likes" {
+			return olderLikes
+		}
+		return cmp.Or(field, "total")
+	}
+}
+
 // request sends a request to an instance, and reads its answer into into.
 func (w *world) request(to *instance, method, path, key string, body any, timeout time.Duration, into any) (int, error) {
+	return w.requestAs("", to, method, path, key, body, timeout, into)
+}
+
+// requestAs is request by someone who shows a token; "" shows none.
+func (w *world) requestAs(caller string, to *instance, method, path, key string, body any, timeout time.Duration, into any) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	req, err := newRequest(ctx, method, path, body)
@@ -124,6 +143,15 @@ func (w *world) request(to *instance, method, path, key string, body any, timeou
 	}
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
+	}
+	if caller != "" {
+		token, err := w.tokens.of(caller, to.link.ahead)
+		if err != nil {
+			return 0, err
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
 	}
 	resp, err := to.RoundTrip(req)
 	if err != nil {

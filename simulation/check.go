@@ -43,9 +43,10 @@ type checker struct {
 	counters   map[string]*counter
 	calls      map[int]*call
 	intents    map[int]*intent
-	drift      bool // something else wrote a total, ever
-	older      bool // a revision runs beside that doesn't know the field
-	fair       bool // nothing goes wrong
+	clicks     []*intent // that nothing may be lost of
+	drift      bool      // something else wrote a total, ever
+	older      bool      // a revision runs beside that doesn't know the field
+	fair       bool      // nothing goes wrong
 	hosted     *Hosted
 	inPlace    bool      // what is imported is the app's own document
 	extension  time.Time // when that has last run
@@ -53,11 +54,14 @@ type checker struct {
 
 // counter is what is known of the documents of an id.
 type counter struct {
-	doc, ledger *Document
-	shards      map[string]*Document
-	versions    map[string]map[int64]int64 // :: shard → update time → count; since there is no ledger, or this one
-	deletions   map[string]map[int64]bool  // :: shard → times that say so of its deletions
-	series      []point
+	doc, ledger   *Document
+	shards        map[string]*Document
+	versions      map[string]map[int64]int64 // :: shard → update time → count; since there is no ledger, or this one
+	deletions     map[string]map[int64]bool  // :: shard → times that say so of its deletions
+	odd           map[string]map[int64]bool  // :: shard → times as of which it held no integer
+	oddly         bool                       // somebody writes there what is none
+	fractionSince time.Time                  // when one of them became one last
+	series        []point
 
 	// What is in the document. It is a view of the ledger, but for what others write there.
 	writers int  // that are about to write the total, and are not the system
@@ -83,6 +87,7 @@ type counter struct {
 
 	ofMembers  map[string]*member
 	members    map[string]*Document // memberships that are there
+	wishes     map[string]bool      // of members, by their last click in a page
 	hadMembers bool
 	gcd        int64     // of all increments of it
 	emptied    time.Time // when a reset began last that takes members off
@@ -101,6 +106,7 @@ type point struct {
 	at           time.Time
 	there        bool
 	exact, total int64
+	fraction     bool // one of its shards holds one
 
 	shards, members int64
 }
@@ -113,7 +119,7 @@ func (c *checker) counter(id string) *counter {
 	k := c.counters[id]
 	if k == nil {
 		k = &counter{
-			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deletions: map[string]map[int64]bool{},
+			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deletions: map[string]map[int64]bool{}, odd: map[string]map[int64]bool{},
 			commands: commands{ids: map[string]bool{}}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
 			source: newImports(), events: map[string]*events{}, vacant: true,
 		}
@@ -140,6 +146,19 @@ func (c *checker) entry(what any) {
 		if e.Doc.Kind == "shard" {
 			c.acknowledged(e)
 		}
+	case Clicked:
+		c.clicks = append(c.clicks, c.intend(e.Intent, e.Adds))
+	case Wished:
+		k := c.counter(e.Counter)
+		if k.wishes == nil {
+			k.wishes = map[string]bool{}
+		}
+		k.wishes[e.Member] = e.Joined
+	case Answered:
+		c.answered()
+	case Odd:
+		k := c.counter(e.Counter)
+		k.oddly, k.shrinks = true, true
 	case Foreign:
 		c.counter(e.Counter).writers++
 	case Stuck:
@@ -184,8 +203,8 @@ func (c *checker) quiet(reconciled bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 		k := c.counters[id]
 		k.dropped = k.dropped && !reconciled
-		if l := k.ledger; l != nil && !k.dropped && l.sum() != c.exact(k) {
-			c.fail("long after everything, reconciled: %v, the ledger of %q has %d, and it holds %d", reconciled, id, l.sum(), c.exact(k))
+		if l := k.ledger; l != nil && !k.dropped && l.sum() != c.exact(k)+k.kept() {
+			c.fail("long after everything, reconciled: %v, the ledger of %q has %d, and it holds %d", reconciled, id, l.sum(), c.exact(k)+k.kept())
 		}
 		there := k.doc != nil && !k.doc.Deleting
 		heard := reconciled || k.again && !(k.ledger == nil && k.dropped)

@@ -64,7 +64,7 @@ type counted struct {
 // sample is what documents come to from a time on. It is no value where that is no integer.
 type sample struct {
 	from  int64
-	value int64
+	value any
 	ok    bool
 }
 
@@ -172,7 +172,7 @@ func (c *answersChecker) entry(what any) {
 			}
 			for name, f := range k.fields { // whatever others have written there
 				if a := k.answer(c.newest[name]); a.Known && f.stale && k.doc != nil && k.again {
-					c.fail("long after everything, %s of %q is %v, and its ledger has %d", name, id, k.doc.Data[name], a.Value)
+					c.fail("long after everything, %s of %q is %v, and its ledger has %v", name, id, k.doc.Data[name], a.value())
 				}
 			}
 		}
@@ -198,14 +198,16 @@ func (c *answersChecker) each() func(yield func(string, *countedCounter) bool) {
 // commit takes a commit into what is known, and checks what it did.
 func (c *answersChecker) commit(e Commit) {
 	at := e.At.UnixMicro()
+	for _, reply := range e.Replies {
+		c.written(reply)
+	}
 	type where struct{ counter, collection string }
 	touched := map[where]bool{}
 	for _, ch := range e.Counted {
 		id, collection := ch.Doc.Counter, ch.Doc.collection()
 		of := c.counter(id).collection(collection)
-		if of.changes[ch.Doc.Shard]--; of.changes[ch.Doc.Shard] < 0 {
-			c.fail("a commit changes %s, which the app didn't", ch.Doc)
-			of.changes[ch.Doc.Shard] = 0
+		if collection != repliesAt {
+			c.written(ch.Doc)
 		}
 		of.waiting[event{ch.Doc, at}] = ch.After != nil
 		if of.changed < at {
@@ -241,32 +243,57 @@ func (c *answersChecker) commit(e Commit) {
 	}
 }
 
-// of is what documents come to. It reports false where that is no integer.
-func (f CountedField) of(docs map[string]map[string]any) (value int64, ok bool) {
-	var sum float64
+// written checks that it was the app that wrote a document.
+func (c *answersChecker) written(doc Doc) {
+	of := c.counter(doc.Counter).collection(doc.collection())
+	if of.changes[doc.Shard]--; of.changes[doc.Shard] < 0 {
+		c.fail("a commit changes %s, which the app didn't", doc)
+		of.changes[doc.Shard] = 0
+	}
+}
+
+// of is what documents come to. It reports false where that should be an integer, and is none.
+func (f CountedField) of(docs map[string]map[string]any) (value any, ok bool) {
+	var sum, numbers float64
 	for _, doc := range docs {
 		if f.Where != "" && doc[f.Where] != true {
 			continue
 		}
 		switch v := doc[f.Sum].(type) {
 		case int64:
-			sum += float64(v)
+			sum, numbers = sum+float64(v), numbers+1
 		case float64:
-			sum += v
+			sum, numbers = sum+v, numbers+1
 		}
 		if f.Sum == "" {
 			sum++
 		}
 	}
+	switch {
+	case f.Average && numbers == 0:
+		return none, true
+	case f.Average:
+		return sum / numbers, true
+	case f.Double:
+		return sum, true
+	}
 	return int64(sum), float64(int64(sum)) == sum
 }
 
+// value is what a field holds that shows the answer.
+func (a Answer) value() any {
+	if a.Double != nil {
+		return a.Double
+	}
+	return a.Value
+}
+
 // asOf is what a collection came to at a time.
-func (of *counted) asOf(key string, at int64) (value int64, ok bool) {
-	samples := of.samples[key]
+func (of *counted) asOf(f CountedField, at int64) (value any, ok bool) {
+	samples := of.samples[f.key()]
 	n := sort.Search(len(samples), func(i int) bool { return samples[i].from > at })
 	if n == 0 {
-		return 0, true
+		return f.of(nil)
 	}
 	return samples[n-1].value, samples[n-1].ok
 }
@@ -316,7 +343,7 @@ func (c *answersChecker) viewed(id string, k *countedCounter, name string, doc, 
 	older := slices.Contains(c.older, name) // it leaves the field out, or sets it to something else
 	others := false
 	switch {
-	case a.Known && is == a.Value:
+	case a.Known && is == a.value():
 		f.stale = false
 		return
 	case doc == nil:
@@ -370,7 +397,7 @@ func (c *answersChecker) entered(id string, k *countedCounter, at int64, before 
 			continue
 		}
 		f, known := c.definitions[key]
-		switch value, ok := k.collection(f.Collection).asOf(key, a.ReadTime); {
+		switch value, ok := k.collection(f.Collection).asOf(f, a.ReadTime); {
 		case !known:
 			c.fail("the ledger of %q has an answer %+v to no query", id, a)
 		case had && a.ReadTime <= was.ReadTime:
@@ -380,9 +407,9 @@ func (c *answersChecker) entered(id string, k *countedCounter, at int64, before 
 		case a.ReadTime >= at:
 			c.fail("the ledger of %q has %s as of %d, later than its commit at %d", id, f, a.ReadTime, at)
 		case a.Odd && (ok || a.Value != was.Value || a.Known != was.Known):
-			c.fail("the ledger of %q has %+v for %s after %+v; it was %d (an integer: %v)", id, a, f, was, value, ok)
-		case !a.Odd && (!ok || value != a.Value || !a.Known):
-			c.fail("the ledger of %q has %d for %s as of %d; it was %d (an integer: %v)", id, a.Value, f, a.ReadTime, value, ok)
+			c.fail("the ledger of %q has %+v for %s after %+v; it was %v (an integer: %v)", id, a, f, was, value, ok)
+		case !a.Odd && (!ok || value != a.value() || !a.Known):
+			c.fail("the ledger of %q has %v for %s as of %d; it was %v (an integer: %v)", id, a.value(), f, a.ReadTime, value, ok)
 		}
 	}
 }
@@ -424,13 +451,13 @@ func (c *answersChecker) covered(id string, k *countedCounter, collection string
 }
 
 // adopts reports whether a counter without a ledger gets one for what its documents come to: it has
-// a document, or they come to something.
+// a document, or they come to something. What a reply names may be no counter.
 func (c *answersChecker) adopts(k *countedCounter, of *counted, collection string) bool {
-	if k.doc != nil {
-		return !k.doc.Deleting && k.made <= of.changed
+	if k.doc != nil || collection == repliesAt {
+		return k.doc != nil && !k.doc.Deleting && k.made <= of.changed
 	}
 	for _, f := range c.newest {
-		if value, ok := of.asOf(f.key(), of.changed); f.Collection == collection && ok && value != 0 {
+		if value, ok := of.asOf(f, of.changed); f.Collection == collection && ok && value != int64(0) && value != 0.0 && value != none {
 			return true
 		}
 	}
@@ -451,22 +478,22 @@ func (c *answersChecker) settled(all bool) {
 		for _, name := range slices.Sorted(maps.Keys(k.fields)) {
 			f, definition := k.fields[name], c.newest[name]
 			of := k.collection(definition.Collection)
-			value, ok := of.asOf(definition.key(), of.changed)
+			value, ok := of.asOf(definition, of.changed)
 			a := k.answer(definition)
 			is, there := k.doc.Data[name]
 			switch {
 			case !ok:
 			case all && !there && of.changed == 0: // it was not named
 			case all && is != value:
-				c.fail("after a reconcile, %s of %q is %v, and its documents come to %d", name, id, is, value)
+				c.fail("after a reconcile, %s of %q is %v, and its documents come to %v", name, id, is, value)
 			case a == Answer{}:
 				c.fail("after a reconcile of all counters, %s of %q was never asked", name, id)
-			case a.Known && is != a.Value:
-				c.fail("after a reconcile, %s of %q is %v, and its ledger has %d", name, id, is, a.Value)
+			case a.Known && is != a.value():
+				c.fail("after a reconcile, %s of %q is %v, and its ledger has %v", name, id, is, a.value())
 			case c.now.Sub(time.UnixMicro(a.ReadTime)) > c.rules.RecountAge+time.Hour && is != value:
-				c.fail("after a reconcile of all counters, %s of %q is %v, asked at %d; its documents come to %d", name, id, is, a.ReadTime, value)
+				c.fail("after a reconcile of all counters, %s of %q is %v, asked at %d; its documents come to %v", name, id, is, a.ReadTime, value)
 			}
-			f.stale = f.stale && is != a.Value
+			f.stale = f.stale && is != a.value()
 		}
 	}
 }

@@ -67,21 +67,10 @@ func (c *checker) begin(b Begin) {
 	c.calls[b.Call] = k
 	switch b.Kind {
 	case Increment:
-		i := c.intents[b.Intent]
-		if i == nil {
-			i = &intent{adds: b.Adds}
-			c.intents[b.Intent] = i
-			for _, a := range b.Adds {
-				n := c.counter(a.Counter)
-				n.attempted += a.By
-				n.asked(a.By)
-				n.shrinks = n.shrinks || a.By < 0
-				if Named(a.Counter) {
-					n.names[a.By] = i
-				}
-			}
+		i := c.intend(b.Intent, b.Adds)
+		if !b.Stranger { // whose calls are refused
+			i.begun++
 		}
-		i.begun++
 	case ExactRead, Read:
 		n := c.counter(b.Counter)
 		k.from, k.acked = len(n.series)-1, n.acked
@@ -127,6 +116,25 @@ func (c *checker) begin(b Begin) {
 	}
 }
 
+// intend is what one or more calls want.
+func (c *checker) intend(number int, adds []Add) *intent {
+	i := c.intents[number]
+	if i == nil {
+		i = &intent{adds: adds}
+		c.intents[number] = i
+		for _, a := range adds {
+			n := c.counter(a.Counter)
+			n.attempted += a.By
+			n.asked(a.By)
+			n.shrinks = n.shrinks || a.By < 0
+			if Named(a.Counter) {
+				n.names[a.By] = i
+			}
+		}
+	}
+	return i
+}
+
 func (c *checker) end(e End) {
 	k := c.calls[e.Call]
 	delete(c.calls, e.Call)
@@ -163,6 +171,10 @@ func (c *checker) end(e End) {
 }
 
 func (c *checker) endIncrement(k *call, e End) {
+	if k.Stranger {
+		c.endStranger(k, e)
+		return
+	}
 	i := c.intents[k.Intent]
 	named := Named(i.adds[0].Counter)
 	switch e.Outcome {
@@ -184,6 +196,13 @@ func (c *checker) endIncrement(k *call, e End) {
 		if named && i.applied {
 			c.fail("increment %v (intent %d) was refused (%s), and is in a commit", i.adds, k.Intent, e.Detail)
 		}
+	}
+}
+
+// endStranger checks that one who must not be let in was not.
+func (c *checker) endStranger(k *call, e End) {
+	if e.Outcome == OK || e.Outcome == Replayed {
+		c.fail("%s %d of one who must not count was answered %q", k.Kind, k.Call, e.Outcome)
 	}
 }
 
@@ -213,7 +232,9 @@ func (c *checker) endRead(k *call, e End, value func(point) int64, memory time.D
 		from--
 	}
 	window := n.series[from:]
-	if !slices.ContainsFunc(window, func(p point) bool { return p.there != e.Missing && (e.Missing || value(p) == e.Total) }) {
+	if !slices.ContainsFunc(window, func(p point) bool {
+		return p.there != e.Missing && (e.Missing || value(p) == e.Total && !(p.fraction && k.Kind == ExactRead))
+	}) {
 		c.fail("%s of %q returned %d (missing: %v), which it was at no moment from %s on: %s", k.Kind, k.Counter, e.Total, e.Missing, k.at.Format(time.TimeOnly), describe(window))
 	}
 	if k.Kind == ExactRead && !e.Missing && !n.shrinks && (e.Total < k.acked || e.Total > n.attempted) {

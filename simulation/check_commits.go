@@ -31,6 +31,8 @@ type deed struct {
 	made, gone bool  // its document
 	over       bool  // its life is over
 	deletes    bool  // shards
+	odd        bool  // one of its shards holds no integer any more
+	fraction   bool  // but one
 	inUse      bool  // of these, one that the counter has, by its number of shards
 	command    bool  // is of a command that must not be applied twice
 	delta      int64 // of the sum of the shards
@@ -56,8 +58,14 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	for _, ch := range changes {
 		if ch.Doc.Kind == "shard" {
 			k.shard(at.UnixMicro(), ch, &d)
-			k.again = k.again || c.fair
+			k.again = k.again || c.fair && !(ch.After != nil && ch.After.Odd)
 		}
+	}
+	if d.fraction {
+		k.fractionSince = c.now
+	}
+	if d.odd && !k.oddly {
+		c.fail("a commit makes a shard of %q no integer, and nothing else wrote there", id)
 	}
 	d.over = was != nil && k.ledger == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.ledger == nil && len(k.shards) == 0
 	if (k.ledger == nil) != (was == nil) {
@@ -85,7 +93,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if vacant := k.doc == nil && len(k.shards) == 0 || k.doc != nil && k.doc.Deleting; k.vacant != vacant {
 		k.vacant, k.occupied = vacant, at.UnixMicro()
 	}
-	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, exact: c.exact(k), total: k.total(), shards: k.sum(), members: int64(len(k.members))})
+	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, fraction: k.fraction(), exact: c.exact(k), total: k.total(), shards: k.sum(), members: int64(len(k.members))})
 }
 
 // shard takes a shard's change into what is known.
@@ -117,6 +125,14 @@ func (k *counter) shard(at int64, ch Change, d *deed) {
 		k.versions[id] = map[int64]int64{}
 	}
 	k.versions[id][is.Updated] = is.Count
+	if is.Odd {
+		if k.odd[id] == nil {
+			k.odd[id] = map[int64]bool{}
+		}
+		k.odd[id][is.Updated] = true
+		d.odd = d.odd || was == nil || !was.Odd
+		d.fraction = d.fraction || is.Fraction && (was == nil || !was.Fraction)
+	}
 }
 
 // floor is the time as of which a ledger says of all shards that it doesn't know that they hold nothing.
@@ -200,12 +216,33 @@ func (c *checker) app(id string, k *counter, before, was *Document) {
 	}
 }
 
-// exact is what the counter holds: its shards, and what its ledger has beyond them.
+// exact is what the counter holds: its shards, and what its ledger has beyond them. Texts and null
+// are in no sum.
 func (c *checker) exact(k *counter) int64 {
 	if k.ledger == nil {
 		return k.sum()
 	}
 	return k.sum() + k.ledger.Base
+}
+
+// kept is what the ledger has of shards that hold no integer: what was last counted of them.
+func (k *counter) kept() (sum int64) {
+	for id, s := range k.shards {
+		if s.Odd {
+			sum += k.ledger.States[id].Count
+		}
+	}
+	return sum
+}
+
+// fraction reports whether one of the shards holds one.
+func (k *counter) fraction() bool {
+	for _, s := range k.shards {
+		if s.Fraction {
+			return true
+		}
+	}
+	return false
 }
 
 func (k *counter) total() int64 {
@@ -224,7 +261,7 @@ func (c *checker) counted(id string, k *counter, d deed, added int64, found map[
 		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)
 	case d.deletes && d.inUse && c.now.Sub(k.resized) > 10*time.Minute: // one that runs beside another makes up for it
 		c.fail("a commit deletes a shard that %q has", id)
-	case d.deletes && added != 0:
+	case d.deletes && added != 0 && c.now.Sub(k.fractionSince) > 10*time.Minute: // a shard that others are added to was read before
 		c.fail("a commit deletes shards of %q, and its sum changes by %d", id, added)
 	case Named(id):
 		c.names(id, k, added, found)
@@ -247,6 +284,16 @@ func (c *checker) names(id string, k *counter, delta int64, found map[*intent]in
 		}
 		found[i]++
 	}
+}
+
+// held reports whether a shard held a count at some time between two.
+func (k *counter) held(shard string, count, from, to int64) bool {
+	for at, is := range k.versions[shard] {
+		if from < at && at < to && is == count && !k.odd[shard][at] {
+			return true
+		}
+	}
+	return false
 }
 
 // viewed checks that the total in the counter's document is what its ledger has, whatever the
@@ -315,6 +362,10 @@ func (c *checker) stated(id string, k *counter, before *Document) {
 		switch {
 		case had && s.AsOf <= was.AsOf:
 			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
+		case k.odd[shard][s.AsOf]:
+			if s.Count != was.Count && !k.held(shard, s.Count, was.AsOf, s.AsOf) {
+				c.fail("the ledger of %q has %d for shard %s as of %d, when it was no integer; it had %d", id, s.Count, shard, s.AsOf, was.Count)
+			}
 		case before != nil && !had && s.Count != 0 && s.AsOf <= k.floor(before):
 			c.fail("the ledger of %q goes back: shard %s has %v, of before its floor", id, shard, s)
 		case known && count != s.Count:

@@ -12,6 +12,7 @@ type events struct {
 type state struct {
 	asOf int64 // how new a ledger's entry has to be that counts it
 	gone bool  // the shard is deleted
+	none bool  // it holds no integer: there is nothing to count
 }
 
 func (k *counter) eventsOf(shard string) *events {
@@ -25,7 +26,7 @@ func (k *counter) eventsOf(shard string) *events {
 
 // expected takes the event of a shard's change into what is known.
 func (k *counter) expected(at int64, ch Change) {
-	s := state{asOf: at}
+	s := state{asOf: at, none: ch.After != nil && ch.After.Empty}
 	if ch.After == nil { // what sorts after the version before
 		s = state{asOf: ch.Before.Updated + 1, gone: true}
 	}
@@ -42,7 +43,7 @@ func (c *checker) acknowledged(e Acknowledged) {
 	s, waited := of.waiting[e.Of]
 	delete(of.waiting, e.Of)
 	of.latest = max(of.latest, e.Of)
-	if !waited || e.Of < of.latest || e.Of <= of.lost {
+	if !waited || s.none || e.Of < of.latest || e.Of <= of.lost {
 		return
 	}
 	for at := range of.waiting {

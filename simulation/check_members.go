@@ -80,6 +80,9 @@ func (c *checker) beginMember(k *call) {
 		return
 	}
 	k.member = &memberCall{call: k.Call, begin: c.at, end: forever, join: k.Kind == Join, outcome: Unknown}
+	if k.Stranger {
+		k.member.outcome = Refused
+	}
 	m := n.member(k.Member)
 	m.calls = append(m.calls, k.member)
 }
@@ -98,6 +101,10 @@ func (c *checker) endMember(k *call, e End) {
 		}):
 			c.fail("a look at %q/%s found it there: %v, since %s, which it was at no moment", k.Counter, k.Member, e.There, time.UnixMicro(e.Since).UTC().Format(time.TimeOnly))
 		}
+		return
+	}
+	if k.Stranger {
+		c.endStranger(k, e)
 		return
 	}
 	k.member.outcome, k.member.there = e.Outcome, e.There

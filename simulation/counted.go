@@ -28,16 +28,27 @@ type CountedField struct {
 	Collection string
 	Sum        string // field that is summed up; "" counts documents
 	Where      string // field that has to be true; "" is all documents
+	Average    bool   // of the field, and not its sum
+	Double     bool   // the sum is a double
+	Wildcard   string // of the counters' path: documents at the root name their counter by it
 }
 
 // String is the field as FIELDS has it.
 func (f CountedField) String() string {
 	what, where := "count("+f.Collection, ""
-	if f.Sum != "" {
+	switch {
+	case f.Average:
+		what = "avg(" + f.Collection + "." + f.Sum
+	case f.Sum != "":
 		what = "sum(" + f.Collection + "." + f.Sum
+	case f.Wildcard != "":
+		what, where = "count(/"+f.Collection, " where "+countedOn+"=={"+f.Wildcard+"}"
 	}
 	if f.Where != "" {
 		where = " where " + f.Where + "==true"
+	}
+	if f.Double {
+		return f.Name + "=" + what + where + ") as double"
 	}
 	return f.Name + "=" + what + where + ")"
 }
@@ -56,9 +67,25 @@ var (
 	stars          = CountedField{Name: "stars", Collection: "ratings", Sum: "stars"}
 	publicStars    = CountedField{Name: "good", Collection: "ratings", Sum: "stars", Where: "public"}
 
+	rating             = CountedField{Name: "rating", Collection: "ratings", Sum: "score", Average: true}
+	score              = CountedField{Name: "score", Collection: "ratings", Sum: "score", Double: true}
 	countedCollections = []string{"comments", "ratings"}
-	countedNames       = []string{"comments", "public", "stars", "good"}
+	countedNames       = []string{"comments", "public", "stars", "good", "rating", "score", "replies"}
 )
+
+// drawDoubles draws which fields hold doubles, and whether documents of a collection of its own are
+// counted that name their counter, from dice of its own.
+func (p *Plan) drawDoubles() {
+	r := dice(p.Seed, "doubles", 0)
+	for _, f := range []CountedField{rating, score} {
+		if r.IntN(2) == 0 && len(p.Counted) > 0 {
+			p.Counted = append(p.Counted, f)
+		}
+	}
+	if r.IntN(2) == 0 && len(p.Counted) > 0 {
+		p.Counted = append(p.Counted, p.replies())
+	}
+}
 
 // drawCounted draws which fields count documents, in about a third of all plans.
 func (p *Plan) drawCounted() {
@@ -136,7 +163,8 @@ func (l givenUp) Handle(_ context.Context, r slog.Record) error {
 	attrs := map[string]string{}
 	r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
 	if r.Message == "recount failed" && attrs["acknowledged"] != "" {
-		l.rec.add(GaveUp{Counter: attrs["counter"], Collection: attrs["collection"]})
+		collection, _, _ := strings.Cut(attrs["collection"], " ") // /replies where on=={post}
+		l.rec.add(GaveUp{Counter: attrs["counter"], Collection: strings.TrimPrefix(collection, "/")})
 	}
 	return nil
 }
@@ -167,6 +195,9 @@ func countedChange(change emulator.Change, doc Doc) Change {
 	return Change{Doc: doc, Before: of(change.Old), After: of(change.New)}
 }
 
+// none is the average of no documents, which is null.
+const none = "null"
+
 // plain is a number or a bool, and what is neither as its text.
 func plain(v *firestorepb.Value) any {
 	switch v := v.GetValueType().(type) {
@@ -179,6 +210,8 @@ func plain(v *firestorepb.Value) any {
 		return v.DoubleValue
 	case *firestorepb.Value_BooleanValue:
 		return v.BooleanValue
+	case *firestorepb.Value_NullValue:
+		return none
 	}
 	return v.String()
 }
@@ -199,31 +232,36 @@ func (d *Document) withCounted(fields map[string]*firestorepb.Value) {
 			d.Answers = map[string]Answer{}
 		}
 		e := v.GetMapValue().GetFields()
-		d.Answers[key] = Answer{
-			Value: e["value"].GetIntegerValue(), Known: e["value"] != nil, Odd: e["odd"].GetBooleanValue(),
-			ReadTime: e["read_time"].GetTimestampValue().AsTime().UnixMicro(),
+		a := Answer{Value: e["value"].GetIntegerValue(), Known: e["value"] != nil, Odd: e["odd"].GetBooleanValue(), ReadTime: e["read_time"].GetTimestampValue().AsTime().UnixMicro()}
+		if double := e["double"]; double != nil {
+			a.Known, a.Double = true, plain(double)
 		}
+		d.Answers[key] = a
 	}
 }
 
 // lost records that an event comes late, or never.
-func (w *world) lost(doc Doc, of time.Time) {
-	if doc.Kind == "counted" {
-		w.rec.add(Missed{Doc: doc, Of: of.UnixMicro()})
-		return
+func (w *world) lost(docs []Doc, of time.Time) {
+	for _, doc := range docs {
+		if doc.Kind == "counted" {
+			w.rec.add(Missed{Doc: doc, Of: of.UnixMicro()})
+		} else {
+			w.rec.add(Dropped{Counter: doc.Counter, Shard: doc.Shard, Of: of.UnixMicro()})
+		}
 	}
-	w.rec.add(Dropped{Counter: doc.Counter, Shard: doc.Shard, Of: of.UnixMicro()})
 }
 
 // acknowledged records that an instance has acknowledged an event.
-func (w *world) acknowledged(by *instance, doc Doc, of time.Time) {
-	var fields []string
-	for _, f := range w.plan.Counted {
-		if doc.Kind == "counted" && f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
-			fields = append(fields, f.Name)
+func (w *world) acknowledged(by *instance, docs []Doc, of time.Time) {
+	for _, doc := range docs {
+		var fields []string
+		for _, f := range w.plan.Counted {
+			if doc.Kind == "counted" && f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
+				fields = append(fields, f.Name)
+			}
 		}
+		w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
 	}
-	w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})
 }
 
 // many makes as many documents below one counter as are planned, some hundreds in a commit.
@@ -261,6 +299,13 @@ func (w *world) documents(all *sync.WaitGroup, r *rand.Rand) {
 	for range cmp.Or(max(0, r.IntN(8)-5), 1) {
 		collection := countedCollections[r.IntN(3)/2]
 		doc := countedDoc(id, collection, "d"+strconv.Itoa(r.IntN(8)))
+		if w.plan.refers() && r.IntN(3) == 0 {
+			reply := countedDoc("", repliesAt, "d"+strconv.Itoa(r.IntN(8)))
+			writes = slices.DeleteFunc(writes, func(w *firestorepb.Write) bool { return documentOfWrite(w) == replyName(reply) })
+			writes = append(writes, w.reply(r, reply, id))
+			w.rec.add(AppChanges{Doc: reply})
+			continue
+		}
 		if slices.ContainsFunc(writes, func(w *firestorepb.Write) bool { return documentOfWrite(w) == counterName(id)+"/"+doc.Shard }) {
 			continue
 		}
@@ -293,6 +338,15 @@ func (w *world) document(r *rand.Rand, doc Doc) *firestorepb.Write {
 		fields["stars"] = store.Double(float64(rating))
 	case kind < 9:
 		fields["stars"] = store.Int(rating)
+	}
+	switch r.IntN(8) { // halves, whose sums are exact
+	case 0:
+		fields["score"] = store.Int(rating)
+	case 1:
+		fields["score"] = store.String("none") // which is in no sum
+	case 2:
+	default:
+		fields["score"] = store.Double(float64(rating) - 0.5)
 	}
 	return &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}}}
 }

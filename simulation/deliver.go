@@ -32,15 +32,16 @@ const (
 	lateAfter = 10 * time.Minute
 )
 
-// deliver delivers the event of a change to instances of Rollup, as Eventarc does.
-func (w *world) deliver(c emulator.Change, doc Doc) {
+// deliver delivers the event of a change to instances of Rollup, as Eventarc does. It is a change of
+// documents of that many counters.
+func (w *world) deliver(c emulator.Change, docs []Doc) {
 	n := w.numberOf(c.Name)
 	r := dice(w.plan.Seed, "event of "+c.Name, n)
 	f := w.eventFaults()
 	drop, late, twice, reorder := r.Float64(), r.Float64(), r.Float64(), r.Float64()
 	delay, lateBy, reorderBy := between(r, time.Millisecond, time.Second), between(r, lateAfter, eventsLast), between(r, time.Second, time.Minute)
 	if drop < f.Drop || late < f.Late {
-		w.lost(doc, c.CommitTime)
+		w.lost(docs, c.CommitTime)
 	}
 	switch {
 	case drop < f.Drop:
@@ -53,11 +54,7 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 		w.rec.fault("swapped event")
 		delay = reorderBy
 	}
-	header, body, err := eventarc.Encode("event-"+strconv.FormatUint(n, 10)+"-of-"+c.Name, c)
-	if err != nil {
-		w.rec.add(Stuck{What: "an event can't be encoded: " + err.Error()})
-		return
-	}
+	id := "event-" + strconv.FormatUint(n, 10) + "-of-" + c.Name
 	copies := 1
 	if twice < f.Duplicate {
 		w.rec.fault("doubled event")
@@ -68,12 +65,12 @@ func (w *world) deliver(c emulator.Change, doc Doc) {
 		w.deliveries.Go(func() {
 			until := time.Now().Add(wait + eventsLast)
 			for attempt := 0; w.sleep(wait); attempt++ {
-				if w.push(own, doc, c, header, body) {
+				if w.push(own, docs, id, c) {
 					return
 				}
 				if wait = min(longestBackoff, shortestBackoff<<min(attempt, 6)); time.Now().Add(wait).After(until) {
 					w.rec.fault("event given up")
-					w.lost(doc, c.CommitTime)
+					w.lost(docs, c.CommitTime)
 					return
 				}
 			}
@@ -145,14 +142,14 @@ func (p *pushed) leave(acknowledged bool, took time.Duration) {
 
 // push sends an event once there is room for it, and reports whether it was acknowledged in time.
 // One that wasn't comes again while the first is under way.
-func (w *world) push(r *rand.Rand, doc Doc, c emulator.Change, header http.Header, body []byte) bool {
+func (w *world) push(r *rand.Rand, docs []Doc, id string, c emulator.Change) bool {
 	trigger := w.trigger(c.Name)
 	if !trigger.enter(w.ctx) {
 		return false
 	}
 	began, answered := time.Now(), make(chan bool, 1)
 	own := rand.New(rand.NewPCG(r.Uint64(), 0)) // the next attempt may begin beside this one
-	w.deliveries.Go(func() { answered <- w.post(own, doc, c.CommitTime, header, body) })
+	w.deliveries.Go(func() { answered <- w.post(own, docs, id, c) })
 	overdue := time.NewTimer(w.ackDeadline())
 	defer overdue.Stop()
 	in := false
@@ -175,17 +172,17 @@ func (w *world) ackDeadline() time.Duration {
 }
 
 // post sends an event to one of the instances, and reports whether it was acknowledged.
-func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, body []byte) bool {
+func (w *world) post(r *rand.Rand, docs []Doc, id string, c emulator.Change) bool {
 	to := w.rollups.pick(r)
 	if to == nil || w.out.Load() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longestPost)
 	defer cancel()
-	if !postTo(ctx, to, header, body) {
+	if !w.postTo(ctx, to, id, c) {
 		return false
 	}
-	w.acknowledged(to, doc, of)
+	w.acknowledged(to, docs, c.CommitTime)
 	if chance(r, w.eventFaults().Duplicate/2) {
 		w.rec.fault("lost acknowledgement") // it comes again
 		return false
@@ -194,12 +191,17 @@ func (w *world) post(r *rand.Rand, doc Doc, of time.Time, header http.Header, bo
 }
 
 // postTo sends an event to an instance, and reports whether it was acknowledged.
-func postTo(ctx context.Context, to *instance, header http.Header, body []byte) bool {
+func (w *world) postTo(ctx context.Context, to *instance, id string, c emulator.Change) bool {
+	header, body, err := eventarc.Encode(id, seen(c, to.link.ahead))
+	if err != nil {
+		w.rec.add(Stuck{What: "an event can't be encoded: " + err.Error()})
+		return false
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://rollup/", bytes.NewReader(body))
 	if err != nil {
 		return false
 	}
-	req.Header = header.Clone()
+	req.Header = header
 	resp, err := to.RoundTrip(req)
 	return err == nil && resp.StatusCode/100 == 2
 }

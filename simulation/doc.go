@@ -55,10 +55,21 @@
 //   - No field of the app's document changes but by the app, and none is there that is neither its
 //     nor counted.
 //
+// In some worlds something else writes to shards what is no integer. Then also:
+//
+//   - The ledger keeps what was last counted of such a shard, whatever comes late. No commit of the
+//     system's makes a shard no integer, and no exact read returns anything beside a fraction.
+//
+// The clocks of processes may be minutes apart, and Firestore's from theirs. Callers may be users who
+// show tokens, with strangers among them, and users who name others as members:
+//
+//   - Who must not count is answered so, and nothing that a stranger asks for is in a commit.
+//
 // Counters are at ids and paths that few would choose: below teams, with names of 1,500 bytes, with
 // what URLs escape, beside collections of ours. In a quarter of all worlds another deployment in
 // the same database counts below them, beside them or above, and comes to what it has acknowledged.
-// An older revision may have the same fields in another order, and a few worlds lose every event.
+// An older revision may have the same fields in another order or by another name, and a few worlds
+// lose every event.
 //
 // In about half of all worlds a few members come and go beside the increments: through the
 // functions, asked for twice by callers who don't wait, and by batches of an SDK that obeys
@@ -84,8 +95,9 @@
 //   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No
 //     flush, reset or reconcile forgets what was imported, and the next life has none of it.
 //
-// In about a third of all worlds fields count documents, or sum up a field of theirs. An app makes,
-// edits and deletes such documents, also below counters that are not there, and an older revision
+// In about a third of all worlds fields count documents, or sum up a field of theirs, as an integer
+// or a double, or have its average. Documents are below their counter, or name it from a collection
+// of their own. An app makes, edits, moves and deletes such documents, also below counters that are not there, and an older revision
 // may have another definition of the same field. Their commits say what a field should be at any
 // time ([CheckAnswers]):
 //
@@ -95,6 +107,12 @@
 //   - Once all events of a collection are acknowledged, its fields are as new as its last change.
 //     Where events were lost, they are right after a reconcile of the counter by name, or of all
 //     once nothing has counted it for as long as is set.
+//
+// Where there is Node.js, a test has pages in the world (TestPages): the web client as it is, in
+// several live pages of browsers whose users take turns. It has the world's time and weather.
+//
+//   - Each click in a page is in exactly one commit in the end, and who asked last to be a member is
+//     one, whatever became of requests, answers and pages.
 //
 // Sparse traffic finds more than heavy traffic does, because every later state of a shard covers
 // for one that was missed: the plans drawn from seeds are mostly short, with 0.1 to 5 operations a

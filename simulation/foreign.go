@@ -55,6 +55,40 @@ func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value
 	w.rec.add(end)
 }
 
+// Odd is something else than the system writing what is no integer to a shard.
+type Odd struct{ Counter, Field string }
+
+// whole reports whether a field holds an integer, be it as a double.
+func whole(v *firestorepb.Value) bool {
+	switch n := v.GetValueType().(type) {
+	case *firestorepb.Value_IntegerValue:
+		return true
+	case *firestorepb.Value_DoubleValue:
+		return n.DoubleValue == float64(int64(n.DoubleValue))
+	}
+	return false
+}
+
+// oddWrite has a client write to a shard what is no integer: a text, null, or a fraction, which may
+// be an increment. Later increments by others make a text an integer again, and a fraction never.
+func (w *world) oddWrite(r *rand.Rand, id string) {
+	fields := w.plan.Fields()
+	field := fields[r.IntN(len(fields))]
+	w.rec.add(Odd{Counter: id, Field: field})
+	w.rec.fault("no integer")
+	field = cmp.Or(field, "count")
+	name := shardName(id, r.IntN(3))
+	value := []*firestorepb.Value{store.String("many"), store.Null(), store.Double(float64(r.IntN(9)) + 0.5), nil}[r.IntN(4)]
+	write := store.Update(name, store.Exists(true), map[string]*firestorepb.Value{field: value}, []string{field})
+	if value == nil {
+		write = store.Update(name, store.Exists(true), nil, nil, &firestorepb.DocumentTransform_FieldTransform{
+			FieldPath:     field,
+			TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: store.Double(1.0 / 1024)}, // so that no few of them are an integer again
+		})
+	}
+	_ = w.commit(newLink(w.plan.Seed, "odd"), write)
+}
+
 // createBySnippet makes a counter as Google's Web and Node.js snippets do, whether there was one or
 // not.
 func (w *world) createBySnippet(r *rand.Rand, id string) {

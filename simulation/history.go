@@ -58,6 +58,10 @@ func (h History) Of(field string) History {
 			if !slices.Contains(what.Fields, field) {
 				continue
 			}
+		case Odd:
+			if what.Field != field {
+				continue
+			}
 		case Foreign:
 			if what.Field != field {
 				continue
@@ -75,7 +79,8 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Reconciled],
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Odd], [Clicked],
+// [Wished], [Answered], [Reconciled],
 // [Hosted], [Older], [AppWrites], [Fair], [Calm], [Settled], [Counting], [AppChanges],
 // [Acknowledged], [Missed], [GaveUp] or [Operations].
 type Entry struct {
@@ -120,6 +125,8 @@ type Begin struct {
 	Adds    []Add
 
 	Field, Member string // of what a member does, and of imports; the field "" is the first
+	Stranger      bool   // the caller must not be let in
+	Asked         bool   // of a reset: a function was asked for it
 }
 
 // Add is the part of an increment that is one field's of one counter.
@@ -166,6 +173,7 @@ type Commit struct {
 	Changes []Change
 	Others  map[string][]Change // :: a further field → the same changes, of it
 	Counted []Change            // of documents that fields count
+	Replies []Doc               // those of them that name their counters, without these
 }
 
 // Change is one document's change.
@@ -190,6 +198,9 @@ type Document struct {
 	Deleting  bool   // of a counter
 	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
 	Count     int64  // of a shard, and of what belongs to a source
+	Odd       bool   // of a shard: the field holds something, which is no integer
+	Fraction  bool   // but a number
+	Empty     bool   // of a shard: no field holds an integer
 	CountedOn string // of a membership: the shard that it names
 	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
@@ -204,6 +215,7 @@ type Document struct {
 	Answers map[string]Answer // of a ledger :: key of a field that counts documents → what they come to
 	Data    map[string]any    // of a counter, its fields that count documents; of a document that is counted, its fields
 
+	Hearts int64    // of a counter, likes by the name that an older revision has for them
 	Title  int64    // of an app's document, what the app wrote last
 	Others []string // of an app's document, fields that are neither its nor counted
 }
@@ -216,7 +228,8 @@ type State struct {
 
 // Answer is a ledger's entry of a query.
 type Answer struct {
-	Value    int64
+	Value    int64 // an integer
+	Double   any   // or else a double, or "null"
 	ReadTime int64 // microseconds
 	Known    bool  // there is a value
 	Odd      bool  // at that time it was no integer, and the value is an earlier one
@@ -276,6 +289,7 @@ type Faults map[string]int
 // recorder writes a history.
 type recorder struct {
 	fields  []string // that are counted beside the first
+	nested  bool     // counters are below teams
 	mu      sync.Mutex
 	history History
 	faults  Faults
@@ -297,6 +311,11 @@ func (r *recorder) add(what any) {
 func (r *recorder) commit(changes []emulator.Change) {
 	c := Commit{At: changes[0].CommitTime}
 	for _, change := range changes {
+		if isReply(change.Name) {
+			c.Counted = append(c.Counted, repliesOf(change, r.nested)...)
+			c.Replies = append(c.Replies, replyOf(change.Name))
+			continue
+		}
 		doc, ok := docOf(change.Name)
 		switch {
 		case doc.Kind == "member":
@@ -313,7 +332,7 @@ func (r *recorder) commit(changes []emulator.Change) {
 			}
 		}
 	}
-	if len(c.Changes)+len(c.Others)+len(c.Counted) > 0 {
+	if len(c.Changes)+len(c.Others)+len(c.Counted)+len(c.Replies) > 0 {
 		r.add(c)
 	}
 }
@@ -381,9 +400,10 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		Replaced:  integer(entry(f["replaced"], shown)),
 		Gone:      f["gone_at"] != nil,
 		Title:     f["title"].GetIntegerValue(),
+		Hearts:    integer(f[olderLikes]),
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if !slices.Contains([]string{"total", "likes", "title", "counter_rollup"}, name) && !slices.Contains(countedNames, name) {
+		if !slices.Contains([]string{"total", "likes", olderLikes, "title", "counter_rollup"}, name) && !slices.Contains(countedNames, name) {
 			d.Others = append(d.Others, name)
 		}
 	}
@@ -396,8 +416,13 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		}
 		d.Ops[id] = true
 	}
+	if n := f[counted]; n != nil && !whole(n) {
+		_, d.Fraction = n.GetValueType().(*firestorepb.Value_DoubleValue)
+		d.Count, d.Odd = 0, true
+	}
+	d.Empty = !(f["count"] != nil && whole(f["count"])) && !(f["likes"] != nil && whole(f["likes"])) && (f["count"] != nil || f["likes"] != nil)
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
-		d.Count = oldAmount(doc, field)
+		d.Count, d.Odd, d.Fraction = oldAmount(doc, field), false, false
 	}
 	if floor := f["floor"]; floor != nil {
 		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()

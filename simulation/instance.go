@@ -91,7 +91,7 @@ func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) 
 		return nil, err
 	}
 	return &instance{
-		link: l, client: client, handler: functions.IncrementHandler(client, s, log),
+		link: l, client: client, handler: functions.GuardedIncrementHandler(context.Background(), client, s, log),
 		closing: func() { _ = client.Close() },
 	}, nil
 }

@@ -107,6 +107,8 @@ type link struct {
 	name string
 	log  slog.Handler // of the process
 	told func(fault string)
+	// how far the clock of the process is ahead; see shift
+	ahead time.Duration
 
 	mu      sync.Mutex
 	faults  MessageFaults
@@ -246,8 +248,13 @@ func (l *link) unary(ctx context.Context, method string, req, reply any, conn *g
 	}
 	// Whoever has given up looks at the reply no more: the generated client makes another for each
 	// call.
+	sent := shifted(req.(proto.Message), l.ahead) // now: who has given up may use it again
 	return l.call(ctx, path.Base(method), func(ctx context.Context, _ fate) error {
-		return invoke(ctx, method, req, reply, conn, opts...)
+		err := invoke(ctx, method, sent, reply, conn, opts...)
+		if l.ahead != 0 {
+			shift(reply.(proto.Message).ProtoReflect(), -l.ahead)
+		}
+		return err
 	})
 }
 
@@ -279,7 +286,10 @@ func (s *stream) Header() (metadata.MD, error) { return nil, nil }
 func (s *stream) Trailer() metadata.MD         { return nil }
 func (s *stream) Context() context.Context     { return s.ctx }
 func (s *stream) CloseSend() error             { return nil }
-func (s *stream) SendMsg(m any) error          { s.req = m.(proto.Message); return nil }
+func (s *stream) SendMsg(m any) error {
+	s.req = shifted(m.(proto.Message), s.link.ahead)
+	return nil
+}
 
 func (s *stream) RecvMsg(m any) error {
 	if !s.called {
@@ -315,7 +325,7 @@ func (s *stream) exchange(like proto.Message) ([]proto.Message, error) {
 		for err == nil {
 			m := like.ProtoReflect().New().Interface()
 			if err = server.RecvMsg(m); err == nil {
-				messages = append(messages, m)
+				messages = append(messages, shifted(m, -s.link.ahead))
 			}
 		}
 		if f.tornAfter >= 0 {

@@ -188,12 +188,13 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 	if m.join {
 		method = http.MethodPut
 	}
-	end := End{Call: m.begin(w, m.kind()), Outcome: Unknown}
+	caller, stranger := w.callerOf(r, m.member)
+	end := End{Call: w.begin(Begin{Kind: m.kind(), Counter: m.counter, Field: m.field, Member: m.member, Stranger: stranger}), Outcome: Unknown}
 	var answer struct {
 		Counted bool
 		Detail  string
 	}
-	code, err := w.request(to, method, m.path(), "", nil, patience, &answer)
+	code, err := w.requestAs(caller, to, method, m.path(), "", nil, patience, &answer)
 	switch {
 	case err != nil:
 		end.Detail = err.Error()
@@ -219,7 +220,7 @@ func (w *world) look(r *rand.Rand, m toggling) {
 	case code == http.StatusOK:
 		end.Outcome, end.There = OK, answer.Joined
 		if answer.Joined {
-			end.Since = answer.At.UnixMicro()
+			end.Since = answer.At.Add(to.link.ahead).UnixMicro()
 		}
 	case code == http.StatusNotFound:
 		end.Outcome, end.Missing = OK, true
@@ -261,11 +262,39 @@ func (w *world) audit(id string) {
 
 // reset is a command, whose caller says whether members go.
 func (w *world) reset(r *rand.Rand, id string) {
+	if !w.plan.Auth && r.IntN(2) == 0 {
+		w.resetByFunction(r, id)
+		return
+	}
 	kind, opts := Reset, shards.ResetOptions{}
 	if w.plan.Members > 0 && r.IntN(3) > 0 {
 		kind, opts = ResetMembers, shards.ResetOptions{RemoveMembers: true}
 	}
 	w.command(r, kind, id, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, opts) })
+}
+
+// resetByFunction asks a function for a reset, once. It is refused where there are members.
+func (w *world) resetByFunction(r *rand.Rand, id string) {
+	to := w.increments.pick(r)
+	patience := time.Minute
+	if r.IntN(5) == 0 {
+		patience = between(r, 10*time.Millisecond, time.Minute)
+	}
+	end := End{Call: w.begin(Begin{Kind: Reset, Counter: id, Asked: true}), Outcome: Unknown}
+	var answer struct {
+		Reset  bool
+		Detail string
+	}
+	code, err := w.request(to, http.MethodPost, route(id)+"/reset", "", nil, patience, &answer)
+	switch {
+	case err != nil:
+		end.Detail = err.Error()
+	case code == http.StatusOK && answer.Reset:
+		end.Outcome = OK
+	case code != http.StatusGatewayTimeout:
+		end.Outcome, end.Detail = Refused, fmt.Sprint(code, " ", answer.Detail)
+	}
+	w.rec.add(end)
 }
 
 // toggleBySDK is a member who joins or leaves by a batch of its own, as firestore.rules allow it,

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
@@ -118,15 +117,11 @@ func (n *neighbour) told(w *world, c emulator.Change) bool {
 	if chance(r, w.eventFaults().Drop) {
 		return true
 	}
-	header, body, err := eventarc.Encode("event-of-"+c.Name+"-"+strconv.FormatInt(c.CommitTime.UnixMicro(), 10), c)
-	if err != nil {
-		w.rec.add(Stuck{What: "an event of the neighbour's can't be encoded: " + err.Error()})
-		return true
-	}
+	id := "event-of-" + c.Name + "-" + strconv.FormatInt(c.CommitTime.UnixMicro(), 10)
 	w.deliveries.Go(func() {
 		for wait := between(r, time.Millisecond, time.Second); w.sleep(wait); wait = between(r, shortestBackoff, longestBackoff) {
 			ctx, cancel := context.WithTimeout(context.Background(), longestPost)
-			acknowledged := postTo(ctx, n.rollup, header, body)
+			acknowledged := w.postTo(ctx, n.rollup, id, c)
 			if cancel(); acknowledged {
 				return
 			}

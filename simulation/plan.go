@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,13 +49,20 @@ type Plan struct {
 
 	Mix Mix
 
-	Ahead time.Duration // Firestore's clock, of those of all instances; below 0 it is behind
+	Ahead  time.Duration // Firestore's clock, of those of all instances; below 0 it is behind
+	Clocks time.Duration // how far those of two instances are apart, at most
 
 	Neighbour      string        // COUNTERS of another deployment in the same database; "" is none
 	NeighbourEvery time.Duration // between two increments of its counters
 
 	Reordered bool // the older revision has the same fields in another order
+	Renamed   bool // the older revision shows likes by another name
+	Auth      bool // callers are users, who show tokens
 	Many      int  // documents that a collection has from the beginning
+
+	// pages opens web pages in a world, and returns what goes on in them in a storm, and until all is
+	// settled. Tests set it.
+	pages func(*world) (storm func(context.Context), settle func())
 
 	Only  []int  // of the operations, by their number in the whole world; nil is all
 	Order uint64 // what the runtime draws, beside the seed
@@ -64,6 +72,7 @@ type Plan struct {
 type Mix struct {
 	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double, Member float64
 	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
+	Odd                                                                                                       float64 // writes to shards of what is no integer
 }
 
 // calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last
@@ -124,6 +133,7 @@ func PlanOf(seed uint64) Plan {
 		fmt.Sprintf("ROLLUP_INTERVAL=%s", []string{"10ms", "1s", "5s"}[r.IntN(3)]),
 		fmt.Sprintf("ROLLUP_BURST=%d", []int{1, 5, 20}[r.IntN(3)]),
 		fmt.Sprintf("EXACT_WRITES=%v", r.IntN(4) > 0),
+		"RESET=any",
 	}
 	if p.Likes = r.IntN(2) == 0; p.Likes {
 		p.Older = r.IntN(3) == 0
@@ -138,14 +148,20 @@ func PlanOf(seed uint64) Plan {
 	p.drawCounted()
 	p.Reordered = p.Older && p.Likes && dice(seed, "reordered", 0).IntN(2) == 0
 	older := list(false, p.OlderCounted) // what the older revision knows
+	p.drawImports()
+	if p.drawRenamed(); p.Renamed {
+		older = strings.Replace(list(true, p.OlderCounted), ",likes", ","+olderLikes+"=likes", 1)
+	}
 	if p.Reordered {
 		older = strings.Replace(list(true, p.OlderCounted), "total=count,likes", "likes,total=count", 1)
 	}
 	p.Environ = append(p.Environ, older)
-	p.drawImports()
 	p.drawPaths()
+	p.drawDoubles()
 	p.drawNeighbour()
 	p.drawRare()
+	p.drawAuth()
+	p.drawClocks()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
@@ -161,9 +177,21 @@ func (p *Plan) drawRare() {
 	if r.IntN(12) == 0 { // nothing but commands and reconciles tells what becomes of counters
 		p.Events = EventFaults{Drop: 1}
 	}
+	if often := between(r, 0.3, 5.0); r.IntN(3) == 0 && !p.Named && p.Members == 0 {
+		p.Mix.Odd = often
+	}
 	if many := 1000 + r.IntN(200); r.IntN(4) == 0 && len(p.Counted) > 0 { // a query of them is more than one read
 		p.Many = many
 	}
+}
+
+// olderLikes is what the older revision calls likes, where it calls them something else.
+const olderLikes = "hearts"
+
+// drawRenamed draws whether likes have had another name, from dice of their own. Who renames what
+// has members, or what is imported, has to move these too.
+func (p *Plan) drawRenamed() {
+	p.Renamed = dice(p.Seed, "renamed", 0).IntN(2) == 0 && p.Older && p.Likes && !p.Reordered && p.Members == 0 && p.Mix.Old == 0
 }
 
 // newest is the environment of the newest revision.
@@ -201,9 +229,9 @@ func (p Plan) Shortened(operations int) Plan {
 // Faultless is the plan without anything that goes wrong.
 func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
-	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older = 0, 0, 0, 0, 0, 0, false
-	p.Ahead = 0
-	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large = 0, 0, 0, 0
+	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, false, false
+	p.Ahead, p.Clocks = 0, 0
+	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd = 0, 0, 0, 0, 0
 	return p
 }
 

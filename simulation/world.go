@@ -50,7 +50,11 @@ type world struct {
 	pushed  map[string]*pushed // :: collection → its trigger
 
 	load      load
+	tokens    tokens
 	neighbour *neighbour // nil is none
+
+	storms  func(context.Context) // of pages; nil is none
+	settles func()
 }
 
 // fleet is the instances of a function.
@@ -97,7 +101,7 @@ func Run(plan Plan) (History, Faults, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
-		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], faults: Faults{}}, numbers: map[string]uint64{},
+		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], nested: plan.Counters == nestedCounters, faults: Faults{}}, numbers: map[string]uint64{},
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
 			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
 	}
@@ -146,8 +150,12 @@ func (w *world) committed(changes []emulator.Change) {
 		if w.neighbour != nil && w.neighbour.told(w, c) {
 			continue
 		}
-		if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
-			w.deliver(c, doc)
+		if isReply(c.Name) {
+			if w.plan.refers() {
+				w.deliver(c, docsOf(repliesOf(c, w.rec.nested)))
+			}
+		} else if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
+			w.deliver(c, []Doc{doc})
 		}
 	}
 }
@@ -170,6 +178,9 @@ func (w *world) run() error {
 	if err := w.move(); err != nil {
 		return err
 	}
+	if w.plan.pages != nil {
+		w.storms, w.settles = w.plan.pages(w)
+	}
 	for epoch := range w.plan.Epochs {
 		w.setStormy(true)
 		w.storm(uint64(epoch))
@@ -179,6 +190,9 @@ func (w *world) run() error {
 		}
 		if err := w.update(); err != nil {
 			return err
+		}
+		if w.settles != nil {
+			w.settles()
 		}
 		w.fair(epoch)
 		if !w.sleep(calmFor) {
@@ -263,6 +277,9 @@ func (w *world) storm(epoch uint64) {
 	if epoch == 0 && w.plan.Outage > 0 {
 		w.rec.fault("outage")
 		time.AfterFunc(w.plan.Storm/2, func() { w.out.Store(true) })
+	}
+	if w.storms != nil {
+		all.Go(func() { w.storms(ctx) })
 	}
 	began := time.Now()
 	if w.neighbour != nil {
@@ -352,7 +369,7 @@ func (w *world) numberOf(what string) uint64 {
 
 func (w *world) newLink(function string) *link {
 	l := newLink(w.plan.Seed, function+"-"+strconv.FormatUint(w.numberOf(function), 10))
-	l.log, l.told = givenUp{&w.rec}, w.rec.fault
+	l.log, l.told, l.ahead = givenUp{&w.rec}, w.rec.fault, w.plan.aheadOf(l.name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stormy {
@@ -390,6 +407,12 @@ func (w *world) setStormy(on bool) {
 		}
 	}
 	w.server.SetFaults(emulator.Faults{DocWriteRate: rate})
+}
+
+func (w *world) isStormy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stormy
 }
 
 func (w *world) eventFaults() EventFaults {

@@ -1,0 +1,177 @@
+package simulation
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestCheckOdd tells right histories of shards that hold no integer, of callers who must not count,
+// and of clicks in pages, from wrong ones, as TestCheck does.
+func TestCheckOdd(t *testing.T) {
+	t.Parallel()
+	judge(t, Check, slices.Concat(storiesOfOdd(), storiesOfStrangers(), storiesOfClicks()))
+}
+
+func storiesOfOdd() []story {
+	const plain = "plain-1"
+	doc := func(kind, shard string) Doc { return Doc{Kind: kind, Counter: plain, Shard: shard} }
+	counter, ledger, shard := doc("counter", ""), doc("ledger", ""), doc("shard", "0")
+	make := func(s *script) {
+		s.commit(map[Doc]*Document{counter: {NumShards: 2}, ledger: {}, shard: {}, doc("shard", "1"): {}})
+	}
+	flush := func(s *script, total int64, shards map[string]State) {
+		s.commit(map[Doc]*Document{counter: {NumShards: 2, Total: total}, ledger: {States: shards}})
+	}
+	add := func(s *script, by int64) int64 { // to what the shard holds, as its first increment
+		s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{plain, by, ""}}})
+		at := s.commit(map[Doc]*Document{shard: {Count: by}})
+		s.end(1, OK)
+		return at
+	}
+	odd := func(s *script, fraction bool) int64 {
+		s.add(Odd{Counter: plain})
+		return s.commit(map[Doc]*Document{shard: {Odd: true, Fraction: fraction, Empty: true}})
+	}
+	ack := func(s *script, of int64) { s.add(Acknowledged{Doc: shard, Of: of}) }
+	return []story{
+		{"what was counted of a shard stays when it is no integer any more", "", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			ack(s, at)
+			at = odd(s, false)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			ack(s, at)
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"the last integer may not have been counted before", "", func(s *script) {
+			make(s)
+			add(s, 5)
+			at := odd(s, true)
+			flush(s, 5, map[string]State{"0": {5, at}})
+		}},
+		{"an event without an integer is acknowledged, and nothing is counted", "", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			ack(s, at)
+			ack(s, odd(s, true))
+			s.add(Calm{})
+		}},
+		{"an event of another field's integer is acknowledged, and nothing is counted", "which the ledger has as of", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			s.add(Odd{Counter: plain})
+			ack(s, s.commit(map[Doc]*Document{shard: {Odd: true}}))
+		}},
+		{"a shard that is no integer any more loses what was counted of it", "when it was no integer; it had 5", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			flush(s, 0, map[string]State{"0": {0, odd(s, false)}})
+		}},
+		{"it goes back to what was counted before", "when it was no integer; it had 7", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			s.add(Begin{Call: 2, Kind: Increment, Intent: 2, Adds: []Add{{plain, 2, ""}}})
+			at = s.commit(map[Doc]*Document{shard: {Count: 7}})
+			flush(s, 7, map[string]State{"0": {7, at}})
+			flush(s, 5, map[string]State{"0": {5, odd(s, false)}})
+		}},
+		{"an exact read of a fraction", "which it was at no moment", func(s *script) {
+			make(s)
+			odd(s, true)
+			s.add(Begin{Call: 3, Kind: ExactRead, Counter: plain})
+			s.add(End{Call: 3, Outcome: OK})
+		}},
+		{"an exact read beside a text", "", func(s *script) {
+			make(s)
+			odd(s, false)
+			s.add(Begin{Call: 3, Kind: ExactRead, Counter: plain})
+			s.add(End{Call: 3, Outcome: OK})
+		}},
+		{"a shard that the system makes no integer", "nothing else wrote there", func(s *script) {
+			make(s)
+			s.commit(map[Doc]*Document{shard: {Odd: true}})
+		}},
+	}
+}
+
+func storiesOfClicks() []story {
+	click := func(s *script) { s.add(Clicked{Intent: 1, Adds: []Add{{named, 1, ""}}}) }
+	return []story{
+		{"a click is counted by its second request", "", func(s *script) {
+			s.make()
+			click(s)
+			s.begin(1, 1, 1)
+			s.end(1, Unknown)
+			s.begin(2, 1, 1)
+			s.shard("0", 1)
+			s.end(2, OK)
+			s.add(Answered{})
+		}},
+		{"a click is lost", "a click for", func(s *script) {
+			s.make()
+			click(s)
+			s.add(Answered{})
+		}},
+		{"a click is counted twice", "is applied twice", func(s *script) {
+			s.make()
+			click(s)
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.shard("0", 2)
+		}},
+		{"the last click holds", "", func(s *script) {
+			s.make()
+			s.add(Wished{Counter: named, Member: "ann", Joined: false})
+			s.add(Wished{Counter: named, Member: "ann", Joined: true})
+			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "ann"})
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "0", Since: s.now.Add(time.Second).UnixMicro()}, shardDoc("0"): {Count: 1}})
+			s.end(1, OK)
+			s.add(Answered{})
+		}},
+		{"an earlier click holds", "its last click says true", func(s *script) {
+			s.make()
+			s.add(Wished{Counter: named, Member: "ann", Joined: false})
+			s.add(Wished{Counter: named, Member: "ann", Joined: true})
+			s.add(Answered{})
+		}},
+	}
+}
+
+func storiesOfStrangers() []story {
+	return []story{
+		{"a stranger is not let in", "", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{named, 1, ""}}, Stranger: true})
+			s.end(1, Refused)
+			s.add(Begin{Call: 2, Kind: Join, Counter: named, Member: "ann", Stranger: true})
+			s.end(2, Refused)
+		}},
+		{"a stranger's increment is answered as counted", "of one who must not count", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{named, 1, ""}}, Stranger: true})
+			s.end(1, OK)
+		}},
+		{"a stranger's increment is counted", "was refused, and is applied", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{named, 1, ""}}, Stranger: true})
+			s.shard("0", 1)
+		}},
+		{"one joins in another's name", "of one who must not count", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "ann", Stranger: true})
+			s.end(1, OK)
+		}},
+		{"one joins in another's name, and hears nothing of it", "for which there is no call", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "ann", Stranger: true})
+			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "0", Since: s.now.Add(time.Second).UnixMicro()}, shardDoc("0"): {Count: 1}})
+		}},
+	}
+}

@@ -1,0 +1,119 @@
+package simulation
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestReached runs a world of each part that only some plans have, and sees that it is really
+// there: a plan that is never carried out finds nothing.
+func TestReached(t *testing.T) {
+	t.Parallel()
+	calls := map[int]Begin{}
+	outcome := func(what any, of func(Begin) bool, is Outcome) bool {
+		if b, ok := what.(Begin); ok && of(b) {
+			calls[b.Call] = b
+		}
+		e, ok := what.(End)
+		b, asked := calls[e.Call]
+		return ok && asked && of(b) && e.Outcome == is
+	}
+	changed := func(what any, is func(Change) bool) bool {
+		c, ok := what.(Commit)
+		return ok && (slices.ContainsFunc(c.Changes, is) || slices.ContainsFunc(c.Counted, is))
+	}
+	answered := func(is func(Answer) bool) func(any) bool {
+		return func(what any) bool {
+			return changed(what, func(ch Change) bool {
+				for _, a := range documentOr(ch.After).Answers {
+					if is(a) {
+						return true
+					}
+				}
+				return false
+			})
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		has     func(Plan) bool
+		reached map[string]func(any) bool
+	}{
+		{"renamed", func(p Plan) bool { return p.Renamed && !p.Auth && p.Mix.Odd == 0 }, map[string]func(any) bool{
+			"the older revision shows likes by their other name": func(what any) bool {
+				return changed(what, func(ch Change) bool { return documentOr(ch.After).Hearts != 0 })
+			},
+		}},
+		{"no integers", func(p Plan) bool { return p.Mix.Odd > 2 }, map[string]func(any) bool{
+			"a fraction": func(what any) bool {
+				return changed(what, func(ch Change) bool { return documentOr(ch.After).Fraction })
+			},
+			"a text or null": func(what any) bool {
+				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Odd && !d.Fraction })
+			},
+			"an integer again": func(what any) bool {
+				return changed(what, func(ch Change) bool { return documentOr(ch.Before).Odd && ch.After != nil && !ch.After.Odd })
+			},
+		}},
+		{"doubles and replies", func(p Plan) bool { return slices.Contains(p.Counted, rating) && p.refers() && p.Events.Drop < 1 }, map[string]func(any) bool{
+			"a fraction": answered(func(a Answer) bool { f, is := a.Double.(float64); return is && f != float64(int64(f)) }),
+			"no average": answered(func(a Answer) bool { return a.Double == none }),
+			"a reply that goes to another counter": func(what any) bool {
+				c, ok := what.(Commit)
+				return ok && len(c.Replies) == 1 && len(c.Counted) == 2
+			},
+			"replies": func(what any) bool {
+				return changed(what, func(ch Change) bool { n, is := documentOr(ch.After).Data["replies"].(int64); return is && n > 0 })
+			},
+		}},
+		{"callers", func(p Plan) bool { return p.Auth && p.Members > 2 && p.Mix.Member > 20 }, map[string]func(any) bool{
+			"a stranger is refused": func(what any) bool {
+				return outcome(what, func(b Begin) bool { return b.Stranger }, Refused)
+			},
+			"a user counts, and joins": func(what any) bool {
+				return outcome(what, func(b Begin) bool { return b.Kind == Join && !b.Stranger }, OK)
+			},
+		}},
+		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
+			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			seed := *firstSeed
+			for !test.has(PlanOf(seed)) {
+				seed++
+			}
+			missing := test.reached
+			for range 4 { // a short world may not come to all of it
+				p := PlanOf(seed).Shortened(*operations)
+				p.Epochs = 1
+				h, _ := simulate(t, p)
+				check(t, p, h)
+				clear(calls)
+				for _, e := range h {
+					for name, is := range missing {
+						if is(e.What) {
+							delete(missing, name)
+						}
+					}
+				}
+				if len(missing) == 0 {
+					return
+				}
+				for seed++; !test.has(PlanOf(seed)); {
+					seed++
+				}
+			}
+			for name := range missing {
+				t.Errorf("not reached: %s", name)
+			}
+		})
+	}
+}
+
+func documentOr(d *Document) Document {
+	if d == nil {
+		return Document{}
+	}
+	return *d
+}
