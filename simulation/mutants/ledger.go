@@ -20,7 +20,11 @@ var ofLedger = []mutant{
 	},
 	{
 		"a newer state keeps what it lacks", "internal/ledger",
-		"for _, name := range s.Odd {\n\t\tif n", "for name := range old {\n\t\tif n", test("TestMergeSeveralFields"),
+		"for _, name := range s.Odd {\n\t\tn := known", "for name := range known.Counts {\n\t\tn := known", test("TestMergeSeveralFields"),
+	},
+	{
+		"what an instance hears late of a field is newer than what the ledger has", "internal/ledger",
+		"last.AsOf.After(known.AsOf) && ", "", test("TestOver"),
 	},
 	{
 		"a field that is no integer any more counts nothing", "internal/ledger",
