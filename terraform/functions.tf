@@ -69,7 +69,7 @@ resource "google_cloudfunctions2_function" "http" {
   location    = local.region
   name        = each.value.name
   description = each.value.description
-  labels      = var.labels
+  labels      = merge(var.labels, { counters-source = substr(local.archive_sha256, 0, 16) }) # see upgrade-unfinished of counters doctor
 
   kms_key_name = var.kms_key == "" ? null : var.kms_key
 
@@ -123,7 +123,7 @@ resource "google_cloudfunctions2_function" "rollup" {
   location    = local.region
   name        = local.rollup
   description = "Keeps every counter's total: called with each write of a shard."
-  labels      = var.labels
+  labels      = merge(var.labels, { counters-source = substr(local.archive_sha256, 0, 16) }) # see upgrade-unfinished of counters doctor
 
   kms_key_name = var.kms_key == "" ? null : var.kms_key
 

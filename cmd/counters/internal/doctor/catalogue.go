@@ -41,7 +41,7 @@ var catalogue = map[string]entry{
 	"subscription-expires": {Warning,
 		"Pub/Sub deletes a subscription through which nothing has gone for so long. After a quiet time no event comes any more, and totals move only when Reconcile runs."},
 	"upgrade-unfinished": {Error,
-		"The functions are of two deployments: the later one has not come to all of them. Deploy again, with the settings of the later one; until then totals may stand still."},
+		"The functions are of two deployments: the later one has not come to all of them. Deploy again, with the source and the settings of the later one; until then totals may stand still."},
 	"function-region": {Warning, "Every commit crosses from one region to the other and back: increments are slower, and each instance counts fewer."},
 
 	// Who may do what.

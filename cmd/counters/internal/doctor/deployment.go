@@ -85,6 +85,7 @@ type Function struct {
 	Messages     []string // what the platform says about its state
 	Runtime      string
 	Source       string // gs://bucket/object of its source; may be empty
+	Version      string // of that source, a hash; empty where the deployment was an earlier one's
 
 	Concurrency, MinInstances, MaxInstances int32
 	TimeoutSeconds                          int32

@@ -202,6 +202,13 @@ var brokenDeployments = []broken{
 		d.env("counters-increment", "FIELDS", "total=count,likes")
 		d.env("counters-increment", "NUM_SHARDS", "20")
 	}, "upgrade-unfinished", "counters-rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
+	{"a deployment of another source, with the same settings, that ended before Rollup", func(t *testing.T, d *deployment) {
+		for _, f := range d.functions[:3] {
+			f.Labels = map[string]string{"counters-source": "aaaa"}
+		}
+		f := d.function("counters-increment")
+		f.UpdateTime, f.Labels = timestamppb.New(today), map[string]string{"counters-source": "bbbb"}
+	}, "upgrade-unfinished", "counters-rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"a deployment that ended before Rollup, of a function that nobody checks the callers of", func(t *testing.T, d *deployment) {
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.function(name).UpdateTime = timestamppb.New(today)

@@ -80,6 +80,7 @@ func decode(pb *functionspb.Function) *Function {
 		EntryPoint:     build.GetEntryPoint(),
 		State:          pb.GetState().String(),
 		Runtime:        build.GetRuntime(),
+		Version:        pb.GetLabels()["counters-source"],
 		Concurrency:    service.GetMaxInstanceRequestConcurrency(),
 		MinInstances:   service.GetMinInstanceCount(),
 		MaxInstances:   service.GetMaxInstanceCount(),

@@ -8,7 +8,7 @@ import (
 
 // upgrade looks for a deployment that ended before it came to all functions, and reports whether
 // there is one. Rollup comes last in every deployment: what is newer than it, and has other
-// settings, is of one that it hasn't had yet. Which of two values is right is no question of how
+// settings or another source, is of one that it hasn't had yet. Which of two values is right is no question of how
 // many functions have it then: the later one is what is wanted, and to go back is not for doctor to
 // say.
 func (f *findings) upgrade(d *Deployment) bool {
@@ -28,6 +28,9 @@ func (f *findings) upgrade(d *Deployment) bool {
 		if s.value != before[i].value {
 			differ = append(differ, fmt.Sprintf("%s=%s after %s", s.name, s.raw, before[i].raw))
 		}
+	}
+	if newest.Version != "" && rollup.Version != "" && newest.Version != rollup.Version {
+		differ = append(differ, fmt.Sprintf("source %s after %s", newest.Version, rollup.Version))
 	}
 	if len(differ) == 0 {
 		return false
