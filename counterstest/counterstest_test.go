@@ -55,7 +55,7 @@ func TestTotalMoves(t *testing.T) {
 	if s, err := likes.Get(t.Context()); err != nil || s.Total != 101 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := likes.Delete(t.Context()); err != nil {
+	if err := likes.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	db.RolledUp(t)

@@ -54,6 +54,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --lag-alert-seconds N        (default: 30)
   --reconcile-missing-after N  in seconds (default: 10800)
   --notification-channel C     projects/P/notificationChannels/N; may be repeated
+  --budget AMOUNT              tell the billing account's administrators when the project comes to half of this in a
+                               month, and to all of it, such as 100 or 100USD; it stops nothing (default: no budget)
 
   --dry-run                    print each command, run none
   --help
@@ -83,7 +85,7 @@ create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
 request_logs=no alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
-increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
+budget='' increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
 dry_run=no
 
 while (($#)); do
@@ -126,6 +128,7 @@ while (($#)); do
     --lag-alert-seconds) lag_alert_seconds=$1 ;;
     --reconcile-missing-after) reconcile_missing_after=$1 ;;
     --notification-channel) notification_channels+=("$1") ;;
+    --budget) budget=$1 ;;
     *) fail "$flag: unknown option. See --help" ;;
   esac
   shift
@@ -142,6 +145,7 @@ like --reconcile-schedule "$reconcile_schedule" '^[^ ]+( [^ ]+){4}$' "a cron exp
 for member in ${invokers[@]+"${invokers[@]}"}; do
   like --invoker "$member" '^(user|serviceAccount|group|domain|principal|principalSet):.+' "a member such as user:you@example.com; everybody is let in by --public"
 done
+like --budget "${budget:-1}" '^[1-9][0-9]{0,8}([A-Z]{3})?$' "a whole amount a month, such as 100, or 100USD in the billing account's currency"
 for channel in ${notification_channels[@]+"${notification_channels[@]}"}; do
   like --notification-channel "$channel" '^projects/[^/]+/notificationChannels/[^/]+$' "projects/P/notificationChannels/N: see gcloud beta monitoring channels list"
 done
@@ -277,13 +281,6 @@ deploy() { # name entry-point account flags…
     --cpu=1 --memory="$memory" --update-labels="counters-source=$version" --set-env-vars="^|^$variables" ${new[@]+"${new[@]}"} --format=none "$@"
 }
 
-# What is deployed, by the contents of its files: counters doctor tells by it that a deployment has not
-# come to all functions.
-version=HASH
-[[ $dry_run == yes ]] || version=$(cd "$source" && gcloud meta list-files-for-upload . | LC_ALL=C sort | while IFS= read -r file; do
-  echo "$file" && cat "$file"
-done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
-
 ### The project as it is. What can't be deployed ends here, before anything is made.
 
 database_line='name.basename(),locationId,type,databaseEdition'
@@ -312,7 +309,7 @@ fi
 
 ### The project
 
-run gcloud services enable --project="$project" artifactregistry.googleapis.com cloudbuild.googleapis.com \
+run gcloud services enable --project="$project" ${budget:+billingbudgets.googleapis.com cloudbilling.googleapis.com} artifactregistry.googleapis.com cloudbuild.googleapis.com \
   cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com \
   eventarc.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com \
   monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com ||
@@ -424,6 +421,13 @@ if [[ -z $runtime ]]; then
   [[ -n $runtime || $dry_run == yes ]] || fail "can't read which runtimes $region has. Name one with --runtime; see gcloud functions runtimes list --region $region"
   runtime=${runtime:-RUNTIME}
 fi
+
+# What is deployed, by the contents of its files: counters doctor tells by it that a deployment has not
+# come to all functions.
+version=HASH
+[[ $dry_run == yes ]] || version=$(cd "$source" && gcloud meta list-files-for-upload . --project="$project" | LC_ALL=C sort | while IFS= read -r file; do
+  echo "$file" && cat "$file"
+done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
 
 deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings="$increment_ingress" \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
@@ -544,6 +548,23 @@ if [[ $alerts == yes ]]; then
   done
 fi
 
+# A budget is the billing account's. Who may not make one has all else.
+make_budget() {
+  local billing budgets name="$prefix in $project" id
+  billing=$(ask gcloud billing projects describe "$project" --format='value(billingAccountName.basename())') || return 1
+  billing=${billing:-BILLING_ACCOUNT} # in a dry run
+  budgets=$(ask gcloud billing budgets list --billing-account="$billing" --billing-project="$project" --format='value[separator="|"](name,displayName)') || return 1
+  id=$(named "$name" "$budgets" | head -1)
+  if [[ -n $id ]]; then
+    patiently gcloud billing budgets update "$id" --billing-project="$project" --budget-amount="$budget" --format=none
+  else
+    patiently gcloud billing budgets create --billing-account="$billing" --billing-project="$project" --display-name="$name" --budget-amount="$budget" \
+      --filter-projects="projects/$project" --threshold-rule=percent=0.5 --threshold-rule=percent=1.0 --format=none
+  fi
+}
+budget_made=yes
+[[ -z $budget ]] || make_budget || budget_made=no
+
 dashboard=$(render "$root/terraform/monitoring/dashboard.json")
 list_dashboards() {
   ask gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName,etag)'
@@ -596,5 +617,6 @@ Deployed. Increment is at $(uri "$prefix-increment")
 $try
 Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/${id##*/}?project=$project
 DONE
+[[ $budget_made == yes ]] || fail "all is deployed, but the budget can't be made: it takes roles/billing.costsManager on the billing account. See above"
 ((${#refused[@]} == 0)) || fail "all is deployed, but ${refused[*]} was refused. Where the organisation shares with its own domains only, allUsers is:" \
   "give --no-invoker-check instead of --public, or ask its administrators for an exception from iam.allowedPolicyMemberDomains"

@@ -157,6 +157,16 @@ for file in "$root"/terraform/monitoring/metrics/*.json; do
   ! has "$metric" "$metrics" || remove gcloud logging metrics delete "$metric" --project="$project"
 done
 
+# Looked for only where one may be: it takes a role on the billing account.
+apis=$(list billingbudgets.googleapis.com -- gcloud services list --enabled --project="$project" --format='value(config.name)') || failed=yes
+if has billingbudgets.googleapis.com "$apis"; then
+  billing=$(list BILLING_ACCOUNT -- gcloud billing projects describe "$project" --format='value(billingAccountName.basename())') || failed=yes
+  budgets=$(list "BUDGET|$prefix in $project" -- gcloud billing budgets list --billing-account="$billing" --billing-project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
+  for id in $(named "$prefix in $project" "$budgets"); do
+    remove gcloud billing budgets delete "$id" --billing-project="$project"
+  done
+fi
+
 exclusions=$(list "$prefix-requests" -- gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)') || failed=yes
 ! has "$prefix-requests" "$exclusions" || remove gcloud logging sinks update _Default --project="$project" --remove-exclusions="$prefix-requests" --format=none
 

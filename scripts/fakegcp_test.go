@@ -195,7 +195,12 @@ func (p policy) has(role, member string) bool {
 
 type state struct {
 	Resources map[string]struct {
-		Name, DisplayName  string
+		Name, DisplayName string
+		Amount            struct {
+			SpecifiedAmount struct{ Units, CurrencyCode string }
+		}
+		BudgetFilter       struct{ Projects []string }
+		ThresholdRules     []struct{ ThresholdPercent float64 }
 		Labels             map[string]string
 		AckDeadlineSeconds int
 		InvokerIamDisabled bool
@@ -262,8 +267,8 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
-	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts")...)
-	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts")...) // again
+	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget", "100USD")...)
+	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget=250")...) // again
 	changed := p.state(t)
 	for name, resource := range changed.Resources {
 		if strings.HasPrefix(name, "pubsub ") && resource.AckDeadlineSeconds != 70 {
@@ -271,7 +276,13 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		}
 	}
 	made["eventarc"], made["pubsub"] = 3, 3 // the triggers of comments wherever they are, and their subscriptions
-	made["firestore"] += 2                  // indexes; that of a field in a group gcloud has no flag for
+	made["billingbudgets"] = 1
+	for name, r := range changed.Resources {
+		if strings.HasPrefix(name, "billingbudgets ") && (r.DisplayName != "counters in a-project" || r.Amount.SpecifiedAmount.Units != "250" || !slices.Equal(r.BudgetFilter.Projects, []string{"projects/a-project"}) || len(r.ThresholdRules) != 2) {
+			t.Errorf("the budget is %+v", r)
+		}
+	}
+	made["firestore"] += 2 // indexes; that of a field in a group gcloud has no flag for
 	if got := changed.count(); !maps.Equal(got, made) {
 		t.Errorf("deployed with other settings: %v\nbefore %v", got, made)
 	}

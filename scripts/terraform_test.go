@@ -34,7 +34,7 @@ func startTerraform(t *testing.T, p project) terraform {
 	var names, arguments strings.Builder
 	for name, byDefault := range map[string]string{
 		"prefix": `"counters"`, "fields": `"` + everywhere + `"`, "public": "false", "run_gcloud": "false",
-		"invoker_check": "true", "memory": `"512Mi"`, "request_logs": "false", "kms_key": `""`, "docker_repository": `""`, "increment_ingress": `"ALLOW_ALL"`,
+		"invoker_check": "true", "memory": `"512Mi"`, "request_logs": "false", "kms_key": `""`, "docker_repository": `""`, "increment_ingress": `"ALLOW_ALL"`, "budget": `""`,
 	} {
 		fmt.Fprintf(&names, "variable %q {\n  default = %s\n}\n", name, byDefault)
 		fmt.Fprintf(&arguments, "  %s = var.%[1]s\n", name)
@@ -118,7 +118,15 @@ func TestTerraform(t *testing.T) {
 			t.Errorf("%s: events are sent again after %d s", name, r.AckDeadlineSeconds)
 		}
 	}
-	tf.apply(t, append(unchecked, "-var=memory=1Gi")...)
+	tf.apply(t, append(unchecked, "-var=memory=1Gi", "-var=budget=100")...)
+	for name, r := range p.state(t).Resources {
+		if strings.HasPrefix(name, "billingbudgets ") && (r.Amount.SpecifiedAmount.Units != "100" || !slices.Equal(r.BudgetFilter.Projects, []string{"projects/123456789012"})) {
+			t.Errorf("the budget is %+v", r)
+		}
+	}
+	if n := p.state(t).count()["billingbudgets"]; n != 1 {
+		t.Errorf("%d budgets", n)
+	}
 	if n := strings.Count(p.requests(t), `"id": "run.namespaces.services.replaceService"`); n == 0 {
 		t.Error("the check was never turned off by gcloud")
 	}
@@ -126,7 +134,7 @@ func TestTerraform(t *testing.T) {
 	// A metric that has another name is another metric.
 	key := "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
 	vars := append(unchecked, "-var=prefix=likes", "-var=kms_key="+key, "-var=docker_repository=projects/p/locations/us-central1/repositories/r",
-		"-var=increment_ingress=ALLOW_INTERNAL_AND_GCLB", "-var=request_logs=true")
+		"-var=increment_ingress=ALLOW_INTERNAL_AND_GCLB", "-var=request_logs=true", "-var=budget=250USD")
 	tf.apply(t, vars...)
 	var metrics []string
 	for name := range p.state(t).Resources {

@@ -302,7 +302,7 @@ func TestDeletedAndUnknownCountersLeaveASharedCommit(t *testing.T) {
 		w := newWorld(t)
 		client := w.open(t, shards.Config{})
 		w.busyCounters(t, client, "gone", "good")
-		if err := handle(t, w.open(t, shards.Config{}), "gone").Delete(t.Context()); err != nil {
+		if err := handle(t, w.open(t, shards.Config{}), "gone").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		var first sync.Once
@@ -400,7 +400,7 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 		},
 		"rebase": func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 9) },
 		"reset":  func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
-		"delete": func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) },
+		"delete": func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		maker := w.sent(t, shards.Config{}, "Commit", func(int) error {
@@ -423,7 +423,7 @@ func TestCommandsInDoubtFindOut(t *testing.T) {
 		"reset":  func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
 		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
 		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, shards.ResizeOptions{}) },
-		"delete": c.Delete,
+		"delete": func(ctx context.Context) error { return c.Delete(ctx, shards.DeleteOptions{}) },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {

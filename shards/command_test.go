@@ -81,7 +81,7 @@ func TestCommandsUnderFaults(t *testing.T) {
 			if got := w.total(t, "a"); got != 0 {
 				t.Errorf("after reset: total %d, want what the shards had when they were last rolled up, 0", got)
 			}
-			once(func() error { return c.Delete(t.Context()) })
+			once(func() error { return c.Delete(t.Context(), shards.DeleteOptions{}) })
 			if doc, _ := w.fs.Collection("counters").Doc("a").Get(t.Context()); doc.Exists() || len(w.counts(t, "a")) > 0 {
 				t.Errorf("after delete: %v, %v", doc.Data(), w.counts(t, "a"))
 			}
@@ -104,7 +104,7 @@ func TestCommandsOnMissingCounters(t *testing.T) {
 		}
 	}
 	unknown := handle(t, client, "unknown")
-	if err := unknown.Delete(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+	if err := unknown.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("delete: %v, want ErrNotFound", err)
 	}
 	if err := unknown.Resize(t.Context(), 3, shards.ResizeOptions{}); !errors.Is(err, shards.ErrNotFound) {

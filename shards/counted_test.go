@@ -122,7 +122,7 @@ func TestDocumentsAlone(t *testing.T) {
 	if docs, err := w.fs.Collection("stats/site/shards").Documents(t.Context()).GetAll(); err != nil || len(docs) != 0 {
 		t.Errorf("%d shards, %v, want none", len(docs), err)
 	}
-	if err := site.Delete(t.Context()); err != nil {
+	if err := site.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := site.Get(t.Context()); !errors.Is(err, shards.ErrNotFound) {

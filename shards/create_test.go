@@ -136,7 +136,7 @@ func TestCreateOverADamagedLedger(t *testing.T) {
 			if diff := cmp.Diff(before, w.everything(t)); diff != "" {
 				t.Errorf("(-before +after)\n%s", diff)
 			}
-			if err := c.Delete(t.Context()); err != nil {
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := making(t, c); err != nil {
@@ -242,7 +242,7 @@ func TestLateCreationBringsNothingBack(t *testing.T) {
 	if err := c.Create(t.Context(), shards.CreateOptions{Total: 7}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context()); err != nil {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := release(); err == nil {

@@ -27,16 +27,23 @@ import (
 // errBack says that a counter which was to be removed is there, or has counted something.
 var errBack = errors.New("the counter is back")
 
+// DeleteOptions are the choices in deleting a counter.
+type DeleteOptions struct {
+	// Progress is called after each commit, with how many documents are gone so far, members and
+	// shards among them.
+	Progress func(removed int)
+}
+
 // Delete deletes the counter, its members, its shards and its ledger, and whatever is left of one
 // whose document is gone. A counter of less than 500 shards and members goes in one commit. A
 // larger one is marked first, so that nothing is added to it: when that is cut short, deleting it
 // again finishes it, and so does [Counter.Remove]. Errors: [ErrNotFound], [ErrHosted] for a
 // document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
-func (c Counter) Delete(ctx context.Context) error {
+func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	r := removal{Counter: c}
+	r := removal{Counter: c, progress: opts.Progress}
 	if err := r.run(ctx); err != nil {
 		return fmt.Errorf("delete counter %q: %w", c.id, err)
 	}
@@ -79,6 +86,10 @@ type removal struct {
 	fields  layout.Fields // that may have members: see learn
 	begun   *life         // that is being ended, once a step was sent
 	steps   int           // that were taken
+
+	progress func(removed int) // nil for nobody
+	going    int               // documents that the step under way removes
+	removed  int               // that are gone
 }
 
 // life tells one life of a path from the next, by the times when its documents were made; zero
@@ -111,7 +122,7 @@ func (r *removal) run(ctx context.Context) error {
 	for done := false; !done; r.steps++ {
 		tries := 0
 		err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-			done = false
+			done, r.going = false, 0
 			docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id))
 			if err != nil {
 				return err
@@ -149,6 +160,9 @@ func (r *removal) run(ctx context.Context) error {
 		})
 		if err != nil {
 			return err
+		}
+		if r.removed += r.going; r.progress != nil && r.going > 0 {
+			r.progress(r.removed)
 		}
 	}
 	return nil
@@ -194,9 +208,12 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		r.mark(tx)
 		return more, nil
 	case large && len(members) > 0:
-		tx.Write(r.takeOff(members[:min(len(members), membersAtOnce)], r.fields, nil)...)
+		members = members[:min(len(members), membersAtOnce)]
+		r.going = len(members)
+		tx.Write(r.takeOff(members, r.fields, nil)...)
 		return more, nil
 	case large:
+		r.going = maxWrites - 2
 		r.gather(tx, shards[:maxWrites-1])
 		return more, nil
 	}
@@ -208,6 +225,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	if doc != nil {
 		all = append(all, doc)
 	}
+	r.going = len(all)
 	for _, d := range all {
 		tx.Write(store.Delete(d.GetName()))
 	}

@@ -55,7 +55,7 @@ func TestDeletionCutShortAnywhere(t *testing.T) {
 					w.deleteByHand(t)
 				}
 				w.cutAfter(cut)
-				err := c.Delete(t.Context())
+				err := c.Delete(t.Context(), shards.DeleteOptions{})
 				w.Server.SetInterceptor(nil)
 				if err == nil {
 					if cut < 2 {
@@ -84,7 +84,7 @@ func TestDeletionCutShortAnywhere(t *testing.T) {
 
 func deleteAgain(t *testing.T, w *world, c shards.Counter) {
 	t.Helper()
-	if err := c.Delete(t.Context()); err != nil {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	w.wantNothing(t)
@@ -158,7 +158,7 @@ func TestLatePartOfADeletionSparesTheSuccessor(t *testing.T) {
 			release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
 				return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool { return is(w.GetDelete()) })
 			})
-			if err := c.Delete(t.Context()); err != nil {
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			c = w.counter(t, client, "a", 1000)
@@ -199,7 +199,7 @@ func TestADeletionInDoubtSparesTheSuccessor(t *testing.T) {
 		w.rollUp(t, "a")
 		w.deleteByHand(t)
 	})
-	if err := handle(t, w.open(t, shards.Config{}), "a").Delete(t.Context()); err != nil {
+	if err := handle(t, w.open(t, shards.Config{}), "a").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "a", 3)
@@ -227,7 +227,7 @@ func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {
 						return
 					}
 					reached = true
-					if err := errors.Join(other.Delete(t.Context()), other.Create(t.Context(), shards.CreateOptions{Shards: 700}), other.Add(t.Context(), 20)); err != nil {
+					if err := errors.Join(other.Delete(t.Context(), shards.DeleteOptions{}), other.Create(t.Context(), shards.CreateOptions{Shards: 700}), other.Add(t.Context(), 20)); err != nil {
 						t.Error(err)
 					}
 					join(t, other, "u")
@@ -239,7 +239,7 @@ func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {
 					if _, err := c.Remove(t.Context(), w.version(t)); err != nil {
 						t.Error(err)
 					}
-				} else if err := c.Delete(t.Context()); err != nil {
+				} else if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
 				if !reached {

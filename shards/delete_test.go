@@ -88,11 +88,11 @@ func TestDelete(t *testing.T) {
 			}
 			w.rollUp(t, "a")
 			prepare(t, w, c)
-			if err := c.Delete(t.Context()); err != nil {
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			w.wantNothing(t)
-			if err := c.Delete(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrNotFound) {
 				t.Errorf("again: %v, want ErrNotFound", err)
 			}
 			if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil {
@@ -122,7 +122,7 @@ func TestDeleteHosted(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := c.Delete(t.Context()); !errors.Is(err, shards.ErrHosted) {
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrHosted) {
 			t.Errorf("%v, want ErrHosted", err)
 		}
 	}
@@ -132,13 +132,13 @@ func TestDeleteHosted(t *testing.T) {
 	if _, err := post.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context()); err != nil {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := post.Collections(t.Context()).GetAll(); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := c.Delete(t.Context()); !errors.Is(err, shards.ErrNotFound) {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("again: %v, want ErrNotFound", err)
 	}
 }
@@ -166,7 +166,7 @@ func TestDeletionLosesItsAnswers(t *testing.T) {
 					if removed, err := c.Remove(t.Context(), w.version(t)); err != nil || !removed {
 						t.Errorf("removed %v, %v", removed, err)
 					}
-				} else if err := c.Delete(t.Context()); err != nil {
+				} else if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
 				w.wantNothing(t)
@@ -189,7 +189,7 @@ func TestDeletionUnderContention(t *testing.T) {
 			}
 			return emulator.Verdict{}
 		})
-		if err := c.Delete(t.Context()); err != nil {
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 			t.Errorf("after %d refusals: %v", refused, err)
 		}
 		w.wantNothing(t)
@@ -208,7 +208,7 @@ func TestDeleteLarge(t *testing.T) {
 		}
 	}
 	w.cutAfter(2) // the mark, and the first part
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); status.Code(err) != codes.PermissionDenied {
 		t.Fatalf("cut short: %v", err)
 	}
 	w.Server.SetInterceptor(nil)
@@ -222,7 +222,7 @@ func TestDeleteLarge(t *testing.T) {
 	if err := c.Create(t.Context(), shards.CreateOptions{}); !errors.Is(err, shards.ErrExists) || !strings.Contains(err.Error(), "delete it again") {
 		t.Errorf("create while it is being deleted: %v, want ErrExists, and what to do", err)
 	}
-	if err := c.Delete(t.Context()); err != nil {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantNothing(t)
@@ -262,7 +262,7 @@ func TestCountingBesideADeletion(t *testing.T) {
 				}
 				w.rollUp(t, "a")
 			}), "a")
-			if err := c.Delete(t.Context()); err != nil {
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if joined < 2 {
@@ -300,14 +300,14 @@ func TestDeletionsBesideACrowd(t *testing.T) {
 		})
 	}
 	for range 8 {
-		if err := c.Delete(t.Context()); err != nil && !errors.Is(err, shards.ErrNotFound) && !errors.Is(err, shards.ErrBusy) {
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil && !errors.Is(err, shards.ErrNotFound) && !errors.Is(err, shards.ErrBusy) {
 			t.Error(err)
 		}
 	}
 	stop()
 	group.Wait()
 	w.wantSum(t, "a", int64(w.memberships(t)))
-	if err := c.Delete(t.Context()); err != nil && !errors.Is(err, shards.ErrNotFound) {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil && !errors.Is(err, shards.ErrNotFound) {
 		t.Error(err)
 	}
 	w.wantNothing(t)
@@ -327,11 +327,40 @@ func TestShardMadeBesideADeletion(t *testing.T) {
 			t.Error(err)
 		}
 	}), "a")
-	if err := c.Delete(t.Context()); err != nil {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if steps < 3 {
 		t.Errorf("%d steps: the test shows nothing", steps)
 	}
 	w.wantNothing(t)
+}
+
+// A deletion that takes several commits says after each how much is gone, and so does a reset of
+// members.
+func TestProgressOfDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{Fields: "likes"}), "a", 700)
+	for i := range 300 {
+		if _, err := c.Join(t.Context(), "likes", fmt.Sprint("user-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said []int
+	says := func(n int) { said = append(said, n) }
+	if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true, Progress: says}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(said) || len(said) == 0 || said[len(said)-1] > 300 {
+		t.Errorf("a reset of 300 members says %v", said)
+	}
+	said = nil
+	if err := c.Delete(t.Context(), shards.DeleteOptions{Progress: says}); err != nil {
+		t.Fatal(err)
+	}
+	// Shards, ledger and document.
+	if !slices.IsSorted(said) || len(said) < 2 || said[len(said)-1] < 702 {
+		t.Errorf("a deletion of 700 shards says %v", said)
+	}
 }

@@ -16,16 +16,6 @@ import (
 // seconds for each.
 var insistent = store.Patience{Conflicts: 20, Doubts: 20}
 
-// repeat commits what a plan asks for, until there is nothing left to do.
-func (c *Client) repeat(ctx context.Context, plan func(context.Context) ([]*firestorepb.Write, error)) error {
-	for {
-		resp, err := c.db.Settle(ctx, insistent, plan)
-		if err != nil || resp == nil {
-			return err
-		}
-	}
-}
-
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
 // shardDocuments reads all shards there are, whatever the counter's document says of their number,

@@ -31,7 +31,7 @@ func called(client *shards.Client, c shards.Counter) map[string]func(context.Con
 		"Joined":       func(ctx context.Context) error { _, _, err := c.Joined(ctx, "total", "alice"); return err },
 		"Members":      func(ctx context.Context) error { return first(c.Members(ctx, "total")) },
 		"Create":       func(ctx context.Context) error { return c.Create(ctx, shards.CreateOptions{}) },
-		"Delete":       func(ctx context.Context) error { return c.Delete(ctx) },
+		"Delete":       func(ctx context.Context) error { return c.Delete(ctx, shards.DeleteOptions{}) },
 		"Remove":       func(ctx context.Context) error { _, err := c.Remove(ctx, time.Now()); return err },
 		"Reset":        func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
 		"Resize":       func(ctx context.Context) error { return c.Resize(ctx, 4, shards.ResizeOptions{}) },
@@ -138,5 +138,53 @@ func TestNothingListens(t *testing.T) {
 	}
 	if err := calls["Add"](t.Context()); !errors.Is(err, shards.ErrBusy) { // nothing was counted
 		t.Errorf("Add: %v", err)
+	}
+}
+
+// An emulator's port at which nothing listens is said to be that soon, however much time there is,
+// and one that is started then is found.
+func TestNothingListensYet(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	counter, err := client.Counter("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := called(client, counter)
+	for name, call := range calls {
+		if name == "Watch" {
+			continue // it waits for what comes
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		err := call(ctx)
+		cancel()
+		if !errors.Is(err, shards.ErrUnreachable) || errors.Is(err, shards.ErrUnknown) || !strings.HasSuffix(err.Error(), "connection refused by "+addr) || strings.Contains(err.Error(), "busy") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if l, err = net.Listen("tcp", addr); err != nil {
+		t.Skip(err) // somebody else has the port by now
+	}
+	server := emulator.New(emulator.Options{})
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	for added := false; !added; {
+		switch err := counter.Add(t.Context(), 1); {
+		case err == nil:
+			added = true
+		case !errors.Is(err, shards.ErrUnreachable):
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -213,7 +213,7 @@ func TestDeletedInDoubt(t *testing.T) {
 		if commits.Add(1) == 1 {
 			return emulator.Verdict{After: unavailable}
 		}
-		if err := handle(t, client, "a").Delete(t.Context()); err != nil && !errors.Is(err, shards.ErrNotFound) {
+		if err := handle(t, client, "a").Delete(t.Context(), shards.DeleteOptions{}); err != nil && !errors.Is(err, shards.ErrNotFound) {
 			t.Error(err)
 		}
 		return emulator.Verdict{}

@@ -129,7 +129,7 @@ func TestHosted(t *testing.T) {
 		}
 		break
 	}
-	if err := post.Delete(t.Context()); !errors.Is(err, shards.ErrHosted) {
+	if err := post.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrHosted) {
 		t.Errorf("delete: %v, want ErrHosted", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestMembersOfOtherRevisionsGoWithTheirCounter(t *testing.T) {
 				}
 			}
 		}
-		if err := older.Delete(t.Context()); err != nil {
+		if err := older.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.wantNothing(t)

@@ -225,7 +225,7 @@ func TestACommandFindsASuccessor(t *testing.T) {
 			c := w.counter(t, client, "a", 1)
 			w.afterLost(t, func() {
 				other := handle(t, client, "a")
-				if err := errors.Join(other.Delete(t.Context()), other.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7})); err != nil {
+				if err := errors.Join(other.Delete(t.Context(), shards.DeleteOptions{}), other.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7})); err != nil {
 					t.Error(err)
 				}
 			})
@@ -252,7 +252,7 @@ func TestACommandWhoseCounterIsDeleted(t *testing.T) {
 				if want == nil {
 					_, err = w.fs.Doc("counters/a").Update(t.Context(), []firestore.Update{{Path: "deleting", Value: true}})
 				} else {
-					err = handle(t, client, "a").Delete(t.Context())
+					err = handle(t, client, "a").Delete(t.Context(), shards.DeleteOptions{})
 				}
 				if err != nil {
 					t.Error(err)

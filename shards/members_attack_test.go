@@ -195,7 +195,7 @@ func TestMembersAgreeAtEveryMoment(t *testing.T) {
 	c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
 		switch c.draw(7) {
 		case 0:
-			return counter.Delete(ctx)
+			return counter.Delete(ctx, shards.DeleteOptions{})
 		case 1:
 			return counter.Create(ctx, shards.CreateOptions{})
 		case 2:

@@ -111,6 +111,9 @@ func (f *inFlight) failed(err error) step {
 	code := status.Code(err)
 	switch store.KindOf(err) {
 	case store.Doubtful:
+		if f.doubt == nil && store.Refused(err) {
+			return f.giveUp(ErrBusy, err)
+		}
 		f.doubt = err
 		if f.deciding() == "" {
 			return f.giveUp(ErrUnknown, err)
@@ -176,8 +179,11 @@ func (f *inFlight) unsettled(err error) step {
 
 // unread says that the markers could not be read.
 func (f *inFlight) unread(err error) step {
-	if store.KindOf(err) == store.Permanent {
+	switch {
+	case store.KindOf(err) == store.Permanent:
 		return f.giveUp(nil, err)
+	case f.doubt == nil && store.Refused(err):
+		return f.giveUp(ErrBusy, err)
 	}
 	return pause
 }

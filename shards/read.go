@@ -167,7 +167,7 @@ func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	pauses := store.Pauses()
 	for try := 1; ; try++ {
 		snapshots, err := c.read(ctx, counters...)
-		if err != nil && store.KindOf(err) != store.Permanent && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil {
+		if err != nil && store.KindOf(err) != store.Permanent && !store.Refused(err) && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil {
 			continue
 		}
 		there = make(map[string]bool, len(snapshots))

@@ -65,7 +65,7 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("watched %+v, %v; want a total of %d", s, err, want)
 		}
 		if want++; want == 3 {
-			err = c.Delete(t.Context())
+			err = c.Delete(t.Context(), shards.DeleteOptions{})
 		} else {
 			_, err = ref.Update(t.Context(), []firestore.Update{{Path: "total", Value: want}})
 		}

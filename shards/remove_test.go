@@ -140,7 +140,7 @@ func TestAReconcileFinishesADeletionWithoutADocument(t *testing.T) {
 		}
 	}
 	w.cutAfter(1)
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied {
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); status.Code(err) != codes.PermissionDenied {
 		t.Fatalf("cut short: %v", err)
 	}
 	w.Server.SetInterceptor(nil)

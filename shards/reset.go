@@ -25,6 +25,8 @@ func (c Counter) command(ctx context.Context, decide func(context.Context, *ledg
 type ResetOptions struct {
 	// RemoveMembers takes all members off first. Without it a counter that has any is not reset.
 	RemoveMembers bool
+	// Progress is called after each commit that takes members off, with how many are by then.
+	Progress func(removed int)
 }
 
 // Reset sets the counter to zero: all its shards at once, and what it started from. Increments that
@@ -39,10 +41,16 @@ func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	if err := c.client.sums(); err != nil {
 		return fmt.Errorf("reset counter %q: %w", c.id, err)
 	}
+	removed := 0
 	err := errManyMembers
 	for tries := 0; errors.Is(err, errManyMembers) && tries < insistent.Conflicts; tries++ {
 		if opts.RemoveMembers {
-			if err := c.removeMembers(ctx); err != nil {
+			gone := func(members int) {
+				if removed += members; opts.Progress != nil {
+					opts.Progress(removed)
+				}
+			}
+			if err := c.removeMembers(ctx, gone); err != nil {
 				return fmt.Errorf("reset counter %q: %w", c.id, err)
 			}
 		}
@@ -130,10 +138,11 @@ func (c Counter) shardPaths() (paths []string) {
 }
 
 // removeMembers takes off the members there are but a few, page by page, each with the count of its
-// field. A commit that comes late finds other versions of its memberships, or none.
-func (c Counter) removeMembers(ctx context.Context) error {
-	db := c.client.db
-	return c.client.repeat(ctx, func(ctx context.Context) ([]*firestorepb.Write, error) {
+// field. A commit that comes late finds other versions of its memberships, or none. It says of each
+// page how many they were.
+func (c Counter) removeMembers(ctx context.Context, gone func(members int)) error {
+	db, page := c.client.db, 0
+	plan := func(ctx context.Context) ([]*firestorepb.Write, error) {
 		members, err := c.someMembers(db.Fields, membersAtOnce, func(q store.Query) ([]*firestorepb.Document, error) { return db.Documents(ctx, q) })
 		if err != nil || len(members) <= fewMembers {
 			return nil, err
@@ -145,8 +154,16 @@ func (c Counter) removeMembers(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
+		page = len(members)
 		return c.takeOff(members, db.Fields, store.Exists(true)), nil
-	})
+	}
+	for {
+		resp, err := db.Settle(ctx, insistent, plan)
+		if err != nil || resp == nil {
+			return err
+		}
+		gone(page)
+	}
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the

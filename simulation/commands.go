@@ -71,7 +71,7 @@ func (w *world) remove(r *rand.Rand, id string) {
 }
 
 func (w *world) delete(r *rand.Rand, id string) {
-	w.command(r, Delete, id, func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx) })
+	w.command(r, Delete, id, func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) })
 }
 
 // create makes a counter, by the command line or as a public snippet does; sometimes two do it at a

@@ -179,3 +179,29 @@ resource "google_monitoring_dashboard" "dashboard" {
 
   depends_on = [google_logging_metric.metric]
 }
+
+# It is the billing account's: whoever applies needs roles/billing.costsManager there.
+resource "google_billing_budget" "budget" {
+  count = var.budget == "" ? 0 : 1
+
+  billing_account = data.google_project.project.billing_account
+  display_name    = "${var.prefix} in ${var.project_id}"
+
+  budget_filter {
+    projects = ["projects/${data.google_project.project.number}"]
+  }
+
+  amount {
+    specified_amount {
+      units         = regex("^[0-9]+", var.budget)
+      currency_code = one(regexall("[A-Z]{3}$", var.budget))
+    }
+  }
+
+  dynamic "threshold_rules" {
+    for_each = [0.5, 1.0]
+    content {
+      threshold_percent = threshold_rules.value
+    }
+  }
+}

@@ -23,7 +23,10 @@ locals {
     "pubsub.googleapis.com",
     "run.googleapis.com",
     "storage.googleapis.com",
-  ], var.release_rules ? ["firebaserules.googleapis.com"] : [])
+    ],
+    var.release_rules ? ["firebaserules.googleapis.com"] : [],
+    var.budget == "" ? [] : ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"],
+  )
 }
 
 resource "google_project_service" "service" {

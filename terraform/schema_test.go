@@ -76,6 +76,12 @@ var documented = map[string]string{
 	"google_logging_metric.bucket_options.exponential_buckets": "num_finite_buckets growth_factor scale",
 	"google_logging_metric.bucket_options.explicit_buckets":    "bounds",
 
+	"google_billing_budget":                         "billing_account display_name",
+	"google_billing_budget.budget_filter":           "projects",
+	"google_billing_budget.amount":                  "",
+	"google_billing_budget.amount.specified_amount": "units currency_code",
+	"google_billing_budget.threshold_rules":         "threshold_percent",
+
 	"google_monitoring_alert_policy":                                                "project display_name combiner severity notification_channels",
 	"google_monitoring_alert_policy.documentation":                                  "mime_type content",
 	"google_monitoring_alert_policy.alert_strategy":                                 "auto_close",

@@ -344,6 +344,18 @@ variable "alerts" {
   default     = true
 }
 
+variable "budget" {
+  description = "Tell the billing account's administrators when the project comes to half of this in a month, and to all of it, such as 100 or 100USD, in the account's currency; it stops nothing. Without one there is no budget."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = can(regex("^([1-9][0-9]{0,8}([A-Z]{3})?)?$", var.budget))
+    error_message = "budget must be a whole amount a month, such as 100, or 100USD in the billing account's currency."
+  }
+}
+
 variable "notification_channels" {
   description = "Notification channels of the alert policies, as projects/P/notificationChannels/N. Without any, incidents are only shown in the console."
   type        = list(string)

@@ -21,8 +21,10 @@ When it is cut short, deleting again finishes it.`,
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				end := underWay(cmd, "deleting "+printable(c.ID()))
-				err := c.Delete(ctx)
+				var end func()
+				var opts shards.DeleteOptions
+				opts.Progress, end = underWay(cmd, "deleting "+printable(c.ID()), "documents gone")
+				err := c.Delete(ctx, opts)
 				end()
 				if err != nil {
 					return err

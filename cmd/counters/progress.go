@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -32,10 +34,11 @@ func onTerminal(w io.Writer) io.Writer {
 // longWork is how long something may take before it shows that it is under way.
 const longWork = time.Second
 
-// underWay shows that something is being done, whose end nobody knows, and for how long it has
-// been, until the function that it returns is called.
-func underWay(cmd *cobra.Command, what string) (end func()) {
+// underWay shows that something is being done, whose end nobody knows, for how long it has been, and
+// how many of what is counted there are by now, until end is called.
+func underWay(cmd *cobra.Command, what, counted string) (count func(int), end func()) {
 	w := onTerminal(cmd.ErrOrStderr())
+	var n atomic.Int64
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -55,10 +58,13 @@ func underWay(cmd *cobra.Command, what string) (end func()) {
 				bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 					progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetSpinnerChangeInterval(0))
 			}
+			if n := n.Load(); n > 0 {
+				bar.Describe(fmt.Sprintf("%s: %d %s", what, n, counted))
+			}
 			_ = bar.Add(1)
 		}
 	}()
-	return func() {
+	return func(now int) { n.Store(int64(now)) }, func() {
 		close(ended)
 		<-gone
 	}

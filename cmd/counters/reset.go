@@ -31,7 +31,8 @@ counted with would be gone, and they would still be members.`,
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
 			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				end := underWay(cmd, "setting "+printable(c.ID())+" to 0")
+				var end func()
+				opts.Progress, end = underWay(cmd, "setting "+printable(c.ID())+" to 0", "members off")
 				err := c.Reset(ctx, opts)
 				end()
 				if errors.Is(err, shards.ErrHasMembers) {

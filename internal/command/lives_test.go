@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // A command is about one life of a path: what another has counted, that was made meanwhile, it
@@ -28,7 +29,7 @@ func TestTwoLives(t *testing.T) {
 				w := newWorld(t, false)
 				c := w.create(t)
 				next := func() {
-					if err := c.Delete(t.Context()); err != nil {
+					if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 						t.Error(err)
 					}
 					if again {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,13 +22,25 @@ var (
 
 // Unreachable is an [ErrUnreachable] that says what kept from connecting.
 type Unreachable struct {
-	cause string
-	err   error // Firestore's client's, or where there was no time for another attempt the context's
+	cause   string
+	err     error // Firestore's client's, or where there was no time for another attempt the context's
+	refused bool  // see [Refused]
 }
 
 func (e *Unreachable) Error() string        { return e.cause }
 func (e *Unreachable) Unwrap() error        { return e.err }
 func (e *Unreachable) Is(target error) bool { return target == ErrUnreachable }
+
+// Refused reports whether err is that of an emulator's port at which nothing listens, nor has for
+// [starting]: nothing was sent, and trying again is in vain until somebody starts it. Production never
+// refuses a connection, and something between here and there that does may be gone in a moment.
+func Refused(err error) bool {
+	u, ok := errors.AsType[*Unreachable](err)
+	return ok && u.refused
+}
+
+// starting is how long an emulator may take from its first refusal until it listens.
+const starting = 2 * time.Second
 
 // Unreachable is why the last call found no connection; nil where it found one.
 func (db *DB) Unreachable() *Unreachable {
@@ -37,7 +51,12 @@ func (db *DB) Unreachable() *Unreachable {
 
 // attempts is the last error of a call's attempts. The generated client makes as many as there is
 // time for, and then returns the context's error alone.
-type attempts struct{ last error }
+type attempts struct {
+	last    error
+	refuses func() bool        // whether one more refusal is one too many: see [Refused]
+	stop    context.CancelFunc // ends the attempts
+	refused error              // with which they ended so
+}
 
 type attemptsKey struct{}
 
@@ -46,6 +65,10 @@ func notes() []grpc.DialOption {
 	note := func(ctx context.Context, err error) {
 		if a, ok := ctx.Value(attemptsKey{}).(*attempts); ok && err != nil && ctx.Err() == nil {
 			a.last = err
+			if strings.HasPrefix(dialing(err), refusal) && a.refuses() {
+				a.refused = err
+				a.stop()
+			}
 		}
 	}
 	return []grpc.DialOption{
@@ -65,8 +88,11 @@ func notes() []grpc.DialOption {
 // explained is the error of a call: that of its context where it has ended, as callers look for it,
 // and with it what kept the call from a connection until then.
 func (a *attempts) explained(ctx context.Context, err error) error {
+	if a.refused != nil && err != nil {
+		return &Unreachable{dialing(a.refused), a.refused, true}
+	}
 	if cause := dialing(err); cause != "" {
-		return &Unreachable{cause, err}
+		return &Unreachable{cause, err, false}
 	}
 	ended := ctx.Err()
 	if code := status.Code(err); err == nil || ended == nil ||
@@ -74,10 +100,12 @@ func (a *attempts) explained(ctx context.Context, err error) error {
 		return err
 	}
 	if cause := dialing(a.last); cause != "" && errors.Is(ended, context.DeadlineExceeded) {
-		return &Unreachable{cause, ended}
+		return &Unreachable{cause, ended, false}
 	}
 	return ended
 }
+
+const refusal = "connection refused by "
 
 // dialed finds in gRPC's words what it dialed, and what came of that.
 var dialed = regexp.MustCompile(`dial \w+ (\S+): (?:connect: )?([^"]+)`)
@@ -92,7 +120,7 @@ func dialing(err error) string {
 	case found == nil:
 		return ""
 	case found[2] == "connection refused":
-		return "connection refused by " + found[1]
+		return refusal + found[1]
 	}
 	return fmt.Sprintf("no connection to Firestore at %s: %s", found[1], found[2])
 }

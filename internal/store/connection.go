@@ -38,6 +38,8 @@ type connection struct {
 	closed  bool
 
 	unreachable *Unreachable // of the last call; nil where that found a connection
+	emulator    bool
+	refused     time.Time // when the emulator was first found not to listen; zero where it does
 }
 
 // line is one connection.
@@ -46,13 +48,13 @@ type line struct {
 	calls int // over it, now
 }
 
-func newConnection(dial func() (*apiv1.Client, error)) (*connection, error) {
+func newConnection(emulator bool, dial func() (*apiv1.Client, error)) (*connection, error) {
 	api, err := dial()
 	if err != nil {
 		return nil, err
 	}
 	first := &line{api: api}
-	return &connection{dial: dial, now: first, open: map[*line]bool{first: true}}, nil
+	return &connection{dial: dial, emulator: emulator, now: first, open: map[*line]bool{first: true}}, nil
 }
 
 // call does something over the connection, bounded by ctx or else by [callTimeout]. Once that has
@@ -72,20 +74,34 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 	over.calls++
 	c.mu.Unlock()
 	began := time.Now()
-	made := &attempts{}
-	err := made.explained(ctx, do(context.WithValue(ctx, attemptsKey{}, made), over.api))
+	attempting, stop := context.WithCancel(ctx)
+	defer stop()
+	made := &attempts{refuses: c.refuses, stop: stop}
+	err := made.explained(ctx, do(context.WithValue(attempting, attemptsKey{}, made), over.api))
 	if isDeadline(err) && time.Since(began) >= silence {
 		c.redial(over)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	over.calls--
-	c.unreachable, _ = errors.AsType[*Unreachable](err)
+	if c.unreachable, _ = errors.AsType[*Unreachable](err); c.unreachable == nil && ctx.Err() == nil {
+		c.refused = time.Time{}
+	}
 	if over != c.now && over.calls == 0 && c.open[over] {
 		delete(c.open, over)
 		_ = over.api.Close()
 	}
 	return err
+}
+
+// refuses notes that an emulator has refused a connection, and reports whether it has for long enough.
+func (c *connection) refuses() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused.IsZero() {
+		c.refused = time.Now()
+	}
+	return c.emulator && time.Since(c.refused) >= starting
 }
 
 // read is call for what is harmless to do twice: it does so when the first attempt gets no answer.

@@ -77,7 +77,7 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 		}
 		kind := KindOf(err)
 		switch {
-		case doubt == nil && (kind == Permanent || kind == Conflict && p.locks):
+		case doubt == nil && (Refused(err) || kind == Permanent || kind == Conflict && p.locks):
 			return nil, err
 		case doubt == nil && kind == Contention && p.Yield:
 			return nil, fmt.Errorf("%w: %w", ErrContention, err)

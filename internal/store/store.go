@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 		project = strings.Split(watcher.Doc("a/b").Path, "/")[1]
 	}
 	db.Database = "projects/" + project + "/databases/" + database
-	db.api, err = newConnection(func() (*apiv1.Client, error) {
+	db.api, err = newConnection(emulator != "", func() (*apiv1.Client, error) {
 		options, err := clientOptions(emulator, opts)
 		if err != nil {
 			return nil, err

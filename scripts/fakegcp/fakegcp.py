@@ -39,11 +39,12 @@ import zipfile
 PROJECT, NUMBER = "a-project", "123456789012"
 AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-eventarc.iam.gserviceaccount.com"
 APIS = {
-    "artifactregistry": ["v1"], "cloudbilling": ["v1"], "cloudbuild": ["v1"], "cloudfunctions": ["v1", "v2"],
+    "artifactregistry": ["v1"], "billingbudgets": ["v1"], "cloudbilling": ["v1"], "cloudbuild": ["v1"], "cloudfunctions": ["v1", "v2"],
     "cloudresourcemanager": ["v1", "v3"], "cloudscheduler": ["v1"], "eventarc": ["v1"], "firebaserules": ["v1"],
     "firestore": ["v1"], "iam": ["v1"], "logging": ["v2"], "monitoring": ["v1", "v3"], "pubsub": ["v1"], "run": ["v1", "v2"],
     "serviceusage": ["v1", "v1beta1"], "storage": ["v1"],
 }
+BILLING = "billingAccounts/012345-6789AB-CDEF01"
 # Active in every new project.
 ACTIVE = ["serviceusage", "cloudapis", "storage", "storage-api", "logging", "monitoring", "servicemanagement", "bigquery", "datastore"]
 # What the platform builds, with the days from which a runtime gets no support and can't be
@@ -712,6 +713,28 @@ class Project:
             return self.remove("cloudscheduler", call.name)
         return None
 
+    def cloudbilling(self, call):
+        if call.does("projects.getBillingInfo"):
+            return {"name": f"projects/{PROJECT}/billingInfo", "projectId": PROJECT, "billingAccountName": BILLING, "billingEnabled": True}
+        return None
+
+    def billingbudgets(self, call):
+        if not call.name.startswith(BILLING):
+            raise missing(call.name)
+        if call.does("budgets.create"):
+            name = f"{call.name}/{len(self.resources)}"
+            return self.put("billingbudgets", name, dict(call.body, name=name, etag="e1"))
+        if call.does("budgets.get"):
+            return self.get("billingbudgets", call.name)
+        if call.does("budgets.list"):
+            return {"budgets": self.under("billingbudgets", call.name)}
+        if call.does("budgets.patch"):
+            merge(self.get("billingbudgets", call.name), call.body, call.one("updateMask"))
+            return self.get("billingbudgets", call.name)
+        if call.does("budgets.delete"):
+            return self.remove("billingbudgets", call.name)
+        return None
+
     def logging(self, call):
         name = urllib.parse.unquote(call.name)
         sink = {"name": "_Default", "destination": f"logging.googleapis.com/projects/{PROJECT}/locations/global/buckets/_Default", "filter": "NOT LOG_ID(\"externalaudit\")"}
@@ -896,7 +919,7 @@ def environment(address, folder):
         env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"
     env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] = f"{address}/storage/storage/v1/"
     for name, path in {
-        "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
+        "BILLING": "billingbudgets/v1", "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
         "FIREBASERULES": "firebaserules/v1", "FIRESTORE": "firestore/v1", "IAM": "iam/v1", "IAM_BETA": "iam/v1", "LOGGING": "logging/v2",
         "MONITORING": "monitoring", "RESOURCE_MANAGER": "cloudresourcemanager/v1", "RESOURCE_MANAGER_V3": "cloudresourcemanager/v3",
         "SERVICE_USAGE": "serviceusage/v1", "STORAGE": "storage/storage/v1",

@@ -37,6 +37,8 @@ def receive(connection):
 def serve(sdk):
     sys.path[:0] = [f"{sdk}/lib", f"{sdk}/lib/third_party"]
     from googlecloudsdk import gcloud_main
+    from googlecloudsdk.core import properties
+    properties.VALUES.api_endpoint_overrides._Add("billingbudgets")  # which has none of its own: it would go to Google
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.environ["GCLOUD_SOCKET"])

@@ -161,7 +161,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"markers are read once", "shards",
-		"return f.giveUp(nil, err)\n\t}\n\treturn pause\n", "return f.giveUp(nil, err)\n\t}\n\treturn f.giveUp(ErrBusy, err)\n", statistic,
+		"return f.giveUp(ErrBusy, err)\n\t}\n\treturn pause\n", "return f.giveUp(ErrBusy, err)\n\t}\n\treturn f.giveUp(ErrBusy, err)\n", statistic,
 	},
 	// Members.
 	{

@@ -751,6 +751,7 @@ run "every_size_is_checked" {
     reconcile_missing_after = "24h"
     lag_alert_seconds       = 1
     notification_channels   = ["me@example.com"]
+    budget                  = "1.5 euros"
     multi_regions           = { nam5 = { region = "nam5", trigger_region = "nam5" } }
     owns                    = ["everything"]
     patience                = { apis = "soon", accounts = "1s", agent = "1s" }
@@ -765,6 +766,6 @@ run "every_size_is_checked" {
     var.increment_max_instances, var.increment_min_instances, var.rollup_max_instances, var.rollup_min_instances,
     var.memory, var.reconcile_schedule, var.reconcile_missing_after, var.lag_alert_seconds, var.notification_channels,
     var.multi_regions, var.owns, var.patience, var.increment_ingress, var.kms_key, var.database_kms_key,
-    var.docker_repository,
+    var.docker_repository, var.budget,
   ]
 }

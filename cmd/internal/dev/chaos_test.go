@@ -297,7 +297,7 @@ func (c *chaosClients) live(ctx context.Context) {
 		case 0:
 			what, err = "create", counter.Create(ctx, shards.CreateOptions{Shards: 1 + rand.IntN(8), Total: rand.Int64N(3) * 100})
 		case 1:
-			what, err = "delete", counter.Delete(ctx)
+			what, err = "delete", counter.Delete(ctx, shards.DeleteOptions{})
 		case 2:
 			what, err = "reset", counter.Reset(ctx, shards.ResetOptions{})
 		case 3:

@@ -125,7 +125,7 @@ func TestHealthy(t *testing.T) {
 		}},
 		{"an event on its way", Target{}, func(t *testing.T, d *deployment) { d.add(t, "visits", 3) }},
 		{"no counters", Target{}, func(t *testing.T, d *deployment) {
-			if err := d.counter(t, "visits").Delete(t.Context()); err != nil {
+			if err := d.counter(t, "visits").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}},
