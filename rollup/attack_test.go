@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -306,6 +308,61 @@ func TestShardsOfAnotherField(t *testing.T) {
 			t.Errorf("reconcile = %+v, want the problem %q", r, want)
 		}
 	}
+}
+
+// A dry run of a counter without a ledger says what adopting it would show, and makes none. What
+// is wrong is logged as drift, with its sign, by the reconcile or the flush that mends it, and by no
+// other.
+func TestReconcileSaysAndLogs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log strings.Builder
+	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.snippet(2)
+	w.inc(0, 4)
+	reconcile := func(dry bool) rollup.Report {
+		t.Helper()
+		log.Reset()
+		r, err := client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: dry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := reconcile(true); !r.Adopted || r.After != 4 || w.exists(w.ledger()) {
+		t.Errorf("dry run = %+v, want that it would be adopted with 4", r)
+	}
+	if r := reconcile(false); !r.Adopted || r.After != 4 {
+		t.Errorf("reconcile = %+v, want that it is adopted with 4", r)
+	}
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
+	for _, s := range []struct {
+		dry   bool
+		drift int64
+	}{{true, -3}, {false, -3}, {false, 0}} {
+		r := reconcile(s.dry)
+		logged := strings.Contains(log.String(), fmt.Sprint("drift=", s.drift))
+		if r.Drift != s.drift || logged != (!s.dry && s.drift != 0) {
+			t.Errorf("%+v: %+v; the log: %s", s, r, &log)
+		}
+	}
+	w.rollup = client // a flush that meets it does the same
+	w.arrived()
+	for _, by := range []int64{-3, 0} {
+		if by != 0 {
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(by)}}))
+		}
+		log.Reset()
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		if logged := strings.Contains(log.String(), fmt.Sprint("msg=drift counter=c drift=", by)); logged != (by != 0) {
+			t.Errorf("drift of %d; the log: %s", by, &log)
+		}
+	}
+	w.total(6)
 }
 
 // Google's tools delete a document first, and then what is below it.

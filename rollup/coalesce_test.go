@@ -57,6 +57,21 @@ func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	mustStart(t, c, after(3*time.Second), 1)
 }
 
+// Only before an instance's own first flush of a counter does one that is not older tell of others.
+func TestCoalescerKnowsItsOwnFlushes(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	for n, want := range []time.Duration{time.Second, 0, 0} {
+		now := after(time.Duration(n) * time.Second)
+		c.add(now, "a", ledger.State{Shard: "0", AsOf: at(n)}, n)
+		b := mustStart(t, c, now, 1)
+		if b.quiet != want {
+			t.Errorf("flush %d: a quiet of %v, want %v", n, b.quiet, want)
+		}
+		c.done(now, b, committed, flushed{})
+	}
+}
+
 func TestCoalescerHotCounterWaitsForItsInterval(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)

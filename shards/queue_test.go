@@ -190,6 +190,54 @@ func TestCountersShareCommits(t *testing.T) {
 	})
 }
 
+// Requests of a counter in trouble take room in the queue until they have their outcomes, because
+// they may be tried for a while; and no counter's take more than nine tenths of it.
+func TestRoomInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 20})
+		refused := func(counter string) bool {
+			r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			answer := make(chan outcome, 1)
+			go func() { answer <- w.queue.add(ctx, r) }()
+			synctest.Wait()
+			select {
+			case out := <-answer:
+				return errors.Is(out.err, ErrBusy)
+			default:
+			}
+			leave()
+			synctest.Wait()
+			<-answer
+			return false
+		}
+		for _, counter := range []string{"a", "b", "c", "d"} {
+			w.add(counter, 1)
+		}
+		w.want("a1", "b1", "c1", "d1")
+		w.add("a", 17)
+		if refused("a") {
+			t.Error("the eighteenth of a counter has no room")
+		}
+		w.add("a", 1)
+		if !refused("a") || refused("b") {
+			t.Error("a counter's nineteenth has room, or another's first has none")
+		}
+		w.trouble("x", time.Minute)
+		w.add("x", 1)
+		w.want("x1")
+		w.add("b", 1)
+		if !refused("c") {
+			t.Error("there is room for more than 20")
+		}
+		w.finish()
+	})
+}
+
 // A counter whose only caller goes away while it waits for a commit keeps no others from theirs.
 func TestALineThatIsLeftEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
