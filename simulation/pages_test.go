@@ -435,10 +435,13 @@ func newPages(t *testing.T, w *world, to io.Writer, from *bufio.Reader) *pages {
 		bits: map[string]int{}, intents: map[string]int{}, now: make([]int, 2),
 		counters: []string{"named-page-1", "named-page-2"}, users: [][2]string{{"ada", "bob"}, {"eve", "dan"}},
 	}
+	crashes := w.plan.Crashes
+	w.plan.Crashes = 0 // or else there may be no counter, and nobody can leave it
 	for _, counter := range p.counters {
 		p.bits[counter] = w.plan.firstBit()
 		w.makeCounter(p.r, counter)
 	}
+	w.plan.Crashes = crashes
 	p.step(pageAction{Does: "begin", Seed: p.r.Uint32(), Counters: p.counters, Users: []string{"ada", "eve"}})
 	p.step(p.open(0), p.open(0), p.open(1))
 	return p
