@@ -365,6 +365,26 @@ func TestReconcileSaysAndLogs(t *testing.T) {
 	w.total(6)
 }
 
+// Whatever writes a counter's total says when, for those who read it.
+func TestUpdatedAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.arrived()
+	w.reconcile()
+	for n := range 2 {
+		w.inc(n, 1)
+		w.apply(w.arrived()...)
+		doc, err := w.counter().Get(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := doc.DataAt("updated_at"); !doc.UpdateTime.Truncate(time.Millisecond).Equal(at.(time.Time)) {
+			t.Errorf("flush %d: updated_at is %v; the document was written at %v", n, at, doc.UpdateTime)
+		}
+	}
+}
+
 // Google's tools delete a document first, and then what is below it.
 func TestDeletionsAloneAdoptNothing(t *testing.T) {
 	t.Parallel()
