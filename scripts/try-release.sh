@@ -8,6 +8,7 @@ Usage: scripts/try-release.sh [FOLDER]
 
   FOLDER   what scripts/release.sh has made already, to install and run that; by default the commit that is checked out is
            tagged in two clones, and built in each
+  SCOOP_SCHEMA   in the environment: Scoop's schema.json, which its manifest is held against with Python's jsonschema
   --help
 
 Needs what release.sh needs, and Linux on amd64. The image is run as root alone, and terraform and ruby check what is theirs
@@ -21,7 +22,13 @@ esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)
 processes=()
+tap=''
 finish() {
+  if [[ -n $tap ]]; then
+    brew uninstall --force --formula firestore-counters/tried/counters >/dev/null 2>&1 || true
+    rm -rf "$tap" "${cached:-}"
+    rmdir "${tap%/*}" 2>/dev/null || true
+  fi
   for process in ${processes[@]+"${processes[@]}"}; do kill "$process" 2>/dev/null || true; done
   wait
   ! mountpoint -q "$scratch/root/proc" || umount "$scratch/root/proc"
@@ -140,6 +147,38 @@ if command -v ruby >/dev/null; then
   ruby -c "$folder/counters.rb" >/dev/null && ok "the formula is Ruby"
 else
   echo "--    ruby is not installed: the formula was not read"
+fi
+if ! command -v brew >/dev/null; then
+  echo "--    brew is not installed: the formula was not installed"
+elif ! brew config >"$scratch/brew" 2>&1; then
+  echo "--    brew doesn't run, and the formula was not installed: $(head -1 "$scratch/brew")"
+elif [[ -e $(brew --prefix)/opt/counters ]]; then
+  echo "--    brew has a counters already: the formula was not installed"
+else
+  export HOMEBREW_NO_AUTO_UPDATE=1 HOMEBREW_NO_ANALYTICS=1 HOMEBREW_NO_INSTALL_CLEANUP=1 HOMEBREW_NO_REQUIRE_TAP_TRUST=1
+  tap=$(brew --repository)/Library/Taps/firestore-counters/homebrew-tried # taken away by finish
+  install -d -m 755 "${tap%/*}" "$tap" "$tap/Formula"
+  install -m 644 "$folder/counters.rb" "$tap/Formula/counters.rb"
+  # Nothing is published yet: the archive is where brew would download it to, which still compares checksums.
+  cached=$(brew --cache firestore-counters/tried/counters)
+  install -d -m 755 "${cached%/*}"
+  install -m 644 "$folder/counters_${version}_linux_amd64.tar.gz" "$cached"
+  brew install --formula firestore-counters/tried/counters >"$scratch/brew" 2>&1 || fail "brew doesn't install the formula: $(<"$scratch/brew")"
+  "$(brew --prefix)/bin/counters" version | grep -q "v$version" || fail "brew installed another version"
+  ok "brew installs the formula"
+  # The style is of what GoReleaser wrote. Both are commands for developers: without the variable, brew would keep that it has one.
+  for command in "test" "audit --strict --skip-style"; do
+    # shellcheck disable=SC2086 # the command is words
+    HOMEBREW_DEV_CMD_RUN=1 brew $command firestore-counters/tried/counters >"$scratch/brew" 2>&1 || fail "brew $command: $(<"$scratch/brew")"
+    ok "brew $command"
+  done
+fi
+if [[ -n ${SCOOP_SCHEMA:-} ]]; then
+  python3 -c 'import json, sys, jsonschema; jsonschema.validate(*[json.load(open(f)) for f in sys.argv[1:]])' "$folder/counters.json" "$SCOOP_SCHEMA" ||
+    fail "the Scoop manifest is not of Scoop's schema"
+  ok "the Scoop manifest is of Scoop's schema"
+else
+  echo "--    SCOOP_SCHEMA is not set: the Scoop manifest was not held against Scoop's schema"
 fi
 for file in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do
   grep -q "$(awk -v f="counters_${version}_$file.tar.gz" '$2 == f { print $1 }' "$folder/checksums.txt")" "$folder/counters.rb" || fail "the formula has another checksum of $file"
