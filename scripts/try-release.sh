@@ -56,6 +56,14 @@ fi
 folder=$(cd "$folder" && pwd)
 (cd "$folder" && sha256sum --quiet --check checksums.txt)
 ok "checksums, of $(wc -l <"$folder/checksums.txt") files"
+# The second column of its table.
+awk -F'|' '/^\|/ { print $3 }' docs/installing.md | tr -d ' ' | tr ',;`' '\n' | grep -E '^[a-z0-9._-]+\.[a-z]+$' | sort -u >"$scratch/named"
+while read -r name; do
+  [[ -e $folder/$name ]] || fail "docs/installing.md names $name, which is not among what was made"
+done <"$scratch/named"
+comm -23 <(awk '$2 !~ /spdx.json$/ { print $2 }' "$folder/checksums.txt" | sort) "$scratch/named" >"$scratch/unnamed"
+[[ ! -s $scratch/unnamed ]] || fail "docs/installing.md doesn't name $(tr '\n' ' ' <"$scratch/unnamed")"
+ok "docs/installing.md names what was made"
 
 unpack() { # archive, folder
   mkdir -p "$2"
