@@ -342,9 +342,9 @@ func TestWhatDoesNotExistTakesNoTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	client := w.sending(t, shards.Config{}, "BeginTransaction", func(int) { t.Error("a transaction was begun") })
-	for _, n := range []int{1, 2} {
-		if _, err := client.AddAll(t.Context(), newCounters("none", n), shards.Key{}); !errors.Is(err, shards.ErrNotFound) {
-			t.Errorf("%d counters: %v, want ErrNotFound", n, err)
+	for n, named := range map[int]string{1: `add to counter "none0"`, 2: "add to 2 counters"} {
+		if _, err := client.AddAll(t.Context(), newCounters("none", n), shards.Key{}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), named) {
+			t.Errorf("%d counters: %v, want ErrNotFound and %s", n, err, named)
 		}
 	}
 }
