@@ -11,8 +11,8 @@ Usage: scripts/try-release.sh [FOLDER]
   SCOOP_SCHEMA   in the environment: Scoop's schema.json, which its manifest is held against with Python's jsonschema
   --help
 
-Needs what release.sh needs, and Linux on amd64. The image is run as root alone, and terraform and ruby check what is theirs
-where they are installed; it says what it leaves out.
+Needs what release.sh needs, and Linux on amd64. The image is run as root alone, in namespaces of its own, and terraform and
+ruby check what is theirs where they are installed; it says what it leaves out.
 HELP
 }
 
@@ -31,7 +31,6 @@ finish() {
   fi
   for process in ${processes[@]+"${processes[@]}"}; do kill "$process" 2>/dev/null || true; done
   wait
-  ! mountpoint -q "$scratch/root/proc" || umount "$scratch/root/proc"
   rm -rf "$scratch"
 }
 trap finish EXIT
@@ -108,16 +107,15 @@ if ((EUID == 0)); then
   manifest=$(blob "$(json "$index" 'next(m["digest"] for m in d["manifests"] if m["platform"] == {"os": "linux", "architecture": "amd64"})')")
   json "$index" 'next(m["digest"] for m in d["manifests"] if m["platform"] == {"os": "linux", "architecture": "arm64"})' >/dev/null
   for layer in $(json "$manifest" '" ".join(l["digest"] for l in d["layers"])'); do
-    unpack "$(blob "$layer")" "$scratch/root" 2>/dev/null
+    unpack "$(blob "$layer")" "$scratch/container" 2>/dev/null
   done
   config=$(blob "$(json "$manifest" 'd["config"]["digest"]')")
   program=$(json "$config" 'd["config"]["Entrypoint"][0]')
   user=$(json "$config" 'd["config"]["User"]')
-  mkdir -p "$scratch/root/proc"
-  mount -t proc proc "$scratch/root/proc" # which every container has
-  counts image chroot --userspec="$user:$user" "$scratch/root" "$program"
+  mkdir -p "$scratch/container/proc" # which every container has, and only this one sees
+  counts image unshare --pid --fork --kill-child --mount-proc --root="$scratch/container" --setgid="$user" --setuid="$user" "$program"
 else
-  echo "--    the image was not run: only root may change its root"
+  echo "--    the image was not run: only root may make namespaces"
 fi
 
 mkdir "$scratch/npm"
@@ -192,3 +190,17 @@ for file in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do
   grep -q "$(awk -v f="counters_${version}_$file.tar.gz" '$2 == f { print $1 }' "$folder/checksums.txt")" "$folder/counters.rb" || fail "the formula has another checksum of $file"
 done
 ok "the formula's checksums"
+python3 - "$folder" "$version" <<'PYTHON' || fail "the Scoop manifest"
+import json, sys
+folder, version = sys.argv[1:]
+sums = dict(reversed(line.split()) for line in open(f"{folder}/checksums.txt"))
+manifest = json.load(open(f"{folder}/counters.json"))
+assert manifest["version"] == version and manifest["license"] == "Apache-2.0", manifest
+assert set(manifest["architecture"]) == {"64bit", "arm64"}, manifest
+for name, arch in manifest["architecture"].items():
+    file = arch["url"].rsplit("/", 1)[1]
+    assert arch["url"] == f"https://github.com/firestore-counters/counters/releases/download/v{version}/{file}", arch
+    assert arch["hash"] == sums[file] and arch["bin"] == ["counters.exe"], arch
+    assert file == f"counters_{version}_windows_{dict([('64bit', 'amd64'), ('arm64', 'arm64')])[name]}.zip", arch
+PYTHON
+ok "the Scoop manifest's checksums"
