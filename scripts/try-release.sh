@@ -43,8 +43,10 @@ ok() { printf 'ok    %s\n' "$*"; }
 version=$(sed -n 's/^  "version": "\(.*\)",$/\1/p' web/package.json)
 folder=${1:-}
 if [[ -z $folder ]]; then
+  head=$(git rev-parse HEAD)
   for clone in 1 2; do
     git clone --quiet . "$scratch/$clone"
+    git -C "$scratch/$clone" checkout --quiet --detach "$head" # whatever was committed since
     git -C "$scratch/$clone" tag "v$version"
     "$scratch/$clone/scripts/release.sh" "$version" >"$scratch/log" 2>&1 || fail "$(tail -20 "$scratch/log")"
   done
