@@ -13,7 +13,7 @@ import (
 
 // TestCloudShellTutorial types the five steps of docs/cloudshell.md, in a checkout, with the real
 // gcloud and a project that runs what is uploaded. Ports are others; and as the project has no
-// identity tokens, all may call the function.
+// accounts and no identity tokens, all may call the function.
 func TestCloudShellTutorial(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/cloudshell.md")
@@ -36,8 +36,12 @@ func TestCloudShellTutorial(t *testing.T) {
 		"go build ./cmd/counters", "go build -o \"$TMPDIR/counters\" ./cmd/counters",
 		"./counters dev >dev.log", "\"$TMPDIR/counters\" dev --port 18081 --firestore-port 0 >\"$TMPDIR/dev.log\"",
 		"ready dev.log", "ready \"$TMPDIR/dev.log\"",
-		"localhost:8081", "localhost:18081",
 		"--create-database", "--create-database --public", "$(gcloud auth print-identity-token)", "a-token",
+		"$(gcloud config get-value account)", "me@example.com",
+		"-X POST localhost:8081", "-X POST localhost:18081",
+		// On a busy machine the roll-up takes longer than the page says.
+		"sleep 1; curl localhost:8081/increment/post-123", `until curl localhost:18081/increment/post-123 | grep '"total":6,'; do sleep 1; done`,
+		`sleep 10; curl -H "Authorization: Bearer $token" "$url/post-123"`, `until curl "$url/post-123" | grep '"total":1,'; do sleep 1; done`,
 	)
 	p.command(t, "sleep", `exec /bin/sleep "$1"`)
 	script := "set -euo pipefail\n"
