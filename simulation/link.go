@@ -325,7 +325,10 @@ func (s *stream) exchange(like proto.Message) ([]proto.Message, error) {
 		for err == nil {
 			m := like.ProtoReflect().New().Interface()
 			if err = server.RecvMsg(m); err == nil {
-				messages = append(messages, shifted(m, -s.link.ahead))
+				if s.link.ahead != 0 {
+					shift(m.ProtoReflect(), -s.link.ahead)
+				}
+				messages = append(messages, m)
 			}
 		}
 		if f.tornAfter >= 0 {
