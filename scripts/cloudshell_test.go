@@ -3,6 +3,7 @@ package scripts
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -31,16 +32,22 @@ func TestCloudShellTutorial(t *testing.T) {
 		t.Errorf("README and page don't open the tutorial: %v", err)
 	}
 	p := startProject(t, "--run", "--api-delay=1")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
 	replaced := strings.NewReplacer(
 		"<walkthrough-project-id/>", "a-project",
 		"go build ./cmd/counters", "go build -o \"$TMPDIR/counters\" ./cmd/counters",
-		"./counters dev >dev.log", "\"$TMPDIR/counters\" dev --port 18081 --firestore-port 0 >\"$TMPDIR/dev.log\"",
+		"./counters dev >dev.log", "\"$TMPDIR/counters\" dev --port PORT --firestore-port 0 >\"$TMPDIR/dev.log\"",
 		"ready dev.log", "ready \"$TMPDIR/dev.log\"",
 		"--create-database", "--create-database --public", "$(gcloud auth print-identity-token)", "a-token",
 		"$(gcloud config get-value account)", "me@example.com",
-		"-X POST localhost:8081", "-X POST localhost:18081",
+		"-X POST localhost:8081", "-X POST localhost:PORT",
 		// On a busy machine the roll-up takes longer than the page says.
-		"sleep 1; curl localhost:8081/increment/post-123", `until curl localhost:18081/increment/post-123 | grep '"total":6,'; do sleep 1; done`,
+		"sleep 1; curl localhost:8081/increment/post-123", `until curl localhost:PORT/increment/post-123 | grep '"total":6,'; do sleep 1; done`,
 		`sleep 10; curl -H "Authorization: Bearer $token" "$url/post-123"`, `until curl "$url/post-123" | grep '"total":1,'; do sleep 1; done`,
 	)
 	p.command(t, "sleep", `exec /bin/sleep "$1"`)
@@ -51,7 +58,7 @@ func TestCloudShellTutorial(t *testing.T) {
 			t.Errorf("step %d has no command", n+1)
 		}
 		for _, block := range blocks {
-			script += replaced.Replace(block[1]) + "\n"
+			script += strings.ReplaceAll(replaced.Replace(block[1]), "PORT", port) + "\n"
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
