@@ -11,8 +11,8 @@ Usage: scripts/try-release.sh [FOLDER]
   SCOOP_SCHEMA   in the environment: Scoop's schema.json, which its manifest is held against with Python's jsonschema
   --help
 
-Needs what release.sh needs, and Linux on amd64. The image is run as root alone, in namespaces of its own, and terraform and
-ruby check what is theirs where they are installed; it says what it leaves out.
+Needs what release.sh needs, and Linux on amd64. The image is run as root alone, in namespaces of its own, and terraform, ruby
+and brew check what is theirs where they are installed; it says what it leaves out.
 HELP
 }
 
@@ -22,6 +22,7 @@ esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)
 processes=()
+container=''
 tap=''
 finish() {
   if [[ -n $tap ]]; then
@@ -29,6 +30,7 @@ finish() {
     rm -rf "$tap" "${cached:-}"
     rmdir "${tap%/*}" 2>/dev/null || true
   fi
+  [[ -z $container ]] || pkill -P "$container" || true # unshare takes no notice of SIGTERM: it ends with what it has started
   for process in ${processes[@]+"${processes[@]}"}; do kill "$process" 2>/dev/null || true; done
   wait
   rm -rf "$scratch"
@@ -78,6 +80,7 @@ counts() { # name, command…
   mkdir -p "$scratch/run"
   (cd "$scratch/run" && exec "$@" dev --port 0 --firestore-port 0) >"$scratch/$name.out" 2>&1 &
   processes+=($!)
+  [[ $1 != unshare ]] || container=$!
   for ((i = 0; i < 600; i++)); do
     ! grep -qx ready "$scratch/$name.out" 2>/dev/null || break
     sleep 0.1
