@@ -13,7 +13,7 @@ import (
 // process ends.
 func TestRollupFlushesOnSIGTERM(t *testing.T) {
 	t.Parallel()
-	s := startSystem(t, Config{Environ: []string{"ROLLUP_INTERVAL=5s"}})
+	s := startSystem(t, Config{Environ: []string{"ROLLUP_INTERVAL=5s", "ROLLUP_BURST=1"}})
 	client := s.client(t)
 	url, started := s.rollup(t), s.adopted(t)
 	post := func(n int) (int, error) {
