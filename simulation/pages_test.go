@@ -33,6 +33,8 @@ type pages struct {
 
 	mu      sync.Mutex
 	answers []pageAnswer
+	intents map[string]int // :: counter and amount → intent
+	calm    bool
 
 	counters []string
 	users    [][2]string // of each browser
@@ -40,8 +42,6 @@ type pages struct {
 	tabs     []pageTab
 	made     int
 	bits     map[string]int // :: counter → bits that were given out
-	intents  map[string]int // :: counter and amount → intent
-	calm     bool
 	clicks   int
 	failed   []string
 }
@@ -153,9 +153,11 @@ func (p *pages) answer(a pageAnswer) {
 func (p *pages) carry(r *rand.Rand, ask pageRequest) {
 	there, back := between(r, time.Millisecond, time.Second), between(r, time.Millisecond, time.Second)
 	fate, late := r.IntN(12), between(r, time.Second, 20*time.Second)
+	p.mu.Lock()
 	if p.calm {
 		fate = 12
 	}
+	p.mu.Unlock()
 	told := func(a pageAnswer) { a.ID = ask.ID; p.answer(a) }
 	switch fate {
 	case 0: // it is lost
@@ -199,7 +201,10 @@ func (p *pages) call(r *rand.Rand, ask pageRequest) (status int, body, after str
 			return 0, "", ""
 		}
 		by := asked.By["total"]
-		begin = Begin{Kind: Increment, Intent: p.intents[clickOf(parts[0], by)], Adds: []Add{{Counter: parts[0], By: by}}}
+		p.mu.Lock()
+		intent := p.intents[clickOf(parts[0], by)]
+		p.mu.Unlock()
+		begin = Begin{Kind: Increment, Intent: intent, Adds: []Add{{Counter: parts[0], By: by}}}
 		if begin.Intent == 0 {
 			p.t.Errorf("a page adds %d to %q, which nobody has clicked", by, parts[0])
 		}
@@ -302,7 +307,9 @@ func (p *pages) act() (actions []pageAction) {
 		p.w.load.intents++
 		intent := p.w.load.intents
 		p.w.load.mu.Unlock()
+		p.mu.Lock()
 		p.intents[clickOf(counter, by)] = intent
+		p.mu.Unlock()
 		p.w.rec.add(Clicked{Intent: intent, Adds: []Add{{Counter: counter, By: by}}})
 		actions = append(actions, pageAction{Does: "click", Tab: tab.ID, Counter: counter, By: by, Click: intent})
 	case kind < 14:
@@ -344,7 +351,9 @@ func (p *pages) storm(ctx context.Context, every time.Duration) {
 
 // settle is until all is well: every page is brought back, and every user comes back once more.
 func (p *pages) settle() {
+	p.mu.Lock()
 	p.calm = true
+	p.mu.Unlock()
 	for _, tab := range p.tabs {
 		if tab.Frozen {
 			p.step(pageAction{Does: "thaw", Tab: tab.ID})
