@@ -735,7 +735,9 @@ func countThroughFaults(w *world, drop float64) {
 		}
 		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
 	}
-	if quiet := shaken.calm(); quiet > 2*time.Second {
+	// The last event may have come just now, to an instance that waits for its share of the document's
+	// writes: that of three, at one a second, comes within 3.75 s.
+	if quiet := shaken.calm(); quiet > 3*time.Second*5/4+100*time.Millisecond {
 		w.t.Errorf("the fields were right after %v of quiet", quiet)
 	}
 	check := func(missing func(post string) bool) {
