@@ -103,27 +103,35 @@ func TestErrorsOfEveryMethod(t *testing.T) {
 	}
 }
 
-// Where nothing listens, that is what callers hear once their time is over, the client's or their
-// own, and not that something is busy.
-func TestNothingListens(t *testing.T) {
+// unheard are the calls of a client of an address at which nothing listens.
+func unheard(t *testing.T, timeout time.Duration) (addr string, calls map[string]func(context.Context) error) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
+	addr = l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: time.Second})
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(func() { _ = client.Close() })
 	counter, err := client.Counter("x")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return addr, called(client, counter)
+}
+
+// Where nothing listens, that is what callers hear once their time is over, the client's or their
+// own, and not that something is busy.
+func TestNothingListens(t *testing.T) {
+	addr, calls := unheard(t, time.Second)
 	said := "connection refused by " + addr
-	calls := called(client, counter)
 	for _, name := range []string{"Get", "Cached", "Sum", "Add", "AddOnce", "AddAll", "Join"} { // the client's own time
 		if err := calls[name](t.Context()); !errors.Is(err, shards.ErrUnreachable) || !strings.HasSuffix(err.Error(), said) || strings.Contains(err.Error(), "busy") {
 			t.Errorf("%s: %v", name, err)
@@ -144,23 +152,7 @@ func TestNothingListens(t *testing.T) {
 // An emulator's port at which nothing listens is said to be that soon, however much time there is,
 // and one that is started then is found.
 func TestNothingListensYet(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	counter, err := client.Counter("x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := called(client, counter)
+	addr, calls := unheard(t, time.Hour)
 	for name, call := range calls {
 		if name == "Watch" {
 			continue // it waits for what comes
@@ -172,14 +164,15 @@ func TestNothingListensYet(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if l, err = net.Listen("tcp", addr); err != nil {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
 		t.Skip(err) // somebody else has the port by now
 	}
 	server := emulator.New(emulator.Options{})
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	for added := false; !added; {
-		switch err := counter.Add(t.Context(), 1); {
+		switch err := calls["Add"](t.Context()); {
 		case err == nil:
 			added = true
 		case !errors.Is(err, shards.ErrUnreachable):
