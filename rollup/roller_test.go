@@ -190,7 +190,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		w.snippet(1)
-		r := rollup.NewRoller(w.rollup, rollup.RollerOptions{Interval: 4 * time.Second})
+		r := rollup.NewRoller(w.rollup, rollup.RollerOptions{Interval: 4 * time.Second, Burst: 1})
 		add := func() {
 			for _, s := range w.arrived() {
 				if err := r.Add(w.ctx, change(s)); err != nil {
