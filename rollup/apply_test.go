@@ -126,20 +126,13 @@ func (w *world) record(c emulator.Change) {
 		w.more.Broadcast()
 		return
 	}
-	change := rollup.Change{Shard: shard}
-	if c.Old != nil {
-		change.Before = versionOf(c.Old)
+	state := ledger.State{Shard: shard, Gone: c.New == nil}
+	if state.Gone {
+		state.AsOf = c.Old.GetUpdateTime().AsTime().Add(time.Microsecond)
+	} else {
+		state = store.ShardState(c.New)
 	}
-	if c.New != nil {
-		change.After = versionOf(c.New)
-	}
-	w.events = append(w.events, change.State())
-}
-
-// versionOf is a shard's document as an event has it.
-func versionOf(doc *firestorepb.Document) *rollup.Version {
-	s := store.ShardState(doc)
-	return &rollup.Version{Counts: s.Counts, Odd: s.Odd, Updated: s.AsOf}
+	w.events = append(w.events, state)
 }
 
 // arrived takes the states of all events so far.

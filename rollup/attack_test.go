@@ -136,7 +136,7 @@ func TestEventFromTheFutureIsPoison(t *testing.T) {
 	for _, c := range []rollup.Change{
 		change(ledger.State{Shard: "0", Counts: ledger.Counts{"count": 999}, AsOf: future}),
 		change(ledger.State{Shard: "0", Counts: ledger.Counts{"count": 999}, AsOf: w.now().Add(time.Minute)}),
-		{Counter: "c", Shard: "0", Before: &rollup.Version{Updated: future}},
+		{Counter: "c", Shard: "0", AsOf: future, Gone: true},
 	} {
 		if err := r.Add(w.ctx, c); !errors.Is(err, rollup.ErrPoison) {
 			t.Errorf("Add(%+v) = %v, want ErrPoison", c, err)

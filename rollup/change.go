@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Change is one change of a shard's document, as an event brings it, or of a document in a
-// collection that a query counts.
+// Change is what an event brings: what a shard's document holds now, or that a document has changed
+// in a collection that a query counts.
 type Change struct {
 	Counter string // id of the counter
 	Shard   string // id of the shard; empty of another document
@@ -20,45 +22,36 @@ type Change struct {
 	Collection string
 	Document   string // id of that document; its path where it names its counter itself
 
-	// Before is nil when the change created the document, and After when it deleted it: of one that
-	// names its counter, when the document has come to this counter, and when it has left it. Where
-	// both are nil, it isn't known what it did: see [Client.Named].
-	Before, After *Version
+	// AsOf is the document's update time, in microseconds, and the zero time where it isn't known
+	// what became of the document: see [Client.Named].
+	//
+	// That of a deletion is a microsecond after the old version's. The platform doesn't say whether
+	// that one's time is the version's before or the deletion's own, and examples of both are about;
+	// either way a deleted shard's state sorts after everything the document held before, and before
+	// whatever is made under its name later. Neither our clock nor the event's is asked.
+	AsOf   time.Time
+	Counts map[string]int64 // what a shard holds: its integer fields, by their names, without zeros
+	Odd    []string         // its fields that are no integers, which no event can count
+	// Gone: the document was deleted; or it names its counter itself, and that is another now
+	Gone bool
 }
 
-// Version is one version of a document.
-type Version struct {
-	// what a shard holds: its integer fields, by their names, without zeros
-	Counts  map[string]int64
-	Odd     []string  // its fields that are no integers, which no event can count
-	Updated time.Time // the document's update time, in microseconds
+// holds is the change of a document of which it is known what it is, or was before it was deleted.
+func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
+	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
+	switch {
+	case gone:
+		c.AsOf = c.AsOf.Add(time.Microsecond)
+	case c.Shard != "":
+		s := store.ShardState(doc)
+		c.Counts, c.Odd = s.Counts, s.Odd
+	}
+	return c
 }
 
 // state is what the shard holds after the change.
-//
-// A deleted shard holds nothing, a microsecond after the old version's update time. The platform
-// doesn't say whether that time is the version's before or the deletion's own, and examples of both
-// are about; either way the state sorts after everything the document held before, and before
-// whatever is made under its name later. Neither our clock nor the event's is asked.
 func (c Change) state() ledger.State {
-	if c.After == nil {
-		return ledger.State{Shard: c.Shard, AsOf: c.Before.Updated.Add(time.Microsecond), Gone: true}
-	}
-	return ledger.State{Shard: c.Shard, AsOf: c.After.Updated, Counts: c.After.Counts, Odd: c.After.Odd}
-}
-
-// known reports whether the change says what it did.
-func (c Change) known() bool { return c.Before != nil || c.After != nil }
-
-// updated is the newest update time in the change; the zero time where it isn't known.
-func (c Change) updated() time.Time {
-	switch {
-	case c.After != nil:
-		return c.After.Updated
-	case c.Before != nil:
-		return c.Before.Updated
-	}
-	return time.Time{}
+	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Gone: c.Gone}
 }
 
 // nobody reports whether it isn't known yet whom the change concerns: the document names its
@@ -81,10 +74,7 @@ func (c *Client) lookFor(ctx context.Context, change Change) ([]Change, error) {
 		if docs[0] == nil {
 			break
 		}
-		counter, ok := c.db.CounterOf(counted.References, func(path string) (string, bool) {
-			return c.db.NameIn(store.ValueAt(docs[0].GetFields(), path))
-		})
-		if ok {
+		if counter, ok := store.CounterIn(c.db.Layout, docs[0], counted.References); ok {
 			change.Counter = counter
 			return []Change{change}, nil
 		}
@@ -103,10 +93,8 @@ func (c *Client) look(ctx context.Context, change Change) (Change, error) {
 	}
 	c.clock.saw(at)
 	if docs[0] == nil {
-		change.Before = &Version{Updated: at.Add(-time.Microsecond)}
+		change.AsOf, change.Gone = at, true
 		return change, nil
 	}
-	s := store.ShardState(docs[0])
-	change.After = &Version{Counts: s.Counts, Odd: s.Odd, Updated: s.AsOf}
-	return change, nil
+	return change.holds(docs[0], false), nil
 }

@@ -41,7 +41,7 @@ func (c *serverClock) passed(t time.Time) bool {
 // its time only where this process doesn't know that it is late enough, which is rare: an event
 // takes longer to arrive than Firestore's last answer did.
 func (c *Client) check(ctx context.Context, change Change) error {
-	t := change.updated()
+	t := change.AsOf
 	if c.clock.passed(t) {
 		return nil
 	}

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/layout"
@@ -50,29 +52,18 @@ func text(s string) *firestoredata.Value {
 
 func TestDecode(t *testing.T) {
 	t.Parallel()
-	change := func(before, after *Version) Change {
-		return Change{Counter: "post-123", Shard: "7", Before: before, After: after}
-	}
 	tests := []struct {
 		name       string
 		value, old *firestoredata.Document
-		want       Change
-		state      ledger.State
+		want       ledger.State
 	}{
-		{"created", shardDoc(shardName, at(10), integer(5)), nil,
-			change(nil, &Version{Counts: map[string]int64{"count": 5}, Updated: at(10)}), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 5}, AsOf: at(10)}},
-		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{Counts: map[string]int64{"count": 5}, Updated: at(10)}, &Version{Counts: map[string]int64{"count": 3}, Updated: at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
-		{"a whole double", shardDoc(shardName, at(20), double(3)), shardDoc(shardName, at(10), integer(2)),
-			change(&Version{Counts: map[string]int64{"count": 2}, Updated: at(10)}, &Version{Counts: map[string]int64{"count": 3}, Updated: at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
-		{"deleted", nil, shardDoc(shardName, at(20), integer(3)),
-			change(&Version{Counts: map[string]int64{"count": 3}, Updated: at(20)}, nil), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
-		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)),
-			change(&Version{Counts: map[string]int64{"count": 5}, Updated: at(10)}, &Version{Updated: at(20)}), ledger.State{Shard: "7", AsOf: at(20)}},
-		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")),
-			change(&Version{Odd: []string{"count"}, Updated: at(10)}, &Version{Counts: map[string]int64{"count": 3}, Updated: at(20)}), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
-		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")),
-			change(&Version{Odd: []string{"count"}, Updated: at(20)}, nil), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
+		{"created", shardDoc(shardName, at(10), integer(5)), nil, ledger.State{Shard: "7", Counts: ledger.Counts{"count": 5}, AsOf: at(10)}},
+		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
+		{"a whole double", shardDoc(shardName, at(20), double(3)), shardDoc(shardName, at(10), integer(2)), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
+		{"deleted", nil, shardDoc(shardName, at(20), integer(3)), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
+		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)), ledger.State{Shard: "7", AsOf: at(20)}},
+		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
+		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,10 +82,11 @@ func TestDecode(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", contentType, err)
 				}
-				if diff := cmp.Diff([]Change{tt.want}, got); diff != "" {
+				want := Change{Counter: "post-123", Shard: "7", AsOf: tt.want.AsOf, Counts: tt.want.Counts, Odd: tt.want.Odd, Gone: tt.want.Gone}
+				if diff := cmp.Diff([]Change{want}, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
 				}
-				if diff := cmp.Diff(tt.state, got[0].state()); diff != "" {
+				if diff := cmp.Diff(tt.want, got[0].state()); diff != "" {
 					t.Errorf("%s: state (-want +got)\n%s", contentType, diff)
 				}
 			}
@@ -230,7 +222,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%v is not ErrPoison", err)
 			}
 			for _, c := range changes {
-				if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || c.updated().IsZero() {
+				if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || c.AsOf.IsZero() {
 					t.Errorf("decoded %+v", c)
 				}
 				if c.Shard == "" {
@@ -270,5 +262,33 @@ func TestDecodeZeroOfAnotherRevision(t *testing.T) {
 	l.Apply(l.Merge([]ledger.State{got[0].state()}, nil))
 	if is := l.States["7"].Counts; is["likes"] != 0 || is["count"] != 3 {
 		t.Errorf("the ledger has %v, want 3 and no likes", is)
+	}
+}
+
+// Documents in events are Firestore's on the wire: each field has the number and the type there that
+// it has here.
+func TestDocumentsOfEventsAreFirestores(t *testing.T) {
+	t.Parallel()
+	seen := map[protoreflect.FullName]bool{}
+	var same func(event, own protoreflect.MessageDescriptor)
+	same = func(event, own protoreflect.MessageDescriptor) {
+		if seen[event.FullName()] {
+			return
+		}
+		seen[event.FullName()] = true
+		for i := range event.Fields().Len() {
+			f := event.Fields().Get(i)
+			is := own.Fields().ByNumber(f.Number())
+			if is == nil || is.Name() != f.Name() || is.Kind() != f.Kind() || is.Cardinality() != f.Cardinality() {
+				t.Errorf("%s is %v", f.FullName(), is)
+			} else if f.Message() != nil {
+				same(f.Message(), is.Message())
+			}
+		}
+	}
+	same((&firestoredata.Document{}).ProtoReflect().Descriptor(), (&firestorepb.Document{}).ProtoReflect().Descriptor())
+	event := (&firestoredata.DocumentEventData{}).ProtoReflect().Descriptor().Fields()
+	if value, old := event.ByName("value").Number(), event.ByName("old_value").Number(); value != 1 || old != 2 || !seen["google.events.cloud.firestore.v1.Value"] {
+		t.Errorf("value is field %d, and old_value field %d; compared %v", value, old, seen)
 	}
 }

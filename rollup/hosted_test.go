@@ -331,7 +331,7 @@ func TestHostedBesideAnApp(t *testing.T) {
 			for _, e := range w.arrived() {
 				group.Go(func() {
 					time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-					if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, After: &rollup.Version{Counts: e.Counts, Updated: e.AsOf}}); err != nil {
+					if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, Counts: e.Counts, AsOf: e.AsOf}); err != nil {
 						w.t.Error(err)
 					}
 				})
@@ -341,7 +341,7 @@ func TestHostedBesideAnApp(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.like(0, 1, 2) // the app may have had the last word
 		e := w.arrived()[0]
-		if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, After: &rollup.Version{Counts: e.Counts, Updated: e.AsOf}}); err != nil {
+		if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, Counts: e.Counts, AsOf: e.AsOf}); err != nil {
 			w.t.Error(err)
 		}
 		if err := roller.Close(w.ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
@@ -110,7 +111,7 @@ func (m *lifeModel) increment() {
 	old, there := m.shards[id]
 	if there && m.chance(.15) {
 		delete(m.shards, id)
-		m.emit(modelEvent{state: Change{Shard: id, Before: &Version{Updated: old.AsOf}}.state()})
+		m.emit(modelEvent{state: ledger.State{Shard: id, AsOf: old.AsOf.Add(time.Microsecond), Gone: true}})
 		return
 	}
 	counts := maps.Clone(old.Counts)

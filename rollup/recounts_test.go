@@ -251,12 +251,12 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 		}
 		return data
 	}
-	want := Change{Counter: "post-123", Collection: "comments", Document: "c1", Before: &Version{Updated: at(2)}}
+	want := Change{Counter: "post-123", Collection: "comments", Document: "c1", AsOf: at(3), Gone: true}
 	got, err := decode(names, "application/protobuf", encode(nil, shardDoc(name, at(2), text("count is a text"))))
 	if diff := cmp.Diff([]Change{want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
-	want.Before, want.After = nil, &Version{Updated: at(3)}
+	want.Gone = false
 	got, err = decode(names, "application/protobuf", encode(shardDoc(name, at(3), double(0.5)), nil))
 	if diff := cmp.Diff([]Change{want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)

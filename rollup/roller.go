@@ -124,7 +124,7 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 		}
 		change = named[0]
 	}
-	if change.Shard != "" && !change.known() {
+	if change.Shard != "" && change.AsOf.IsZero() {
 		var err error
 		if change, err = r.client.look(ctx, change); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (r *Roller) hold(ctx context.Context, change Change, flushed chan<- error) 
 	if end, ok := ctx.Deadline(); ok {
 		patience = end.Sub(now) * 3 / 4
 	}
-	e := waitingEvent[chan<- error]{at: change.updated(), timeless: change.After == nil, gone: change.After == nil && change.known(), event: flushed}
+	e := waitingEvent[chan<- error]{at: change.AsOf, timeless: change.Gone || change.AsOf.IsZero(), gone: change.Gone, event: flushed}
 	return r.recounts.add(now, collection{change.Counter, change.Collection}, e, patience)
 }
 

@@ -93,7 +93,7 @@ func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
 				t.Fatalf("%d shards hold a visit, %v", len(docs), err)
 			}
 			shard := docs[0]
-			change := rollup.Change{Counter: "hello", Shard: shard.Ref.ID, After: &rollup.Version{Counts: map[string]int64{"visits": 1}, Updated: shard.UpdateTime}}
+			change := rollup.Change{Counter: "hello", Shard: shard.Ref.ID, Counts: map[string]int64{"visits": 1}, AsOf: shard.UpdateTime}
 			if err := roller.Add(t.Context(), change); err != nil {
 				t.Fatal(err)
 			}

@@ -79,16 +79,18 @@ func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filte
 	return []*firestorepb.Value{literal(f.Value)}
 }
 
-// NameIn is what a field says of the counter that a document belongs to: a text as it is, and the
-// path of a reference. It reports false for anything else.
-func (db *DB) NameIn(v *firestorepb.Value) (string, bool) {
-	switch v := v.GetValueType().(type) {
-	case *firestorepb.Value_StringValue:
-		return v.StringValue, true
-	case *firestorepb.Value_ReferenceValue:
-		return strings.CutPrefix(v.ReferenceValue, db.Document(""))
-	}
-	return "", false
+// CounterIn is the counter that a document names, which may be nil, in the fields that references
+// say: as a text, or as a reference to its document. It reports false where it names none.
+func CounterIn(names layout.Layout, doc *firestorepb.Document, references []layout.Filter) (counter string, ok bool) {
+	return names.CounterOf(references, func(path string) (string, bool) {
+		switch v := ValueAt(doc.GetFields(), path).GetValueType().(type) {
+		case *firestorepb.Value_StringValue:
+			return v.StringValue, true
+		case *firestorepb.Value_ReferenceValue:
+			return strings.CutPrefix(v.ReferenceValue, names.Document(""))
+		}
+		return "", false
+	})
 }
 
 // ValueAt is what a document has at a path such as by.stars.

@@ -12,7 +12,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"the counter that a document has left isn't counted again", "rollup",
-		"if gone && !(there && left == at) {", "if gone && !there {", test("TestByReference"),
+		"if was && !(is && left == at) {", "if was && !is {", test("TestByReference"),
 	},
 	{
 		"a document that names what isn't there makes a ledger", "rollup",
