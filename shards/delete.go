@@ -13,7 +13,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -214,7 +213,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		return more, nil
 	case large:
 		r.going = maxWrites - 2
-		r.gather(tx, shards[:maxWrites-1])
+		fold(tx, shards[1:maxWrites-1], shards[0].GetName(), false)
 		return more, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
@@ -283,24 +282,4 @@ func (r *removal) learnShards(shards []*firestorepb.Document) bool {
 		}
 	}
 	return r.learn(maps.Keys(names))
-}
-
-// gather removes shards but the last of them, which gets what the others hold: of any field, as
-// another revision may show it.
-func (r *removal) gather(tx *store.Tx, shards []*firestorepb.Document) {
-	last := len(shards) - 1
-	held := map[string]int64{} // :: field of the shards → what goes
-	for _, shard := range shards[:last] {
-		for name, value := range shard.GetFields() {
-			if n, ok := store.Integer(value); ok {
-				held[name] = ledger.Add(held[name], n)
-			}
-		}
-		tx.Write(store.Delete(shard.GetName()))
-	}
-	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	for name, n := range held {
-		transforms = append(transforms, store.Increment(layout.FieldPath(name), n))
-	}
-	tx.Write(store.Update(shards[last].GetName(), store.Exists(true), nil, nil, transforms...))
 }

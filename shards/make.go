@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -163,7 +164,13 @@ func (c *Client) complete(counters []string) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(makingsAtOnce)
 	for _, id := range counters {
-		group.Go(func() error { return Counter{c, id}.keepShards(ctx, 0) })
+		group.Go(func() error {
+			_, err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
+			if errors.Is(err, ErrNotFound) {
+				return nil // deleted since: no shard comes back
+			}
+			return err
+		})
 	}
 	if err := group.Wait(); err != nil {
 		c.log.Warn("shards of new counters are made by their increments", "counters", len(counters), "error", err)

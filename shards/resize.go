@@ -2,22 +2,19 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// movesAtOnce is how many shards a resize moves side by side.
-const movesAtOnce = 8
+// movesAtOnce is how many shards a resize moves in one transaction.
+const movesAtOnce = 16
 
 // ResizeOptions are the choices in resizing a counter.
 type ResizeOptions struct {
@@ -25,13 +22,13 @@ type ResizeOptions struct {
 	// that clients write to by themselves: a write that waits on a phone may still name such a
 	// shard, and is lost where it is gone.
 	KeepShards bool
-	// Progress is called for each shard that was moved, one call at a time.
+	// Progress is called after each commit that moves some.
 	Progress func(moved, of int)
 }
 
 // Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved
-// onto the others one by one, each in one commit; a client that does not know yet finds its
-// shard gone, and reads the counter again. When it is cut short, resizing again finishes it.
+// onto the others, some in each commit; a client that does not know yet finds its shard gone, and
+// reads the counter again. When it is cut short, resizing again finishes it.
 // Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the
 // client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
@@ -58,35 +55,22 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	}
 	var beyond []string
 	for _, s := range shards {
-		id := store.IDOf(s.GetName())
-		if number, ok := layout.ShardNumber(id); ok && number >= n {
-			beyond = append(beyond, id)
+		if number, ok := layout.ShardNumber(store.IDOf(s.GetName())); ok && number >= n {
+			beyond = append(beyond, s.GetName())
 		}
 	}
-	var mu sync.Mutex
 	moved := 0
-	group, moving := errgroup.WithContext(ctx)
-	group.SetLimit(movesAtOnce)
-	for i, id := range beyond {
-		group.Go(func() error {
-			if err := c.move(moving, id, i%n, opts.KeepShards); err != nil {
-				return fmt.Errorf("move shard %s: %w", id, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			moved++
-			if opts.Progress != nil {
-				opts.Progress(moved, len(beyond))
-			}
-			return nil
-		})
+	for page := range slices.Chunk(beyond, movesAtOnce) {
+		to := c.shardName(layout.ShardID(moved / movesAtOnce % n))
+		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error { return c.move(ctx, tx, page, to, opts.KeepShards) })
+		if err != nil {
+			return fmt.Errorf("move shard %s: %w", store.IDOf(page[0]), err)
+		}
+		if moved += len(page); opts.Progress != nil {
+			opts.Progress(moved, len(beyond))
+		}
 	}
-	if err := group.Wait(); err != nil || len(beyond) == 0 {
-		return err
-	}
-	// Another resize, or growth, may have given the counter more shards meanwhile, and this one may
-	// have taken some of them away.
-	return c.keepShards(ctx, n)
+	return nil
 }
 
 // setShards sets the counter's number of shards to what change makes of it, and makes those that
@@ -121,70 +105,68 @@ func (c Counter) setShards(ctx context.Context, from int, change func(int) int) 
 	return was, err
 }
 
-// keepShards makes those of the counter's shards, from the n-th on, that are not there.
-func (c Counter) keepShards(ctx context.Context, n int) error {
-	_, err := c.setShards(ctx, n, func(is int) int { return is })
-	if errors.Is(err, ErrNotFound) {
-		return nil // deleted since: no shard comes back
+// move has a transaction add what shards hold to another shard, and delete them, or keep them with
+// nothing in them. A shard that the counter has again stays: another resize, or growth, came in
+// between.
+func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
+	db := c.client.db
+	docs, _, err := tx.Get(ctx, slices.Concat([]string{db.Counter(c.id), to}, from)...)
+	if err != nil {
+		return err
 	}
-	return err
+	s, there := c.client.snapshotOf(c.id, docs[0])
+	if !there {
+		return ErrNotFound
+	}
+	target, moved := docs[1], slices.DeleteFunc(docs[2:], func(shard *firestorepb.Document) bool {
+		number, _ := layout.ShardNumber(store.IDOf(shard.GetName()))
+		return shard == nil || number < s.NumShards
+	})
+	for _, shard := range moved {
+		for name, value := range shard.GetFields() {
+			count, ok := store.Integer(value)
+			_, half := value.GetValueType().(*firestorepb.Value_DoubleValue)
+			counted := slices.ContainsFunc(db.Fields, func(f layout.Field) bool { return f.Shard == name })
+			if !ok && (half || counted) {
+				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
+			}
+			// What is added to a fraction would no longer be counted.
+			if _, whole := store.Integer(target.GetFields()[name]); count != 0 && !whole {
+				return fmt.Errorf("%w: %s of shard %s, which takes those of others, is %v", ErrNotInteger, name, store.IDOf(to), target.GetFields()[name])
+			}
+		}
+	}
+	if target == nil && len(moved) > 0 {
+		tx.Write(store.Create(to, db.NoCounts()))
+	}
+	fold(tx, moved, to, keep)
+	return nil
 }
 
-// move adds a shard's count to another shard and deletes it, or keeps it with nothing in it, in one
-// commit, on condition that nothing was added to it since it was read. A commit whose answer was
-// lost and the one that goes in its place have the same condition, so that one of them is applied.
-// A shard that the counter has again stays: another resize, or growth, came in between.
-func (c Counter) move(ctx context.Context, from string, to int, keep bool) error {
-	db := c.client.db
-	_, err := c.client.db.Settle(ctx, insistent, func(ctx context.Context) ([]*firestorepb.Write, error) {
-		target := c.shardName(layout.ShardID(to))
-		docs, _, err := c.client.db.Get(ctx, c.shardName(from), target, db.Counter(c.id))
-		if err != nil || docs[0] == nil {
-			return nil, err
-		}
-		if s, there := c.client.snapshotOf(c.id, docs[2]); there {
-			if number, ok := layout.ShardNumber(from); ok && number < s.NumShards {
-				return nil, nil
+// fold has a transaction add what shards hold to another one, of any field, as another revision may
+// show it. It deletes them, or keeps them with nothing in them.
+func fold(tx *store.Tx, shards []*firestorepb.Document, to string, keep bool) {
+	held := map[string]int64{}
+	for _, shard := range shards {
+		empty := map[string]*firestorepb.Value{}
+		var mask []string
+		for name, value := range shard.GetFields() {
+			if n, ok := store.Integer(value); ok && n != 0 {
+				held[name] = ledger.Add(held[name], n)
+				empty[name], mask = store.Int(0), append(mask, layout.FieldPath(name))
 			}
 		}
-		remove := deleteUnchanged(docs[0])
-		var transforms, back []*firestorepb.DocumentTransform_FieldTransform
-		moved := docs[0].GetFields()
-		for _, field := range db.Fields {
-			if _, ok := store.Integer(moved[field.Shard]); !ok {
-				return nil, fmt.Errorf("%w: %s is %v", ErrNotInteger, field.Shard, moved[field.Shard])
-			}
+		if !keep {
+			tx.Write(store.Delete(shard.GetName()))
+		} else if len(mask) > 0 {
+			tx.Write(store.Update(shard.GetName(), store.Exists(true), empty, mask))
 		}
-		// Fields that are not counted here too: another revision may count them.
-		for name, value := range moved {
-			count, ok := store.Integer(value)
-			if _, half := value.GetValueType().(*firestorepb.Value_DoubleValue); half && !ok {
-				return nil, fmt.Errorf("%w: %s is %v", ErrNotInteger, name, value)
-			}
-			if ok && count != 0 {
-				// What is added to a fraction would no longer be counted.
-				if _, ok := store.Integer(docs[1].GetFields()[name]); !ok {
-					return nil, fmt.Errorf("%w: %s of shard %d, which takes those of others, is %v", ErrNotInteger, name, to, docs[1].GetFields()[name])
-				}
-				transforms = append(transforms, store.Increment(layout.FieldPath(name), count))
-				back = append(back, store.Increment(layout.FieldPath(name), ledger.Sub(0, count)))
-			}
-		}
-		if keep {
-			remove = store.Update(c.shardName(from), store.UpdatedAtTime(docs[0].GetUpdateTime().AsTime()), nil, nil, back...)
-		}
-		switch {
-		case len(transforms) == 0 && keep:
-			return nil, nil
-		case len(transforms) == 0:
-			return []*firestorepb.Write{remove}, nil
-		case docs[1] == nil:
-			if _, err := c.setShards(ctx, to, func(is int) int { return is }); err != nil {
-				return nil, err
-			}
-		}
-		add := store.Update(target, store.Exists(true), nil, nil, transforms...)
-		return []*firestorepb.Write{add, remove}, nil
-	})
-	return err
+	}
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	for name, n := range held {
+		transforms = append(transforms, store.Increment(layout.FieldPath(name), n))
+	}
+	if len(transforms) > 0 {
+		tx.Write(store.Update(to, store.Exists(true), nil, nil, transforms...))
+	}
 }

@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,7 @@ func TestResizeThatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
-		if len(req.GetTransaction()) == 0 {
+		if slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool { return w.GetDelete() != "" }) {
 			v.Before = status.Error(codes.PermissionDenied, "no")
 		}
 		return v
@@ -191,22 +192,20 @@ func TestResizeLosesItsAnswer(t *testing.T) {
 // end is there, for clients that only add to shards that exist.
 func TestResizeBesideAResize(t *testing.T) {
 	t.Parallel()
-	for _, between := range []int{1, 2} {
-		// the commits of the first resize after which the second one comes
+	for _, between := range []int{1, 2, 3} {
+		// the transaction of the first resize before which the second one comes
 		w := newWorld(t)
 		client := w.open(t, shards.Config{})
-		c := w.counter(t, client, "a", 4)
-		w.inc(t, "3", 5)
-		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-			if between--; between == 0 {
-				w.before(func() {
-					if err := handle(t, client, "a").Resize(t.Context(), 5, shards.ResizeOptions{}); err != nil {
-						t.Error(err)
-					}
-				})
+		w.counter(t, client, "a", 40)
+		w.inc(t, "39", 5)
+		c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
+			if n != between {
+				return
 			}
-			return emulator.Verdict{}
-		})
+			if err := handle(t, client, "a").Resize(t.Context(), 50, shards.ResizeOptions{}); err != nil {
+				t.Error(err)
+			}
+		}), "a")
 		if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -259,7 +259,7 @@ func (c *checker) counted(id string, k *counter, d deed, added int64, found map[
 		return
 	case len(d.shardsMade) > 0 && (k.doc == nil || k.doc.Deleting) && k.snippets == 0 && !k.ends(c.now):
 		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)
-	case d.deletes && d.inUse && c.now.Sub(k.resized) > 10*time.Minute: // one that runs beside another makes up for it
+	case d.deletes && d.inUse:
 		c.fail("a commit deletes a shard that %q has", id)
 	case d.deletes && added != 0 && c.now.Sub(k.fractionSince) > 10*time.Minute: // a shard that others are added to was read before
 		c.fail("a commit deletes shards of %q, and its sum changes by %d", id, added)
