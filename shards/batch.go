@@ -32,7 +32,7 @@ const maxWrites = 500
 type request struct {
 	increments []Increment // at most one per field of a counter, in the order of their counters
 	key        string      // id of its key's marker; "" without a key
-	asked      asked       // what is asked; the zero value without a key
+	asked      string      // fingerprint of what its key came with; "" without a key
 	member     *membership // that is made or deleted with it; nil for an increment
 	done       chan outcome
 
@@ -96,8 +96,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 		}
 	}
 	if key.Value != "" {
-		r.key = key.id(names, scope)
-		r.asked = asked{written: fingerprint(written, ""), meant: fingerprint(r.increments, names.Fields[0].Name)}
+		r.key, r.asked = key.id(names, scope), fingerprint(written)
 	}
 	return r, nil
 }
@@ -133,24 +132,10 @@ func counters(increments []Increment) (n int) {
 	return n
 }
 
-// asked tells requests apart that came under the same key. FIELDS may change between a request and
-// its repetition, and with it what an increment that names no field is of. So two are the same
-// that were written alike, or that come to the same fields: the first was counted, and its
-// repetition is not to be.
-type asked struct {
-	written string // fingerprint of the increments as they were asked for
-	meant   string // and of what they come to, by the fields' names
-}
-
-func (a asked) same(other asked) bool { return a.written == other.written || a.meant == other.meant }
-
-// fingerprint is the same for the same increments in any order. First is the name of the field of
-// those that name none.
-func fingerprint(increments []Increment, first string) string {
+// fingerprint is the same for the same increments in any order, as they were asked for: FIELDS may
+// change between a request and its repetition, and with it what one that names no field is of.
+func fingerprint(increments []Increment) string {
 	sorted := slices.Clone(increments)
-	for n := range sorted {
-		sorted[n].Field = cmp.Or(sorted[n].Field, first)
-	}
 	slices.SortFunc(sorted, func(a, b Increment) int {
 		return cmp.Or(strings.Compare(a.Counter, b.Counter), strings.Compare(a.Field, b.Field), cmp.Compare(a.By, b.By))
 	})

@@ -164,7 +164,7 @@ func (c *Client) shardField(name string) string {
 // marks is the write that makes a marker, or takes the place of one that was made alone.
 func (c *Client) marks(id string, m marker, now time.Time) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
-	if m.asked == (asked{}) || ttl < batchMarkerTTL {
+	if m.asked == "" || ttl < batchMarkerTTL {
 		// a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}

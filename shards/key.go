@@ -57,8 +57,7 @@ func hash(parts ...string) string {
 // Fields of a marker, besides expire_at.
 const (
 	markerBatch   = "batch"   // the batch whose commit made the marker
-	markerAsked   = "asked"   // of a key's: what was asked, hashed; see asked
-	markerMeant   = "meant"   // of a key's: what that came to, hashed
+	markerAsked   = "asked"   // of a key's: what was asked, hashed; see fingerprint
 	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
 )
 
@@ -70,7 +69,7 @@ const batchMarkerTTL = time.Hour
 // they were applied.
 type marker struct {
 	batch   string
-	asked   asked // of a key's
+	asked   string // of a key's
 	settled bool
 	at      time.Time // of the document that is there, its update time
 }
@@ -80,9 +79,8 @@ func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 		layout.ExpireAt: store.Time(expire),
 		markerBatch:     store.String(m.batch),
 	}
-	if m.asked != (asked{}) {
-		fields[markerAsked] = store.String(m.asked.written)
-		fields[markerMeant] = store.String(m.asked.meant)
+	if m.asked != "" {
+		fields[markerAsked] = store.String(m.asked)
 	}
 	if m.settled {
 		fields[markerSettled] = store.Bool(true)
@@ -92,11 +90,8 @@ func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
 
 func decodeMarker(doc *firestorepb.Document) marker {
 	return marker{
-		batch: doc.GetFields()[markerBatch].GetStringValue(),
-		asked: asked{
-			written: doc.GetFields()[markerAsked].GetStringValue(),
-			meant:   doc.GetFields()[markerMeant].GetStringValue(),
-		},
+		batch:   doc.GetFields()[markerBatch].GetStringValue(),
+		asked:   doc.GetFields()[markerAsked].GetStringValue(),
 		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
 		at:      doc.GetUpdateTime().AsTime(),
 	}

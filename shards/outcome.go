@@ -208,7 +208,7 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
 		m, seen := there[r.key]
 		switch {
-		case seen && !m.settled && m.asked.same(r.asked), r.member != nil && r.member.join == members[r]:
+		case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == members[r]:
 			r.done <- outcome{replayed: true}
 		case seen && !m.settled:
 			r.done <- outcome{err: ErrKeyReused}

@@ -16,8 +16,8 @@ func newResizeCommand(t *target) *cobra.Command {
 		Use:   "resize ID --shards N",
 		Short: "Change a counter's number of shards",
 		Long: `Change a counter's number of shards, up or down, beside live increments and without losing one.
-Shards that are too many are moved onto the others one by one. When it is cut short, resizing
-again finishes it.
+Shards that are too many are moved onto the others, a few in each commit. When it is cut short,
+resizing again finishes it.
 
 Where web and mobile clients write shards by themselves, say --keep-shards: a write that waits on a
 phone may name a shard that is too many, and would be lost with it. They stay, with nothing in them.

@@ -95,8 +95,8 @@ var bySimulation = []mutant{
 		"if out.pending {\n\t\tgo func()", "if false {\n\t\tgo func()", test("TestATurnEndsWithItsCommit"),
 	},
 	{
-		"a move without a condition", "shards",
-		"remove := deleteUnchanged(docs[0])", "remove := store.Delete(docs[0].GetName())", test("TestIncrementBesideAMove"),
+		"a resize reads shards outside of its transaction", "shards",
+		"tx.Get(ctx, slices.Concat([]string{", "db.Get(ctx, slices.Concat([]string{", simulation,
 	},
 	{
 		"a command without the ledger's condition", "internal/command",
