@@ -22,18 +22,12 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // the others report that they are replays. [ErrKeyReused] says that the key came with another
 // increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
-	if err := c.usable(); err != nil {
-		return false, err
-	}
 	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
 }
 
 // AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none.
 // The zero [Key] means none. Errors are those of [Counter.AddOnce].
 func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
-	if err := c.usable(); err != nil {
-		return false, err
-	}
 	increments := make([]Increment, 0, len(by))
 	for field, n := range by {
 		if field == "" { // which would be the first one
@@ -53,6 +47,9 @@ func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (r
 
 // add carries one call out. A key counts within its scope, a counter or [several].
 func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope string) (replayed bool, err error) {
+	if c == nil {
+		return false, errZero
+	}
 	r, err := newRequest(c.db.Layout, increments, key, scope)
 	if err != nil {
 		return false, err

@@ -25,15 +25,9 @@ type Audit struct {
 // Audit counts the members of each field of the counter and adds up its shards, on the server and
 // at one time. It costs two reads, two more per field, and one per 1,000 shards or members. Errors
 // are those of [Counter.Sum].
-func (c Counter) Audit(ctx context.Context) ([]Audit, error) {
-	if err := c.usable(); err != nil {
-		return nil, err
-	}
-	audits, err := c.audit(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("audit counter %q: %w", c.id, err)
-	}
-	return audits, nil
+func (c Counter) Audit(ctx context.Context) (audits []Audit, err error) {
+	err = c.call("audit", func() (err error) { audits, err = c.audit(ctx); return err })
+	return audits, err
 }
 
 func (c Counter) audit(ctx context.Context) ([]Audit, error) {

@@ -80,7 +80,7 @@ func (cfg Config) withDefaults() Config {
 type Client struct {
 	cfg    Config
 	db     *store.DB
-	known  *cache
+	known  cache
 	queue  *queue
 	growth *growth
 	turns  turns // of members
@@ -105,7 +105,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	c := &Client{
 		cfg:    cfg,
 		db:     db,
-		known:  newCache(cfg),
+		known:  newCache(),
 		growth: newGrowth(),
 		log:    cfg.Logger,
 	}
@@ -137,13 +137,16 @@ type Counter struct {
 	id     string
 }
 
-// usable says why nothing can be asked of the counter.
-func (c Counter) usable() error {
-	switch {
-	case c.client == nil:
-		return errZero
-	case c.client.closed.Load():
-		return fmt.Errorf("counter %q: %w", c.id, ErrClosed)
+// call does what is asked of the counter, unless nothing can be, and says in an error what that was.
+func (c Counter) call(what string, do func() error) error {
+	err := errZero
+	if c.client != nil && c.client.closed.Load() {
+		err = ErrClosed
+	} else if c.client != nil {
+		err = do()
+	}
+	if err != nil {
+		return fmt.Errorf("%s counter %q: %w", what, c.id, err)
 	}
 	return nil
 }

@@ -69,10 +69,10 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 	last := f.picked
 	f.picked = make(picks, len(sums))
 	for _, sum := range sums {
-		n, known := c.known.lastShards(sum.counter)
+		known, ok := c.known.within(forever, sum.counter)
 		switch {
-		case known:
-			f.picked[sum.counter] = pickShard(n, sum.counter, last)
+		case ok:
+			f.picked[sum.counter] = pickShard(known.NumShards, sum.counter, last)
 		case f.shared():
 			return leave
 		default:

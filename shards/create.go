@@ -26,37 +26,30 @@ type CreateOptions struct {
 // [Counter.Delete], the counter shows it. Errors: [ErrExists], [ErrHosted], [ErrInvalidShards],
 // [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	if len(c.client.db.Fields) > 0 {
+	return c.call("create", func() error { return c.create(ctx, opts) })
+}
+
+// create is one transaction, so that what it finds missing is, and so is what the ledger says
+// of the shards.
+func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
+	db, op := c.client.db, command.NewID()
+	defer c.client.known.Remove(c.id)
+	if len(db.Fields) > 0 {
 		opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
 	}
-	var err error
 	if opts.Shards != 0 {
 		err = c.client.mayHave(opts.Shards)
 	}
 	if opts.Total != 0 && err == nil {
 		err = c.client.sums()
 	}
-	if c.client.db.Hosted {
+	if db.Hosted {
 		err = ErrHosted
 	}
-	if err == nil {
-		err = c.create(ctx, opts)
-	}
 	if err != nil {
-		return fmt.Errorf("create counter %q: %w", c.id, err)
+		return err
 	}
-	c.client.known.forget(c.id)
-	return nil
-}
-
-// create is one transaction, so that what it finds missing is, and so is what the ledger says
-// of the shards.
-func (c Counter) create(ctx context.Context, opts CreateOptions) error {
-	db, op := c.client.db, command.NewID()
-	err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err = db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 		switch {
 		case err != nil:

@@ -36,45 +36,33 @@ type DeleteOptions struct {
 // Delete deletes the counter, its members, its shards and its ledger, and whatever is left of one
 // whose document is gone. A counter of less than 500 shards and members goes in one commit. A
 // larger one is marked first, so that nothing is added to it: when that is cut short, deleting it
-// again finishes it, and so does [Counter.Remove]. Errors: [ErrNotFound], [ErrHosted] for a
+// again finishes it, and so does [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] for a
 // document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	r := removal{Counter: c, progress: opts.Progress}
-	if err := r.run(ctx); err != nil {
-		return fmt.Errorf("delete counter %q: %w", c.id, err)
-	}
-	return nil
+	return c.call("delete", func() error {
+		r := removal{Counter: c, progress: opts.Progress}
+		return r.run(ctx)
+	})
 }
 
-// Remove is [Counter.Remove] of the counter of that id.
+// Remove removes what is left of a counter whose document is missing, as long as its ledger is the
+// version of that update time, or whose deletion or removal was cut short. It reports false where
+// the counter is back, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, version time.Time) (removed bool, err error) {
 	of, err := c.Counter(counter)
 	if err != nil {
 		return false, err
 	}
-	return of.Remove(ctx, version)
-}
-
-// Remove removes what is left of a counter whose document is missing, as long as its ledger is the
-// version of that update time, or whose deletion or removal was cut short. It reports false where
-// the counter is back, or ctx ended first. Errors are those of [Counter.Delete].
-func (c Counter) Remove(ctx context.Context, version time.Time) (removed bool, err error) {
-	if err := c.usable(); err != nil {
-		return false, err
-	}
-	r := removal{Counter: c, version: &version}
-	err = r.run(ctx)
-	switch {
-	case errors.Is(err, errBack), err != nil && r.steps > 0 && ctx.Err() != nil:
-		// it is large, and whoever comes next goes on
-		return false, nil
-	case err != nil && !errors.Is(err, ErrNotFound):
-		return false, fmt.Errorf("remove what is left of counter %q: %w", c.id, err)
-	}
-	return true, nil
+	err = of.call("remove what is left of", func() error {
+		r := removal{Counter: of, version: &version}
+		err := r.run(ctx)
+		removed = err == nil || errors.Is(err, ErrNotFound)
+		if removed || errors.Is(err, errBack) || r.steps > 0 && ctx.Err() != nil {
+			return nil // or it is large, and whoever comes next goes on
+		}
+		return err
+	})
+	return removed, err
 }
 
 // removal is the end of a counter's life, on its way.
@@ -116,7 +104,7 @@ func (l life) over(now life) bool {
 
 // run takes one step after another.
 func (r *removal) run(ctx context.Context) error {
-	defer r.client.known.forget(r.id)
+	defer r.client.known.Remove(r.id)
 	db := r.client.db
 	for done := false; !done; r.steps++ {
 		tries := 0

@@ -32,7 +32,6 @@ func called(client *shards.Client, c shards.Counter) map[string]func(context.Con
 		"Members":      func(ctx context.Context) error { return first(c.Members(ctx, "total")) },
 		"Create":       func(ctx context.Context) error { return c.Create(ctx, shards.CreateOptions{}) },
 		"Delete":       func(ctx context.Context) error { return c.Delete(ctx, shards.DeleteOptions{}) },
-		"Remove":       func(ctx context.Context) error { _, err := c.Remove(ctx, time.Now()); return err },
 		"Reset":        func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
 		"Resize":       func(ctx context.Context) error { return c.Resize(ctx, 4, shards.ResizeOptions{}) },
 		"Rebase":       func(ctx context.Context) error { return c.Rebase(ctx, 4) },
@@ -46,6 +45,7 @@ func called(client *shards.Client, c shards.Counter) map[string]func(context.Con
 			_, err := client.AddAll(ctx, []shards.Increment{{Counter: "x", By: 1}}, shards.Key{})
 			return err
 		}
+		calls["Remove"] = func(ctx context.Context) error { _, err := client.Remove(ctx, "x", time.Now()); return err }
 		calls["Missing"] = func(ctx context.Context) error { _, err := client.Missing(ctx, "never-read"); return err }
 	}
 	return calls

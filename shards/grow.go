@@ -62,9 +62,9 @@ func (c *Client) contended(ctx context.Context, sums []sum, err error) {
 	if c.growth.due(c.growth.logged, counter, contentionLogInterval, now) {
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
-	if n, ok := c.known.shards(counter); len(sums) == 1 && ok && n < c.cfg.MaxShards && status.Code(err) == codes.Aborted &&
+	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted &&
 		c.growth.due(c.growth.doubled, counter, growthInterval, now) {
-		c.grow(ctx, counter, n)
+		c.grow(ctx, counter, known.NumShards)
 	}
 }
 
@@ -84,7 +84,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 			return n
 		})
 	}
-	c.known.forget(counter)
+	c.known.Remove(counter)
 	switch {
 	case err != nil:
 		c.log.WarnContext(ctx, "growth failed", "counter", counter, "from", seen, "to", n, "error", err)

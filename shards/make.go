@@ -80,7 +80,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (*making, 
 			born++
 		} else {
 			m.gone[sum.counter] = true
-			c.known.forget(sum.counter)
+			c.known.Remove(sum.counter)
 		}
 	}
 	if len(m.gone) > 0 {

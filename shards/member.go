@@ -58,31 +58,25 @@ type Member struct {
 // Calls of one client for the same member are carried out in their order. Those of different
 // members share commits.
 func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
-	if err := c.usable(); err != nil {
-		return false, err
-	}
 	return c.toggle(ctx, field, member, true)
 }
 
 // Leave takes a member off again: it reports whether that was done now, or the member was not
 // there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
-	if err := c.usable(); err != nil {
-		return false, err
-	}
 	return c.toggle(ctx, field, member, false)
 }
 
-func (c Counter) toggle(ctx context.Context, field, member string, join bool) (bool, error) {
-	verb := "leave"
+func (c Counter) toggle(ctx context.Context, field, member string, join bool) (counted bool, err error) {
+	verb := "leave "
 	if join {
-		verb = "join"
+		verb = "join "
 	}
-	counted, err := c.toggleInTurn(ctx, field, member, join)
-	if err != nil {
-		return false, fmt.Errorf("%s %s of counter %q: %w", verb, field, c.id, c.client.plainly(err))
-	}
-	return counted, nil
+	err = c.call(verb+field+" of", func() (err error) {
+		counted, err = c.toggleInTurn(ctx, field, member, join)
+		return c.client.plainly(err)
+	})
+	return counted, err
 }
 
 func (c Counter) toggleInTurn(ctx context.Context, field, member string, join bool) (counted bool, err error) {
@@ -149,33 +143,25 @@ func (c Counter) countsMembers(field string) error {
 // one read, and another one where this client has not read the counter lately. Errors:
 // [ErrNotFound], [ErrInvalidMember], or the client library's.
 func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
-	if err := c.usable(); err != nil {
-		return false, time.Time{}, err
-	}
-	name, err := c.membershipName(field, member)
-	if err != nil {
-		return false, since, fmt.Errorf("look for a member of %s of counter %q: %w", field, c.id, err)
-	}
-	names := []string{name}
-	if _, known := c.client.known.shards(c.id); !known {
-		names = append(names, c.client.db.Counter(c.id))
-	}
-	began := time.Now()
-	docs, _, err := c.client.db.Get(ctx, names...)
-	if err == nil && len(docs) > 1 {
-		if s, ok := c.client.snapshotOf(c.id, docs[1]); ok {
-			c.client.known.put(s, began)
-		} else {
+	err = c.call("look for a member of "+field+" of", func() error {
+		name, err := c.membershipName(field, member)
+		if err != nil {
+			return err
+		}
+		missing, err := c.client.resolve(ctx, c.id)
+		if err == nil && len(missing) > 0 {
 			err = ErrNotFound
 		}
-	}
-	if err != nil {
-		return false, since, fmt.Errorf("look for a member of %s of counter %q: %w", field, c.id, err)
-	}
-	if docs[0] == nil {
-		return false, since, nil
-	}
-	return true, memberOf(docs[0]).At, nil
+		if err != nil {
+			return err
+		}
+		docs, _, err := c.client.db.Get(ctx, name)
+		if err == nil && docs[0] != nil {
+			there, since = true, memberOf(docs[0]).At
+		}
+		return err
+	})
+	return there, since, err
 }
 
 // memberOf reads a membership.
@@ -194,27 +180,24 @@ const membersPage = 500
 // which costs a read. Those who join or leave meanwhile may be there or not. It ends with the first
 // error: [ErrInvalidMember], or the client library's.
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
-	if err := c.usable(); err != nil {
-		return func(yield func(Member, error) bool) { yield(Member{}, err) }
-	}
 	return func(yield func(Member, error) bool) {
-		err := c.countsMembers(field)
-		for after := ""; err == nil; {
-			var docs []*firestorepb.Document
-			docs, err = c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), After: after, Limit: membersPage})
-			for _, doc := range docs {
-				if !yield(memberOf(doc), nil) {
-					return
+		err := c.call("members of "+field+" of", func() error {
+			err := c.countsMembers(field)
+			for after, more := "", true; more && err == nil; {
+				var docs []*firestorepb.Document
+				docs, err = c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), After: after, Limit: membersPage})
+				for _, doc := range docs {
+					if after = doc.GetName(); !yield(memberOf(doc), nil) {
+						return nil
+					}
 				}
+				more = len(docs) == membersPage
 			}
-			if err == nil && len(docs) < membersPage {
-				return
-			}
-			if err == nil {
-				after = docs[len(docs)-1].GetName()
-			}
+			return err
+		})
+		if err != nil {
+			yield(Member{}, err)
 		}
-		yield(Member{}, fmt.Errorf("members of %s of counter %q: %w", field, c.id, err))
 	}
 }
 

@@ -52,10 +52,10 @@ func (s Snapshot) Counts(fields ...string) error {
 	return nil
 }
 
-// countsAny reports, as [ErrNotCounted], that nothing of what is asked for is counted in the counter:
-// its totals are no zeros.
-func (s Snapshot) countsAny(fields int) error {
-	if len(s.NotCounted) < fields {
+// countsAny reports, as [ErrNotCounted], that nothing of what this client counts is counted in a
+// counter: its totals are no zeros.
+func (c *Client) countsAny(s Snapshot) error {
+	if len(s.NotCounted) < len(c.db.Fields)+len(c.db.Counted) {
 		return nil
 	}
 	return s.Counts(s.NotCounted[0])
@@ -63,39 +63,35 @@ func (s Snapshot) countsAny(fields int) error {
 
 // Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the
 // client library's.
-func (c Counter) Get(ctx context.Context) (Snapshot, error) {
-	if err := c.usable(); err != nil {
-		return Snapshot{}, err
-	}
-	snapshots, err := c.client.read(ctx, c.id)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("read counter %q: %w", c.id, err)
-	}
-	if snapshots[0] == nil {
-		return Snapshot{}, fmt.Errorf("read counter %q: %w", c.id, ErrNotFound)
-	}
-	return *snapshots[0], c.rightly(*snapshots[0])
+func (c Counter) Get(ctx context.Context) (s Snapshot, err error) {
+	err = c.call("read", func() (err error) { s, err = c.get(ctx); return err })
+	return s, err
 }
 
-// rightly is [Snapshot.right] of what this client counts.
-func (c Counter) rightly(s Snapshot) error {
-	if err := s.countsAny(len(c.client.db.Fields) + len(c.client.db.Counted)); err != nil {
-		return fmt.Errorf("read counter %q: %w", c.id, err)
+func (c Counter) get(ctx context.Context) (Snapshot, error) {
+	snapshots, err := c.client.read(ctx, c.id)
+	if err == nil && snapshots[0] == nil {
+		err = ErrNotFound
 	}
-	return nil
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return *snapshots[0], c.client.countsAny(*snapshots[0])
 }
 
 // Cached is [Counter.Get] from memory, where this client has read the counter within
 // Config.ReadCache, and age is how long ago that was. One read does for all who ask at the same
 // time. It is as fresh as the total itself, which lags by about a second.
 func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err error) {
-	if err := c.usable(); err != nil {
-		return Snapshot{}, 0, err
-	}
+	err = c.call("read", func() (err error) { s, age, err = c.cached(ctx); return err })
+	return s, age, err
+}
+
+func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 	asked := time.Now()
 	for {
-		if s, age, ok := c.client.known.snapshot(c.id); ok {
-			return s, age, c.rightly(s)
+		if known, ok := c.client.known.within(c.client.cfg.ReadCache, c.id); ok {
+			return known.Snapshot, time.Since(known.read), c.client.countsAny(known.Snapshot)
 		}
 		read := c.client.reads.DoChan(c.id, func() (any, error) {
 			// Whoever asked first may go away, and the others still wait.
@@ -103,7 +99,7 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 			defer cancel()
 			r := cached{read: time.Now()}
 			var err error
-			r.Snapshot, err = c.Get(ctx)
+			r.Snapshot, err = c.get(ctx)
 			return r, err
 		})
 		select {
@@ -115,7 +111,7 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 			}
 			return r.Snapshot, time.Since(r.read), result.Err
 		case <-ctx.Done():
-			return Snapshot{}, 0, fmt.Errorf("read counter %q: %w", c.id, ctx.Err())
+			return Snapshot{}, 0, ctx.Err()
 		}
 	}
 }
@@ -141,7 +137,7 @@ func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, err
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	var unknown []string
 	for _, id := range counters {
-		if _, known := c.known.shards(id); !known {
+		if _, known := c.known.within(c.cfg.CacheTTL, id); !known {
 			unknown = append(unknown, id)
 		}
 	}
@@ -196,7 +192,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	for i, doc := range docs {
 		s, ok := c.snapshotOf(counters[i], doc)
 		if !ok {
-			c.known.forget(counters[i])
+			c.known.Remove(counters[i])
 			continue
 		}
 		c.known.put(s, began)
@@ -311,27 +307,27 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 // [ErrNotFound] when there is no such counter any more, [ErrNotCounted], or the client library's;
 // when ctx ends it just ends.
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
-	if err := c.usable(); err != nil {
-		return func(yield func(Snapshot, error) bool) { yield(Snapshot{}, err) }
-	}
 	return func(yield func(Snapshot, error) bool) {
-		for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
-			var s Snapshot
-			if err == nil {
-				var ok bool
-				if s, ok = c.client.snapshotOf(c.id, doc); !ok {
-					err = ErrNotFound
-				} else {
-					err = c.rightly(s)
+		err := c.call("watch", func() error {
+			for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
+				if err != nil {
+					return err
+				}
+				s, ok := c.client.snapshotOf(c.id, doc)
+				if !ok {
+					return ErrNotFound
+				}
+				if err := c.client.countsAny(s); err != nil {
+					return err
+				}
+				if !yield(s, nil) {
+					return nil
 				}
 			}
-			if err != nil {
-				yield(Snapshot{}, fmt.Errorf("watch counter %q: %w", c.id, err))
-				return
-			}
-			if !yield(s, nil) {
-				return
-			}
+			return nil
+		})
+		if err != nil {
+			yield(Snapshot{}, err)
 		}
 	}
 }

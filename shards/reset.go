@@ -17,7 +17,7 @@ import (
 // command carries out what must not be applied twice. Errors are decide's, [ErrNotFound],
 // [ErrBusy], [ErrUnknown] or the client library's.
 func (c Counter) command(ctx context.Context, decide func(context.Context, *ledger.Ledger) (*command.Change, error)) error {
-	defer c.client.known.forget(c.id)
+	defer c.client.known.Remove(c.id)
 	return command.Run(ctx, c.client.db, c.id, decide)
 }
 
@@ -35,11 +35,12 @@ type ResetOptions struct {
 // Errors: [ErrNotFound], [ErrHasMembers], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client
 // library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
+	return c.call("reset", func() error { return c.reset(ctx, opts) })
+}
+
+func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	if err := c.client.sums(); err != nil {
-		return fmt.Errorf("reset counter %q: %w", c.id, err)
+		return err
 	}
 	removed := 0
 	err := errManyMembers
@@ -51,17 +52,14 @@ func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 				}
 			}
 			if err := c.removeMembers(ctx, gone); err != nil {
-				return fmt.Errorf("reset counter %q: %w", c.id, err)
+				return err
 			}
 		}
 		err = c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
 			return c.decideReset(ctx, l, opts)
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("reset counter %q: %w", c.id, err)
-	}
-	return nil
+	return err
 }
 
 // fewMembers is how many members a reset takes off in its own commit, those who have just joined;
@@ -171,39 +169,32 @@ func (c Counter) removeMembers(ctx context.Context, gone func(members int)) erro
 // reconcile first where that matters. A total that would take a base beyond an int64 comes as close
 // as one allows. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	if err := c.client.sums(); err != nil {
-		return fmt.Errorf("rebase counter %q: %w", c.id, err)
-	}
-	return c.RebaseFields(ctx, map[string]int64{c.client.db.Fields[0].Name: total})
+	return c.call("rebase", func() error {
+		if err := c.client.sums(); err != nil {
+			return err
+		}
+		return c.rebase(ctx, map[string]int64{c.client.db.Fields[0].Name: total})
+	})
 }
 
 // RebaseFields is [Counter.Rebase] for counted fields by their names, in one commit. Others stay as
 // they are.
 func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	var err error
+	return c.call("rebase", func() error { return c.rebase(ctx, totals) })
+}
+
+func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 	for name := range totals {
-		if reason := c.client.db.CheckField(name); reason != nil {
-			err = fmt.Errorf("%w: %w", ErrInvalidField, reason)
+		if err := c.client.db.CheckField(name); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidField, err)
 		}
 	}
-	if err == nil {
-		err = c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*command.Change, error) {
-			ch := &command.Change{Bases: map[string]int64{}, Anew: true}
-			for name, total := range totals {
-				field, _ := c.client.db.Field(name)
-				ch.Bases[field.Shard] = l.BaseFor(field.Shard, total)
-			}
-			return ch, nil
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("rebase counter %q: %w", c.id, err)
-	}
-	return nil
+	return c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*command.Change, error) {
+		ch := &command.Change{Bases: map[string]int64{}, Anew: true}
+		for name, total := range totals {
+			field, _ := c.client.db.Field(name)
+			ch.Bases[field.Shard] = l.BaseFor(field.Shard, total)
+		}
+		return ch, nil
+	})
 }

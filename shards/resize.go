@@ -32,20 +32,14 @@ type ResizeOptions struct {
 // Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the
 // client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	if err := c.resize(ctx, n, opts); err != nil {
-		return fmt.Errorf("resize counter %q: %w", c.id, err)
-	}
-	return nil
+	return c.call("resize", func() error { return c.resize(ctx, n, opts) })
 }
 
 func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	if err := c.client.mayHave(n); err != nil {
 		return err
 	}
-	defer c.client.known.forget(c.id)
+	defer c.client.known.Remove(c.id)
 	if _, err := c.setShards(ctx, n, func(int) int { return n }); err != nil {
 		return err
 	}

@@ -17,21 +17,15 @@ import (
 // up on the server at one time. It costs two reads and one more per 1,000 shards. Queries of fields
 // such as comments=count(comments) are asked as of that time, too, at a read per 1,000 documents.
 // Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client library's.
-func (c Counter) Sum(ctx context.Context) (Snapshot, error) {
-	if err := c.usable(); err != nil {
-		return Snapshot{}, err
-	}
-	ctx, cancel := c.client.bounded(ctx)
-	defer cancel()
-	s, err := c.sum(ctx)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("sum counter %q: %w", c.id, err)
-	}
-	return s, nil
+func (c Counter) Sum(ctx context.Context) (s Snapshot, err error) {
+	err = c.call("sum", func() (err error) { s, err = c.sum(ctx); return err })
+	return s, err
 }
 
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	db := c.client.db
+	ctx, cancel := c.client.bounded(ctx)
+	defer cancel()
 	docs, at, err := db.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 	if err != nil {
 		return Snapshot{}, err
@@ -76,7 +70,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		_, sum := db.Field(name)
 		return !sum || s.Totals[name] != 0 || s.Totals == nil && s.Total != 0
 	})
-	return s, s.countsAny(len(db.Fields) + len(db.Counted))
+	return s, c.client.countsAny(s)
 }
 
 // parts are what a field's total is made of.
