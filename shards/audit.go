@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Audit is what a field of a counter is made of, all at one time.
@@ -31,30 +30,21 @@ func (c Counter) Audit(ctx context.Context) (audits []Audit, err error) {
 }
 
 func (c Counter) audit(ctx context.Context) ([]Audit, error) {
-	db := c.client.db
-	docs, at, err := db.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
+	s, at, of, err := c.parts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := c.client.snapshotOf(c.id, docs[0]); !ok {
-		return nil, ErrNotFound
-	}
-	var audits []Audit
-	for _, field := range db.Fields {
-		parts, err := c.sumField(ctx, field, docs[1], at)
-		if err != nil {
-			return nil, err
-		}
+	db := c.client.db
+	audits := make([]Audit, len(of))
+	for i, field := range db.Fields {
 		members, err := db.Count(ctx, db.MembersOf(c.id, field.Name), at)
 		if err != nil {
 			return nil, fmt.Errorf("count members: %w", err)
 		}
-		a := Audit{
-			Field: field.Name, Members: members, Base: parts.base, Shards: ledger.Add(parts.shards...),
-			Otherwise: ledger.Add(append(parts.shards, -members)...), Exact: parts.total(),
+		audits[i] = Audit{
+			Field: field.Name, Members: members, Base: of[i].base, Shards: ledger.Add(of[i].shards...),
+			Otherwise: ledger.Add(append(of[i].shards, -members)...), Exact: of[i].total(), Total: s.total(field.Name),
 		}
-		a.Total, _ = store.Integer(docs[0].GetFields()[field.Name])
-		audits = append(audits, a)
 	}
 	return audits, nil
 }

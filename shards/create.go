@@ -10,7 +10,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/command"
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -61,9 +60,9 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		case docs[0] != nil:
 			return ErrExists
 		}
-		l, err := c.ledger(ctx, tx, docs[1], opts.Total, time.Time{}, command.Applied(op))
+		shards, err := c.size(ctx, tx, nil, docs[1], opts.Shards, opts.Total, time.Time{}, command.Applied(op))
 		if err == nil {
-			_, err = c.client.createMissing(ctx, tx, c.make(tx, l, opts.Shards), nil)
+			_, err = c.client.createMissing(ctx, tx, shards, nil)
 		}
 		return err
 	})
@@ -75,11 +74,11 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 
 // ledger is the counter's, from total on where that is not 0. The transaction makes it where there
 // is none, as of a floor where that is not zero.
-func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Document, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (l *ledger.Ledger, err error) {
-	if doc == nil {
-		l, _, err = tx.Adopt(ctx, c.id, nil)
+func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (l *ledger.Ledger, err error) {
+	if itsLedger == nil {
+		l, _, err = tx.Adopt(ctx, c.id, doc)
 	} else {
-		l, err = store.DecodeLedger(doc)
+		l, err = store.DecodeLedger(itsLedger)
 	}
 	if err != nil {
 		return nil, err
@@ -90,25 +89,11 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc *firestorepb.Docu
 		l.Base[first] = l.BaseFor(first, total)
 		mask = store.SetIntegers(fields, mask, store.LedgerBase, map[string]int64{first: l.Base[first]})
 	}
-	if doc == nil {
+	if itsLedger == nil {
 		l.Floor = floor
 		tx.CreateLedger(c.id, l, time.Time{}, transforms...)
 	} else {
-		tx.Write(store.Update(doc.GetName(), store.Exists(true), fields, mask, transforms...))
+		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), fields, mask, transforms...))
 	}
 	return l, nil
-}
-
-// make has a transaction make the counter's document, as its ledger has it, and returns
-// its shards.
-func (c Counter) make(tx *store.Tx, l *ledger.Ledger, n int) (shards []string) {
-	fields, _ := c.client.db.View(l)
-	if n > 0 { // or else none is summed up; should one be, later, the client's number holds
-		fields[layout.NumShards] = store.Int(int64(n))
-	}
-	tx.Write(store.Create(c.client.db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
-	for i := range n {
-		shards = append(shards, c.shardName(layout.ShardID(i)))
-	}
-	return shards
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -132,14 +132,14 @@ func (r *removal) run(ctx context.Context) error {
 				r.begun = &now
 				return nil
 			}
-			found, err := r.step(ctx, tx, doc, itsLedger)
+			more, err := r.step(ctx, tx, doc, itsLedger)
 			switch {
 			case err != nil:
 				return err
-			case found == nothing && r.begun == nil:
+			case !more && r.going == 0 && r.begun == nil:
 				return ErrNotFound
 			}
-			done = found != more
+			done = !more
 			if r.begun == nil {
 				r.begun = &now
 			}
@@ -155,33 +155,22 @@ func (r *removal) run(ctx context.Context) error {
 	return nil
 }
 
-// left is what a step has found.
-type left int
-
-const (
-	nothing left = iota
-	last         // and is removing it
-	more         // and there will be something after it
-)
-
-// step writes what the next step of a removal takes.
-func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (left, error) {
+// step writes what the next step of a removal takes, and reports whether there will be something
+// after it.
+func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (more bool, err error) {
 	db := r.client.db
-	if r.fields == nil {
-		r.fields = slices.Clone(db.Fields)
-	}
-	r.learnLedger(itsLedger)
-	members, err := r.someMembers(r.fields, maxWrites, func(q store.Query) ([]*firestorepb.Document, error) { return tx.Documents(ctx, q) })
+	r.learn(nil, itsLedger)
+	members, err := r.someMembers(ctx, r.fields, maxWrites, tx.Documents)
 	if err != nil {
-		return nothing, err
+		return false, err
 	}
 	var shards []*firestorepb.Document
 	large := len(members) == maxWrites
 	if !large {
 		if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id), Limit: maxWrites}); err != nil {
-			return nothing, fmt.Errorf("read shards: %w", err)
+			return false, fmt.Errorf("read shards: %w", err)
 		}
-		if r.learnShards(shards) {
+		if r.learn(shards, nil) {
 			return r.step(ctx, tx, doc, itsLedger)
 		}
 		large = len(members)+len(shards) >= maxWrites
@@ -193,20 +182,20 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	switch {
 	case large && doc != nil && !db.Deleting(doc):
 		r.mark(tx)
-		return more, nil
+		return true, nil
 	case large && len(members) > 0:
 		members = members[:min(len(members), membersAtOnce)]
 		r.going = len(members)
-		tx.Write(r.takeOff(members, r.fields, nil)...)
-		return more, nil
+		tx.Write(r.takeOff(members, r.fields)...)
+		return true, nil
 	case large:
 		r.going = maxWrites - 2
 		fold(tx, shards[1:maxWrites-1], shards[0].GetName(), false)
-		return more, nil
+		return true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {
-		return nothing, fmt.Errorf("read what is left: %w", err)
+		return false, fmt.Errorf("read what is left: %w", err)
 	}
 	all := slices.Concat(members, shards, beside)
 	if doc != nil {
@@ -216,10 +205,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	for _, d := range all {
 		tx.Write(store.Delete(d.GetName()))
 	}
-	if len(all) == 0 {
-		return nothing, nil
-	}
-	return last, nil
+	return false, nil
 }
 
 // isEnding reports whether a ledger says that what it counts is being removed.
@@ -238,30 +224,18 @@ func (r *removal) mark(tx *store.Tx) {
 // them is new. Beside those that are shown, these are what ledger and shards hold, which another
 // revision shows, or an earlier one did. Memberships that stay behind would be in the way of the
 // next life's members.
-func (r *removal) learn(names iter.Seq[string]) (learned bool) {
-	for _, name := range slices.Sorted(names) {
-		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == name }) {
-			r.fields = append(r.fields, layout.Field{Name: name, Shard: name})
-			learned = true
+func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.Document) (learned bool) {
+	if r.fields == nil {
+		r.fields = slices.Clone(r.client.db.Fields)
+	}
+	names := map[string]bool{}
+	if l, err := store.DecodeLedger(itsLedger); err == nil { // of one that is damaged nothing is known
+		for _, counts := range append(slices.Collect(maps.Values(l.States)), ledger.Entry{Counts: l.Base}) {
+			for name := range counts.Counts {
+				names[name] = true
+			}
 		}
 	}
-	return learned
-}
-
-func (r *removal) learnLedger(itsLedger *firestorepb.Document) {
-	l, err := store.DecodeLedger(itsLedger)
-	if err != nil { // damaged: nothing is known
-		return
-	}
-	names := maps.Clone(l.Base)
-	for _, e := range l.States {
-		maps.Copy(names, e.Counts)
-	}
-	r.learn(maps.Keys(names))
-}
-
-func (r *removal) learnShards(shards []*firestorepb.Document) bool {
-	names := map[string]bool{}
 	for _, shard := range shards {
 		for name, value := range shard.GetFields() {
 			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
@@ -269,5 +243,11 @@ func (r *removal) learnShards(shards []*firestorepb.Document) bool {
 			}
 		}
 	}
-	return r.learn(maps.Keys(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == name }) {
+			r.fields = append(r.fields, layout.Field{Name: name, Shard: name})
+			learned = true
+		}
+	}
+	return learned
 }

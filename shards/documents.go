@@ -12,10 +12,6 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// insistent is how long a change of a counter that may take several commits goes on: about fifteen
-// seconds for each.
-var insistent = store.Patience{Conflicts: 20, Doubts: 20}
-
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
 // shardDocuments reads all shards there are, whatever the counter's document says of their number,
@@ -29,12 +25,12 @@ func (c Counter) shardDocuments(ctx context.Context, at time.Time) ([]*firestore
 }
 
 // someMembers reads memberships of fields, at most that many.
-func (c Counter) someMembers(fields layout.Fields, most int, read func(store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
+func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, read func(context.Context, store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
 	for _, field := range fields {
 		if len(docs) == most {
 			break
 		}
-		of, err := read(store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs)})
+		of, err := read(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs)})
 		if err != nil {
 			return nil, fmt.Errorf("read members: %w", err)
 		}
@@ -46,13 +42,12 @@ func (c Counter) someMembers(fields layout.Fields, most int, read func(store.Que
 // membersAtOnce is how many members are taken off in one commit, beside a shard.
 const membersAtOnce = maxWrites - 1
 
-// takeOff are the writes that take members off: their memberships, as long as they are the versions
-// that were read, and as many off shard 0, on a condition. Where they were counted is all the same:
-// a field is what its shards add up to.
-func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields, condition *firestorepb.Precondition) (writes []*firestorepb.Write) {
+// takeOff are the writes that take members off, which a transaction has read: their memberships, and
+// as many off shard 0. Where they were counted is all the same: a field is what its shards add up to.
+func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
 	of := map[string]int64{} // :: collection of memberships → how many of it go
 	for _, m := range members {
-		writes = append(writes, deleteUnchanged(m))
+		writes = append(writes, store.Delete(m.GetName()))
 		of[path.Dir(m.GetName())]++
 	}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
@@ -61,10 +56,5 @@ func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields, 
 			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
 		}
 	}
-	return append(writes, store.Update(c.shardName(layout.ShardID(0)), condition, nil, nil, transforms...))
-}
-
-// deleteUnchanged is the write that deletes a document that is still the version that was read.
-func deleteUnchanged(doc *firestorepb.Document) *firestorepb.Write {
-	return store.DeleteIf(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()))
+	return append(writes, store.Update(c.shardName(layout.ShardID(0)), nil, nil, nil, transforms...))
 }

@@ -11,17 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // makingsAtOnce is how many counters of a call are made side by side.
 const makingsAtOnce = 16
-
-// making is what a transaction has found that makes what is missing for a batch.
-type making struct {
-	gone   map[string]bool // counters that don't exist, and are not to be made: nothing is written
-	partly []string        // counters that are made without all of their shards
-}
 
 // makeMissing commits a batch in a transaction that makes what is missing for it: shards, or with
 // AutoCreate counters. So where nothing is counted, nothing is made that nobody may ask for again,
@@ -32,17 +27,18 @@ func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
-	var m *making
+	var gone map[string]bool
+	var partly []string
 	sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		m, err = c.plan(ctx, tx, f)
+		gone, partly, err = c.plan(ctx, tx, f)
 		return err
 	})
 	switch {
-	case err == nil && len(m.gone) > 0:
-		return f.without(m.gone)
+	case err == nil && len(gone) > 0:
+		return f.without(gone)
 	case err == nil:
 		f.applied()
-		c.complete(m.partly)
+		c.complete(partly)
 		return finished
 	case store.IsTooLarge(err) && c.db.Hosted:
 		return f.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
@@ -58,9 +54,11 @@ func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
 	return f.failed(err)
 }
 
-// plan writes a batch and what it takes.
-func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (*making, error) {
-	m, sums := &making{gone: map[string]bool{}}, f.sums()
+// plan writes a batch and what it takes, unless counters are gone: those that don't exist, and are
+// not to be made. Others are made partly, without all of their shards. A ledger that it makes is as
+// of a floor before the commit, which may add to the shards.
+func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[string]bool, partly []string, err error) {
+	sums := f.sums()
 	var names []string
 	for _, sum := range sums {
 		names = append(names, c.db.Counter(sum.counter), c.db.LedgerOf(sum.counter))
@@ -68,35 +66,41 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (*making, 
 	began := time.Now()
 	docs, at, err := tx.Get(ctx, names...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	gone = map[string]bool{}
+	n := make([]int, len(sums)) // of shards
 	// nothing is made for those who leave
 	makes := c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
 	born := 0
 	for i, sum := range sums {
 		if s, there := c.snapshotOf(sum.counter, docs[2*i]); there {
+			n[i] = s.NumShards
 			c.known.put(s, began)
 		} else if makes && docs[2*i] == nil {
+			n[i] = c.cfg.NumShards
 			born++
 		} else {
-			m.gone[sum.counter] = true
+			gone[sum.counter] = true
 			c.known.Remove(sum.counter)
 		}
 	}
-	if len(m.gone) > 0 {
-		return m, nil
+	if len(gone) > 0 {
+		return gone, nil, nil
 	}
-	needs := make([]needs, len(sums))
+	missing := make([][]string, len(sums)) // shards that may be
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(makingsAtOnce)
 	for i, sum := range sums {
-		group.Go(func() (err error) {
-			needs[i], err = Counter{c, sum.counter}.needs(reading, tx, docs[2*i], docs[2*i+1], at.Add(-time.Microsecond))
-			return err
-		})
+		if doc := docs[2*i]; doc == nil || c.db.Hosted { // that may never have been counted
+			group.Go(func() (err error) {
+				missing[i], err = Counter{c, sum.counter}.size(reading, tx, doc, docs[2*i+1], n[i], 0, at.Add(-time.Microsecond))
+				return err
+			})
+		}
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	whole := born*(c.cfg.NumShards+2) <= maxWrites
 	last := f.picked
@@ -104,7 +108,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (*making, 
 	var shards []string
 	holds := map[string]map[string]*firestorepb.Value{}
 	for i, sum := range sums {
-		f.picked[sum.counter] = pickShard(needs[i].n, sum.counter, last)
+		f.picked[sum.counter] = pickShard(n[i], sum.counter, last)
 		name := c.pickedShard(f, sum)
 		fields := c.db.NoCounts()
 		for _, by := range sum.fields {
@@ -112,47 +116,20 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (*making, 
 		}
 		holds[name] = fields
 		if docs[2*i] == nil && !whole {
-			m.partly = append(m.partly, sum.counter)
-			needs[i].shards = nil
+			partly = append(partly, sum.counter)
+			missing[i] = nil
 		}
-		shards = append(shards, needs[i].shards...)
-		if !slices.Contains(needs[i].shards, name) {
+		shards = append(shards, missing[i]...)
+		if !slices.Contains(missing[i], name) {
 			shards = append(shards, name)
 		}
 	}
 	made, err := c.createMissing(ctx, tx, shards, holds)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tx.Write(c.writes(f, sums, made)...)
-	return m, nil
-}
-
-// needs are what a batch takes of a counter.
-type needs struct {
-	n      int      // how many shards it has, or gets
-	shards []string // those that may be missing
-}
-
-// needs has a transaction make what a counter takes besides shards. A ledger that it makes is as of
-// a floor before the commit, which may add to the shards.
-func (c Counter) needs(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, floor time.Time) (of needs, err error) {
-	db := c.client.db
-	if doc != nil {
-		s, _ := c.client.snapshotOf(c.id, doc)
-		of.n = s.NumShards
-		if db.Hosted { // it may never have been counted
-			of.shards, err = c.size(ctx, tx, doc, itsLedger, of.n, floor)
-		}
-		return of, err
-	}
-	l, err := c.ledger(ctx, tx, itsLedger, 0, floor)
-	if err != nil {
-		return of, err
-	}
-	of.n = c.client.cfg.NumShards
-	of.shards = c.make(tx, l, of.n)
-	return of, nil
+	return nil, partly, nil
 }
 
 // complete makes the shards that counters were made without: of many at once, all of them are too
@@ -177,33 +154,37 @@ func (c *Client) complete(counters []string) {
 	}
 }
 
-// size has a transaction give a counter that exists n shards, and what else it takes to be counted;
-// it returns those shards that may be missing.
-func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, n int, floor time.Time) (missing []string, err error) {
+// size has a transaction give a counter n shards, and what else it takes to be counted: its document
+// and its ledger, from total on where that is not 0, and made as of a floor where that is not zero.
+// It returns those shards that may be missing.
+func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, n int, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (missing []string, err error) {
 	db := c.client.db
-	if db.Hosted && itsLedger == nil {
-		// By its ledger the next reconcile finds the counter, where every event gets lost.
-		l, _, err := tx.Adopt(ctx, c.id, doc)
-		if err != nil {
-			return nil, err
-		}
-		l.Floor = floor
-		tx.CreateLedger(c.id, l, time.Time{})
-	}
 	was, written := db.NumShards(doc)
-	if written && n == was {
-		return nil, nil
-	}
 	if !written {
 		was = 0
 	}
-	own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
-	if db.Own(doc)[layout.NumShardsLegacy] != nil { // its clients read that one
-		own[layout.NumShardsLegacy] = store.Int(int64(n))
+	var l *ledger.Ledger
+	if doc == nil || db.Hosted && itsLedger == nil { // by which the next reconcile finds one whose every event gets lost
+		if l, err = c.ledger(ctx, tx, doc, itsLedger, total, floor, transforms...); err != nil {
+			return nil, err
+		}
 	}
-	fields := map[string]*firestorepb.Value{}
-	mask := db.SetOwn(fields, nil, own)
-	tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
+	switch {
+	case doc == nil:
+		fields, _ := db.View(l)
+		if n > 0 { // or else none is summed up; should one be, later, the client's number holds
+			fields[layout.NumShards] = store.Int(int64(n))
+		}
+		tx.Write(store.Create(db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
+	case !written || n != was:
+		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
+		if db.Own(doc)[layout.NumShardsLegacy] != nil { // its clients read that one
+			own[layout.NumShardsLegacy] = store.Int(int64(n))
+		}
+		fields := map[string]*firestorepb.Value{}
+		mask := db.SetOwn(fields, nil, own)
+		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
+	}
 	for i := was; i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}

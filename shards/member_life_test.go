@@ -94,7 +94,7 @@ func TestMembersBesideAReset(t *testing.T) {
 	w := newWorld(t)
 	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 	other := handle(t, w.open(t, shards.Config{}), "a")
-	w.populate(t, 300)
+	w.populate(t, 150)
 	n := 0
 	var beside func(context.Context, *firestorepb.CommitRequest) emulator.Verdict
 	beside = func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -104,7 +104,7 @@ func TestMembersBesideAReset(t *testing.T) {
 		w.Server.SetInterceptor(nil)
 		if n++; n <= 4 {
 			join(t, other, fmt.Sprint("late", n))
-			leave(t, other, fmt.Sprint(300-n))
+			leave(t, other, fmt.Sprint(150-n))
 			leave(t, other, fmt.Sprint("late", n-1))
 			w.Server.SetInterceptor(beside)
 		}

@@ -40,6 +40,14 @@ type Snapshot struct {
 	there []string
 }
 
+// total is that of a field, or the only one.
+func (s Snapshot) total(field string) int64 {
+	if s.Totals == nil {
+		return s.Total
+	}
+	return s.Totals[field]
+}
+
 // Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their
 // names, and what is.
 func (s Snapshot) Counts(fields ...string) error {

@@ -44,7 +44,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	}
 	removed := 0
 	err := errManyMembers
-	for tries := 0; errors.Is(err, errManyMembers) && tries < insistent.Conflicts; tries++ {
+	for tries := 0; errors.Is(err, errManyMembers) && tries < maxRemovals; tries++ {
 		if opts.RemoveMembers {
 			gone := func(members int) {
 				if removed += members; opts.Progress != nil {
@@ -66,6 +66,9 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 // more go before it.
 const fewMembers = 200
 
+// maxRemovals is how often a reset begins anew with the members, because more than a few have joined.
+const maxRemovals = 20
+
 var errManyMembers = fmt.Errorf("%w: members join faster than they can be taken off", ErrBusy)
 
 func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOptions) (*command.Change, error) {
@@ -74,7 +77,7 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 	if err != nil {
 		return nil, err
 	}
-	members, err := c.someMembers(db.Fields, fewMembers+1, func(q store.Query) ([]*firestorepb.Document, error) {
+	members, err := c.someMembers(ctx, db.Fields, fewMembers+1, func(ctx context.Context, q store.Query) ([]*firestorepb.Document, error) {
 		q.At = at
 		return db.Documents(ctx, q)
 	})
@@ -100,7 +103,7 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 		}
 	}
 	for _, m := range members {
-		ch.Writes = append(ch.Writes, deleteUnchanged(m))
+		ch.Writes = append(ch.Writes, store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
 	}
 	return ch, nil
 }
@@ -136,32 +139,32 @@ func (c Counter) shardPaths() (paths []string) {
 }
 
 // removeMembers takes off the members there are but a few, page by page, each with the count of its
-// field. A commit that comes late finds other versions of its memberships, or none. It says of each
-// page how many they were.
+// field. It says of each page how many they were.
 func (c Counter) removeMembers(ctx context.Context, gone func(members int)) error {
-	db, page := c.client.db, 0
-	plan := func(ctx context.Context) ([]*firestorepb.Write, error) {
-		members, err := c.someMembers(db.Fields, membersAtOnce, func(q store.Query) ([]*firestorepb.Document, error) { return db.Documents(ctx, q) })
-		if err != nil || len(members) <= fewMembers {
-			return nil, err
-		}
-		docs, _, err := db.Get(ctx, db.Counter(c.id), c.shardName(layout.ShardID(0)))
-		if err == nil && (db.Deleting(docs[0]) || docs[0] == nil || docs[1] == nil) {
-			_, err = c.setShards(ctx, 0, func(is int) int { return is })
-		}
-		if err != nil {
-			return nil, err
-		}
-		page = len(members)
-		return c.takeOff(members, db.Fields, store.Exists(true)), nil
-	}
-	for {
-		resp, err := db.Settle(ctx, insistent, plan)
-		if err != nil || resp == nil {
+	db := c.client.db
+	for page := membersAtOnce; page > 0; gone(page) {
+		err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+			page = 0
+			docs, _, err := tx.Get(ctx, db.Counter(c.id))
+			if err != nil {
+				return err
+			}
+			if _, there := c.client.snapshotOf(c.id, docs[0]); !there {
+				return ErrNotFound
+			}
+			members, err := c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)
+			if err != nil || len(members) <= fewMembers {
+				return err
+			}
+			page = len(members)
+			tx.Write(c.takeOff(members, db.Fields)...)
+			return nil
+		})
+		if err != nil || page == 0 {
 			return err
 		}
-		gone(page)
 	}
+	return nil
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the

@@ -84,7 +84,7 @@ func (c Counter) setShards(ctx context.Context, from int, change func(int) int) 
 		}
 		was = s.NumShards
 		n := change(was)
-		missing, err := c.size(ctx, tx, docs[0], docs[1], n, time.Time{})
+		missing, err := c.size(ctx, tx, docs[0], docs[1], n, 0, time.Time{})
 		if err != nil {
 			return err
 		}

@@ -26,13 +26,9 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	db := c.client.db
 	ctx, cancel := c.client.bounded(ctx)
 	defer cancel()
-	docs, at, err := db.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
+	s, at, of, err := c.parts(ctx)
 	if err != nil {
-		return Snapshot{}, err
-	}
-	s, ok := c.client.snapshotOf(c.id, docs[0])
-	if !ok {
-		return s, ErrNotFound
+		return s, err
 	}
 	first, _ := db.First()
 	set := func(field layout.Field, total int64) {
@@ -43,12 +39,8 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 			s.Totals[field.Name] = total
 		}
 	}
-	for _, field := range db.Fields {
-		parts, err := c.sumField(ctx, field, docs[1], at)
-		if err != nil {
-			return s, err
-		}
-		set(field, parts.total())
+	for i, field := range db.Fields {
+		set(field, of[i].total())
 	}
 	for _, field := range db.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
@@ -68,7 +60,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	// A field that is new has shards before it is in the document, and a query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
 		_, sum := db.Field(name)
-		return !sum || s.Totals[name] != 0 || s.Totals == nil && s.Total != 0
+		return !sum || s.total(name) != 0
 	})
 	return s, c.client.countsAny(s)
 }
@@ -80,6 +72,27 @@ type parts struct {
 }
 
 func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
+
+// parts reads the counter, and what its fields of shards are made of, in their order, all as of one
+// time.
+func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
+	db := c.client.db
+	docs, at, err := db.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
+	if err != nil {
+		return s, at, nil, err
+	}
+	s, ok := c.client.snapshotOf(c.id, docs[0])
+	if !ok {
+		return s, at, nil, ErrNotFound
+	}
+	of = make([]parts, len(db.Fields))
+	for i, field := range db.Fields {
+		if of[i], err = c.sumField(ctx, field, docs[1], at); err != nil {
+			return s, at, nil, err
+		}
+	}
+	return s, at, of, nil
+}
 
 // sumField takes one query per field: one of several sums would leave out shards in which a
 // field is missing.

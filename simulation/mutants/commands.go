@@ -4,11 +4,11 @@ package main
 var ofCommands = []mutant{
 	{
 		"a creation begins at zero", "shards",
-		"fields, _ := c.client.db.View(l)\n", "fields, _ := c.client.db.View(&ledger.Ledger{Gone: l.Gone})\n", simulation,
+		"fields, _ := db.View(l)\n", "fields, _ := db.View(&ledger.Ledger{Gone: l.Gone})\n", simulation,
 	},
 	{
 		"a creation makes another ledger beside the one that is there", "shards",
-		"l, err := c.ledger(ctx, tx, docs[1], opts.Total,", "l, err := c.ledger(ctx, tx, nil, opts.Total,", test("TestCreateShowsWhatThePathHasCounted"),
+		"c.size(ctx, tx, nil, docs[1], opts.Shards,", "c.size(ctx, tx, nil, nil, opts.Shards,", test("TestCreateShowsWhatThePathHasCounted"),
 	},
 	{
 		"a creation doesn't look for its own id", "shards",
@@ -24,7 +24,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a deletion reads members outside of its transaction", "shards",
-		"{ return tx.Documents(ctx, q) }", "{ return r.client.db.Documents(ctx, q) }", simulation,
+		"r.someMembers(ctx, r.fields, maxWrites, tx.Documents)", "r.someMembers(ctx, r.fields, maxWrites, db.Documents)", simulation,
 	},
 	{
 		"a large deletion is not marked", "shards",
@@ -32,7 +32,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"members of whom only shards tell stay", "shards",
-		"if r.learnShards(shards) {", "if false {", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
+		"if r.learn(shards, nil) {", "if false {", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
 	},
 	{
 		"a deletion takes members off twice", "shards",

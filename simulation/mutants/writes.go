@@ -64,11 +64,11 @@ var ofWrites = []mutant{
 	},
 	{
 		"the number of shards is remembered forever", "shards",
-		"if !ok || time.Since(known.read) > c.shardsTTL {", "if !ok {", test("TestCacheExpires"),
+		"return known, ok && time.Since(known.read) <= ttl", "return known, ok", test("TestCacheExpires"),
 	},
 	{
 		"an older read takes the place of a newer one", "shards",
-		"if known, ok := c.counters.Peek(s.Counter); !ok || !began.Before(known.read) {", "if known, ok := c.counters.Peek(s.Counter); !ok || !began.Before(known.read) || true {", test("TestCacheKeepsTheLaterRead"),
+		"if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) {", "if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) || true {", test("TestCacheKeepsTheLaterRead"),
 	},
 	{
 		"many instances double a counter's shards at once", "shards",
