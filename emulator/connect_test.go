@@ -3,6 +3,7 @@ package emulator_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,4 +119,21 @@ func TestConnectInterceptor(t *testing.T) {
 			t.Errorf("%d commits, want 1", n)
 		}
 	})
+}
+
+// A test may be over before its server has begun.
+func TestServeAfterClose(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := emulator.New(emulator.Options{})
+	s.Close()
+	if err := s.Serve(l); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is open: %v", err)
+	}
 }

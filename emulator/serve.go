@@ -18,11 +18,10 @@ import (
 const sniffTimeout = 30 * time.Second
 
 // Serve takes connections, gRPC and HTTP/1.1 side by side, until the listener fails or Close is
-// called, which gives nil.
+// called, which gives nil: also when that was before.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.begin(l); err != nil {
-		l.Close()
-		return err
+	if !s.begin(l) {
+		return l.Close()
 	}
 	defer s.serving.Done()
 	for {
@@ -39,12 +38,13 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// begin notes a listener, and starts the two servers behind it with the first.
-func (s *Server) begin(l net.Listener) error {
+// begin notes a listener, and starts the two servers behind it with the first; false when the
+// server is closed.
+func (s *Server) begin(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errors.New("emulator: the server is closed")
+		return false
 	}
 	if len(s.listeners) == 0 {
 		s.serving.Go(func() { s.ended("gRPC", s.grpc.Serve(s.grpcConns)) })
@@ -52,7 +52,7 @@ func (s *Server) begin(l net.Listener) error {
 	}
 	s.listeners = append(s.listeners, l)
 	s.serving.Add(1)
-	return nil
+	return true
 }
 
 func (s *Server) ended(what string, err error) {

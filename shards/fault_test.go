@@ -447,3 +447,30 @@ func TestCallThatEndsBeforeItsCommit(t *testing.T) {
 	}
 	w.wantSum(t, "a", 2)
 }
+
+// Before anything was sent, nothing was counted: what may pass is for the caller to try again, and
+// what Firestore refuses is said as it is.
+func TestLookUpThatFails(t *testing.T) {
+	t.Parallel()
+	for code, busy := range map[codes.Code]bool{codes.Unavailable: true, codes.ResourceExhausted: true, codes.PermissionDenied: false, codes.Unauthenticated: false} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			conn, err := w.Server.Connect(grpc.WithStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
+				return nil, status.Error(code, "no reads today")
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := shards.Open(t.Context(), shards.Config{Project: "p", Timeout: 300 * time.Millisecond}, option.WithGRPCConn(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { client.Close() })
+			err = handle(t, client, "a").Add(t.Context(), 1)
+			if errors.Is(err, shards.ErrBusy) != busy || errors.Is(err, shards.ErrUnknown) || !busy && status.Code(err) != code {
+				t.Errorf("%v; want it to be busy: %t", err, busy)
+			}
+		})
+	}
+}
