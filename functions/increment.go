@@ -33,7 +33,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
-		// A batch ends before the request that began it, which so hears what became of it.
+		// A batch ends before the request that began it, which waits for a ninth more and so hears what
+		// became of it.
 		Timeout: s.RequestTimeout * 9 / 10,
 	}
 }
@@ -116,9 +117,11 @@ type incrementHandler struct {
 }
 
 func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
-	defer cancel()
-	r = r.WithContext(ctx)
+	if r.Method != http.MethodPost { // an increment has its deadline from its client: see rest
+		ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	answer, err := h.serve(w, r)
 	if r.Method != http.MethodGet && errors.Is(err, shards.ErrNotFound) && h.unmade != "" {
 		err = fmt.Errorf("%w: %s", err, h.unmade)
@@ -196,6 +199,16 @@ func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters 
 	return h.creations.takeAll(caller, len(missing))
 }
 
+// rest bounds an increment by what is left of its request's time. That is nearly all of it, and the
+// client's own bound, unless its body was slow to come or counters were looked for.
+func (h *incrementHandler) rest(r *http.Request, began time.Time) (context.Context, context.CancelFunc) {
+	took := time.Since(began)
+	if took < h.timeout/100 {
+		return r.Context(), func() {}
+	}
+	return context.WithTimeout(r.Context(), h.timeout-took)
+}
+
 // added answers POST /{counter}.
 type added struct {
 	Counter  string `json:"counter"`
@@ -204,6 +217,7 @@ type added struct {
 }
 
 func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id, limited string) (any, error) {
+	began := time.Now()
 	counter, err := h.client.Counter(id)
 	if err != nil {
 		return nil, err
@@ -223,11 +237,13 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id, li
 	if err := h.mayMake(r.Context(), limited, id); err != nil {
 		return nil, err
 	}
+	ctx, cancel := h.rest(r, began)
+	defer cancel()
 	var replayed bool
 	if by.fields == nil {
-		replayed, err = counter.AddOnce(r.Context(), by.by, key)
+		replayed, err = counter.AddOnce(ctx, by.by, key)
 	} else {
-		replayed, err = counter.AddFields(r.Context(), by.fields, key)
+		replayed, err = counter.AddFields(ctx, by.fields, key)
 	}
 	if err != nil {
 		return nil, err
@@ -242,6 +258,7 @@ type addedMany struct {
 }
 
 func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limited string) (any, error) {
+	began := time.Now()
 	key, err := keyOf(r)
 	if err != nil {
 		return nil, err
@@ -264,7 +281,9 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	if err := h.mayMake(r.Context(), limited, ids...); err != nil {
 		return nil, err
 	}
-	replayed, err := h.client.AddAll(r.Context(), each(increments), key)
+	ctx, cancel := h.rest(r, began)
+	defer cancel()
+	replayed, err := h.client.AddAll(ctx, each(increments), key)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,6 +54,8 @@ type reset struct {
 }
 
 func (h *incrementHandler) serveReset(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
+	defer cancel()
 	counter, err := h.client.Counter(id)
 	if err != nil {
 		return nil, err
@@ -65,7 +68,7 @@ func (h *incrementHandler) serveReset(w http.ResponseWriter, r *http.Request, id
 	} else if len(body) > 0 {
 		return nil, bad("want no body: the path says it all")
 	}
-	if err := counter.Reset(r.Context(), shards.ResetOptions{}); err != nil {
+	if err := counter.Reset(ctx, shards.ResetOptions{}); err != nil {
 		return nil, fmt.Errorf("%w: %w", errReset, err)
 	}
 	return reset{Counter: id, Reset: true}, nil

@@ -12,7 +12,8 @@ import (
 // nothing was counted. A sum beyond an int64 stays at the largest or smallest one.
 //
 // When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
-// begun it goes on, and Add returns [ErrUnknown].
+// begun it goes on, and Add returns [ErrUnknown]. A context without a deadline gets one: see
+// Config.Timeout.
 func (c Counter) Add(ctx context.Context, by int64) error {
 	_, err := c.AddOnce(ctx, by, Key{})
 	return err
@@ -67,6 +68,7 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	if c.closed.Load() {
 		return outcome{err: ErrClosed}
 	}
+	r.late = c.patience.end(ctx)
 	counters := make([]string, 0, 1)
 	for _, i := range r.increments {
 		counters = append(counters, i.Counter)

@@ -35,6 +35,7 @@ type request struct {
 	asked      string      // fingerprint of what its key came with; "" without a key
 	member     *membership // that is made or deleted with it; nil for an increment
 	done       chan outcome
+	late       <-chan struct{} // closed when its call is not to wait any longer; nil where its context says so
 
 	line  *line     // where it stands, or stood last: the queue's
 	alone bool      // it shares no commit with other counters: one that it has left, or is to be made

@@ -50,7 +50,8 @@ type Config struct {
 	// policy on the field expire_at of the collection counter_requests.
 	KeyTTL time.Duration
 	// Timeout is how long a batch is tried, retries included, and how long a counter is read where
-	// the context has no deadline; default 20s.
+	// the context has no deadline; default 20s. An increment whose context has none waits for a
+	// ninth more, so that the one which began a batch hears what became of it.
 	Timeout time.Duration
 	// MaxBatch is how many calls share a commit at most; default 500. With 1 none waits for another.
 	MaxBatch int
@@ -86,6 +87,8 @@ type Client struct {
 	turns  turns // of members
 	log    *slog.Logger
 
+	patience patience
+
 	reads   singleflight.Group // of a counter's document, for [Counter.Cached]
 	lookups *lookups
 	closed  atomic.Bool
@@ -114,6 +117,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}
+	c.patience.lasts = cfg.Timeout * 10 / 9
 	c.lookups = &lookups{read: c.lookUp}
 	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
 	return c, nil

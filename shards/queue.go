@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,8 +60,8 @@ func newQueue(l limits, exact bool, run func(*inFlight)) *queue {
 	}
 }
 
-// add waits for the request's outcome, or until ctx ends. What ctx ends before its commit has begun
-// is never counted; a commit that has begun goes on regardless.
+// add waits for the request's outcome, or until ctx ends or it is late. What ends so before its
+// commit has begun is never counted; a commit that has begun goes on regardless.
 func (q *queue) add(ctx context.Context, r *request) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
@@ -72,15 +73,17 @@ func (q *queue) add(ctx context.Context, r *request) outcome {
 	case out := <-r.done:
 		return out
 	case <-ctx.Done():
+	case <-r.late:
 	}
+	why := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	if q.withdraw(r) {
-		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, ctx.Err())}
+		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, why)}
 	}
 	select {
 	case out := <-r.done: // just now
 		return out
 	default:
-		return outcome{pending: true, err: fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())}
+		return outcome{pending: true, err: fmt.Errorf("%w: %w", ErrUnknown, why)}
 	}
 }
 

@@ -266,6 +266,44 @@ func TestALineThatIsLeftEmpty(t *testing.T) {
 	})
 }
 
+// A call whose context has no deadline waits no longer than the client says: not for a commit that
+// is to begin, which then never counts it, and not for one that has begun, which goes on.
+func TestACallEndsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		client := &Client{cfg: Config{CacheTTL: time.Minute}, queue: w.queue, known: newCache(), patience: patience{lasts: time.Second}}
+		client.known.put(Snapshot{Counter: "a", NumShards: 1}, time.Now())
+		call := func(ctx context.Context, takes time.Duration, want outcome) {
+			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.group.Go(func() {
+				began := time.Now()
+				out := client.perform(ctx, r)
+				if took := time.Since(began); took > takes || took < takes*99/100 || out.pending != want.pending || !errors.Is(out.err, want.err) {
+					t.Errorf("hears %+v after %v, want %+v after %v", out, took, want, takes)
+				}
+			})
+			synctest.Wait()
+		}
+		call(t.Context(), time.Second, outcome{pending: true, err: ErrUnknown})
+		w.want("a1")
+		time.Sleep(5 * time.Millisecond)
+		call(t.Context(), time.Second, outcome{err: ErrBusy})
+		time.Sleep(50 * time.Millisecond)
+		call(t.Context(), time.Second, outcome{err: ErrBusy})
+		longer, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		call(longer, 2*time.Second-55*time.Millisecond, outcome{})
+		time.Sleep(2*time.Second - 55*time.Millisecond)
+		w.end("a1")
+		w.want("a1")
+		w.end("a1")
+		w.finish()
+	})
+}
+
 // A counter that met contention goes alone, beside the commits that others share; a batch in
 // trouble keeps no one.
 func TestTroubleIsItsOwn(t *testing.T) {

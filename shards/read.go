@@ -152,6 +152,8 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	if len(unknown) == 0 {
 		return nil, nil
 	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	there, err := c.lookups.ask(ctx, unknown)
 	if err != nil {
 		return nil, err
