@@ -12,6 +12,7 @@ import (
 	"math/big"
 	mathrand "math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,14 @@ func (p *Plan) drawAuth() {
 	if p.Members > 0 {
 		p.Environ = append(p.Environ, "MEMBERS=own")
 	}
+}
+
+// leaveAuth leaves callers out of a plan: whoever calls may, as without drawAuth.
+func (p *Plan) leaveAuth() {
+	p.Auth = false
+	p.Environ = slices.DeleteFunc(slices.Clone(p.Environ), func(setting string) bool {
+		return slices.Contains([]string{"AUTH=firebase", "RESET=off", "MEMBERS=own"}, setting)
+	})
 }
 
 // Kinds of tokens that must let nobody in, before the user that they name.

@@ -30,6 +30,7 @@ var parts = []part{
 	{"neighbour", func(p *Plan) { p.Neighbour = "" }},
 	{"clocks", func(p *Plan) { p.Ahead, p.Clocks = 0, 0 }},
 	{"many", func(p *Plan) { p.Many = 0 }},
+	{"auth", func(p *Plan) { p.leaveAuth() }},
 	{"sdk", func(p *Plan) { p.SDK = false }},
 	{"imports", func(p *Plan) { p.Mix.Old, p.Mix.Import, p.Workers = 0, 0, 0 }},
 	{"odd", func(p *Plan) { p.Mix.Odd = 0 }},
