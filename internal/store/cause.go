@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -49,60 +48,16 @@ func (db *DB) Unreachable() *Unreachable {
 	return db.api.unreachable
 }
 
-// attempts is the last error of a call's attempts. The generated client makes as many as there is
-// time for, and then returns the context's error alone.
-type attempts struct {
-	last    error
-	refuses func() bool        // whether one more refusal is one too many: see [Refused]
-	stop    context.CancelFunc // ends the attempts
-	refused error              // with which they ended so
-}
-
-type attemptsKey struct{}
-
-// notes are the options of a connection whose calls leave their errors in their [attempts].
-func notes() []grpc.DialOption {
-	note := func(ctx context.Context, err error) {
-		if a, ok := ctx.Value(attemptsKey{}).(*attempts); ok && err != nil && ctx.Err() == nil {
-			a.last = err
-			if strings.HasPrefix(dialing(err), refusal) && a.refuses() {
-				a.refused = err
-				a.stop()
-			}
-		}
-	}
-	return []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			err := invoke(ctx, method, req, reply, cc, opts...)
-			note(ctx, err)
-			return err
-		}),
-		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, begin grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			stream, err := begin(ctx, desc, cc, method, opts...)
-			note(ctx, err)
-			return stream, err
-		}),
-	}
-}
-
 // explained is the error of a call: that of its context where it has ended, as callers look for it,
-// and with it what kept the call from a connection until then.
-func (a *attempts) explained(ctx context.Context, err error) error {
-	if a.refused != nil && err != nil {
-		return &Unreachable{dialing(a.refused), a.refused, true}
-	}
+// and what kept the call from a connection.
+func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
-		return &Unreachable{cause, err, false}
+		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
 	}
-	ended := ctx.Err()
-	if code := status.Code(err); err == nil || ended == nil ||
-		code != codes.Canceled && code != codes.DeadlineExceeded && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if ended := ctx.Err(); ended != nil && (isDeadline(err) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled)) {
+		return ended
 	}
-	if cause := dialing(a.last); cause != "" && errors.Is(ended, context.DeadlineExceeded) {
-		return &Unreachable{cause, ended, false}
-	}
-	return ended
+	return err
 }
 
 const refusal = "connection refused by "

@@ -10,9 +10,6 @@ import (
 	"github.com/googleapis/gax-go/v2"
 )
 
-// once switches the generated client's own retries off.
-var once = gax.WithRetry(func() gax.Retryer { return nil })
-
 // Commit applies the writes as one, or none of them. It is sent once: no layer below resends it.
 // [KindOf] tells what its error says about whether it was applied.
 func (db *DB) Commit(ctx context.Context, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
@@ -21,7 +18,7 @@ func (db *DB) Commit(ctx context.Context, writes []*firestorepb.Write) (*firesto
 
 func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp *firestorepb.CommitResponse, err error) {
 	err = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
-		resp, err = api.Commit(db.outgoing(ctx), req, once)
+		resp, err = api.Commit(db.outgoing(ctx), req)
 		return err
 	})
 	return resp, err
@@ -92,7 +89,7 @@ func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) 
 // heard of holds no locks.
 func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context, *Tx) error) (*firestorepb.CommitRequest, error) {
 	var begun *firestorepb.BeginTransactionResponse
-	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
+	err := db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) (err error) {
 		begun, err = api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
 			Database: db.Database,
 			Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
@@ -118,7 +115,7 @@ func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
-		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: req.GetTransaction()}, once)
+		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: req.GetTransaction()})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiv1 "cloud.google.com/go/firestore/apiv1"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -57,14 +58,19 @@ func newConnection(emulator bool, dial func() (*apiv1.Client, error)) (*connecti
 	return &connection{dial: dial, emulator: emulator, now: first, open: map[*line]bool{first: true}}, nil
 }
 
-// call does something over the connection, bounded by ctx or else by [callTimeout]. Once that has
-// ended, its error is the context's.
-func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, callTimeout)
-		defer cancel()
+// limited is a context that ends in [callTimeout] where the one given has no deadline.
+func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
 	}
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// call does something over the connection, once, bounded by ctx or else by [callTimeout]. Once that
+// has ended, its error is the context's.
+func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -74,10 +80,7 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 	over.calls++
 	c.mu.Unlock()
 	began := time.Now()
-	attempting, stop := context.WithCancel(ctx)
-	defer stop()
-	made := &attempts{refuses: c.refuses, stop: stop}
-	err := made.explained(ctx, do(context.WithValue(attempting, attemptsKey{}, made), over.api))
+	err := c.explained(ctx, do(ctx, over.api))
 	if isDeadline(err) && time.Since(began) >= silence {
 		c.redial(over)
 	}
@@ -104,19 +107,40 @@ func (c *connection) refuses() bool {
 	return c.emulator && time.Since(c.refused) >= starting
 }
 
-// read is call for what is harmless to do twice: it does so when the first attempt gets no answer.
-func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
-	first := readTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		first = min(first, time.Until(deadline)/2)
-	}
-	attempt, cancel := context.WithTimeout(ctx, first)
+// read is call for what is harmless to do twice: it does so until there is an answer, or an error
+// that no repetition helps. The first attempt that is still without an answer after a while is given
+// up, and the next one goes over another connection; slow tells that a long time is no sign of one
+// that is silent.
+func (c *connection) read(ctx context.Context, slow bool, do func(context.Context, *apiv1.Client) error) error {
+	ctx, cancel := limited(ctx)
 	defer cancel()
-	err := c.call(attempt, do)
-	if isDeadline(err) && ctx.Err() == nil {
-		return c.call(ctx, do)
+	try := func() error {
+		if slow {
+			return c.call(ctx, do)
+		}
+		end, _ := ctx.Deadline()
+		first, cancel := context.WithTimeout(ctx, min(readTimeout, time.Until(end)/2))
+		defer cancel()
+		return c.call(first, do)
 	}
-	return err
+	for pause := Pauses(); ; {
+		err := try()
+		switch code := status.Code(err); {
+		case err == nil || ctx.Err() != nil || Refused(err):
+			return err
+		case isDeadline(err) && !slow:
+			slow = true
+			continue
+		case code != codes.Unavailable && code != codes.Internal && code != codes.DeadlineExceeded:
+			return err
+		}
+		if ended := gax.Sleep(ctx, pause.Pause()); ended != nil {
+			if u, ok := errors.AsType[*Unreachable](err); ok && errors.Is(ended, context.DeadlineExceeded) {
+				return &Unreachable{u.cause, ended, false}
+			}
+			return ended
+		}
+	}
 }
 
 // redial replaces a connection that is silent, unless another call has done so. Calls over the old

@@ -18,44 +18,39 @@ func (db *DB) CollectionOf(counter string, a *layout.Aggregation) string {
 	return db.Document(a.Collection)
 }
 
-// where are the conditions of an aggregation for a counter; nil where there are none.
-func (db *DB) where(counter string, a *layout.Aggregation) *firestorepb.StructuredQuery_Filter {
+// conditions are those of an aggregation for a counter; nil where there are none.
+func (db *DB) conditions(counter string, a *layout.Aggregation) *firestorepb.StructuredQuery_Filter {
+	if len(a.Where) == 0 {
+		return nil
+	}
 	filters := make([]*firestorepb.StructuredQuery_Filter, len(a.Where))
 	for i, f := range a.Where {
-		op, value := operatorOf[f.Op], &firestorepb.Value{}
-		if _, several := f.Value.([]any); several || db.isReference(f) {
-			op, value = firestorepb.StructuredQuery_FieldFilter_IN, Array(db.Alternatives(counter, a, f)...)
-		} else {
-			value = db.Alternatives(counter, a, f)[0]
+		op, values := operatorOf[f.Op], db.Alternatives(counter, a, f)
+		value := values[0]
+		if len(values) > 1 {
+			op, value = firestorepb.StructuredQuery_FieldFilter_IN, Array(values...)
 		}
-		filters[i] = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
-				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(f.Field)}, Op: op, Value: value,
-			},
-		}}
-	}
-	switch len(filters) {
-	case 0:
-		return nil
-	case 1:
-		return filters[0]
+		filters[i] = where(layout.Dotted(f.Field), op, value)
 	}
 	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
 		CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: filters},
 	}}
 }
 
+// where is the condition on one field.
+func where(path string, op firestorepb.StructuredQuery_FieldFilter_Operator, value *firestorepb.Value) *firestorepb.StructuredQuery_Filter {
+	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}, Op: op, Value: value},
+	}}
+}
+
 var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Operator{
 	layout.Equal:   firestorepb.StructuredQuery_FieldFilter_EQUAL,
+	layout.In:      firestorepb.StructuredQuery_FieldFilter_EQUAL, // of one value
 	layout.AtLeast: firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
 	layout.AtMost:  firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
 	layout.Above:   firestorepb.StructuredQuery_FieldFilter_GREATER_THAN,
 	layout.Less:    firestorepb.StructuredQuery_FieldFilter_LESS_THAN,
-}
-
-func (db *DB) isReference(f layout.Filter) bool {
-	_, is := f.Value.(layout.Wildcard)
-	return is
 }
 
 // Alternatives are the values with which a filter compares, for a counter: those in which one names

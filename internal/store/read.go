@@ -16,7 +16,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -70,7 +69,7 @@ func (r reader) get(ctx context.Context, mask *firestorepb.DocumentMask, names .
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
 	found := make(map[string]*firestorepb.Document, len(names))
-	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+	err := r.db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) error {
 		clear(found)
 		stream, err := api.BatchGetDocuments(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -118,7 +117,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		req.ConsistencySelector = &firestorepb.RunQueryRequest_ReadTime{ReadTime: timestamppb.New(q.At)}
 	}
 	var docs []*firestorepb.Document
-	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+	err := r.db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) error {
 		docs = nil
 		stream, err := api.RunQuery(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -141,39 +140,24 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 // or is not a number, count nothing. A double among the summands, and a sum beyond an int64, make
 // the sum a double.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
-	sum, _, err := db.aggregate(ctx, from(collection), collection, at, sumOf(layout.FieldPath(field)))
-	if err != nil {
-		return nil, err
-	}
-	return sum[0], nil
+	sum, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, sumOf(layout.FieldPath(field)))
+	return sum[0], err
 }
 
 // SumNumbers is [DB.Sum] that also tells how many documents hold a number in the field, for
 // the same price.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, err error) {
-	query := from(collection)
-	query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
-			// a range holds values of one type only
-			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.FieldPath(field)},
-			Op:    firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
-			Value: Double(math.Inf(-1)),
-		},
-	}}
-	values, _, err := db.aggregate(ctx, query, collection, at, sumOf(layout.FieldPath(field)), count())
-	if err != nil {
-		return nil, 0, err
-	}
-	return values[0], values[1].GetIntegerValue(), nil
+	path := layout.FieldPath(field)
+	// a range holds values of one type only
+	all := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, Double(math.Inf(-1)))
+	values, _, err := aggregation{collection: collection, where: all, at: at}.ask(ctx, db, sumOf(path), count())
+	return values[0], values[1].GetIntegerValue(), err
 }
 
 // Count tells how many documents a collection has, as of a time. It costs what [DB.Sum] does.
 func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64, error) {
-	values, _, err := db.aggregate(ctx, from(collection), collection, at, count())
-	if err != nil {
-		return 0, err
-	}
-	return values[0].GetIntegerValue(), nil
+	values, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, count())
+	return values[0].GetIntegerValue(), err
 }
 
 // Aggregated is what an aggregation query has said.
@@ -204,29 +188,27 @@ func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 // Several sums take one query each: together they would only see the documents that have all the
 // fields. It is asked once: its errors come at once.
 func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
-	collection := db.CollectionOf(counter, a)
-	query := from(collection)
-	query.From[0].AllDescendants = a.From == layout.Group
-	query.Where = db.where(counter, a)
-	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
+	q := aggregation{collection: db.CollectionOf(counter, a), group: a.From == layout.Group, where: db.conditions(counter, a), at: at, once: true}
+	of := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
 	switch { // the count is then of the index entries that it reads
 	case a.Average:
-		aggregations = append(aggregations, averageOf(layout.Dotted(a.Sum)))
+		of = append(of, averageOf(layout.Dotted(a.Sum)))
 	case a.Sum != "":
-		aggregations = append(aggregations, sumOf(layout.Dotted(a.Sum)))
+		of = append(of, sumOf(layout.Dotted(a.Sum)))
 	}
-	// The generated client would ask again until ctx ends, and what takes too long could not be
-	// told from what is refused.
-	values, at, err := db.aggregateWith(ctx, query, collection, at, aggregations, once)
-	if err != nil {
-		return Aggregated{}, err
-	}
-	return Aggregated{Value: values[len(values)-1], Documents: values[0].GetIntegerValue(), At: at}, nil
+	values, at, err := q.ask(ctx, db, of...)
+	return Aggregated{Value: values[len(values)-1], Documents: values[0].GetIntegerValue(), At: at}, err
 }
 
-func from(collection string) *firestorepb.StructuredQuery {
-	_, id := split(collection)
-	return &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}}}
+// aggregation is a query for what documents of a collection come to.
+type aggregation struct {
+	collection string
+	group      bool // all collections of that id
+	where      *firestorepb.StructuredQuery_Filter
+	at         time.Time
+	// It is asked once: asked until ctx ends, what takes too long could not be told from what is
+	// refused.
+	once bool
 }
 
 func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
@@ -247,43 +229,47 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 	}}
 }
 
-// aggregate returns the results in the order of the aggregations, and their read time.
-func (db *DB) aggregate(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
-	return db.aggregateWith(ctx, query, collection, at, aggregations)
-}
-
-func (db *DB) aggregateWith(ctx context.Context, query *firestorepb.StructuredQuery, collection string, at time.Time, aggregations []*firestorepb.StructuredAggregationQuery_Aggregation, opts ...gax.CallOption) ([]*firestorepb.Value, time.Time, error) {
-	for i, a := range aggregations {
+// ask returns what the aggregations come to, in their order, and the read time.
+func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
+	for i, a := range of {
 		a.Alias = fmt.Sprintf("a%d", i)
 	}
-	parent, _ := split(collection)
+	parent, id := split(q.collection)
 	req := &firestorepb.RunAggregationQueryRequest{
 		Parent: parent,
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
-			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query},
-			Aggregations: aggregations,
+			QueryType: &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: &firestorepb.StructuredQuery{
+				From:  []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id, AllDescendants: q.group}},
+				Where: q.where,
+			}},
+			Aggregations: of,
 		}},
 	}
-	if !at.IsZero() {
-		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(at)}
+	if !q.at.IsZero() {
+		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(q.at)}
 	}
-	values := make([]*firestorepb.Value, len(aggregations))
+	values := make([]*firestorepb.Value, len(of))
 	var read time.Time
-	err := db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
-		// it may take a minute, so it is not asked twice
-		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req, opts...)
+	ask := func(ctx context.Context, api *apiv1.Client) error {
+		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req)
 		if err != nil {
 			return err
 		}
 		return receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
 			read = resp.GetReadTime().AsTime()
-			for i, a := range aggregations {
+			for i, a := range of {
 				if v := resp.GetResult().GetAggregateFields()[a.Alias]; v != nil {
 					values[i] = v
 				}
 			}
 		})
-	})
+	}
+	var err error
+	if q.once {
+		err = db.api.call(ctx, ask)
+	} else {
+		err = db.api.read(ctx, true, ask) // it may take a minute
+	}
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}
@@ -307,7 +293,7 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 	}
 	parent, id := split(db.Counters())
 	var docs []*firestorepb.Document
-	err = db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
+	err = db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) (err error) {
 		it := api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
 			Parent:       parent,
 			CollectionId: id,

@@ -4,8 +4,8 @@
 // A commit is sent exactly once. The official client's own commits go through a generated layer
 // that resends them on UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So
 // no client of the library is handed out: [DB.Commit] and [DB.Transact] use the generated client
-// (firestore/apiv1) with that retry switched off, and the caller decides what a failure means, by
-// [KindOf]. Reading is idempotent, and the library retries it.
+// (firestore/apiv1) with its retries switched off, and the caller decides what a failure means, by
+// [KindOf]. Reading is idempotent, and made again here.
 //
 // Documents are protocol buffers everywhere, and named by their whole resource names, which
 // [Layout] makes.
@@ -81,7 +81,11 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 		if err != nil {
 			return nil, err
 		}
-		return apiv1.NewClient(context.WithoutCancel(ctx), options...)
+		api, err := apiv1.NewClient(context.WithoutCancel(ctx), options...)
+		if err == nil {
+			*api.CallOptions = apiv1.CallOptions{} // or it would send again what fails
+		}
+		return api, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open Firestore: %w", err)
@@ -148,7 +152,7 @@ func clientOptions(emulator string, given []option.ClientOption) ([]option.Clien
 // dialOptions are what every connection needs to be rid of one that went silent, and to come back
 // soon after Firestore does.
 func dialOptions() []grpc.DialOption {
-	return append(notes(),
+	return []grpc.DialOption{
 		// Without keepalive a silent connection burns every call's deadline until TCP gives up,
 		// after about 15 minutes. Google's front ends allow a ping each 30 s; gRPC also gives the
 		// timeout to the kernel (TCP_USER_TIMEOUT), so that data which is never acknowledged ends
@@ -161,7 +165,7 @@ func dialOptions() []grpc.DialOption {
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
-	)
+	}
 }
 
 func dialEmulator(addr string, opts []grpc.DialOption) (*grpc.ClientConn, error) {

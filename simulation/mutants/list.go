@@ -72,7 +72,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"the client library sends a commit again", "internal/store",
-		"resp, err = api.Commit(db.outgoing(ctx), req, once)", "resp, err = api.Commit(db.outgoing(ctx), req)", simulation,
+		"*api.CallOptions = apiv1.CallOptions{}", "_ = apiv1.CallOptions{}", simulation,
 	},
 	{
 		"a key in doubt is settled by a marker of the batch", "shards",

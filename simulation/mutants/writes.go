@@ -84,7 +84,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a call without a time limit", "internal/store",
-		"ctx, cancel = context.WithTimeout(ctx, callTimeout)", "ctx, cancel = context.WithCancel(ctx)", test("TestACallEnds"),
+		"return context.WithTimeout(ctx, callTimeout)", "return context.WithCancel(ctx)", test("TestACallEnds"),
 	},
 	{
 		"a transaction that has expired is refused", "internal/store",
