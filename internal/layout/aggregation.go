@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -168,10 +169,8 @@ const (
 // 1,500 bytes of one.
 const maxFilterBytes = 256
 
-// parseAggregation reads the rest of text from an offset on. Its errors begin with the
-// position, from 1.
-func parseAggregation(text string, at int) (*Aggregation, error) {
-	s := &scanner{text: text, at: at}
+// aggregation reads what is counted, up to a comma or the end.
+func (s *scanner) aggregation() (*Aggregation, error) {
 	s.space()
 	begin := s.at
 	operation := s.word()
@@ -235,7 +234,7 @@ func parseAggregation(text string, at int) (*Aggregation, error) {
 			return nil, s.want("double: a sum is an integer, or as double")
 		}
 	}
-	if s.at < len(s.text) {
+	if s.at < len(s.text) && s.text[s.at] != ',' {
 		if operation == "sum" {
 			return nil, s.want("as double, a comma, or the end")
 		}
@@ -254,16 +253,14 @@ func validatePath(path string) error {
 	return nil
 }
 
-// scanner reads a text from an offset on.
+// scanner reads a list of fields from an offset on. Its errors begin with the position, from 1.
 type scanner struct {
 	text string
 	at   int
 }
 
 func (s *scanner) space() {
-	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\t') {
-		s.at++
-	}
+	s.at = len(s.text) - len(strings.TrimLeftFunc(s.text[s.at:], unicode.IsSpace))
 }
 
 // skip skips a token and the white space behind it, where it is next.
@@ -357,11 +354,11 @@ func checkConditions(filters []Filter) error {
 
 // word reads up to white space or one of ()=,"'<>[]{}, and the white space behind it.
 func (s *scanner) word() string {
-	begin := s.at
-	for s.at < len(s.text) && !strings.ContainsRune("()=,\"' \t<>[]{}", rune(s.text[s.at])) {
-		s.at++
+	word := s.text[s.at:]
+	if n := strings.IndexFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("()=,\"'<>[]{}", r) }); n >= 0 {
+		word = word[:n]
 	}
-	word := s.text[begin:s.at]
+	s.at += len(word)
 	s.space()
 	return word
 }

@@ -2,9 +2,9 @@ package layout
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -74,17 +74,23 @@ const maxFields = 20
 // comments=count(comments). Its errors give the position, in bytes from 1, and what is allowed.
 func ParseFields(list string) (Fields, error) {
 	var fields Fields
-	for at, item := range items(list) {
-		field, err := parseField(list, at, item)
+	for s := (scanner{text: list}); ; s.at++ {
+		s.space()
+		begin := s.at
+		field, err := s.field()
+		rest, _, _ := strings.Cut(list[s.at:], ",")
+		item := strings.TrimSpace(list[begin:s.at] + rest)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%q at %w", item, err)
 		}
 		for _, other := range fields {
 			if other.Name == field.Name || other.Shard == field.Shard && field.Shard != "" {
-				return nil, fmt.Errorf("%q at %d: %s has one of its names already", item, at+1, other)
+				return nil, fmt.Errorf("%q at %d: %s has one of its names already", item, begin+1, other)
 			}
 		}
-		fields = append(fields, field)
+		if fields = append(fields, field); s.at == len(list) {
+			break
+		}
 	}
 	if len(fields) > maxFields {
 		return nil, fmt.Errorf("%d fields, and at most %d are allowed", len(fields), maxFields)
@@ -92,67 +98,35 @@ func ParseFields(list string) (Fields, error) {
 	return fields, nil
 }
 
-// items yields the items of a list with their offsets, without the white space around them. Commas
-// in parentheses and quotes are parts of them.
-func items(list string) iter.Seq2[int, string] {
-	return func(yield func(int, string) bool) {
-		quote, depth, begin := byte(0), 0, 0
-		for at := 0; at <= len(list); at++ {
-			if at < len(list) {
-				c := list[at]
-				switch {
-				case quote != 0:
-					if c == quote {
-						quote = 0
-					}
-				case c == '(':
-					depth++
-				case c == ')':
-					depth--
-				case depth > 0 && (c == '"' || c == '\''):
-					quote = c
-				}
-				if c != ',' || quote != 0 || depth > 0 {
-					continue
-				}
-			}
-			item := list[begin:at]
-			trimmed := strings.TrimSpace(item)
-			if !yield(begin+strings.Index(item, trimmed), trimmed) {
-				return
-			}
-			begin, depth = at+1, 0
-		}
-	}
-}
-
-// parseField reads the item of a list that begins at an offset.
-func parseField(list string, at int, item string) (Field, error) {
+// field reads a field, up to a comma or the end.
+func (s *scanner) field() (Field, error) {
+	begin := s.at
+	item, _, _ := strings.Cut(s.text[begin:], ",")
 	name, source, named := strings.Cut(item, "=")
-	name = strings.TrimRight(name, " \t")
 	if !named {
 		source = name
 	}
-	field := Field{Name: name, Shard: source}
-	if strings.Contains(source, "(") {
-		begin := at + len(item) - len(source)
-		counted, err := parseAggregation(list[:begin+len(source)], begin)
-		if err != nil {
-			return Field{}, fmt.Errorf("%q at %w", item, err)
+	field := Field{Name: strings.TrimSpace(name), Shard: strings.TrimRightFunc(source, unicode.IsSpace)}
+	if s.at += len(item); strings.Contains(source, "(") {
+		var err error
+		s.at -= len(source)
+		if field.Counted, err = s.aggregation(); err != nil {
+			return Field{}, err
 		}
-		field.Shard, field.Counted = "", counted
-		source = name
+		field.Shard = ""
 	}
-	for _, part := range []string{name, source} {
-		if err := validateField(part); err != nil {
-			return Field{}, fmt.Errorf("%q at %d: %w", item, at+1, err)
-		}
+	err := validateField(field.Name)
+	if err == nil && field.Counted == nil {
+		err = validateField(field.Shard)
+	}
+	if err != nil {
+		return Field{}, fmt.Errorf("%d: %w", begin+1, err)
 	}
 	if field.Shard == shardRequest {
-		return Field{}, fmt.Errorf("%q at %d: a shard's field %s names the request of a client that counts by itself", item, at+1, shardRequest)
+		return Field{}, fmt.Errorf("%d: a shard's field %s names the request of a client that counts by itself", begin+1, shardRequest)
 	}
-	if slices.Contains(reserved, name) {
-		return Field{}, fmt.Errorf("%q at %d: a counter's document has a field %s of its own", item, at+1, name)
+	if slices.Contains(reserved, field.Name) {
+		return Field{}, fmt.Errorf("%d: a counter's document has a field %s of its own", begin+1, field.Name)
 	}
 	return field, nil
 }
