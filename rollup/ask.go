@@ -136,8 +136,8 @@ func (c *Client) elsewhere(documents string) bool {
 func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err error) {
 	values := make(map[string]any, len(got.answers))
 	for _, field := range r.client.db.CountedIn(b.of.id) {
-		if a := got.answers[field.Key()]; a.Known {
-			values[field.Name] = loggable(a)
+		if value := got.answers[field.Key()].Value; value != nil {
+			values[field.Name] = loggable(value)
 		}
 	}
 	attrs := []slog.Attr{
@@ -157,16 +157,14 @@ func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err er
 
 // loggable is an answer's value as a log entry has it. NaN and the infinities, which JSON has no
 // numbers for, are texts.
-func loggable(a ledger.Answer) any {
-	switch {
-	case a.Kind == ledger.Integer:
-		return a.Value
-	case a.Kind == ledger.None:
-		return nil
-	case math.IsNaN(a.Double) || math.IsInf(a.Double, 0):
-		return fmt.Sprint(a.Double)
+func loggable(value any) any {
+	if f, is := value.(float64); is && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return fmt.Sprint(f)
 	}
-	return a.Double
+	if value == (ledger.None{}) {
+		return nil
+	}
+	return value
 }
 
 const (

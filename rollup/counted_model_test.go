@@ -71,7 +71,7 @@ func (m *countedModel) now() int {
 }
 
 func (m *countedModel) aggregate() *ledger.Answer {
-	return &ledger.Answer{ReadTime: at(m.now()), Value: int64(len(m.documents)), Known: true}
+	return &ledger.Answer{ReadTime: at(m.now()), Value: int64(len(m.documents))}
 }
 
 func (m *countedModel) hand(in *countedInstance, msg *countedMessage, clock time.Time) {
@@ -123,9 +123,10 @@ func (m *countedModel) commit(answer ledger.Answer) {
 	}
 	key := "k"
 	d := m.ledger.Merge(nil, map[string]ledger.Answer{key: answer})
-	known := m.ledger.Answers[key]
+	value, _ := answer.Value.(int64)
+	known, _ := m.ledger.Answers[key].Value.(int64)
 	switch {
-	case m.broken == orderByCommit, m.broken == takeEarly && d.Early[key], m.broken == orderByValue && answer.Value > known.Value:
+	case m.broken == orderByCommit, m.broken == takeEarly && d.Early[key], m.broken == orderByValue && value > known:
 		d.Answers = map[string]ledger.Answer{key: answer}
 	case m.broken == orderByValue:
 		d.Answers = nil
@@ -135,7 +136,7 @@ func (m *countedModel) commit(answer ledger.Answer) {
 	m.now()
 	m.ledger.Apply(d)
 	if a, ok := d.Answers[key]; ok {
-		m.field = a.Value
+		m.field, _ = a.Value.(int64)
 	}
 }
 

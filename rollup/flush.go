@@ -160,31 +160,27 @@ func (f *flushing) writes() []*firestorepb.Write {
 	view := store.Check(db.Counter(counter), !f.missing)
 	f.shown, f.deltas = nil, map[string]int64{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	// answers to queries that had none: what the field has held so far is no part of them
-	var first map[string]*firestorepb.Value
+	// first answers to queries: what the field has held so far is no part of them; and doubles: an
+	// increment of one is not exact, and one of null makes a number of it
+	set := map[string]*firestorepb.Value{}
 	var paths []string
 	for _, field := range db.Shown() {
-		total, ok := l.Total(field)
+		path := layout.FieldPath(field.Name)
+		total, integer := l.Total(field)
 		was, known := before[field.Name]
-		switch {
-		case !ok:
-			continue
-		case known:
-			f.shown = append(f.shown, field)
-			transforms = append(transforms, store.Increment(layout.FieldPath(field.Name), ledger.Sub(total, was)))
-		default:
-			if first == nil {
-				first = map[string]*firestorepb.Value{}
-			}
-			first[field.Name] = store.Int(total)
-			paths = append(paths, layout.FieldPath(field.Name))
+		if integer {
+			f.deltas[field.Name] = ledger.Sub(total, was)
 		}
-		f.deltas[field.Name] = ledger.Sub(total, was)
+		if known {
+			f.shown = append(f.shown, field)
+			transforms = append(transforms, store.Increment(path, f.deltas[field.Name]))
+		} else if value := store.ShownAs(field, l.Ledger); value != nil {
+			set[field.Name], paths = value, append(paths, path)
+		}
 	}
-	first, paths = db.SetDoubles(l.Ledger, first, paths)
 	if !f.missing {
 		transforms = append(transforms, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
-		view = store.Update(db.Counter(counter), store.Exists(true), first, paths, transforms...)
+		view = store.Update(db.Counter(counter), store.Exists(true), set, paths, transforms...)
 	}
 	writes := []*firestorepb.Write{store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask), view}
 	if f.alone {

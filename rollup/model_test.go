@@ -304,7 +304,7 @@ func (m *lifeModel) reconcile() {
 	}
 	now := at(m.tick())
 	snapshot := ledger.Snapshot{At: now, States: m.states()}
-	answer := ledger.Answer{ReadTime: now, Value: m.comments, Known: true}
+	answer := ledger.Answer{ReadTime: now, Value: m.comments}
 	if !m.quiet {
 		for range m.IntN(5) {
 			m.step(true)
@@ -343,7 +343,7 @@ func (m *lifeModel) deliver(instance int, last bool) {
 		case e.comment && instance == 0: // its trigger brings none
 			rest = append(rest, e)
 		case e.comment && answer == nil:
-			answer = &ledger.Answer{ReadTime: at(m.tick()), Value: m.comments, Known: true}
+			answer = &ledger.Answer{ReadTime: at(m.tick()), Value: m.comments}
 		case !e.comment:
 			states = append(states, e.state)
 		}

@@ -371,12 +371,9 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 func (r *reconciling) accountDouble(doc *firestorepb.Document, field layout.Field, after *ledger.Ledger) {
 	was := store.Number(r.found.GetFields()[field.Name])
 	is := store.Number(doc.GetFields()[field.Name])
-	if after != nil {
-		if a := after.Answers[field.Key()]; a.Known && doc != nil {
-			is = nil
-			if a.Kind == ledger.Double {
-				is = store.Number(store.Double(a.Double))
-			}
+	if after != nil && doc != nil {
+		if value := store.ShownAs(field, after); value != nil {
+			is = store.Number(value)
 		}
 	}
 	if r.report.Doubles == nil {

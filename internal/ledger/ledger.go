@@ -117,25 +117,19 @@ func (e Entry) numbers() int { return max(1, len(e.Counts)) }
 // comments=count(comments). Events only say that something has changed: the value is the query's.
 type Answer struct {
 	ReadTime time.Time
-	Kind     Kind    // of the value
-	Value    int64   // the last integer that a query said
-	Double   float64 // the double that it said
-	Known    bool    // it has said a value
-	Odd      bool    // at the read time it was no integer: a half among the documents, say
+	// the last number that a query said: an int64, of a field that is no integer a float64, or
+	// [None]; nil where none has: see [layout.Field.Integer]
+	Value any
+	Odd   bool // at the read time it was no integer: a half among the documents, say
 }
 
-// Kind is what a value is. That of a field is always an integer, or never: see
-// [layout.Field.Integer].
-type Kind int
-
-const (
-	Integer Kind = iota
-	Double
-	None // the average of no documents has no value
-)
+// None is the value of an average of no documents.
+type None struct{}
 
 // Counts reports whether the documents come to something.
-func (a Answer) Counts() bool { return a.Odd || a.Value != 0 || a.Double != 0 }
+func (a Answer) Counts() bool {
+	return a.Odd || a.Value != nil && a.Value != int64(0) && a.Value != 0.0 && a.Value != None{}
+}
 
 // Ledger says what a counter's totals are made of.
 type Ledger struct {
@@ -189,8 +183,8 @@ func (l *Ledger) sum(field string) (w wide) {
 // integer: what that should hold is its answer.
 func (l *Ledger) Total(field layout.Field) (int64, bool) {
 	if field.Counted != nil {
-		a := l.Answers[field.Key()]
-		return a.Value, a.Known && field.Integer()
+		n, ok := l.Answers[field.Key()].Value.(int64)
+		return n, ok
 	}
 	w := l.sum(field.Shard)
 	w.add(l.Base[field.Shard])
@@ -301,7 +295,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			d.Answers = make(map[string]Answer, len(answers))
 		}
 		if a.Odd {
-			a.Kind, a.Value, a.Double, a.Known = known.Kind, known.Value, known.Double, known.Known
+			a.Value = known.Value
 		}
 		d.Answers[key] = a
 	}

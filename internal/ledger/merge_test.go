@@ -164,7 +164,7 @@ func TestSet(t *testing.T) {
 
 func TestMergeAnswers(t *testing.T) {
 	t.Parallel()
-	answer := func(value int64, read int) Answer { return Answer{Value: value, ReadTime: at(read), Known: true} }
+	answer := func(value int64, read int) Answer { return Answer{Value: value, ReadTime: at(read)} }
 	for _, tt := range []struct {
 		name   string
 		known  map[string]Answer
@@ -179,7 +179,7 @@ func TestMergeAnswers(t *testing.T) {
 		{"as old", map[string]Answer{"k": answer(5, 200)}, answer(9, 200), nil, false},
 		{"of before the ledger", nil, answer(5, 99), nil, true},
 		{"of the ledger's very time", nil, answer(5, 100), new(answer(5, 100)), false},
-		{"no integer any more", map[string]Answer{"k": answer(5, 200)}, Answer{ReadTime: at(300), Odd: true}, &Answer{ReadTime: at(300), Value: 5, Known: true, Odd: true}, false},
+		{"no integer any more", map[string]Answer{"k": answer(5, 200)}, Answer{ReadTime: at(300), Odd: true}, &Answer{ReadTime: at(300), Value: int64(5), Odd: true}, false},
 		{"never an integer", nil, Answer{ReadTime: at(300), Odd: true}, &Answer{ReadTime: at(300), Odd: true}, false},
 	} {
 		l := &Ledger{Answers: tt.known, Created: at(100), Floor: at(100)}
@@ -201,7 +201,7 @@ func TestTotalOfAnAnswer(t *testing.T) {
 	if got := l.Totals(fields...); !maps.Equal(got, map[string]int64{"total": 3}) {
 		t.Errorf("before any answer: %v", got)
 	}
-	l.Apply(l.Merge(nil, map[string]Answer{fields[1].Key(): {Value: 9, ReadTime: at(2), Known: true}}))
+	l.Apply(l.Merge(nil, map[string]Answer{fields[1].Key(): {Value: int64(9), ReadTime: at(2)}}))
 	if got := l.Totals(fields...); !maps.Equal(got, map[string]int64{"total": 3, "comments": 9}) {
 		t.Errorf("after it: %v", got)
 	}
@@ -372,7 +372,7 @@ func TestLedgerIsBounded(t *testing.T) {
 	}
 	d := l.Merge([]State{
 		{Shard: "more", Counts: of(1), AsOf: at(2)}, {Shard: id(7), Counts: Counts{"count": 3, "views": 1}, AsOf: at(2)}, {Shard: id(8), Counts: Counts{"count": 1, "views": 1, "likes": 1}, AsOf: at(2)},
-	}, map[string]Answer{"comments": {ReadTime: at(3), Known: true}})
+	}, map[string]Answer{"comments": {ReadTime: at(3)}})
 	if !maps.Equal(d.Full, map[string]bool{"more": true, id(8): true, "comments": true}) || len(d.States) != 1 {
 		t.Errorf("diff = %+v, want that only a shard that takes no more room is counted", d)
 	}
@@ -463,9 +463,9 @@ func TestMergeCountsExactlyOnce(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	l := New(nil)
-	l.Answers = map[string]Answer{"past": {ReadTime: at(1), Value: 1, Known: true}, "now": {ReadTime: at(2)}, "future": {ReadTime: at(3)}}
+	l.Answers = map[string]Answer{"past": {ReadTime: at(1), Value: int64(1)}, "now": {ReadTime: at(2)}, "future": {ReadTime: at(3)}}
 	l.Forget(at(2))
-	if len(l.Answers) != 2 || !l.Answers["past"].Known {
+	if len(l.Answers) != 2 || l.Answers["past"].Value != int64(1) {
 		t.Errorf("%v is left, want what was asked until now", l.Answers)
 	}
 }

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"iter"
-
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/proto"
 
@@ -68,15 +66,29 @@ func (db *DB) Deleting(counter *firestorepb.Document) bool {
 	return db.Own(counter)[layout.Deleting].GetBooleanValue()
 }
 
+// ShownAs is what a field of a counter's document should hold; nil where it isn't known.
+func ShownAs(field layout.Field, l *ledger.Ledger) *firestorepb.Value {
+	if field.Counted == nil {
+		total, _ := l.Total(field)
+		return Int(total)
+	}
+	if answer := l.Answers[field.Key()].Value; answer != nil {
+		return literal(answer)
+	}
+	return nil
+}
+
 // View are the shown fields of a counter's document as its ledger has them, and their paths as
 // a mask has them.
 func (db *DB) View(l *ledger.Ledger) (fields map[string]*firestorepb.Value, mask []string) {
 	fields = make(map[string]*firestorepb.Value, len(db.Fields)+len(db.Counted))
-	for name, total := range l.Totals(db.Shown()...) {
-		fields[name] = Int(total)
-		mask = append(mask, layout.FieldPath(name))
+	for _, field := range db.Shown() {
+		if value := ShownAs(field, l); value != nil {
+			fields[field.Name] = value
+			mask = append(mask, layout.FieldPath(field.Name))
+		}
 	}
-	return db.SetDoubles(l, fields, mask)
+	return fields, mask
 }
 
 // Show is the write that sets the shown fields of a counter's document to what its ledger has. It
@@ -88,47 +100,10 @@ func (db *DB) Show(counter string, condition *firestorepb.Precondition, l *ledge
 	return Update(db.Counter(counter), condition, fields, mask, ServerTime(db.OwnPath(layout.UpdatedAt)))
 }
 
-// SetDoubles has a write of a counter's document set the shown fields that are no integers, and
-// adds their paths to its mask. They are set by every write: an increment of a double is not exact,
-// and one of null makes a number of it.
-func (db *DB) SetDoubles(l *ledger.Ledger, fields map[string]*firestorepb.Value, mask []string) (map[string]*firestorepb.Value, []string) {
-	for name, value := range db.doubles(l) {
-		if fields == nil {
-			fields = map[string]*firestorepb.Value{}
-		}
-		fields[name] = value
-		mask = append(mask, layout.FieldPath(name))
-	}
-	return fields, mask
-}
-
-// doubles are the shown fields that are no integers, as the ledger has them.
-func (db *DB) doubles(l *ledger.Ledger) iter.Seq2[string, *firestorepb.Value] {
-	return func(yield func(string, *firestorepb.Value) bool) {
-		for _, field := range db.Counted {
-			a := l.Answers[field.Key()]
-			if field.Integer() || !a.Known {
-				continue
-			}
-			value := Null()
-			if a.Kind == ledger.Double {
-				value = Double(a.Double)
-			}
-			if !yield(field.Name, value) {
-				return
-			}
-		}
-	}
-}
-
 // Shows reports whether the shown fields of a counter's document are what its ledger has.
 func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
-	for name, total := range l.Totals(db.Shown()...) {
-		if v, ok := counter.GetFields()[name].GetValueType().(*firestorepb.Value_IntegerValue); !ok || v.IntegerValue != total {
-			return false
-		}
-	}
-	for name, value := range db.doubles(l) {
+	fields, _ := db.View(l)
+	for name, value := range fields {
 		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
 			return false
 		}

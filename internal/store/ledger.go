@@ -74,15 +74,12 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, mask []str
 		answers := make(map[string]*firestorepb.Value, len(d.Answers))
 		for key, a := range d.Answers {
 			entry := map[string]*firestorepb.Value{answerReadTime: Time(a.ReadTime)}
-			if a.Known {
-				switch a.Kind {
-				case ledger.Integer:
-					entry[answerValue] = Int(a.Value)
-				case ledger.Double:
-					entry[answerDouble] = Double(a.Double)
-				case ledger.None:
-					entry[answerDouble] = Null()
-				}
+			switch a.Value.(type) {
+			case nil:
+			case int64:
+				entry[answerValue] = literal(a.Value)
+			default:
+				entry[answerDouble] = literal(a.Value)
 			}
 			if a.Odd {
 				entry[answerOdd] = Bool(true)
@@ -168,14 +165,12 @@ func DecodeLedger(doc *firestorepb.Document) (*ledger.Ledger, error) {
 	for key, v := range answers {
 		entry := d.mapping(v)
 		d.damaged = d.damaged || entry[answerReadTime] == nil
-		a := ledger.Answer{
-			ReadTime: d.time(entry[answerReadTime]),
-			Value:    d.integer(entry[answerValue]),
-			Known:    entry[answerValue] != nil || entry[answerDouble] != nil,
-			Odd:      entry[answerOdd].GetBooleanValue(),
-		}
-		if entry[answerDouble] != nil {
-			a.Kind, a.Double = d.double(entry[answerDouble])
+		a := ledger.Answer{ReadTime: d.time(entry[answerReadTime]), Odd: entry[answerOdd].GetBooleanValue()}
+		if double := entry[answerDouble]; double != nil {
+			a.Value = DoubleOf(double)
+			d.damaged = d.damaged || a.Value == nil
+		} else if entry[answerValue] != nil {
+			a.Value = d.integer(entry[answerValue])
 		}
 		l.Answers[key] = a
 	}
@@ -198,12 +193,6 @@ func (d *decoder) integer(v *firestorepb.Value) int64 {
 	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
 	d.damaged = d.damaged || v != nil && !ok
 	return v.GetIntegerValue()
-}
-
-func (d *decoder) double(v *firestorepb.Value) (ledger.Kind, float64) {
-	kind, f, ok := DoubleOf(v)
-	d.damaged = d.damaged || !ok
-	return kind, f
 }
 
 func (d *decoder) time(v *firestorepb.Value) time.Time {

@@ -172,12 +172,12 @@ type Aggregated struct {
 // AnswerOf is what a query has said of a field.
 func AnswerOf(field layout.Field, said Aggregated) ledger.Answer {
 	a := ledger.Answer{ReadTime: said.At}
-	if field.Integer() {
-		a.Value, a.Known = Integer(said.Value)
-	} else {
-		a.Kind, a.Double, a.Known = DoubleOf(said.Value)
+	if n, ok := Integer(said.Value); !field.Integer() {
+		a.Value = DoubleOf(said.Value)
+	} else if ok {
+		a.Value = n
 	}
-	a.Odd = !a.Known
+	a.Odd = a.Value == nil
 	return a
 }
 

@@ -26,24 +26,24 @@ func Null() *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}
 }
 
-// DoubleOf is the double that a number comes to, or none where the value is null. Integers beyond
-// ±2⁵³ come to the double that is nearest. It reports false for anything else.
-func DoubleOf(v *firestorepb.Value) (kind ledger.Kind, f float64, ok bool) {
+// DoubleOf is the double that a number comes to, or [ledger.None] where the value is null. Integers
+// beyond ±2⁵³ come to the double that is nearest. It is nil for anything else.
+func DoubleOf(v *firestorepb.Value) any {
 	switch n := v.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
-		return ledger.Double, float64(n.IntegerValue), true
+		return float64(n.IntegerValue)
 	case *firestorepb.Value_DoubleValue:
-		return ledger.Double, n.DoubleValue, true
+		return n.DoubleValue
 	case *firestorepb.Value_NullValue:
-		return ledger.None, 0, true
+		return ledger.None{}
 	}
-	return ledger.None, 0, false
+	return nil
 }
 
 // Number is a number as a pointer to a double, for JSON, which has neither NaN nor the infinities:
 // nil for these, and for what is no number.
 func Number(v *firestorepb.Value) *float64 {
-	if kind, f, _ := DoubleOf(v); kind == ledger.Double && !math.IsNaN(f) && !math.IsInf(f, 0) {
+	if f, ok := DoubleOf(v).(float64); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
 		return &f
 	}
 	return nil

@@ -20,7 +20,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"a flush leaves doubles as they are", "rollup",
-		"first, paths = db.SetDoubles(l.Ledger, first, paths)", "", test("TestAverages"),
+		"} else if value := store.ShownAs(field, l.Ledger); value != nil {", "} else if value := store.ShownAs(field, l.Ledger); value != nil && integer {", test("TestAverages"),
 	},
 	{
 		"users set back each other's counters", "functions",

@@ -18,7 +18,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a total without exists", "rollup",
-		"store.Exists(true), first, paths, transforms...)", "nil, first, paths, transforms...)", simulation,
+		"store.Exists(true), set, paths, transforms...)", "nil, set, paths, transforms...)", simulation,
 	},
 	{
 		"a commit that is doubtful is taken for applied", "internal/store",

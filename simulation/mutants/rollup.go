@@ -80,7 +80,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a flush leaves out fields that stay as they are", "rollup",
-		"\t\tcase known:\n", "\t\tcase known && total == was:\n\t\t\tcontinue\n\t\tcase known:\n", simulation,
+		"\t\tif known {\n", "\t\tif known && total == was {\n\t\t\tcontinue\n\t\t} else if known {\n", simulation,
 	},
 	{
 		"without its document a counter counts nothing", "rollup",
@@ -88,7 +88,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"the first answer to a query adds to what was there", "rollup",
-		"\t\tcase known:\n", "\t\tcase known || true:\n", test("TestFirstAnswerTakesTheNumbersPlace"),
+		"\t\tif known {\n", "\t\tif known || integer {\n", test("TestFirstAnswerTakesTheNumbersPlace"),
 	},
 	{
 		"deletions alone adopt a counter", "rollup",

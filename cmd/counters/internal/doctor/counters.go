@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // late is how old a shard's state is before doctor says that it should have been counted. An event
@@ -60,31 +60,28 @@ func (f *findings) counters(d *Deployment) {
 func (f *findings) recounts(d *Deployment, c Counter) {
 	for _, field := range d.Target.counted() {
 		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-		known, ok := c.Ledger.Answers[field.Key()]
+		total, ok := c.Ledger.Total(field)
 		switch {
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
-		case ok && !field.Integer():
-			f.double(d, c, field, known)
+		case c.Ledger.Answers[field.Key()].Value != nil && !field.Integer():
+			f.double(d, c, field)
 		case now.Bad != "" && field.Integer(): // a whole double counts as the integer that it is
 			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
 		case !ok:
 			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and its ledger doesn't know %s", c.total(field.Name), field), mend)
-		case !held.integer() || held.Count != known.Value:
-			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), known.Value, d.perhapsTheApp()), mend)
-		case !now.Slow && now.Count != known.Value:
+		case !held.integer() || held.Count != total:
+			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), total, d.perhapsTheApp()), mend)
+		case !now.Slow && now.Count != total:
 			f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
 		}
 	}
 }
 
 // double looks at a field that is a double, such as an average.
-func (f *findings) double(d *Deployment, c Counter, field layout.Field, known ledger.Answer) {
+func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
 	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-	var number *float64
-	if known.Kind == ledger.Double && !math.IsNaN(known.Double) && !math.IsInf(known.Double, 0) {
-		number = &known.Double
-	}
+	number := store.Number(store.ShownAs(field, c.Ledger))
 	switch {
 	case !held.There || !sameNumber(held.Number, number):
 		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(number), d.perhapsTheApp()), mend)

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -64,8 +63,8 @@ func compares(value *firestorepb.Value, op layout.Operator, want *firestorepb.Va
 	var order int
 	switch want := want.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
-		kind, f, ok := store.DoubleOf(value)
-		if !ok || kind != ledger.Double {
+		f, ok := store.DoubleOf(value).(float64)
+		if !ok {
 			return false
 		}
 		order = cmp.Compare(f, float64(want.IntegerValue))
