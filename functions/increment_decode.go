@@ -40,6 +40,16 @@ func counterOf(u *url.URL) (string, error) {
 	return id, nil
 }
 
+// partsOf are the n parts of a path, as it came; nil where there are more or fewer. Every request is
+// looked at so, and most have one part: they are counted before anything is made of them.
+func partsOf(u *url.URL, n int) []string {
+	path := strings.TrimPrefix(u.EscapedPath(), "/")
+	if strings.Count(path, "/") != n-1 {
+		return nil
+	}
+	return strings.Split(path, "/")
+}
+
 // notUTF8 refuses what encoding/json would replace, and so count for another counter.
 func notUTF8(body []byte) error {
 	if !utf8.Valid(body) {

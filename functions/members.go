@@ -16,8 +16,8 @@ type memberPath struct{ counter, field, member string }
 // reports false for one that has not two parts more than a counter's id. An encoded slash makes of
 // the counter an id that no counter has.
 func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) {
-	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
-	if len(parts) != partsOfID+2 {
+	parts := partsOf(u, partsOfID+2)
+	if parts == nil {
 		return p, false, nil
 	}
 	for i, part := range parts {

@@ -32,8 +32,8 @@ var (
 // another request: one with a part more than a counter's id, and no such last one, takes a
 // document's path for an id.
 func resetOf(r *http.Request, partsOfID int) (counter string, is bool, err error) {
-	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
-	if len(parts) != partsOfID+1 || parts[partsOfID] != "reset" {
+	parts := partsOf(r.URL, partsOfID+1)
+	if parts == nil || parts[partsOfID] != "reset" {
 		return "", false, nil
 	}
 	if r.Method != http.MethodPost {
