@@ -65,9 +65,6 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 // perform resolves a request's counters, and queues it. What has counters that are to be made goes
 // alone.
 func (c *Client) perform(ctx context.Context, r *request) outcome {
-	if c.closed.Load() {
-		return outcome{err: ErrClosed}
-	}
 	r.late = c.patience.end(ctx)
 	counters := make([]string, 0, 1)
 	for _, i := range r.increments {

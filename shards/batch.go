@@ -232,8 +232,8 @@ func (s *sum) add(i Increment) {
 // gathering puts a batch together.
 type gathering struct {
 	batch    *batch
-	most     int             // requests
-	up, down map[place]int64 // the sum of what is added there, and of what is taken off
+	most     int              // requests
+	sizes    map[place]uint64 // what is added there and taken off, without its sign
 	counters map[string]bool
 	keys     map[string]bool // and memberships: documents that a commit can write only once
 }
@@ -272,9 +272,8 @@ func (g *gathering) take(requests []*request) (left []*request) {
 
 // joins reports whether a request can be part of the batch.
 func (g *gathering) joins(r *request) bool {
-	if g.up == nil {
-		g.up, g.down = map[place]int64{}, map[place]int64{}
-		g.counters, g.keys = map[string]bool{}, map[string]bool{}
+	if g.sizes == nil {
+		g.sizes, g.counters, g.keys = map[place]uint64{}, map[string]bool{}, map[string]bool{}
 		for _, first := range g.batch.requests {
 			g.join(first)
 		}
@@ -291,11 +290,7 @@ func (g *gathering) joins(r *request) bool {
 		if !g.counters[i.Counter] {
 			writes++
 		}
-		at := place{i.Counter, i.Field}
-		if _, fits := add(g.up[at], max(i.By, 0)); !fits {
-			return false
-		}
-		if _, fits := add(g.down[at], min(i.By, 0)); !fits {
+		if held := g.sizes[place{i.Counter, i.Field}]; max(held, held+size(i.By)) > math.MaxInt64 { // of MinInt64 and itself that is 0
 			return false
 		}
 	}
@@ -304,14 +299,20 @@ func (g *gathering) joins(r *request) bool {
 
 func (g *gathering) join(r *request) {
 	for _, i := range r.increments {
-		at := place{i.Counter, i.Field}
-		g.up[at] += max(i.By, 0)
-		g.down[at] += min(i.By, 0)
+		g.sizes[place{i.Counter, i.Field}] += size(i.By)
 		g.counters[i.Counter] = true
 	}
 	if own := r.document(); own != "" {
 		g.keys[own] = true
 	}
+}
+
+// size is a number without its sign.
+func size(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
 }
 
 // add reports false where the sum does not fit into an int64.

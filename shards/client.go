@@ -79,13 +79,15 @@ func (cfg Config) withDefaults() Config {
 // Client makes, writes and reads counters in a database. It is safe for concurrent use. One process
 // should use one, so that its increments share commits.
 type Client struct {
-	cfg    Config
-	db     *store.DB
-	known  cache
-	queue  *queue
-	growth *growth
-	turns  turns // of members
-	log    *slog.Logger
+	cfg   Config
+	db    *store.DB
+	known cache
+	queue *queue
+	turns turns // of members
+	// counters whose contention was logged, and that were doubled, by this client or, as far as it
+	// saw, another
+	logged, doubled lately
+	log             *slog.Logger
 
 	patience patience
 
@@ -106,11 +108,11 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	cfg = cfg.withDefaults()
 	c := &Client{
-		cfg:    cfg,
-		db:     db,
-		known:  newCache(),
-		growth: newGrowth(),
-		log:    cfg.Logger,
+		cfg:   cfg,
+		db:    db,
+		known: newCache(),
+		turns: turns{of: map[string]*turn{}},
+		log:   cfg.Logger,
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.validShards(n); err != nil {

@@ -68,7 +68,7 @@ func TestErrorsOfEveryMethod(t *testing.T) {
 			t.Errorf("%s of the zero Counter: %v", name, err)
 		}
 	}
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, ReadCache: -1}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -23,47 +24,44 @@ const (
 	contentionLogInterval = time.Second
 )
 
-// growth remembers which counters met contention lately.
-type growth struct {
-	mu     sync.Mutex
-	logged map[string]time.Time // :: counter → when its contention was last logged
-	// :: counter → when it was last doubled, by this client or, as far as it saw, another
-	doubled map[string]time.Time
+// lately remembers for a while what happened to counters.
+type lately struct {
+	mu    sync.Mutex
+	until map[string]time.Time // :: counter → when it is forgotten
 }
 
-func newGrowth() *growth {
-	return &growth{logged: map[string]time.Time{}, doubled: map[string]time.Time{}}
+// note has it be so of a counter for as long as it lasts, and drops what is over.
+func (l *lately) note(counter string, lasts time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(l.until, func(_ string, until time.Time) bool { return now.After(until) })
+	if l.until == nil {
+		l.until = map[string]time.Time{}
+	}
+	l.until[counter] = now.Add(lasts)
 }
 
-// due reports whether the last time is an interval ago, and notes now if it is. Older entries are
-// dropped, so that the map holds only counters that are contended now.
-func (g *growth) due(last map[string]time.Time, counter string, interval time.Duration, now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if at, ok := last[counter]; ok && now.Sub(at) < interval {
-		return false
-	}
-	for id, at := range last {
-		if now.Sub(at) >= interval {
-			delete(last, id)
-		}
-	}
-	last[counter] = now
-	return true
+func (l *lately) is(counter string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, is := l.until[counter]
+	return is && !time.Now().After(until)
 }
 
 // contended notes that a commit met contention, and doubles the shards of the counter where that is
 // allowed. Of a commit to several counters it is not known which one is to blame.
 func (c *Client) contended(ctx context.Context, sums []sum, err error) {
-	counter, now := sums[0].counter, time.Now()
+	counter := sums[0].counter
 	if len(sums) == 1 {
-		c.queue.trouble(counter, troubledFor)
+		c.queue.troubled.note(counter, troubledFor)
 	}
-	if c.growth.due(c.growth.logged, counter, contentionLogInterval, now) {
+	if !c.logged.is(counter) {
+		c.logged.note(counter, contentionLogInterval)
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
-	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted &&
-		c.growth.due(c.growth.doubled, counter, growthInterval, now) {
+	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
+		c.doubled.note(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}
 }

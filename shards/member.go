@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -205,39 +206,34 @@ func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, er
 // one member. Sent side by side, one that was asked for later might be carried out first.
 type turns struct {
 	mu sync.Mutex
-	// :: what is wanted → closed when the last one who wants it is done
-	last map[string]chan struct{}
+	of map[string]*turn // :: what is wanted
+}
+
+type turn struct {
+	*semaphore.Weighted
+	wanted int // by so many, the one that has it included
 }
 
 // take waits for a turn, or until ctx ends. Whoever has it calls over in the end.
 func (t *turns) take(ctx context.Context, what string) (over func(), err error) {
-	mine := make(chan struct{})
 	t.mu.Lock()
-	if t.last == nil {
-		t.last = map[string]chan struct{}{}
+	mine := t.of[what]
+	if mine == nil {
+		mine = &turn{Weighted: semaphore.NewWeighted(1)}
+		t.of[what] = mine
 	}
-	before := t.last[what]
-	t.last[what] = mine
+	mine.wanted++
 	t.mu.Unlock()
-	done := func() {
+	leave := func() {
 		t.mu.Lock()
-		if t.last[what] == mine {
-			delete(t.last, what)
+		defer t.mu.Unlock()
+		if mine.wanted--; mine.wanted == 0 {
+			delete(t.of, what)
 		}
-		t.mu.Unlock()
-		close(mine)
 	}
-	if before == nil {
-		return done, nil
+	if err := mine.Acquire(ctx, 1); err != nil {
+		leave()
+		return nil, err
 	}
-	select {
-	case <-before:
-		return done, nil
-	case <-ctx.Done():
-		go func() { // those who wait behind this one wait for the one before
-			<-before
-			done()
-		}()
-		return nil, ctx.Err()
-	}
+	return func() { mine.Release(1); leave() }, nil
 }

@@ -31,12 +31,12 @@ type queue struct {
 	run    func(*inFlight) // gives each request of the batch its outcome, or has it leave
 
 	mu       sync.Mutex
-	lines    map[any]*line        // :: group of requests → where they stand
-	ready    []*line              // those that wait for one of the few commits to end
-	due      *time.Timer          // ends their wait; nil while none waits
-	troubled map[string]time.Time // :: counter → until when it goes alone
-	waiting  int                  // requests that stand in line, or may be tried for a while
-	commits  int                  // in flight, those of lines that send their own left out
+	lines    map[any]*line // :: group of requests → where they stand
+	ready    []*line       // those that wait for one of the few commits to end
+	due      *time.Timer   // ends their wait; nil while none waits
+	troubled lately        // counters that go alone: others' increments don't wait for them
+	waiting  int           // requests that stand in line, or may be tried for a while
+	commits  int           // in flight, those of lines that send their own left out
 	closed   bool
 
 	workers sync.WaitGroup // goroutines that run batches
@@ -55,7 +55,7 @@ type line struct {
 
 func newQueue(l limits, exact bool, run func(*inFlight)) *queue {
 	return &queue{
-		limits: l, exact: exact, run: run, lines: map[any]*line{}, troubled: map[string]time.Time{},
+		limits: l, exact: exact, run: run, lines: map[any]*line{},
 		work: make(chan *inFlight), idle: make(chan struct{}, maxIdle), ended: make(chan struct{}),
 	}
 }
@@ -112,7 +112,7 @@ func (q *queue) enter(r *request) error {
 func (q *queue) lineOf(r *request) *line {
 	group := r.group()
 	if r.counter() == several && !r.alone {
-		if counter, is := r.touches(q.isTroubled); is {
+		if counter, is := r.touches(q.troubled.is); is {
 			group = counter
 		}
 	}
@@ -155,7 +155,7 @@ func (q *queue) consider(l *line) {
 			return
 		}
 		counter, _ := l.of.(string)
-		alone := unshared || l.requests[0].alone || q.isTroubled(counter)
+		alone := unshared || l.requests[0].alone || q.troubled.is(counter)
 		if !long && !alone {
 			if !l.ready {
 				l.ready = true
@@ -291,26 +291,6 @@ func (q *queue) slow(f *inFlight) {
 	defer q.mu.Unlock()
 	q.uncount(f)
 	q.schedule(false)
-}
-
-// trouble has a counter go alone for a while: other counters' increments don't wait for it.
-func (q *queue) trouble(counter string, lasts time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	for id, until := range q.troubled {
-		if now.After(until) {
-			delete(q.troubled, id)
-		}
-	}
-	if until := now.Add(lasts); until.After(q.troubled[counter]) {
-		q.troubled[counter] = until
-	}
-}
-
-func (q *queue) isTroubled(counter string) bool {
-	until, is := q.troubled[counter]
-	return is && !time.Now().After(until)
 }
 
 // close refuses further requests, and waits for those that it has. It may be called again.

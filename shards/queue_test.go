@@ -44,13 +44,20 @@ func newTraffic(t *testing.T, l limits) *traffic {
 	return w
 }
 
+// one is a request that adds 1 to a counter.
+func one(t testing.TB, counter string) *request {
+	t.Helper()
+	r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func (w *traffic) add(counter string, n int) {
 	w.t.Helper()
 	for range n {
-		r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{}, "")
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		r := one(w.t, counter)
 		w.group.Go(func() {
 			if out := w.queue.add(w.t.Context(), r); out.err != nil {
 				w.t.Error(out.err)
@@ -70,6 +77,15 @@ func (w *traffic) want(batches ...string) {
 		w.t.Errorf("batches %v, want %v", got, want)
 	}
 	w.begun = nil
+}
+
+// few has as many commits in flight as begin at once: of the counters a to d.
+func (w *traffic) few() {
+	w.t.Helper()
+	for _, counter := range []string{"a", "b", "c", "d"} {
+		w.add(counter, 1)
+	}
+	w.want("a1", "b1", "c1", "d1")
 }
 
 func (w *traffic) end(batch string) {
@@ -129,10 +145,7 @@ func TestCommitsOfOneCounter(t *testing.T) {
 		w.end("a1")
 		w.want("a201")
 		w.finish()
-		r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := one(t, "a")
 		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrClosed) {
 			t.Errorf("after close: %v, want ErrClosed", out.err)
 		}
@@ -148,10 +161,7 @@ func TestNothingIsShared(t *testing.T) {
 		w.want(slices.Repeat([]string{"a1"}, room-1)...)
 		w.add("b", 1)
 		w.want("b1")
-		r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := one(t, "a")
 		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrBusy) {
 			t.Errorf("beyond the room: %v, want ErrBusy", out.err)
 		}
@@ -167,10 +177,7 @@ func TestNothingIsShared(t *testing.T) {
 func TestCountersShareCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
-		for _, counter := range []string{"a", "b", "c", "d"} {
-			w.add(counter, 1)
-		}
-		w.want("a1", "b1", "c1", "d1")
+		w.few()
 		for _, counter := range []string{"e", "f", "a", "g"} {
 			w.add(counter, 2)
 		}
@@ -196,10 +203,7 @@ func TestRoomInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 20})
 		refused := func(counter string) bool {
-			r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{}, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := one(t, counter)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			answer := make(chan outcome, 1)
@@ -215,10 +219,7 @@ func TestRoomInTheQueue(t *testing.T) {
 			<-answer
 			return false
 		}
-		for _, counter := range []string{"a", "b", "c", "d"} {
-			w.add(counter, 1)
-		}
-		w.want("a1", "b1", "c1", "d1")
+		w.few()
 		w.add("a", 17)
 		if refused("a") {
 			t.Error("the eighteenth of a counter has no room")
@@ -227,7 +228,7 @@ func TestRoomInTheQueue(t *testing.T) {
 		if !refused("a") || refused("b") {
 			t.Error("a counter's nineteenth has room, or another's first has none")
 		}
-		w.trouble("x", time.Minute)
+		w.troubled.note("x", time.Minute)
 		w.add("x", 1)
 		w.want("x1")
 		w.add("b", 1)
@@ -242,15 +243,9 @@ func TestRoomInTheQueue(t *testing.T) {
 func TestALineThatIsLeftEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
-		for _, counter := range []string{"a", "b", "c", "d"} {
-			w.add(counter, 1)
-		}
-		w.want("a1", "b1", "c1", "d1")
+		w.few()
 		ctx, leave := context.WithCancel(t.Context())
-		r, err := newRequest(flat, []Increment{{Counter: "e", By: 1}}, Key{}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := one(t, "e")
 		w.group.Go(func() {
 			if out := w.queue.add(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
 				t.Errorf("who went away hears %+v, want that nothing was counted", out)
@@ -309,11 +304,8 @@ func TestACallEndsItself(t *testing.T) {
 func TestTroubleIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
-		for _, counter := range []string{"a", "b", "c", "d"} {
-			w.add(counter, 1)
-		}
-		w.want("a1", "b1", "c1", "d1")
-		w.trouble("x", time.Minute)
+		w.few()
+		w.troubled.note("x", time.Minute)
 		w.add("x", 1)
 		w.want("x1")
 		w.add("e", 1)
@@ -342,7 +334,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 				f.applied()
 			}
 		})
-		q.trouble("x", time.Minute)
+		q.troubled.note("x", time.Minute)
 		var group sync.WaitGroup
 		add := func(counters ...string) {
 			var increments []Increment
@@ -384,10 +376,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		}
 		refused := 0
 		for i := range 150 {
-			r, err := newRequest(flat, []Increment{{Counter: fmt.Sprint("more", i), By: 1}}, Key{}, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := one(t, fmt.Sprint("more", i))
 			if err := w.enter(r); errors.Is(err, ErrBusy) {
 				refused++
 			} else if err != nil {
@@ -404,7 +393,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		w = newTraffic(t, limits{batch: 10, waiting: 100})
 		w.add("a", 1)
 		for range 95 {
-			r, _ := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+			r := one(t, "a")
 			if err := w.enter(r); err != nil && !errors.Is(err, ErrBusy) {
 				t.Error(err)
 			}

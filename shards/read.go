@@ -288,20 +288,16 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for token := ""; ; {
 			ids, next, err := c.db.List(ctx, listPage, token)
-			names := make([]string, len(ids))
-			for i, id := range ids {
-				names[i] = c.db.Counter(id)
-			}
-			var docs []*firestorepb.Document
+			var page []*Snapshot
 			if err == nil {
-				docs, _, err = c.db.Get(ctx, names...)
+				page, err = c.read(ctx, ids...)
 			}
 			if err != nil {
 				yield(Snapshot{}, fmt.Errorf("list counters: %w", err))
 				return
 			}
-			for i, doc := range docs {
-				if s, ok := c.snapshotOf(ids[i], doc); ok && !yield(s, nil) {
+			for _, s := range page {
+				if s != nil && !yield(*s, nil) {
 					return
 				}
 			}

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -42,34 +41,19 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	if err := c.client.sums(); err != nil {
 		return err
 	}
-	removed := 0
-	err := errManyMembers
-	for tries := 0; errors.Is(err, errManyMembers) && tries < maxRemovals; tries++ {
-		if opts.RemoveMembers {
-			gone := func(members int) {
-				if removed += members; opts.Progress != nil {
-					opts.Progress(removed)
-				}
-			}
-			if err := c.removeMembers(ctx, gone); err != nil {
-				return err
-			}
+	if opts.RemoveMembers {
+		if err := c.removeMembers(ctx, opts.Progress); err != nil {
+			return err
 		}
-		err = c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
-			return c.decideReset(ctx, l, opts)
-		})
 	}
-	return err
+	return c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
+		return c.decideReset(ctx, l, opts)
+	})
 }
 
-// fewMembers is how many members a reset takes off in its own commit, those who have just joined;
-// more go before it.
+// fewMembers is how many members a reset takes off in its own commit, beside those who have just
+// joined; more go before it.
 const fewMembers = 200
-
-// maxRemovals is how often a reset begins anew with the members, because more than a few have joined.
-const maxRemovals = 20
-
-var errManyMembers = fmt.Errorf("%w: members join faster than they can be taken off", ErrBusy)
 
 func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOptions) (*command.Change, error) {
 	db := c.client.db
@@ -77,7 +61,11 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 	if err != nil {
 		return nil, err
 	}
-	members, err := c.someMembers(ctx, db.Fields, fewMembers+1, func(ctx context.Context, q store.Query) ([]*firestorepb.Document, error) {
+	most := 1
+	if opts.RemoveMembers {
+		most = math.MaxInt32 // all, or their counts would go without them
+	}
+	members, err := c.someMembers(ctx, db.Fields, most, func(ctx context.Context, q store.Query) ([]*firestorepb.Document, error) {
 		q.At = at
 		return db.Documents(ctx, q)
 	})
@@ -86,8 +74,6 @@ func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOp
 		return nil, err
 	case len(members) > 0 && !opts.RemoveMembers:
 		return nil, ErrHasMembers
-	case len(members) > fewMembers:
-		return nil, errManyMembers
 	}
 	docs, err := c.shardDocuments(ctx, at)
 	if err != nil {
@@ -139,10 +125,10 @@ func (c Counter) shardPaths() (paths []string) {
 }
 
 // removeMembers takes off the members there are but a few, page by page, each with the count of its
-// field. It says of each page how many they were.
-func (c Counter) removeMembers(ctx context.Context, gone func(members int)) error {
+// field.
+func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
-	for page := membersAtOnce; page > 0; gone(page) {
+	for page, removed := 0, 0; ; {
 		err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 			page = 0
 			docs, _, err := tx.Get(ctx, db.Counter(c.id))
@@ -163,8 +149,10 @@ func (c Counter) removeMembers(ctx context.Context, gone func(members int)) erro
 		if err != nil || page == 0 {
 			return err
 		}
+		if removed += page; progress != nil {
+			progress(removed)
+		}
 	}
-	return nil
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the

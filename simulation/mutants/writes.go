@@ -4,7 +4,7 @@ package main
 var ofWrites = []mutant{
 	{
 		"a batch's sum wraps when a request drops out", "shards",
-		"if _, fits := add(g.up[at], max(i.By, 0)); !fits {\n\t\t\treturn false\n\t\t}\n\t\tif _, fits := add(g.down[at], min(i.By, 0)); !fits {", "if _, fits := add(g.up[at]+g.down[at], i.By); !fits {", test("TestSumOfWhatIsLeftOfABatch|TestGathering"),
+		"held+size(i.By)) > math.MaxInt64 {", "held+size(i.By)) > math.MaxUint64 {", test("TestSumOfWhatIsLeftOfABatch|TestGathering"),
 	},
 	{
 		"a key is bound to nobody", "shards",
