@@ -108,6 +108,30 @@ func TestRollerCommitsOncePerInterval(t *testing.T) {
 	})
 }
 
+// A ledger that nothing has flushed says nothing of other instances, however new it is: the first
+// clicks on a counter that was just made are shown at once.
+func TestRollerOfANewCounter(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.create()
+		w.arrived()
+		r := w.roller(rollup.RollerOptions{Interval: time.Second, Burst: 5})
+		started := time.Now()
+		for n := range int64(5) {
+			w.inc(0, 1)
+			for _, s := range w.arrived() {
+				if err := r.Add(w.ctx, change(s)); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			w.total(n + 1)
+		}
+		if took := time.Since(started); took >= time.Second {
+			w.t.Errorf("five clicks took %v to be shown", took)
+		}
+	})
+}
+
 // Several instances on one hot counter slow each other down: three stay under two commits per
 // interval altogether, once they have settled.
 func TestRollersShareACounter(t *testing.T) {
