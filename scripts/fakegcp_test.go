@@ -108,6 +108,10 @@ func (p *project) preload(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), python, "-S", "-W", "ignore", program, "--serve", sdk)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stderr = t.Output()
+	stdin, err := cmd.StdinPipe() // its end, also that of a test that is killed, is the server's
+	if err != nil {
+		t.Fatal(err)
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -115,11 +119,68 @@ func (p *project) preload(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("gcloud.py says %q: %v", line, err)
 	}
 	p.command(t, "gcloud", "exec '"+python+"' -S -E '"+program+`' "$@"`)
+}
+
+// A killed test cleans up nothing, and its gcloud is to end all the same.
+func TestLoadedGcloudEndsWithItsInput(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not on the PATH (Debian package python3)")
+	}
+	sdk := t.TempDir()
+	for name, code := range map[string]string{
+		"__init__.py": "", "core/__init__.py": "",
+		"core/properties.py": "class VALUES:\n  class api_endpoint_overrides:\n    _Add = print",
+		"gcloud_main.py":     "import sys\ndef main(): print(*sys.argv, flush=True)",
+	} {
+		file := filepath.Join(sdk, "lib/googlecloudsdk", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(code), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	environ := append(os.Environ(), "GCLOUD_SOCKET="+filepath.Join(sdk, "socket"))
+	server := exec.CommandContext(t.Context(), python, "fakegcp/gcloud.py", "--serve", sdk)
+	server.Env, server.Stderr = environ, t.Output()
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	for line := ""; line != "ready\n"; {
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := stdin.Write([]byte("not the end")); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), python, "fakegcp/gcloud.py", "version")
+	command.Env = environ
+	if out, err := command.CombinedOutput(); err != nil || string(out) != "gcloud version\n" {
+		t.Errorf("a command says %q: %v", out, err)
+	}
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // run runs one of the scripts, or the command that carries it, such as "counters deploy". Its

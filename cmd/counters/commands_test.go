@@ -60,6 +60,7 @@ func TestCommandsOfDocumentsAlone(t *testing.T) {
 		{args: "reset site --yes", err: nothing},
 		{args: "resize site --shards 5", err: "a counter of documents alone has none"},
 		{args: "join site users ada", err: nothing},
+		{args: "audit site --otherwise 0", err: nothing},
 		{args: "lag site", out: "site"},
 		{args: "doctor", out: "Checked 1 counter: 0 errors, 0 other findings."},
 		{args: "reconcile site", out: "1 counter seen"},

@@ -22,6 +22,10 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("an empty database: exit code %d, %q, error %q", code, out, errOut)
 	}
 
+	if out, errOut, code := counters(t, "doctor", "--counters", "0"); code != 0 || errOut != "" || !strings.Contains(out, "Checked 0 counters") {
+		t.Errorf("none to be checked: exit code %d, %q, error %q", code, out, errOut)
+	}
+
 	fs := firestore.Client(t, "demo-counters")
 	for _, id := range []string{"drifted", "large"} {
 		if _, errOut, code := counters(t, "create", id, "--shards", "3"); code != 0 {

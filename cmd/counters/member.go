@@ -132,6 +132,9 @@ has. An increment beside it, by hand or by "inc", is what is left then.`,
   counters audit post-123 --otherwise 0`,
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.sums(); err != nil {
+				return err
+			}
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				audits, err := c.Audit(ctx)
 				if err != nil {

@@ -2,12 +2,14 @@
 """The real gcloud without its start: its code is loaded once, and each command runs in a process forked from there, in a
 third of the time. For tests that run hundreds of commands; it must be started with the environment that they have.
 
-    gcloud.py --serve SDK    load gcloud from its folder, answer on the socket that $GCLOUD_SOCKET names, say "ready"
+    gcloud.py --serve SDK    load gcloud from its folder, answer on the socket that $GCLOUD_SOCKET names, say "ready"; until
+                             standard input ends, as it does when a test is killed
     gcloud.py ARGS…          run a command there
 """
 import array
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -45,6 +47,11 @@ def serve(sdk):
     listener.listen()
     print("ready", flush=True)
     while True:
+        readable, _, _ = select.select([listener, 0], [], [])
+        if 0 in readable and not os.read(0, 1024):
+            return 0
+        if listener not in readable:
+            continue
         connection, _ = listener.accept()
         if os.fork():
             connection.close()
