@@ -17,39 +17,31 @@ import (
 // What is worth a ledger: a document, a shard, or an event of a collection that holds something.
 // Deletions alone are not: Google's tools delete a counter's document first and then what is below
 // it, and must not bring it back.
-func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) (l *ledgerCopy, doc *firestorepb.Document, now time.Time, err error) {
-	for {
-		docs, now, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
-		if err != nil {
-			return nil, nil, now, fmt.Errorf("read ledger: %w", err)
-		}
-		c.clock.saw(now)
-		if docs[0] != nil {
-			l, err := store.DecodeLedger(docs[0])
-			if err != nil {
-				return nil, nil, now, err
-			}
-			return &ledgerCopy{Ledger: l}, docs[1], now, nil
-		}
+func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) (*ledgerCopy, *firestorepb.Document, time.Time, error) {
+	l, doc, now, err := c.db.Ledger(ctx, counter, nil, func(doc *firestorepb.Document) (bool, error) {
 		if !adopts {
-			return nil, nil, now, nil
+			return false, nil
 		}
-		if docs[1] == nil && !counts {
+		if doc == nil && !counts {
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a
 			// transaction, which would have to wait for locks there: those of a process that was
 			// killed, for up to a minute.
 			shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), Limit: 1, Names: true})
 			if err != nil {
-				return nil, nil, now, fmt.Errorf("look for shards: %w", err)
+				return false, fmt.Errorf("look for shards: %w", err)
 			}
 			if len(shards) == 0 {
-				return nil, nil, now, nil
+				return false, nil
 			}
 		}
-		if adopted, _, err := c.adopt(ctx, counter, counts); err != nil || !adopted {
-			return nil, nil, now, err
-		}
+		adopted, _, err := c.adopt(ctx, counter, counts)
+		return adopted, err
+	})
+	c.clock.saw(now)
+	if err != nil || l == nil {
+		return nil, doc, now, err
 	}
+	return &ledgerCopy{Ledger: l}, doc, now, nil
 }
 
 // adopt makes a ledger for a counter that has none. It reports false when there is nothing to

@@ -128,8 +128,7 @@ type reconciling struct {
 	report     Report
 	problems   []string
 	odd        string                // what is wrong with the shards
-	found      *firestorepb.Document // the counter's document as it was found first
-	seen       bool                  // it was looked for
+	found      *firestorepb.Document // the counter's document as it was before adoption
 	snap       *ledger.Snapshot      // of the shards, once there was a reason to read them
 	asked      *asked                // what the queries said, once they were asked
 	alone      bool                  // the document is not written
@@ -140,19 +139,23 @@ type reconciling struct {
 	version time.Time // of its ledger
 }
 
-// plan is the commit that corrects the counter; no writes where it is right, or where nothing
-// is to be written.
+// plan is the commit that makes the ledger what the shards hold, and the document what the ledger
+// has; no writes where they are, or where nothing is to be written.
 func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	c, counter := r.client, r.report.Counter
-	docs, now, err := c.db.GetFields(ctx, r.glance(), c.db.LedgerOf(counter), c.db.Counter(counter))
-	if err != nil {
-		return nil, err
+	// first what tells whether the counter is right
+	var paths []string
+	glance := r.snap == nil && !r.opts.each
+	if glance {
+		paths = c.glance()
 	}
+	l, doc, now, err := c.db.Ledger(ctx, counter, paths, func(doc *firestorepb.Document) (bool, error) {
+		if c.db.Deleting(doc) {
+			return false, nil
+		}
+		return r.adopt(ctx, doc)
+	})
 	c.clock.saw(now)
-	doc := docs[1]
-	if !r.seen {
-		r.found, r.seen = doc, true
-	}
 	if c.db.Deleting(doc) {
 		if r.over = r.opts.Remove != nil; !r.over {
 			r.problems = []string{"its deletion was not finished: delete it again"}
@@ -160,89 +163,23 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		r.account(doc, nil, &ledger.Ledger{})
 		return nil, nil
 	}
-	if docs[0] == nil {
-		if adopted, err := r.adopt(ctx, doc); err != nil || !adopted {
-			return nil, err
-		}
-		return r.plan(ctx)
-	}
-	l, err := store.DecodeLedger(docs[0])
-	if err != nil {
+	if err != nil || l == nil {
 		return nil, err
 	}
 	if err := r.ask(ctx, l, doc, now); err != nil {
 		return nil, err
 	}
-	if doc != nil && l.Gone.IsZero() && r.asked == nil && r.snap == nil && !r.opts.each {
-		if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
-			r.account(doc, nil, nil)
-			return nil, err
-		}
-	}
-	return r.correct(ctx)
-}
-
-// glance are the paths of what tells whether a counter is right: of a ledger not the states, which
-// may be hundreds of KB, and of a document of the app's own nothing of the app's.
-func (r *reconciling) glance() []string {
-	db := r.client.db
-	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerFloor}, store.LedgerBack...)
-	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
-		paths = append(paths, db.OwnPath(own))
-	}
-	for _, field := range db.Shown() {
-		paths = append(paths, layout.FieldPath(field.Name))
-	}
-	return paths
-}
-
-// agrees reports, without reading the shards, whether a counter's totals are what they add up to,
-// and they all hold integers. The ledger is as glance has it, without states: their sums are added
-// to its base. They take one query per field: one of several would leave out shards in which a
-// field is missing.
-func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
-	db, counter := r.client.db, r.report.Counter
-	all := int64(-1)
-	for _, field := range db.Fields {
-		sum, numbers, err := db.SumNumbers(ctx, db.ShardsOf(counter), field.Shard, now)
-		if err != nil {
-			return false, fmt.Errorf("sum shards: %w", err)
-		}
-		if _, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue); !integer {
-			return false, nil // a double may hide a half, or be beyond an int64
-		}
-		l.Base[field.Shard] = ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())
-		if n, written := db.NumShards(doc); written && numbers == int64(n) {
-			continue // as many as it should have
-		}
-		if all < 0 {
-			if all, err = db.Count(ctx, db.ShardsOf(counter), now); err != nil {
-				return false, fmt.Errorf("count shards: %w", err)
+	if glance {
+		if doc != nil && l.Gone.IsZero() && r.asked == nil {
+			if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
+				r.account(doc, nil, l)
+				return nil, err
 			}
 		}
-		if all != numbers {
-			return false, nil // one may hold a text
-		}
-	}
-	return db.Shows(doc, l), nil
-}
-
-// correct is the commit that makes the ledger what the shards hold, and the document what
-// the ledger has.
-func (r *reconciling) correct(ctx context.Context) ([]*firestorepb.Write, error) {
-	c, counter := r.client, r.report.Counter
-	docs, now, err := c.db.Get(ctx, c.db.LedgerOf(counter), c.db.Counter(counter))
-	if err != nil {
-		return nil, err
-	}
-	if docs[0] == nil {
+		r.opts.each = true
 		return r.plan(ctx)
 	}
-	doc := docs[1]
-	l, err := store.DecodeLedger(docs[0])
-	if err != nil {
-		return nil, err
-	}
+	before := l.Totals(c.db.Shown()...)
 	if r.snap == nil || !l.Floor.After(now) && !r.snap.At.After(l.Floor) {
 		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), At: now})
 		if err != nil {
@@ -252,7 +189,6 @@ func (r *reconciling) correct(ctx context.Context) ([]*firestorepb.Write, error)
 		r.odd = c.problemOf(shards)
 	}
 	r.report.Gone = doc == nil
-	before := l.Totals(c.db.Shown()...)
 	diff, _ := l.Correct(now, *r.snap)
 	diff.See(l, doc != nil, now)
 	c.db.Introduce(l, doc, &diff)
@@ -289,6 +225,50 @@ func (r *reconciling) correct(ctx context.Context) ([]*firestorepb.Write, error)
 	return r.writes(doc, l, diff), nil
 }
 
+// glance are the paths of what tells whether a counter is right: of a ledger not the states, which
+// may be hundreds of KB, and of a document of the app's own nothing of the app's.
+func (c *Client) glance() []string {
+	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerFloor}, store.LedgerBack...)
+	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
+		paths = append(paths, c.db.OwnPath(own))
+	}
+	for _, field := range c.db.Shown() {
+		paths = append(paths, layout.FieldPath(field.Name))
+	}
+	return paths
+}
+
+// agrees reports, without reading the shards, whether a counter's totals are what they add up to,
+// and they all hold integers. The ledger is as glance has it, without states: their sums are added
+// to its base. They take one query per field: one of several would leave out shards in which a
+// field is missing.
+func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
+	db, counter := r.client.db, r.report.Counter
+	all := int64(-1)
+	for _, field := range db.Fields {
+		sum, numbers, err := db.SumNumbers(ctx, db.ShardsOf(counter), field.Shard, now)
+		if err != nil {
+			return false, fmt.Errorf("sum shards: %w", err)
+		}
+		if _, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue); !integer {
+			return false, nil // a double may hide a half, or be beyond an int64
+		}
+		l.Base[field.Shard] = ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())
+		if n, written := db.NumShards(doc); written && numbers == int64(n) {
+			continue // as many as it should have
+		}
+		if all < 0 {
+			if all, err = db.Count(ctx, db.ShardsOf(counter), now); err != nil {
+				return false, fmt.Errorf("count shards: %w", err)
+			}
+		}
+		if all != numbers {
+			return false, nil // one may hold a text
+		}
+	}
+	return db.Shows(doc, l), nil
+}
+
 func (r *reconciling) writes(doc *firestorepb.Document, l *ledger.Ledger, diff ledger.Diff) []*firestorepb.Write {
 	db, counter := r.client.db, r.report.Counter
 	fields, mask := store.LedgerDiff(diff)
@@ -318,6 +298,7 @@ func (r *reconciling) gone(l *ledger.Ledger, now time.Time) {
 // adopt is for a counter without a ledger: adoption sets its totals from its shards.
 func (r *reconciling) adopt(ctx context.Context, doc *firestorepb.Document) (adopted bool, err error) {
 	c, counter := r.client, r.report.Counter
+	r.found = doc
 	problem := ""
 	if r.opts.DryRun {
 		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
@@ -338,9 +319,12 @@ func (r *reconciling) adopt(ctx context.Context, doc *firestorepb.Document) (ado
 }
 
 // account says in the report what the fields were and are: doc as it is, and the ledger's totals as
-// they were and as they will be; without them nothing changes.
+// they were, where there was one, and as they will be.
 func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64, after *ledger.Ledger) {
 	r.report.Gone = doc == nil && !r.report.Adopted
+	if !r.report.Adopted {
+		r.found = doc
+	}
 	for i, field := range r.client.db.Shown() {
 		if !field.Integer() {
 			r.accountDouble(doc, field, after)
@@ -348,21 +332,16 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 		}
 		was, _ := store.Integer(r.found.GetFields()[field.Name])
 		is, _ := store.Integer(doc.GetFields()[field.Name])
-		f := FieldReport{Before: was, After: is, Late: ledger.Sub(is, was)}
-		if after != nil {
-			total, known := after.Total(field)
-			if !known {
-				total = is
-			}
-			if known, ok := before[field.Name]; ok && doc != nil && !r.report.Adopted {
-				f.Drift = ledger.Sub(is, known)
-			}
+		f := FieldReport{Before: was, After: is}
+		if total, known := after.Total(field); known {
 			f.After = total
-			f.Late = ledger.Sub(total, ledger.Sub(was, f.Drift))
-			if doc == nil {
-				f.Before, f.Late = before[field.Name], ledger.Sub(total, before[field.Name])
-			}
 		}
+		if known, ok := before[field.Name]; doc == nil {
+			f.Before = known
+		} else if ok && !r.report.Adopted {
+			f.Drift = ledger.Sub(is, known)
+		}
+		f.Late = ledger.Sub(f.After, ledger.Sub(f.Before, f.Drift))
 		r.report.set(field.Name, i == 0, f)
 	}
 }
@@ -371,7 +350,7 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 func (r *reconciling) accountDouble(doc *firestorepb.Document, field layout.Field, after *ledger.Ledger) {
 	was := store.Number(r.found.GetFields()[field.Name])
 	is := store.Number(doc.GetFields()[field.Name])
-	if after != nil && doc != nil {
+	if doc != nil {
 		if value := store.ShownAs(field, after); value != nil {
 			is = store.Number(value)
 		}

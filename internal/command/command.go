@@ -88,26 +88,20 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 
 // read reads a counter's ledger and its document, which is nil where there is no such counter.
 func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *firestorepb.Document, error) {
-	for {
-		docs, _, err := db.Get(ctx, db.LedgerOf(counter), db.Counter(counter))
-		if err != nil {
-			return nil, nil, err
+	l, doc, _, err := db.Ledger(ctx, counter, nil, func(doc *firestorepb.Document) (bool, error) {
+		if doc == nil || db.Deleting(doc) {
+			return false, nil
 		}
-		doc := docs[1]
-		if db.Deleting(doc) {
-			doc = nil
-		}
-		if docs[0] != nil {
-			l, err := store.DecodeLedger(docs[0])
-			return l, doc, err
-		}
-		if doc == nil {
-			return &ledger.Ledger{}, nil, nil
-		}
-		if _, err := db.Adopt(ctx, counter, false); err != nil && !errors.Is(err, store.ErrNothing) {
-			return nil, nil, err
-		}
+		_, err := db.Adopt(ctx, counter, false)
+		return true, err
+	})
+	if l == nil {
+		l = &ledger.Ledger{}
 	}
+	if db.Deleting(doc) {
+		doc = nil
+	}
+	return l, doc, err
 }
 
 func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch *Change, id string) []*firestorepb.Write {

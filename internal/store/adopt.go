@@ -79,6 +79,25 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, gone time.Time, tra
 	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
 }
 
+// Ledger reads a counter's ledger and its document, which may be nil, both as of the time now. Where
+// there is no ledger, adopt is to make one; where that reports false, the ledger is nil. Of
+// both only what is at the paths is read, where there are any.
+func (db *DB) Ledger(ctx context.Context, counter string, paths []string, adopt func(doc *firestorepb.Document) (bool, error)) (*ledger.Ledger, *firestorepb.Document, time.Time, error) {
+	for {
+		docs, now, err := reader{db: db}.get(ctx, paths, db.LedgerOf(counter), db.Counter(counter))
+		if err != nil {
+			return nil, nil, now, fmt.Errorf("read ledger: %w", err)
+		}
+		if docs[0] != nil {
+			l, err := DecodeLedger(docs[0])
+			return l, docs[1], now, err
+		}
+		if made, err := adopt(docs[1]); err != nil || !made {
+			return nil, docs[1], now, err
+		}
+	}
+}
+
 // Adopted is what [DB.Adopt] has made.
 type Adopted struct {
 	Ledger *ledger.Ledger

@@ -34,12 +34,7 @@ type Query struct {
 // Get reads the named documents, in the order of the names, all as of the time that it returns; a
 // missing one is nil.
 func (db *DB) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
-	return reader{db: db}.Get(ctx, names...)
-}
-
-// GetFields is [DB.Get] of the fields at these paths alone.
-func (db *DB) GetFields(ctx context.Context, paths []string, names ...string) ([]*firestorepb.Document, time.Time, error) {
-	return reader{db: db}.get(ctx, &firestorepb.DocumentMask{FieldPaths: paths}, names...)
+	return reader{db: db}.get(ctx, nil, names...)
 }
 
 // Documents reads the documents that a query asks for.
@@ -58,13 +53,17 @@ func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Docume
 	return r.get(ctx, nil, names...)
 }
 
-func (r reader) get(ctx context.Context, mask *firestorepb.DocumentMask, names ...string) ([]*firestorepb.Document, time.Time, error) {
+// get is Get of the fields at these paths alone, or of all.
+func (r reader) get(ctx context.Context, paths []string, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	var readTime time.Time
 	docs := make([]*firestorepb.Document, len(names))
 	if len(names) == 0 {
 		return docs, readTime, nil
 	}
-	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Database, Documents: names, Mask: mask}
+	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Database, Documents: names}
+	if paths != nil {
+		req.Mask = &firestorepb.DocumentMask{FieldPaths: paths}
+	}
 	if r.transaction != nil {
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}

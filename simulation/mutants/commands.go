@@ -48,7 +48,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command doesn't look into the ledger of a counter that is being deleted", "internal/command",
-		"if docs[0] != nil {\n\t\t\tl, err", "if docs[0] != nil && doc != nil {\n\t\t\tl, err", test("TestRunWhileTheCounterIsBeingDeleted"),
+		"if l == nil {", "if l == nil || db.Deleting(doc) {", test("TestRunWhileTheCounterIsBeingDeleted"),
 	},
 	{
 		"what is in doubt is not looked at once more", "internal/store",
