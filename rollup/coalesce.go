@@ -88,7 +88,15 @@ func (c *coalescer[W]) wait(b *backlog[W], next time.Time) {
 // held is a state, and the events that wait for it: one, and its duplicates.
 type held[W any] struct {
 	state  ledger.State
+	older  []ledger.State // what is known of the fields in which it is no integer; mostly none
 	events []W
+}
+
+// keep keeps states that it supersedes, for the fields in which it is no integer.
+func (h *held[W]) keep(older ...ledger.State) {
+	if len(h.state.Odd) > 0 {
+		h.older = append(h.older, older...)
+	}
 }
 
 // answered is what the queries of one collection have said, and the events that are covered once it
@@ -155,11 +163,10 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	newest := b.newest(s.Shard)
 	switch {
 	case newest != nil && newest.state.Supersedes(s):
-		newest.state = newest.state.Over(s)
+		newest.keep(s)
 		b.events++
 		return []W{event}, true
 	case newest != nil && s.Supersedes(newest.state): // takes their place, so there is room
-		s = s.Over(newest.state)
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:
@@ -171,7 +178,11 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	if newest != nil && len(newest.events) > 0 {
 		newest.events = append(newest.events, event) // a duplicate
 	} else {
-		b.next[s.Shard] = &held[W]{state: s, events: []W{event}}
+		h := &held[W]{state: s, events: []W{event}}
+		if newest != nil {
+			h.keep(append(newest.older, newest.state)...)
+		}
+		b.next[s.Shard] = h
 		c.queue.fix(b)
 	}
 	return superseded, true
@@ -222,7 +233,8 @@ func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 			flush.quiet = c.least
 		}
 		for _, h := range b.next {
-			flush.states = append(flush.states, h.state)
+			slices.SortFunc(h.older, func(a, b ledger.State) int { return a.AsOf.Compare(b.AsOf) })
+			flush.states = append(append(flush.states, h.older...), h.state)
 			flush.adopts = flush.adopts || !h.state.Gone
 		}
 		for _, a := range b.answered {

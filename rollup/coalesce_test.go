@@ -540,13 +540,15 @@ func TestStateOfAFieldThatIsNoIntegerAnyMore(t *testing.T) {
 	t.Parallel()
 	whole := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 3, "views": 5}, AsOf: at(1)}
 	half := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 4}, Odd: []string{"views"}, AsOf: at(2)}
-	for _, states := range [][]ledger.State{{whole, half}, {half, whole}} {
+	still := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 4}, Odd: []string{"views"}, AsOf: at(3)}
+	for _, states := range [][]ledger.State{{whole, half}, {half, whole}, {still, half, whole}, {whole, still, half}, {half, still, whole}} {
 		c := newCoalescer(10, 1)
-		c.add(after(0), "a", states[0], 1)
-		if superseded, ok := c.add(after(0), "a", states[1], 2); !ok || len(superseded) != 1 {
-			t.Errorf("superseded %v, %v", superseded, ok)
+		for i, s := range states {
+			if superseded, ok := c.add(after(0), "a", s, i); !ok || len(superseded) != min(i, 1) {
+				t.Errorf("superseded %v, %v", superseded, ok)
+			}
 		}
-		b := mustStart(t, c, after(0), 2)
+		b := mustStart(t, c, after(0), len(states))
 		for _, test := range []struct {
 			known, views int64 // that the ledger has as of a time, and that it is to have
 			asOf         time.Time

@@ -26,14 +26,6 @@ type State struct {
 	Counts Counts    // without zeros
 	Odd    []string  // fields that are there and no integers: what was last known of them stands
 	Gone   bool      // the shard was deleted, and its counts are 0
-
-	Last map[string]Last // :: one of Odd → what an earlier state had of it, see Over
-}
-
-// Last is what a field held when it was last known as an integer.
-type Last struct {
-	AsOf  time.Time
-	Count int64
 }
 
 // Set enters a field of the shard: n, or that it is no integer. A field that no ledger counts
@@ -60,41 +52,17 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
-// Over is s in the place of old, an older state of the same shard: with what that knows of fields
-// that are no integers any more. The newest of it counts, in whichever order states come.
-func (s State) Over(old State) State {
-	for _, name := range s.Odd {
-		last, known := old.Last[name]
-		if !slices.Contains(old.Odd, name) {
-			last, known = Last{AsOf: old.AsOf, Count: old.Counts[name]}, true
-		}
-		if was, is := s.Last[name]; known && (!is || last.AsOf.After(was.AsOf)) {
-			s.Last = maps.Clone(s.Last)
-			if s.Last == nil {
-				s.Last = map[string]Last{}
-			}
-			s.Last[name] = last
-		}
-	}
-	return s
-}
-
-// after are the counts of s after an older entry of a ledger. What s knows of a field that is no
-// integer any more counts where it is newer than that entry and than the ledger's floor.
-func (s State) after(known Entry, floor time.Time) Counts {
+// after are the counts of s after an older entry of a ledger, whose counts stand for fields that are
+// no integers any more.
+func (s State) after(known Entry) Counts {
 	counts := s.Counts
 	for _, name := range s.Odd {
-		n := known.Counts[name]
-		if last, ok := s.Last[name]; ok && last.AsOf.After(known.AsOf) && last.AsOf.After(floor) {
-			n = last.Count
+		if n := known.Counts[name]; n != 0 {
+			if counts = maps.Clone(counts); counts == nil {
+				counts = Counts{}
+			}
+			counts[name] = n
 		}
-		if n == 0 {
-			continue
-		}
-		if counts = maps.Clone(counts); counts == nil {
-			counts = Counts{}
-		}
-		counts[name] = n
 	}
 	return counts
 }
@@ -232,7 +200,8 @@ func (l *Ledger) Gaps() (n int) {
 }
 
 // Merge is what states and answers change in the ledger: of several of a shard, and of a query, the
-// newest counts. The ledger itself is left as it is.
+// newest counts. Those of a shard are in the order of their times, so that each is after the one
+// before. The ledger itself is left as it is.
 func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 	d := Diff{}
 	held, added := -1, 0 // numbers: the ledger's are counted once there are more
@@ -257,7 +226,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		}
 		// A deletion is entered too, whatever its time: a snapshot from before it may be on its way
 		// to the ledger, in which the shard is still there.
-		e := Entry{AsOf: s.AsOf, Counts: s.after(known, l.Floor)}
+		e := Entry{AsOf: s.AsOf, Counts: s.after(known)}
 		more := e.numbers()
 		if ok {
 			more -= known.numbers()

@@ -26,7 +26,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff, ok bool) {
 		key := Key(state.Shard)
 		there[key] = true
 		known, ok := l.States[key]
-		e := Entry{AsOf: state.AsOf, Counts: state.after(known, l.Floor)}
+		e := Entry{AsOf: state.AsOf, Counts: state.after(known)}
 		switch {
 		case ok && same(e, known):
 		case ok && !known.AsOf.After(now) && !s.At.Equal(now) && !known.olderThan(state):
