@@ -18,10 +18,10 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one
-// after 60 s; events wait for less. A connection that is silent mostly ends before, after 35
-// s: see package store.
-const aggregationTimeout = 40 * time.Second
+// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after
+// 60 s; events wait for 55 at most. One that has no answer after 10 s is asked again over another
+// connection: see package store.
+const aggregationTimeout = 50 * time.Second
 
 // asked is what queries have said.
 type asked struct {
@@ -29,9 +29,6 @@ type asked struct {
 	reads    int64                    // that the queries took
 	largest  int64                    // that one of them took
 	problems []string                 // why fields stay as they are
-	// unanswered: one of them is that the time was over, and Firestore has said nothing: that may
-	// be the way there, or a query that takes too long.
-	unanswered bool
 }
 
 // ask asks for the values of fields that count documents, all as of one time. A field whose value
@@ -50,7 +47,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 		a, err := c.db.Aggregate(ctx, counter, field.Counted, at)
 		switch {
 		case err != nil && timeIsOver(ctx):
-			got.unanswered = true
+			// Nor did it come over another connection: the query takes too long.
 			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
 			continue
 		case err != nil && refuses(err):
@@ -103,8 +100,6 @@ func (r *Roller) recount(b recount) {
 	switch {
 	case err != nil:
 		o = failure(err)
-	case got.unanswered:
-		o, err = unanswered, fmt.Errorf("count %q of counter %q: %w", b.of.id, b.of.counter, context.DeadlineExceeded)
 	case len(got.problems) > 0: // nothing is gained by asking again soon
 		o = unchanged
 	}
@@ -116,10 +111,6 @@ func (r *Roller) recount(b recount) {
 	}
 	r.closeIdle()
 	r.mu.Unlock()
-	if o == unanswered && len(covered) > 0 {
-		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
-			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
-	}
 	for _, event := range refused {
 		event <- err
 	}

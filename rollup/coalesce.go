@@ -149,11 +149,10 @@ type batch struct {
 type outcome int
 
 const (
-	committed  outcome = iota
-	unchanged          // there was nothing to commit
-	failed             // not committed: to go again
-	permanent          // not committed, and going again will not help
-	unanswered         // of a query: its time was over, and whether it is only slow is not known
+	committed outcome = iota
+	unchanged         // there was nothing to commit
+	failed            // not committed: to go again
+	permanent         // not committed, and going again will not help
 )
 
 // add takes an event of a state, and returns the events that are superseded, and done: older ones

@@ -45,7 +45,6 @@ type recountTask[W any] struct {
 	earliest time.Time     // of the next one
 	latest   time.Time     // of the next one; where nothing waits, when the task is forgotten
 	failures int           // in a row
-	slow     bool          // its last recount got no answer in time, or it and those before
 	slot                   // in the queue
 }
 
@@ -143,28 +142,12 @@ func (r *recounts[W]) wake() (time.Time, bool) {
 	return r.queue[0].due(), true
 }
 
-// rememberSlow is how long it is remembered that a collection's last recount got no answer in time:
-// longer than an event takes to come again, which is 10 minutes at most.
-const rememberSlow = 15 * time.Minute
-
 // done takes a recount back, with the reads that its largest query took, and returns the events
 // that are covered by what it said, and those that are to be delivered again. The events of one
 // that failed wait on, until too many have failed in a row.
-//
-// A recount that got no answer in time has failed, as its connection may have been silent. The next
-// one goes over another connection: when it gets none either, the query takes too long, and to
-// deliver its events again would be no help.
 func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64) (covered []waitingEvent[W], refused []W) {
 	r.running--
 	t := r.tasks[flush.of]
-	before := t.slow
-	t.slow = o == unanswered
-	switch {
-	case o == unanswered && before:
-		o = unchanged
-	case o == unanswered:
-		o = failed
-	}
 	if t.failures++; o != failed {
 		t.failures = 0
 	}
@@ -193,9 +176,6 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 	t.inFlight = nil
 	if len(t.next) == 0 {
 		t.latest = now.Add(max(t.interval, r.most)) // how much it takes is remembered until then
-		if t.slow {
-			t.latest = now.Add(rememberSlow)
-		}
 	}
 	r.waiting -= len(covered) + len(refused)
 	r.queue.push(t)

@@ -184,30 +184,6 @@ func TestRecountsThatFail(t *testing.T) {
 	}
 }
 
-// A recount that gets no answer in time is tried once more, and its events are done when that
-// gets none either. It is remembered for longer than an event takes to come again, and until
-// there is an answer.
-func TestRecountsWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	r := newRecounting(t)
-	r.event("a", 1, false)
-	r.ends(r.begins(), unanswered, 0)
-	r.pass(5)
-	r.ends(r.begins(), unanswered, 0, "a")
-	r.pass(14 * 60)
-	r.waits()
-	r.event("b", 2, false)
-	r.ends(r.begins(), unanswered, 0, "b")
-	r.pass(5)
-	r.event("c", 3, false)
-	r.ends(r.begins(), committed, 1, "c")
-	r.pass(5)
-	r.event("d", 4, false)
-	r.ends(r.begins(), unanswered, 0)
-	r.pass(5)
-	r.ends(r.begins(), committed, 1, "d")
-}
-
 // Only so many events wait, and what is drained goes at once.
 func TestTooManyEventsForRecounts(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) 
 // heard of holds no locks.
 func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context, *Tx) error) (*firestorepb.CommitRequest, error) {
 	var begun *firestorepb.BeginTransactionResponse
-	err := db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) (err error) {
+	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
 		begun, err = api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
 			Database: db.Database,
 			Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{

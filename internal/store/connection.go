@@ -107,31 +107,29 @@ func (c *connection) refuses() bool {
 	return c.emulator && time.Since(c.refused) >= starting
 }
 
-// read is call for what is harmless to do twice: it does so until there is an answer, or an error
-// that no repetition helps. The first attempt that is still without an answer after a while is given
-// up, and the next one goes over another connection; slow tells that a long time is no sign of one
-// that is silent.
-func (c *connection) read(ctx context.Context, slow bool, do func(context.Context, *apiv1.Client) error) error {
+// twice is call for what is harmless to do twice: an attempt that is without an answer after a while
+// is given up, and another one made, which goes over another connection.
+func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	try := func() error {
-		if slow {
-			return c.call(ctx, do)
-		}
-		end, _ := ctx.Deadline()
-		first, cancel := context.WithTimeout(ctx, min(readTimeout, time.Until(end)/2))
-		defer cancel()
-		return c.call(first, do)
+	end, _ := ctx.Deadline()
+	first, cancel := context.WithTimeout(ctx, min(readTimeout, time.Until(end)/2))
+	defer cancel()
+	err := c.call(first, do)
+	if isDeadline(err) && ctx.Err() == nil {
+		err = c.call(ctx, do)
 	}
+	return err
+}
+
+// read is twice, again and again until there is an answer, or an error that no repetition helps.
+func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	for pause := Pauses(); ; {
-		err := try()
-		switch code := status.Code(err); {
-		case err == nil || ctx.Err() != nil || Refused(err):
-			return err
-		case isDeadline(err) && !slow:
-			slow = true
-			continue
-		case code != codes.Unavailable && code != codes.Internal && code != codes.DeadlineExceeded:
+		err := c.twice(ctx, do)
+		code := status.Code(err)
+		if err == nil || ctx.Err() != nil || Refused(err) || code != codes.Unavailable && code != codes.Internal && code != codes.DeadlineExceeded {
 			return err
 		}
 		if ended := gax.Sleep(ctx, pause.Pause()); ended != nil {

@@ -68,7 +68,7 @@ func (r reader) get(ctx context.Context, paths []string, names ...string) ([]*fi
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
 	found := make(map[string]*firestorepb.Document, len(names))
-	err := r.db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) error {
+	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		clear(found)
 		stream, err := api.BatchGetDocuments(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -116,7 +116,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		req.ConsistencySelector = &firestorepb.RunQueryRequest_ReadTime{ReadTime: timestamppb.New(q.At)}
 	}
 	var docs []*firestorepb.Document
-	err := r.db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) error {
+	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		docs = nil
 		stream, err := api.RunQuery(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -185,9 +185,9 @@ func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
 // Aggregate asks what documents come to for a counter, as of a time; the zero time is now.
 // Several sums take one query each: together they would only see the documents that have all the
-// fields. It is asked once: its errors come at once.
+// fields. It is asked again only where there is no answer: its errors come at once.
 func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
-	q := aggregation{collection: db.CollectionOf(counter, a), group: a.From == layout.Group, where: db.conditions(counter, a), at: at, once: true}
+	q := aggregation{collection: db.CollectionOf(counter, a), group: a.From == layout.Group, where: db.conditions(counter, a), at: at, errs: true}
 	of := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
 	switch { // the count is then of the index entries that it reads
 	case a.Average:
@@ -205,9 +205,9 @@ type aggregation struct {
 	group      bool // all collections of that id
 	where      *firestorepb.StructuredQuery_Filter
 	at         time.Time
-	// It is asked once: asked until ctx ends, what takes too long could not be told from what is
-	// refused.
-	once bool
+	// An error comes at once: asked until ctx ends, what takes too long could not be told from what
+	// fails.
+	errs bool
 }
 
 func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
@@ -264,10 +264,10 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 		})
 	}
 	var err error
-	if q.once {
-		err = db.api.call(ctx, ask)
+	if q.errs {
+		err = db.api.twice(ctx, ask)
 	} else {
-		err = db.api.read(ctx, true, ask) // it may take a minute
+		err = db.api.read(ctx, ask)
 	}
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
@@ -292,7 +292,7 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 	}
 	parent, id := split(db.Counters())
 	var docs []*firestorepb.Document
-	err = db.api.read(ctx, false, func(ctx context.Context, api *apiv1.Client) (err error) {
+	err = db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
 		it := api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
 			Parent:       parent,
 			CollectionId: id,

@@ -89,11 +89,11 @@ var ofCounted = []mutant{
 	},
 	{
 		"a query that takes too long comes again for a day", "rollup",
-		"case o == unanswered && before:", "case o == unanswered && before && false:", test("TestRecountsWithoutAnAnswer"),
+		"case err != nil && timeIsOver(ctx):", "case false:", test("TestQueryWithoutAnAnswer"),
 	},
 	{
-		"a query without an answer is not asked again", "rollup",
-		"case o == unanswered:\n\t\to = failed", "case o == unanswered:\n\t\to = unchanged", test("TestRecountsWithoutAnAnswer"),
+		"a query without an answer is not asked again", "internal/store",
+		"if isDeadline(err) && ctx.Err() == nil {", "if false {", testIn("rollup", "TestQueryWithoutAnAnswer"),
 	},
 	{
 		"a query that can't succeed comes again for a day", "rollup",
