@@ -137,7 +137,7 @@ func TestLoadedGcloudEndsWithItsInput(t *testing.T) {
 	for name, code := range map[string]string{
 		"__init__.py": "", "core/__init__.py": "",
 		"core/properties.py": "class VALUES:\n  class api_endpoint_overrides:\n    _Add = print",
-		"gcloud_main.py":     "import sys\ndef main(): print(*sys.argv, flush=True)",
+		"gcloud_main.py":     "import sys, time\ndef main():\n  print(*sys.argv, flush=True)\n  time.sleep(60 * ('wait' in sys.argv))",
 	} {
 		file := filepath.Join(sdk, "lib/googlecloudsdk", name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -175,11 +175,26 @@ func TestLoadedGcloudEndsWithItsInput(t *testing.T) {
 	if out, err := command.CombinedOutput(); err != nil || string(out) != "gcloud version\n" {
 		t.Errorf("a command says %q: %v", out, err)
 	}
+	waits := exec.CommandContext(t.Context(), python, "fakegcp/gcloud.py", "wait")
+	waits.Env = environ
+	said, err := waits.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waits.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || line != "gcloud wait\n" {
+		t.Fatalf("a command that waits says %q: %v", line, err)
+	}
 	if err := stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Wait(); err != nil {
 		t.Error(err)
+	}
+	if err := waits.Wait(); err == nil {
+		t.Error("a command outlives the server")
 	}
 }
 

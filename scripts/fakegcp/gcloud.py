@@ -42,6 +42,7 @@ def serve(sdk):
     from googlecloudsdk.core import properties
     properties.VALUES.api_endpoint_overrides._Add("billingbudgets")  # which has none of its own: it would go to Google
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.setpgrp()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.environ["GCLOUD_SOCKET"])
     listener.listen()
@@ -49,6 +50,8 @@ def serve(sdk):
     while True:
         readable, _, _ = select.select([listener, 0], [], [])
         if 0 in readable and not os.read(0, 1024):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)  # commands that are under way
             return 0
         if listener not in readable:
             continue
