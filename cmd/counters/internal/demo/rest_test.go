@@ -89,7 +89,7 @@ func TestDocumentsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startBrowser(t)
-			s := startSystem(t, from, "COUNTERS=stats/site", "FIELDS=rating=avg(/ratings.stars)", "MEMBERS=any")
+			s := startSystem(t, from, "COUNTERS=stats/site", "FIELDS=rating=avg(/ratings.stars),public=avg(/ratings.stars where public==true)", "MEMBERS=any")
 			b.do(chromedp.Navigate(s.url + "/"))
 			b.until(live)
 			b.until(`document.getElementById("make").textContent === "counters create site" && !document.getElementById("missing-made").hidden`)
@@ -124,6 +124,10 @@ func TestDocumentsAlone(t *testing.T) {
 			set("ratings/two", map[string]any{"stars": 5})
 			shows("4.5")
 			b.until(`document.querySelector("#plot-total b").textContent === "4.5"`)
+			b.resize(390, 844)
+			if width := eval[int](b, `document.documentElement.scrollWidth`); width > 390 {
+				t.Errorf("the page is %d px wide on a phone of 390", width)
+			}
 			b.quiet(nil)
 		})
 	}
