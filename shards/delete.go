@@ -40,8 +40,7 @@ type DeleteOptions struct {
 // document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	return c.call("delete", func() error {
-		r := removal{Counter: c, progress: opts.Progress}
-		return r.run(ctx)
+		return (&removal{Counter: c}).run(ctx, opts.Progress)
 	})
 }
 
@@ -55,9 +54,9 @@ func (c *Client) Remove(ctx context.Context, counter string, version time.Time) 
 	}
 	err = of.call("remove what is left of", func() error {
 		r := removal{Counter: of, version: &version}
-		err := r.run(ctx)
+		err := r.run(ctx, nil)
 		removed = err == nil || errors.Is(err, ErrNotFound)
-		if removed || errors.Is(err, errBack) || r.steps > 0 && ctx.Err() != nil {
+		if removed || errors.Is(err, errBack) || r.begun != nil && ctx.Err() != nil {
 			return nil // or it is large, and whoever comes next goes on
 		}
 		return err
@@ -72,11 +71,6 @@ type removal struct {
 	version *time.Time
 	fields  layout.Fields // that may have members: see learn
 	begun   *life         // that is being ended, once a step was sent
-	steps   int           // that were taken
-
-	progress func(removed int) // nil for nobody
-	going    int               // documents that the step under way removes
-	removed  int               // that are gone
 }
 
 // life tells one life of a path from the next, by the times when its documents were made; zero
@@ -103,72 +97,55 @@ func (l life) over(now life) bool {
 }
 
 // run takes one step after another.
-func (r *removal) run(ctx context.Context) error {
+func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	defer r.client.known.Remove(r.id)
 	db := r.client.db
-	for done := false; !done; r.steps++ {
-		tries := 0
-		err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-			done, r.going = false, 0
-			docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id))
-			if err != nil {
-				return err
-			}
-			doc, itsLedger := docs[0], docs[1]
-			marked, now := db.Deleting(doc), lifeOf(doc, itsLedger)
-			switch {
-			case r.begun != nil && !marked && r.begun.over(now):
-				// by this call, whose answer was lost, or another: what is there by now
-				// is another life's
-				done = true
-				return nil
-			case r.version != nil && !marked && (doc != nil || !isEnding(itsLedger) && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
-				return errBack
-			case doc != nil && db.Hosted:
-				return ErrHosted
-			}
-			if tries++; tries > 2 && doc != nil && !marked { // it is being added to
-				r.mark(tx)
-				r.begun = &now
-				return nil
-			}
-			more, err := r.step(ctx, tx, doc, itsLedger)
-			switch {
-			case err != nil:
-				return err
-			case !more && r.going == 0 && r.begun == nil:
-				return ErrNotFound
-			}
-			done = !more
-			if r.begun == nil {
-				r.begun = &now
-			}
-			return nil
-		})
+	return r.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, try int) (going int, more bool, err error) {
+		docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id))
 		if err != nil {
-			return err
+			return 0, false, err
 		}
-		if r.removed += r.going; r.progress != nil && r.going > 0 {
-			r.progress(r.removed)
+		doc, itsLedger := docs[0], docs[1]
+		marked, now := db.Deleting(doc), lifeOf(doc, itsLedger)
+		switch {
+		case r.begun != nil && !marked && r.begun.over(now):
+			// by this call, whose answer was lost, or another: what is there by now
+			// is another life's
+			return 0, false, nil
+		case r.version != nil && !marked && (doc != nil || !isEnding(itsLedger) && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
+			return 0, false, errBack
+		case doc != nil && db.Hosted:
+			return 0, false, ErrHosted
+		case try > 2 && doc != nil && !marked: // it is being added to
+			r.mark(tx)
+			more = true
+		default:
+			going, more, err = r.step(ctx, tx, doc, itsLedger)
 		}
-	}
-	return nil
+		if err == nil && r.begun == nil {
+			if going == 0 && !more {
+				return 0, false, ErrNotFound
+			}
+			r.begun = &now
+		}
+		return going, more, err
+	})
 }
 
-// step writes what the next step of a removal takes, and reports whether there will be something
-// after it.
-func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (more bool, err error) {
+// step writes what the next step of a removal takes. It tells how many documents that removes, and
+// whether there will be something after it.
+func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (going int, more bool, err error) {
 	db := r.client.db
 	r.learn(nil, itsLedger)
 	members, err := r.someMembers(ctx, r.fields, maxWrites, tx.Documents)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	var shards []*firestorepb.Document
 	large := len(members) == maxWrites
 	if !large {
 		if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id), Limit: maxWrites}); err != nil {
-			return false, fmt.Errorf("read shards: %w", err)
+			return 0, false, fmt.Errorf("read shards: %w", err)
 		}
 		if r.learn(shards, nil) {
 			return r.step(ctx, tx, doc, itsLedger)
@@ -182,30 +159,27 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	switch {
 	case large && doc != nil && !db.Deleting(doc):
 		r.mark(tx)
-		return true, nil
+		return 0, true, nil
 	case large && len(members) > 0:
 		members = members[:min(len(members), membersAtOnce)]
-		r.going = len(members)
 		tx.Write(r.takeOff(members, r.fields)...)
-		return true, nil
+		return len(members), true, nil
 	case large:
-		r.going = maxWrites - 2
 		fold(tx, shards[1:maxWrites-1], shards[0].GetName(), false)
-		return true, nil
+		return maxWrites - 2, true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {
-		return false, fmt.Errorf("read what is left: %w", err)
+		return 0, false, fmt.Errorf("read what is left: %w", err)
 	}
 	all := slices.Concat(members, shards, beside)
 	if doc != nil {
 		all = append(all, doc)
 	}
-	r.going = len(all)
 	for _, d := range all {
 		tx.Write(store.Delete(d.GetName()))
 	}
-	return false, nil
+	return len(all), false, nil
 }
 
 // isEnding reports whether a ledger says that what it counts is being removed.

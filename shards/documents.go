@@ -12,6 +12,27 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
+// inSteps makes one transaction after another, as long as there is more to do. A step writes what it
+// does to so many documents, and is told how often it is tried; progress, which may be nil,
+// is how many were done by then.
+func (c Counter) inSteps(ctx context.Context, progress func(done int), step func(ctx context.Context, tx *store.Tx, try int) (n int, more bool, err error)) error {
+	for done, more := 0, true; more; {
+		n, try := 0, 0
+		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+			try++
+			n, more, err = step(ctx, tx, try)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if done += n; n > 0 && progress != nil {
+			progress(done)
+		}
+	}
+	return nil
+}
+
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
 // shardDocuments reads all shards there are, whatever the counter's document says of their number,

@@ -74,7 +74,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 	makes := c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
 	born := 0
 	for i, sum := range sums {
-		if s, there := c.snapshotOf(sum.counter, docs[2*i]); there {
+		if s, err := c.snapshotOf(sum.counter, docs[2*i]); err == nil {
 			n[i] = s.NumShards
 			c.known.put(s, began)
 		} else if makes && docs[2*i] == nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/googleapis/gax-go/v2"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -166,22 +165,16 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	return missing, nil
 }
 
-// lookUp tells which counters are there. It goes on for a while.
+// lookUp tells which counters are there.
 func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
-	pauses := store.Pauses()
-	for try := 1; ; try++ {
-		snapshots, err := c.read(ctx, counters...)
-		if err != nil && store.KindOf(err) != store.Permanent && !store.Refused(err) && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil {
-			continue
-		}
-		there = make(map[string]bool, len(snapshots))
-		for i, s := range snapshots {
-			there[counters[i]] = s != nil
-		}
-		return there, err
+	snapshots, err := c.read(ctx, counters...)
+	there = make(map[string]bool, len(snapshots))
+	for i, s := range snapshots {
+		there[counters[i]] = s != nil
 	}
+	return there, err
 }
 
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or
@@ -200,8 +193,8 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	}
 	snapshots := make([]*Snapshot, len(counters))
 	for i, doc := range docs {
-		s, ok := c.snapshotOf(counters[i], doc)
-		if !ok {
+		s, err := c.snapshotOf(counters[i], doc)
+		if err != nil {
 			c.known.Remove(counters[i])
 			continue
 		}
@@ -219,11 +212,11 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.cfg.Timeout)
 }
 
-// snapshotOf reads a counter's document, which may be a public snippet's. It reports false for a
-// counter that doesn't exist, or is being deleted.
-func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, bool) {
+// snapshotOf reads a counter's document, which may be a public snippet's. Its error is
+// [ErrNotFound] alone.
+func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
 	if doc == nil || c.db.Deleting(doc) {
-		return Snapshot{}, false
+		return Snapshot{}, ErrNotFound
 	}
 	n, written := c.db.NumShards(doc)
 	if !written {
@@ -250,7 +243,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		s.UpdatedAt = at.AsTime()
 		c.missing(&s, doc.GetFields())
 	}
-	return s, true
+	return s, nil
 }
 
 func (s *Snapshot) setDouble(field string, value *firestorepb.Value) {
@@ -316,18 +309,15 @@ func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		err := c.call("watch", func() error {
 			for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
-				if err != nil {
+				var s Snapshot
+				if err == nil {
+					s, err = c.client.snapshotOf(c.id, doc)
+				}
+				if err == nil {
+					err = c.client.countsAny(s)
+				}
+				if err != nil || !yield(s, nil) {
 					return err
-				}
-				s, ok := c.client.snapshotOf(c.id, doc)
-				if !ok {
-					return ErrNotFound
-				}
-				if err := c.client.countsAny(s); err != nil {
-					return err
-				}
-				if !yield(s, nil) {
-					return nil
 				}
 			}
 			return nil

@@ -128,31 +128,21 @@ func (c Counter) shardPaths() (paths []string) {
 // field.
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
-	for page, removed := 0, 0; ; {
-		err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-			page = 0
-			docs, _, err := tx.Get(ctx, db.Counter(c.id))
-			if err != nil {
-				return err
-			}
-			if _, there := c.client.snapshotOf(c.id, docs[0]); !there {
-				return ErrNotFound
-			}
-			members, err := c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)
-			if err != nil || len(members) <= fewMembers {
-				return err
-			}
-			page = len(members)
-			tx.Write(c.takeOff(members, db.Fields)...)
-			return nil
-		})
-		if err != nil || page == 0 {
-			return err
+	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
+		docs, _, err := tx.Get(ctx, db.Counter(c.id))
+		if err == nil {
+			_, err = c.client.snapshotOf(c.id, docs[0])
 		}
-		if removed += page; progress != nil {
-			progress(removed)
+		if err != nil {
+			return 0, false, err
 		}
-	}
+		members, err := c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)
+		if err != nil || len(members) <= fewMembers {
+			return 0, false, err
+		}
+		tx.Write(c.takeOff(members, db.Fields)...)
+		return len(members), true, nil
+	})
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the

@@ -78,9 +78,9 @@ func (c Counter) setShards(ctx context.Context, from int, change func(int) int) 
 		if err != nil {
 			return err
 		}
-		s, ok := c.client.snapshotOf(c.id, docs[0])
-		if !ok {
-			return ErrNotFound
+		s, err := c.client.snapshotOf(c.id, docs[0])
+		if err != nil {
+			return err
 		}
 		was = s.NumShards
 		n := change(was)
@@ -108,9 +108,9 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 	if err != nil {
 		return err
 	}
-	s, there := c.client.snapshotOf(c.id, docs[0])
-	if !there {
-		return ErrNotFound
+	s, err := c.client.snapshotOf(c.id, docs[0])
+	if err != nil {
+		return err
 	}
 	target, moved := docs[1], slices.DeleteFunc(docs[2:], func(shard *firestorepb.Document) bool {
 		number, _ := layout.ShardNumber(store.IDOf(shard.GetName()))

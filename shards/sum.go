@@ -81,9 +81,8 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 	if err != nil {
 		return s, at, nil, err
 	}
-	s, ok := c.client.snapshotOf(c.id, docs[0])
-	if !ok {
-		return s, at, nil, ErrNotFound
+	if s, err = c.client.snapshotOf(c.id, docs[0]); err != nil {
+		return s, at, nil, err
 	}
 	of = make([]parts, len(db.Fields))
 	for i, field := range db.Fields {
