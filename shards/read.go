@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -170,6 +173,10 @@ func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 	snapshots, err := c.read(ctx, counters...)
+	pauses := store.Pauses() // a quota's refusal may pass, which no read repeats
+	for try := 1; status.Code(err) == codes.ResourceExhausted && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil; try++ {
+		snapshots, err = c.read(ctx, counters...)
+	}
 	there = make(map[string]bool, len(snapshots))
 	for i, s := range snapshots {
 		there[counters[i]] = s != nil
