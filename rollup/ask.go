@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -109,7 +108,6 @@ func (r *Roller) recount(b recount) {
 	if len(covered) > 0 {
 		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
 	}
-	r.closeIdle()
 	r.mu.Unlock()
 	for _, event := range refused {
 		event <- err
@@ -165,16 +163,6 @@ const (
 	defaultRecountReads = 10_000
 )
 
-// readBudget is how many reads may still be taken. The last one who takes some may take more
-// than there are.
-type readBudget struct{ left atomic.Int64 }
-
-func newReadBudget(reads int64) *readBudget {
-	b := &readBudget{}
-	b.left.Store(cmp.Or(reads, defaultRecountReads))
-	return b
-}
-
 // ask asks for the fields that count documents: of a counter that was named for all of them, and
 // otherwise for those that nothing has asked for in a long time, within the budget. Without a
 // document to show them in, nothing is asked.
@@ -187,7 +175,7 @@ func (r *reconciling) ask(ctx context.Context, l *ledger.Ledger, doc *firestorep
 	for _, field := range r.client.db.Counted {
 		a, ok := l.Answers[field.Key()]
 		old := !ok || a.ReadTime.After(now) || now.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
-		if doc != nil && (r.opts.budget == nil || old && r.opts.budget.left.Load() > 0) {
+		if doc != nil && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
 			due = append(due, field)
 		} else if a.Odd {
 			r.problems = append(r.problems, oddAnswer(field))

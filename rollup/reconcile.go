@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -47,8 +48,8 @@ type ReconcileOptions struct {
 	Report func(Report, error)
 
 	limit  time.Duration // for one counter
-	budget *readBudget
-	each   bool // look at each shard, whatever the totals say
+	budget *atomic.Int64 // reads that are left; the last one to take some may take more
+	each   bool          // look at each shard, whatever the totals say
 }
 
 // defaultCleanupAfter is how long a document has to be gone.
@@ -99,7 +100,7 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 	}
 	r.report.Problem = strings.Join(r.problems, "; ")
 	if opts.budget != nil {
-		opts.budget.left.Add(-r.report.Reads)
+		opts.budget.Add(-r.report.Reads)
 	}
 	switch {
 	case err != nil || !r.over:

@@ -1,10 +1,12 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -79,7 +81,8 @@ const (
 // those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
-	opts.budget = newReadBudget(opts.RecountReads)
+	opts.budget = &atomic.Int64{}
+	opts.budget.Store(cmp.Or(opts.RecountReads, defaultRecountReads))
 	resume := opts.Resume && !opts.DryRun
 	var sum Summary
 	var at cursor

@@ -56,7 +56,7 @@ type Roller struct {
 	closed   bool
 
 	kick    chan struct{} // something may be due
-	idle    chan struct{} // closed once nothing waits any more, and nothing will
+	idle    chan struct{} // closed with run's end
 	running context.Context
 	stop    context.CancelFunc
 	all     sync.WaitGroup // run, and the flushes in flight
@@ -179,7 +179,6 @@ func (r *Roller) Close(ctx context.Context) error {
 		r.closed = true
 		r.pending.drain(time.Now())
 		r.recounts.drain(time.Now())
-		r.closeIdle()
 	}
 	r.mu.Unlock()
 	r.poke()
@@ -202,17 +201,6 @@ func (r *Roller) Close(ctx context.Context) error {
 	return err
 }
 
-// closeIdle closes idle, for Close, once nothing waits any more.
-func (r *Roller) closeIdle() {
-	if r.closed && r.pending.waiting == 0 && r.recounts.waiting == 0 {
-		select {
-		case <-r.idle:
-		default:
-			close(r.idle)
-		}
-	}
-}
-
 func (r *Roller) poke() {
 	select {
 	case r.kick <- struct{}{}:
@@ -220,8 +208,9 @@ func (r *Roller) poke() {
 	}
 }
 
-// run starts what is due.
+// run starts what is due, until the roller is closed and nothing waits any more.
 func (r *Roller) run() {
+	defer close(r.idle)
 	for {
 		var wake <-chan time.Time
 		r.mu.Lock()
@@ -246,7 +235,11 @@ func (r *Roller) run() {
 		if ok {
 			wake = time.After(time.Until(due))
 		}
+		done := r.closed && r.pending.waiting == 0 && r.recounts.waiting == 0
 		r.mu.Unlock()
+		if done {
+			return
+		}
 		select {
 		case <-r.kick:
 		case <-wake:
@@ -276,7 +269,6 @@ func (r *Roller) flush(b batch) {
 	for _, a := range early {
 		r.recounts.again(now, collection{b.counter, a.collection}, a.events)
 	}
-	r.closeIdle()
 	r.mu.Unlock()
 	for _, event := range counted {
 		event <- nil

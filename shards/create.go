@@ -91,7 +91,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 	}
 	if itsLedger == nil {
 		l.Floor = floor
-		tx.CreateLedger(c.id, l, time.Time{}, transforms...)
+		tx.CreateLedger(c.id, l, transforms...)
 	} else {
 		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), fields, mask, transforms...))
 	}

@@ -115,7 +115,7 @@ func (c importer) keepTotals(ctx context.Context) error {
 			}
 			l.Base[field.Shard] = kept.total
 		}
-		tx.CreateLedger(c.counter, l, time.Time{})
+		tx.CreateLedger(c.counter, l)
 		tx.Write(c.db.Show(c.counter, store.Exists(true), l))
 		return nil
 	})

@@ -69,14 +69,9 @@ func (db *DB) takeOver(l *ledger.Ledger, field layout.Field, doc *firestorepb.Do
 	}
 }
 
-// CreateLedger makes a ledger. gone is when its document was found missing; the zero time
-// where there is one.
-func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, gone time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
-	fields := LedgerFields(l)
-	if !gone.IsZero() {
-		fields[LedgerGone] = Time(gone)
-	}
-	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
+// CreateLedger makes a ledger.
+func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
+	tx.Write(Create(tx.db.LedgerOf(counter), LedgerFields(l), transforms...))
 }
 
 // Ledger reads a counter's ledger and its document, which may be nil, both as of the time now. Where
@@ -141,10 +136,9 @@ func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (*Ad
 		}
 		made = &Adopted{Ledger: l, Shards: shards}
 		if !shown {
-			tx.CreateLedger(counter, l, now)
-			return nil
+			l.Gone = now
 		}
-		if tx.CreateLedger(counter, l, time.Time{}); !show {
+		if tx.CreateLedger(counter, l); !shown || !show {
 			return nil
 		}
 		var condition *firestorepb.Precondition

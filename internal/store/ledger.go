@@ -42,17 +42,8 @@ var ErrDamaged = errors.New("ledger is damaged")
 
 // LedgerFields are all fields of a new ledger, for creating it.
 func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
-	fields := map[string]*firestorepb.Value{
-		LedgerStates:  states(l.States),
-		LedgerBase:    integers(l.Base),
-		LedgerFlushes: Int(l.Flushes),
-	}
-	if len(l.Replaced) > 0 {
-		fields[LedgerReplaced] = integers(l.Replaced)
-	}
-	if !l.Floor.IsZero() {
-		fields[LedgerFloor] = Time(l.Floor)
-	}
+	fields, _ := LedgerDiff(ledger.Diff{States: l.States, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
+	fields[LedgerFlushes] = Int(l.Flushes)
 	return fields
 }
 

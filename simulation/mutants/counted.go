@@ -73,11 +73,11 @@ var ofCounted = []mutant{
 	},
 	{
 		"a reconcile of all counts whatever it costs", "rollup",
-		"old && r.opts.budget.left.Load() > 0)", "old)", test("TestReconcileCountsAgain"),
+		"old && r.opts.budget.Load() > 0)", "old)", test("TestReconcileCountsAgain"),
 	},
 	{
 		"the reads of a reconcile are not added up", "rollup",
-		"opts.budget.left.Add(-r.report.Reads)", "opts.budget.left.Add(0)", test("TestReconcileCountsAgain"),
+		"opts.budget.Add(-r.report.Reads)", "opts.budget.left.Add(0)", test("TestReconcileCountsAgain"),
 	},
 	{
 		"a reconcile of all counts nothing again", "rollup",
