@@ -47,24 +47,24 @@ func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) 
 // adopt makes a ledger for a counter that has none. It reports false when there is nothing to
 // adopt, and what is wrong with the shards.
 func (c *Client) adopt(ctx context.Context, counter string, anyway bool) (adopted bool, problem string, err error) {
-	made, err := c.db.Adopt(ctx, counter, anyway)
+	l, shards, err := c.db.Adopt(ctx, counter, anyway)
 	switch {
 	case errors.Is(err, store.ErrNothing):
 		return false, "", nil
 	case err != nil:
 		return false, "", fmt.Errorf("adopt: %w", err)
-	case made == nil: // another instance was faster
+	case l == nil: // another instance was faster
 		return true, "", nil
 	}
 	for _, field := range c.db.Fields {
-		total, _ := made.Ledger.Total(field)
-		log := c.log.With("counter", counter, "field", field.Name, "shards", len(made.Shards), "total", total)
-		if was, ok := made.Ledger.Replaced[field.Name]; ok {
+		total, _ := l.Total(field)
+		log := c.log.With("counter", counter, "field", field.Name, "shards", len(shards), "total", total)
+		if was, ok := l.Replaced[field.Name]; ok {
 			log = log.With("replaced_total", was)
 		}
 		log.InfoContext(ctx, logAdopted)
 	}
-	if problem = c.problemOf(made.Shards); problem != "" {
+	if problem = c.problemOf(shards); problem != "" {
 		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", problem)
 	}
 	return true, problem, nil

@@ -59,8 +59,8 @@ func (c Change) state() ledger.State {
 func (c Change) nobody() bool { return c.Counter == "" }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
-// it names now. Which one it named before, only a reconcile of that one finds out.
-func (c *Client) lookFor(ctx context.Context, change Change) ([]Change, error) {
+// it names now, if any. Which one it named before, only a reconcile of that one finds out.
+func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 	name := c.db.Document(change.Document)
 	for _, counted := range c.db.ParseCounted(name) {
 		if counted.Documents != change.Collection {
@@ -68,7 +68,7 @@ func (c *Client) lookFor(ctx context.Context, change Change) ([]Change, error) {
 		}
 		docs, at, err := c.db.Get(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("read %q: %w", change.Document, err)
+			return change, fmt.Errorf("read %q: %w", change.Document, err)
 		}
 		c.clock.saw(at)
 		if docs[0] == nil {
@@ -76,12 +76,12 @@ func (c *Client) lookFor(ctx context.Context, change Change) ([]Change, error) {
 		}
 		if counter, ok := store.CounterIn(c.db.Layout, docs[0], counted.References); ok {
 			change.Counter = counter
-			return []Change{change}, nil
+			return change, nil
 		}
 	}
 	c.log.WarnContext(ctx, logProblem, "document", change.Document, "collection", change.Collection,
 		"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
-	return nil, nil
+	return change, nil
 }
 
 // look reads the shard of a change that doesn't say what it did. A shard that is missing holds

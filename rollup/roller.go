@@ -118,11 +118,10 @@ func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 
 func (r *Roller) addOne(ctx context.Context, change Change) error {
 	if change.nobody() {
-		named, err := r.client.lookFor(ctx, change)
-		if err != nil || len(named) == 0 {
+		var err error
+		if change, err = r.client.lookFor(ctx, change); err != nil || change.nobody() {
 			return err
 		}
-		change = named[0]
 	}
 	if change.Shard != "" && change.AsOf.IsZero() {
 		var err error

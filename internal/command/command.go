@@ -92,8 +92,10 @@ func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *f
 		if doc == nil || db.Deleting(doc) {
 			return false, nil
 		}
-		_, err := db.Adopt(ctx, counter, false)
-		return true, err
+		if _, _, err := db.Adopt(ctx, counter, false); err != nil && !errors.Is(err, store.ErrNothing) {
+			return false, err
+		}
+		return true, nil // or else it is gone by now, or being deleted
 	})
 	if l == nil {
 		l = &ledger.Ledger{}

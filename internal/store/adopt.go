@@ -93,32 +93,26 @@ func (db *DB) Ledger(ctx context.Context, counter string, paths []string, adopt 
 	}
 }
 
-// Adopted is what [DB.Adopt] has made.
-type Adopted struct {
-	Ledger *ledger.Ledger
-	Shards []*firestorepb.Document
-}
-
 // ErrNothing says that there is nothing to make a ledger of.
 var ErrNothing = errors.New("there is neither a document nor a shard")
 
 // Adopt makes a ledger for a counter that has none, from the shards as they are, and shows it in
 // the counter's document: one of Google's snippets has made the counter, or a blind trigger has
 // kept its total so far. Where a snippet has made shards only, the document is made; where the
-// document has no room, it shows nothing yet. It returns nil where another was faster. Errors:
+// document has no room, it shows nothing yet. It returns the ledger, which is nil where another was
+// faster, and the shards. Errors:
 // [ErrNothing], unless it is to be made anyway; [ErrLedgerFull]; those of [DB.Transact].
-func (db *DB) Adopt(ctx context.Context, counter string, anyway bool) (*Adopted, error) {
-	made, err := db.adopt(ctx, counter, anyway, true)
+func (db *DB) Adopt(ctx context.Context, counter string, anyway bool) (*ledger.Ledger, []*firestorepb.Document, error) {
+	l, shards, err := db.adopt(ctx, counter, anyway, true)
 	if IsTooLarge(err) {
 		return db.adopt(ctx, counter, anyway, false)
 	}
-	return made, err
+	return l, shards, err
 }
 
-func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (*Adopted, error) {
-	var made *Adopted
-	err := db.Transact(ctx, func(ctx context.Context, tx *Tx) error {
-		made = nil // this may run again, and does no harm: the second time the ledger is there
+func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (l *ledger.Ledger, shards []*firestorepb.Document, err error) {
+	err = db.Transact(ctx, func(ctx context.Context, tx *Tx) error {
+		l = nil // this may run again, and does no harm: the second time the ledger is there
 		docs, now, err := tx.Get(ctx, db.LedgerOf(counter), db.Counter(counter))
 		if err != nil || docs[0] != nil {
 			return err
@@ -126,15 +120,15 @@ func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (*Ad
 		if db.Deleting(docs[1]) {
 			return ErrNothing
 		}
-		l, shards, err := tx.Adopt(ctx, counter, docs[1])
+		made, found, err := tx.Adopt(ctx, counter, docs[1])
 		if err != nil {
 			return err
 		}
-		shown := docs[1] != nil || !db.Hosted && len(shards) > 0
-		if !shown && len(shards) == 0 && !anyway {
+		shown := docs[1] != nil || !db.Hosted && len(found) > 0
+		if !shown && len(found) == 0 && !anyway {
 			return ErrNothing
 		}
-		made = &Adopted{Ledger: l, Shards: shards}
+		l, shards = made, found
 		if !shown {
 			l.Gone = now
 		}
@@ -148,8 +142,5 @@ func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (*Ad
 		tx.Write(db.Show(counter, condition, l))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return made, nil
+	return l, shards, err
 }

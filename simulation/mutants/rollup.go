@@ -112,7 +112,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"nobody is told that shards hold another field", "rollup",
-		"if counted == 0 && len(shards) > 0 && len(fields) > 0 {", "if false {", test("TestShardsOfAnotherField"),
+		"if !counted && len(shards) > 0 && len(c.db.Fields) > 0 {", "if false {", test("TestShardsOfAnotherField"),
 	},
 	{
 		"a reconcile doesn't look again behind what was impossible", "rollup",
