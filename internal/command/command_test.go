@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"go.uber.org/goleak"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -373,5 +375,35 @@ func TestAResetInDoubtBesideManyCommands(t *testing.T) {
 	}
 	if s, err := c.Sum(t.Context()); err != nil || s.Total != 103 {
 		t.Errorf("%+v, %v; want what came after the reset, 103", s, err)
+	}
+}
+
+// A counter that is deleted between the look at it and its adoption is not found.
+func TestRunOfACounterThatGoesBeforeItIsAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	counter := w.fs.Doc("counters/a")
+	if _, err := counter.Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := w.Server.Connect(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if strings.HasSuffix(method, "/BeginTransaction") {
+			if _, err := counter.Delete(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(t.Context(), layout.Place{Project: "p", Fields: "likes,views"}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	err = command.Run(t.Context(), db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) { return &command.Change{}, nil })
+	if !errors.Is(err, command.ErrNotFound) {
+		t.Errorf("%v, want that there is no such counter", err)
 	}
 }
