@@ -84,10 +84,9 @@ type Client struct {
 	known cache
 	queue *queue
 	turns turns // of members
-	// counters whose contention was logged, and that were doubled, by this client or, as far as it
-	// saw, another
-	logged, doubled lately
-	log             *slog.Logger
+	log   *slog.Logger
+
+	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 
 	patience patience
 

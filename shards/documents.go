@@ -12,11 +12,11 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// inSteps makes one transaction after another, as long as there is more to do. A step writes what it
-// does to so many documents, and is told how often it is tried; progress, which may be nil,
-// is how many were done by then.
-func (c Counter) inSteps(ctx context.Context, progress func(done int), step func(ctx context.Context, tx *store.Tx, try int) (n int, more bool, err error)) error {
-	for done, more := 0, true; more; {
+// inSteps makes one transaction after another, as long as there is more to do. A step is told how
+// often it is tried, and returns how many documents it takes off; progress, which may be nil, hears
+// how many are by then.
+func (c Counter) inSteps(ctx context.Context, progress func(removed int), step func(ctx context.Context, tx *store.Tx, try int) (n int, more bool, err error)) error {
+	for removed, more := 0, true; more; {
 		n, try := 0, 0
 		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 			try++
@@ -26,8 +26,8 @@ func (c Counter) inSteps(ctx context.Context, progress func(done int), step func
 		if err != nil {
 			return err
 		}
-		if done += n; n > 0 && progress != nil {
-			progress(done)
+		if removed += n; n > 0 && progress != nil {
+			progress(removed)
 		}
 	}
 	return nil
