@@ -287,6 +287,9 @@ func TestDamagedLedger(t *testing.T) {
 	if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedLedger) {
 		t.Errorf("reconcile = %v, want ErrDamagedLedger", err)
 	}
+	if sum := w.rollup.ReconcileSome(w.ctx, []string{"c"}, rollup.ReconcileOptions{}); sum.Seen != 1 || sum.Failed != 1 || sum.Repaired != 0 {
+		t.Errorf("reconcile = %+v, want that one failed", sum)
+	}
 	// Without it, another is made of what the shards hold.
 	w.must(w.ledger().Delete(w.ctx))
 	w.inc(0, 2)

@@ -162,9 +162,6 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 	}
 	switch {
 	case o == failed && t.failures <= r.maxFailures:
-		if len(t.next) == 0 {
-			t.latest = t.earliest
-		}
 		t.next = append(t.inFlight, t.next...)
 		t.events += flush.events
 	case o == failed || o == permanent:

@@ -244,6 +244,32 @@ func TestRollerCloseFlushes(t *testing.T) {
 	})
 }
 
+// A recount that waits for its interval begins at once, too.
+func TestRollerCloseRecounts(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		c := w.counting(hostedPosts)
+		c.set("posts/p", map[string]any{})
+		r := rollup.NewRoller(c.client, rollup.RollerOptions{Interval: 4 * time.Second, Burst: 1})
+		c.set("posts/p/comments/1", map[string]any{})
+		c.deliver(r, c.happened()...)
+		c.set("posts/p/comments/2", map[string]any{})
+		changes := c.happened()
+		var all sync.WaitGroup
+		started := time.Now()
+		all.Go(func() { c.deliver(r, changes...) })
+		time.Sleep(50 * time.Millisecond) // waits now
+		if err := r.Close(w.ctx); err != nil {
+			w.t.Error(err)
+		}
+		all.Wait()
+		if waited := time.Since(started); waited > 3*time.Second {
+			w.t.Errorf("waited %v, as if it had not been closed", waited)
+		}
+		c.holds("posts/p", map[string]any{"comments": int64(2)})
+	})
+}
+
 // When the time to close runs out, what waits is answered with an error.
 func TestRollerCloseGivesUp(t *testing.T) {
 	t.Parallel()

@@ -261,7 +261,7 @@ func TestKeysAfterAChangeOfFields(t *testing.T) {
 // not be shorter.
 func TestMarkersExpire(t *testing.T) {
 	t.Parallel()
-	for ttl, want := range map[time.Duration]time.Duration{24 * time.Hour: 24 * time.Hour, time.Minute: time.Hour} {
+	for ttl, want := range map[time.Duration]time.Duration{0: 24 * time.Hour, 48 * time.Hour: 48 * time.Hour, time.Minute: time.Hour} {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{KeyTTL: ttl}), "a", 1)
 		for _, marker := range []struct {

@@ -22,6 +22,7 @@ type traffic struct {
 	inFlight map[string][]chan struct{}
 	// counters of each batch and how many requests it has, in order
 	begun []string
+	last  *inFlight
 	mu    sync.Mutex
 }
 
@@ -36,6 +37,7 @@ func newTraffic(t *testing.T, l limits) *traffic {
 		w.mu.Lock()
 		name += fmt.Sprint(len(f.requests))
 		w.begun = append(w.begun, name)
+		w.last = f
 		w.inFlight[name] = append(w.inFlight[name], end)
 		w.mu.Unlock()
 		<-end
@@ -193,6 +195,19 @@ func TestCountersShareCommits(t *testing.T) {
 		w.want()
 		time.Sleep(groupcommit.SharedWait)
 		w.want("ij2")
+		w.finish()
+	})
+}
+
+// A batch that takes longer than a commit isn't waited for.
+func TestSlowBatchesHoldNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w.few()
+		w.add("e", 1)
+		w.want()
+		w.queue.slow(w.last)
+		w.want("e1")
 		w.finish()
 	})
 }

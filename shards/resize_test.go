@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -105,6 +106,27 @@ func TestResizeOfPublicCounter(t *testing.T) {
 	doc, err := ref.Get(t.Context())
 	if err != nil || doc.Data()["numShards"] != int64(5) || doc.Data()["num_shards"] != int64(5) {
 		t.Errorf("%v (%v), want 5 in both fields", doc.Data(), err)
+	}
+}
+
+// Where the shard is missing that takes what another one held, it is made, with all that is counted.
+func TestResizeOntoAMissingShard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	first := w.fs.Doc("counters/a/shards/0")
+	if _, err := w.fs.Doc("counters/a/shards/1").Update(t.Context(), []firestore.Update{{Path: "count", Value: 0}, {Path: "others", Value: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := first.Get(t.Context())
+	if err != nil || doc.Data()["count"] != int64(0) || doc.Data()["others"] != int64(3) {
+		t.Errorf("%v (%v), want a count of 0, and the 3 others", doc.Data(), err)
 	}
 }
 
