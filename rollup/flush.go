@@ -130,8 +130,7 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		}
 		l.shared = f.otherFlushes > 0
 		f.diff = l.Merge(b.states, b.answers)
-		f.diff.See(l.Ledger, doc != nil, now)
-		c.db.Introduce(l.Ledger, doc, &f.diff)
+		c.db.Meet(l.Ledger, doc, now, &f.diff)
 		if len(f.diff.Full) > 0 && !f.room && l.Gaps() >= spare {
 			f.room = true
 			if _, err := c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err != nil {

@@ -191,8 +191,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	}
 	r.report.Gone = doc == nil
 	diff, _ := l.Correct(now, *r.snap)
-	diff.See(l, doc != nil, now)
-	c.db.Introduce(l, doc, &diff)
+	c.db.Meet(l, doc, now, &diff)
 	r.impossible = diff.Impossible
 	l.Forget(now)
 	if r.asked != nil {

@@ -71,8 +71,7 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 		}
 		life = l.Created
 		var diff ledger.Diff
-		diff.See(l, true, life)
-		db.Introduce(l, doc, &diff)
+		db.Meet(l, doc, life, &diff)
 		if last, err = decide(ctx, l); err != nil || last == nil {
 			return nil, err
 		}

@@ -10,23 +10,20 @@ import (
 
 // Collections are the collections that queries count, each once, as they are written: see
 // [Aggregation.Source].
-func (l Layout) Collections() (sources []string) {
-	for _, field := range l.Counted {
-		if source := field.Counted.Source(); !slices.Contains(sources, source) {
-			sources = append(sources, source)
-		}
-	}
-	return sources
-}
+func (l Layout) Collections() []string { return distinct(l.Counted, (*Aggregation).Source) }
 
 // CollectionGroups are the ids of these collections, each once.
-func (l Layout) CollectionGroups() (ids []string) {
-	for _, field := range l.Counted {
-		if !slices.Contains(ids, field.Counted.Collection) {
-			ids = append(ids, field.Counted.Collection)
+func (l Layout) CollectionGroups() []string {
+	return distinct(l.Counted, func(a *Aggregation) string { return a.Collection })
+}
+
+func distinct(counted Fields, of func(*Aggregation) string) (names []string) {
+	for _, field := range counted {
+		if name := of(field.Counted); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	return ids
+	return names
 }
 
 // PatternOf is the path of the documents of one of [Layout.Collections], as a trigger has it.

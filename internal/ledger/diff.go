@@ -42,16 +42,6 @@ func (d Diff) Empty() bool {
 	return entries == 0 && d.Gone.IsZero() && !d.Back
 }
 
-// See notes whether the counter's document is there at a time, where the ledger says otherwise.
-func (d *Diff) See(l *Ledger, there bool, now time.Time) {
-	switch {
-	case !there && l.Gone.IsZero():
-		d.Gone = now
-	case there && !l.Gone.IsZero():
-		d.Back = true
-	}
-}
-
 // Oldest is the time of the oldest state in the diff; zero where there is none. States that hold
 // nothing are left out: a deleted shard's time is that of its last write, which says nothing about
 // when it was deleted.

@@ -34,10 +34,17 @@ func (tx *Tx) Adopt(ctx context.Context, counter string, doc *firestorepb.Docume
 	return l, shards, nil
 }
 
-// Introduce has a ledger know the shown fields that it has no base for, and keep the numbers in the
-// app's document that their totals take the place of: FIELDS shows a field now that the extension,
-// say, has kept so far. It notes in a diff what that has changed.
-func (db *DB) Introduce(l *ledger.Ledger, doc *firestorepb.Document, d *ledger.Diff) {
+// Meet notes in a diff what a commit on a ledger's condition finds of the counter's document at a
+// time: that it is missing, or back; and shown fields that the ledger has no base for. The numbers in
+// the app's document that their totals take the place of are kept: FIELDS shows a field now that the
+// extension, say, has kept so far. The ledger knows them from then on.
+func (db *DB) Meet(l *ledger.Ledger, doc *firestorepb.Document, now time.Time, d *ledger.Diff) {
+	switch {
+	case doc == nil && l.Gone.IsZero():
+		d.Gone = now
+	case doc != nil:
+		d.Back = !l.Gone.IsZero()
+	}
 	for _, field := range db.Fields {
 		if _, known := l.Base[field.Shard]; known || !db.Hosted {
 			continue

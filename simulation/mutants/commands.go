@@ -68,7 +68,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command doesn't note that the document is back", "internal/command",
-		"diff.See(l, true, life)\n", "", test("TestACommandNotesThatTheDocumentIsBack"),
+		"db.Meet(l, doc, life, &diff)\n", "", test("TestACommandNotesThatTheDocumentIsBack"),
 	},
 	{
 		"an import says what its last attempt found", "internal/command",
