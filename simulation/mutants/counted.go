@@ -77,7 +77,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"the reads of a reconcile are not added up", "rollup",
-		"opts.budget.Add(-r.report.Reads)", "opts.budget.left.Add(0)", test("TestReconcileCountsAgain"),
+		"opts.budget.Add(-r.report.Reads)", "opts.budget.Add(0)", test("TestReconcileCountsAgain"),
 	},
 	{
 		"a reconcile of all counts nothing again", "rollup",
