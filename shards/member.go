@@ -68,58 +68,41 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 	return c.toggle(ctx, field, member, false)
 }
 
+// toggle has a member join or leave. The increment takes any shard, also that of a member who leaves:
+// the shards add up to the same. (Clients that write by themselves are held to the shard that the
+// membership names, because rules can look at one shard, and not at a sum.)
 func (c Counter) toggle(ctx context.Context, field, member string, join bool) (counted bool, err error) {
-	verb := "leave "
+	verb, by := "leave", int64(-1)
 	if join {
-		verb = "join "
+		verb, by = "join", 1
 	}
-	err = c.call(verb+field+" of", func() (err error) {
-		counted, err = c.toggleInTurn(ctx, field, member, join)
-		return c.client.plainly(err)
+	err = c.call(verb+" "+field+" of", func() error {
+		name, err := c.membershipName(field, member)
+		if err != nil {
+			return err
+		}
+		r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field, By: by}}, Key{}, "")
+		if err != nil {
+			return err
+		}
+		r.member = &membership{name: name, member: member, join: join}
+		over, err := c.client.turns.take(ctx, name)
+		if err != nil {
+			return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
+		}
+		out := c.client.perform(ctx, r)
+		if out.pending {
+			go func() {
+				<-r.done
+				over()
+			}()
+		} else {
+			over()
+		}
+		counted = !out.replayed && out.err == nil
+		return c.client.plainly(out.err)
 	})
 	return counted, err
-}
-
-func (c Counter) toggleInTurn(ctx context.Context, field, member string, join bool) (counted bool, err error) {
-	r, err := c.membershipRequest(field, member, join)
-	if err != nil {
-		return false, err
-	}
-	over, err := c.client.turns.take(ctx, r.member.name)
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	out := c.client.perform(ctx, r)
-	if out.pending {
-		go func() {
-			<-r.done
-			over()
-		}()
-	} else {
-		over()
-	}
-	return !out.replayed && out.err == nil, out.err
-}
-
-// membershipRequest is the request of a member to join or leave. The increment takes any shard,
-// also that of a member who leaves: the shards add up to the same. (Clients that write by
-// themselves are held to the shard that the membership names, because rules can look at one shard,
-// and not at a sum.)
-func (c Counter) membershipRequest(field, member string, join bool) (*request, error) {
-	name, err := c.membershipName(field, member)
-	if err != nil {
-		return nil, err
-	}
-	by := int64(-1)
-	if join {
-		by = 1
-	}
-	r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field, By: by}}, Key{}, "")
-	if err != nil {
-		return nil, err
-	}
-	r.member = &membership{name: name, member: member, join: join}
-	return r, nil
 }
 
 // membershipName is the resource name of a membership.

@@ -39,10 +39,16 @@ func drawRequest(t *rapid.T) *request {
 // drawMember draws one who joins or leaves.
 func drawMember(t *rapid.T, counter string) *request {
 	of := Counter{client: &Client{db: &store.DB{Layout: flat}}, id: counter}
-	r, err := of.membershipRequest("views", rapid.SampledFrom([]string{"u", "u", "v"}).Draw(t, "who"), rapid.Bool().Draw(t, "join"))
-	if err != nil {
+	who, join, by := rapid.SampledFrom([]string{"u", "u", "v"}).Draw(t, "who"), rapid.Bool().Draw(t, "join"), int64(-1)
+	if join {
+		by = 1
+	}
+	name, nameErr := of.membershipName("views", who)
+	r, err := newRequest(flat, []Increment{{Counter: counter, Field: "views", By: by}}, Key{}, "")
+	if err := errors.Join(nameErr, err); err != nil {
 		t.Fatal(err)
 	}
+	r.member = &membership{name: name, member: who, join: join}
 	return r
 }
 

@@ -92,11 +92,11 @@ var bySimulation = []mutant{
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
-		"if out.pending {\n\t\tgo func()", "if false {\n\t\tgo func()", test("TestATurnEndsWithItsCommit"),
+		"if out.pending {\n\t\t\tgo func()", "if false {\n\t\t\tgo func()", test("TestATurnEndsWithItsCommit"),
 	},
 	{
 		"a resize reads shards outside of its transaction", "shards",
-		"tx.Get(ctx, slices.Concat([]string{", "db.Get(ctx, slices.Concat([]string{", simulation,
+		"tx.Get(ctx, slices.Concat([]string{", "db.Get(ctx, slices.Concat([]string{", test("TestIncrementsBesideAMove"),
 	},
 	{
 		"a command without the ledger's condition", "internal/command",
