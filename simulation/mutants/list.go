@@ -111,6 +111,10 @@ var bySimulation = []mutant{
 		"makes && docs[2*i] == nil {", "makes || docs[2*i] == nil {", test("TestMissingShards"),
 	},
 	{
+		"a call without a deadline waits for as long as it takes", "shards",
+		"r.late = c.patience.end(ctx)", "_ = &c.patience", test("TestACallEndsItself"),
+	},
+	{
 		"withdrawn increments still count as waiting", "shards",
 		"r.line.requests = slices.Delete(r.line.requests, at, at+1)\n\tq.waiting--\n", "r.line.requests = slices.Delete(r.line.requests, at, at+1)\n", test("TestRoomOfThoseWhoWentAway"),
 	},
