@@ -381,7 +381,9 @@ func simulate(t *testing.T, p Plan) (h History, faults Faults) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("seed %d: history %s, %.1f virtual hours, %d entries, in %v", p.Seed, h.Hash(), p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
+	if !*report { // which says the hash itself
+		t.Logf("seed %d: history %s, %.1f virtual hours, %d entries, in %v", p.Seed, h.Hash(), p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
+	}
 	return h, faults
 }
 
