@@ -35,6 +35,7 @@ func TestDoctor(t *testing.T) {
 	for ref, data := range map[string]map[string]any{
 		"counters/drifted":          {"num_shards": 3, "total": 12},
 		"counters/large":            {"num_shards": 2, "total": 0},
+		"counters/large/shards/2":   {"count": 5},
 		"counters/snippet":          {"num_shards": 2},
 		"counters/snippet/shards/0": {"count": 30},
 	} {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -85,12 +86,17 @@ func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
 	switch {
 	case !held.There || !sameNumber(held.Number, number):
 		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(number), d.perhapsTheApp()), mend)
-	case !now.Slow && !sameNumber(now.Number, number):
+	case !now.Slow && !nearly(now.Number, number):
 		f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, numberText(held.Number), field.Counted, numberText(now.Number)), mend)
 	}
 }
 
 func sameNumber(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+
+// nearly is sameNumber of two queries, which may have added the same doubles up in another order.
+func nearly(a, b *float64) bool {
+	return sameNumber(a, b) || a != nil && b != nil && math.Abs(*a-*b) <= 1e-9*max(math.Abs(*a), math.Abs(*b))
+}
 
 // numberText is a number, or null, as an average of none is.
 func numberText(f *float64) string {
@@ -277,7 +283,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	var above []string
 	var most int
 	for _, s := range c.Shards {
-		if n, ok := layout.ShardNumber(s.ID); ok && c.NumShards > 0 && n >= c.NumShards {
+		if n, ok := layout.ShardNumber(s.ID); ok && c.NumShards > 0 && n >= c.NumShards && s.holds() {
 			above = append(above, s.ID)
 			most = max(most, n+1)
 		}
@@ -295,6 +301,17 @@ func (f *findings) shards(d *Deployment, c Counter) {
 		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", layout.NumShards, c.NumShards, strings.Join(above, ", ")),
 			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", most)))
 	}
+}
+
+// holds reports that something is in a shard: not in those that a resize has kept empty, for clients
+// whose writes still wait.
+func (s Shard) holds() bool {
+	for _, held := range s.Held {
+		if held.Count != 0 || held.Bad != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // otherField is the field that the shards count in, where none has any that is expected: Google's

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -451,6 +452,7 @@ var brokenDeployments = []broken{
 			t.Fatal(err)
 		}
 		d.set(t, "counters/large", map[string]any{"num_shards": 2})
+		d.set(t, "counters/large/shards/2", map[string]any{"count": 5})
 	}, "shards-above-number", "large", "counters resize --project=my-project --shards=3 large"},
 	{"a large deletion that was interrupted", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits", map[string]any{"deleting": true})
@@ -613,6 +615,24 @@ func TestRegionsAreThoseOfTheScript(t *testing.T) {
 		out := dryRun(t, "scripts/deploy.sh --project my-project --location "+location)
 		if want := "gcloud functions deploy counters-increment --gen2 --project=my-project --region=" + regionsNear(location)[0] + " "; !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in:\n%s", location, want, out)
+		}
+	}
+}
+
+// Two queries may add the same doubles up in another order.
+func TestNearly(t *testing.T) {
+	t.Parallel()
+	tenth, fifth, third, zero, nan := 0.1, 0.2, 0.3, 0.0, math.NaN()
+	sum := tenth + fifth
+	if sum == third {
+		t.Fatal("0.1 + 0.2 is 0.3 to the last digit here: this test shows nothing")
+	}
+	for _, c := range []struct {
+		a, b *float64
+		want bool
+	}{{&sum, &third, true}, {&fifth, &third, false}, {nil, nil, true}, {nil, &zero, false}, {&zero, nil, false}, {&zero, &zero, true}, {&zero, &tenth, false}, {&nan, &tenth, false}} {
+		if got := nearly(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s: %t, want %t", numberText(c.a), numberText(c.b), got, c.want)
 		}
 	}
 }

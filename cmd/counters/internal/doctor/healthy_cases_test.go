@@ -73,6 +73,15 @@ func TestHealthy(t *testing.T) {
 			d.count(t)
 			d.aggregation = status.Error(codes.DeadlineExceeded, "Aggregation query timed out.")
 		}},
+		{"shards that a resize has kept", Target{}, func(t *testing.T, d *deployment) {
+			c := d.counter(t, "smaller")
+			if err := c.Create(t.Context(), shards.CreateOptions{Shards: 3}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Resize(t.Context(), 1, shards.ResizeOptions{KeepShards: true}); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"a sum of doubles that is whole", Target{}, func(t *testing.T, d *deployment) {
 			d.count(t)
 			d.set(t, "counters/visits/ratings/b", map[string]any{"of": map[string]any{"stars": 3.0}})
