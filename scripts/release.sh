@@ -23,6 +23,7 @@ fail() {
 
 case ${1:-} in
   --help | -h) usage && exit 0 ;;
+  -*) echo "release.sh: $1: unknown option. See --help" >&2 && exit 2 ;;
 esac
 (($# == 1)) || fail "want one version. See --help"
 version=$1

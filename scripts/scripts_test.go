@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -52,6 +53,19 @@ func TestScriptsHelp(t *testing.T) {
 			if option != "--" && !bytes.Contains(out, []byte(option)) {
 				t.Errorf("%s --help doesn't say what %s is", script, option)
 			}
+		}
+	}
+}
+
+// A wrong line is refused before anything is done, with the exit code of wrong lines.
+func TestScriptsRefuseUnknownOptions(t *testing.T) {
+	t.Parallel()
+	for _, script := range scripts(t) {
+		cmd := exec.CommandContext(t.Context(), "bash", script, "--nope")
+		cmd.Env = append(os.Environ(), "TERRAFORM=false", "TMPDIR="+t.TempDir())
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(out), "--help") {
+			t.Errorf("%s --nope: exit code %d: %s", script, code, out)
 		}
 	}
 }

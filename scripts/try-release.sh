@@ -18,6 +18,7 @@ HELP
 
 case ${1:-} in
   --help | -h) usage && exit 0 ;;
+  -*) echo "try-release.sh: $1: unknown option. See --help" >&2 && exit 2 ;;
 esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)

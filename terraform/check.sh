@@ -15,6 +15,11 @@ HELP
   exit 0
 fi
 
+if (($# > 0)); then
+  echo "check.sh: $1: unknown option. See --help" >&2
+  exit 2
+fi
+
 cd "$(dirname "${BASH_SOURCE[0]}")"
 terraform=${TERRAFORM:-terraform}
 if ! command -v "$terraform" >/dev/null; then
