@@ -126,18 +126,22 @@ func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.
 func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
+	var last *Unreachable // what kept it from a connection, if that came of an attempt
 	for pause := Pauses(); ; {
 		err := c.twice(ctx, do)
-		code := status.Code(err)
-		if err == nil || ctx.Err() != nil || Refused(err) || code != codes.Unavailable && code != codes.Internal && code != codes.DeadlineExceeded {
+		if u, ok := errors.AsType[*Unreachable](err); ok {
+			last = u
+		}
+		if code := status.Code(err); err == nil || Refused(err) || !isDeadline(err) && code != codes.Unavailable && code != codes.Internal {
 			return err
 		}
-		if ended := gax.Sleep(ctx, pause.Pause()); ended != nil {
-			if u, ok := errors.AsType[*Unreachable](err); ok && errors.Is(ended, context.DeadlineExceeded) {
-				return &Unreachable{u.cause, ended, false}
-			}
-			return ended
+		if ctx.Err() == nil && gax.Sleep(ctx, pause.Pause()) == nil {
+			continue
 		}
+		if last != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return &Unreachable{last.cause, ctx.Err(), false}
+		}
+		return ctx.Err()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
@@ -180,6 +181,36 @@ func TestACallEnds(t *testing.T) {
 		began := time.Now()
 		if _, err := db.Commit(t.Context(), nil); err == nil || time.Since(began) > 40*time.Second {
 			t.Errorf("it ended with %v after %v, want an error within 40 s", err, time.Since(began))
+		}
+	})
+}
+
+// A read whose time ends while it tries to connect once more says what kept it from a connection.
+func TestAReadSaysWhatKeptItFromAConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		away := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+			if attempts++; attempts < 3 {
+				return nil, status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:443: i/o timeout"`)
+			}
+			<-ctx.Done()
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainStreamInterceptor(away))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := store.Open(t.Context(), layout.Place{Project: "p"}, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		const want = "no connection to Firestore at 10.0.0.1:443: i/o timeout"
+		if _, _, err := db.Get(ctx, db.Counter("a")); !errors.Is(err, store.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || err.Error() != want || attempts < 4 {
+			t.Errorf("%v after %d attempts, want %q", err, attempts, want)
 		}
 	})
 }
