@@ -24,6 +24,48 @@ func TestPartsArePartsOfPlans(t *testing.T) {
 	}
 }
 
+// What is drawn is in a part, or is listed here: what each world has some of, and what is no trouble
+// alone, or is left out operation by operation.
+func TestPartsAreAllThatIsDrawn(t *testing.T) {
+	t.Parallel()
+	whole := []string{
+		"Seed", "Storm", "Epochs", "Rate", "Increments", "Rollups", "Environ", "Sweep", "Named", "Counters", "IDs", "Likes",
+		"Hosted", "Members", "InPlace", "Counted", "OlderCounted", "NeighbourEvery", "Reordered",
+		"Mix.Add", "Mix.Key", "Mix.Bulk", "Mix.Snippet", "Mix.Exact", "Mix.Read", "Mix.Resize", "Mix.Rebase", "Mix.Delete",
+		"Mix.ByHand", "Mix.Rival", "Mix.Large", "Mix.Double",
+	}
+	left := map[string]bool{}
+	for _, seed := range seedsTo(300) {
+		p, err := PlanOf(seed).Less(Less{Without: Parts()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn(reflect.ValueOf(p), "", left)
+	}
+	for name := range left {
+		if !slices.Contains(whole, name) {
+			t.Errorf("%s is drawn, and no part leaves it out", name)
+		}
+	}
+	for _, name := range whole {
+		if !left[name] {
+			t.Errorf("%s is left out by a part, or never drawn", name)
+		}
+	}
+}
+
+// drawn adds the names of all fields of a struct that aren't zero.
+func drawn(of reflect.Value, prefix string, names map[string]bool) {
+	for n := range of.NumField() {
+		switch name, value := prefix+of.Type().Field(n).Name, of.Field(n); {
+		case value.Kind() == reflect.Struct:
+			drawn(value, name+".", names)
+		case !value.IsZero():
+			names[name] = true
+		}
+	}
+}
+
 // Without callers a plan has the settings that it would have had without them.
 func TestWithoutCallers(t *testing.T) {
 	t.Parallel()
