@@ -255,7 +255,7 @@ func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) 
 	began := time.Now()
 	running, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(running, binary, args...)
+	cmd := exec.CommandContext(running, "sh", append([]string{"-c", bounded, binary}, args...)...)
 	cmd.Dir, cmd.Env = pkg, procs
 	cmd.WaitDelay = 5 * time.Second // processes that a test has started may hold its output
 	found := &watch{stop: cancel}
@@ -272,6 +272,10 @@ func (m mutant) kill(ctx context.Context, limit time.Duration, seed, cores int) 
 	}
 	return fmt.Sprintf("%s: %v", m.by.what, err), took, nil
 }
+
+// bounded runs a test in 8 GB of addresses, which is four times what tests and simulation take. A
+// mutant that loops has taken 12 GB within its minute; so it ends as one that is out of memory.
+const bounded = `ulimit -v 8000000 2>/dev/null; exec "$0" "$@"`
 
 // errNoEnd is that what is to catch a mutant has found nothing by the end of its time.
 var errNoEnd = errors.New("found nothing in")
