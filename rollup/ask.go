@@ -28,6 +28,8 @@ type asked struct {
 	reads    int64                    // that the queries took
 	largest  int64                    // that one of them took
 	problems []string                 // why fields stay as they are
+	// unanswered: the time was over, and Firestore had said nothing over two connections.
+	unanswered bool
 }
 
 // ask asks for the values of fields that count documents, all as of one time. A field whose value
@@ -47,6 +49,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 		switch {
 		case err != nil && timeIsOver(ctx):
 			// Nor did it come over another connection: the query takes too long.
+			got.unanswered = true
 			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
 			continue
 		case err != nil && refuses(err):
@@ -109,6 +112,10 @@ func (r *Roller) recount(b recount) {
 		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
 	}
 	r.mu.Unlock()
+	if got.unanswered && len(covered) > 0 {
+		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
+			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
+	}
 	for _, event := range refused {
 		event <- err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -599,7 +600,8 @@ func TestReconcileCountsAgain(t *testing.T) {
 var recountOperations = flag.Int("recount.operations", 3000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
 // A query gets no answer. The connection may have been silent, so it is asked again over another.
-// Where that gets none either until its time is over, it takes too long: the event is acknowledged.
+// Where that gets none either until its time is over, it takes too long: the event is acknowledged,
+// and the log says so.
 func TestQueryWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -619,7 +621,10 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 		}
 		w.t.Cleanup(func() { _ = conn.Close() })
 		cfg := rollup.Config{Project: "p", Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}
-		client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
+		var log strings.Builder
+		logged := cfg
+		logged.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		client, err := rollup.Open(w.ctx, logged, option.WithGRPCConn(conn))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -644,6 +649,9 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 			if got := asked.Load() - before; got != want {
 				w.t.Errorf("event %d took %d queries, want %d", n, got, want)
 			}
+		}
+		if got := strings.Count(log.String(), "acknowledged=1 "); got != 3 {
+			w.t.Errorf("%d events are said to be acknowledged, want 3:\n%s", got, log.String())
 		}
 		silent.Store(0)
 		c.set("posts/p/comments/last", map[string]any{})

@@ -272,8 +272,15 @@ func storiesOfAnswers() []story {
 		{"an event that was given up", "", func(s counting) {
 			one(s)
 			at := s.comment("b", true)
+			s.now = s.now.Add(-time.Minute) // of the instance, whose clock is behind
 			s.add(GaveUp{Counter: named, Collection: "comments"})
 			s.ack("b", at)
+		}},
+		{"an event after one that was given up", "was asked as of", func(s counting) {
+			one(s)
+			s.ack("b", s.comment("b", true))
+			s.add(GaveUp{Counter: named, Collection: "comments"})
+			s.ack("c", s.comment("c", true))
 		}},
 		{"an event that is never acknowledged", "is not acknowledged", func(s counting) {
 			one(s)

@@ -147,9 +147,10 @@ func (c *answersChecker) entry(what any) {
 			}
 		}
 	case GaveUp:
-		for name, f := range c.counter(e.Counter).fields {
-			if c.newest[name].Collection == e.Collection {
-				f.lost = max(f.lost, c.now.UnixMicro())
+		k := c.counter(e.Counter)
+		for name, f := range k.fields {
+			if c.newest[name].Collection == e.Collection { // by Firestore's clock
+				f.lost = max(f.lost, k.collection(e.Collection).changed)
 			}
 		}
 	case Acknowledged:

@@ -149,7 +149,7 @@ type Missed struct {
 }
 
 // GaveUp is an instance saying that it acknowledges events of a collection which it could not
-// count, because its queries took all of their time again and again.
+// count, because its queries took all of their time over two connections.
 type GaveUp struct{ Counter, Collection string }
 
 // givenUp is a log that records what was given up.
