@@ -33,9 +33,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
 		Logger: log,
-		// A batch ends before the request that began it, which waits for a ninth more and so hears what
-		// became of it.
-		Timeout: s.RequestTimeout * 9 / 10,
+		// A batch ends before the request that began it, which so hears what became of it.
+		Timeout: s.RequestTimeout * 9 / 10, Wait: s.RequestTimeout,
 	}
 }
 

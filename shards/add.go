@@ -12,8 +12,7 @@ import (
 // nothing was counted. A sum beyond an int64 stays at the largest or smallest one.
 //
 // When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
-// begun it goes on, and Add returns [ErrUnknown]. A context without a deadline gets one: see
-// Config.Timeout.
+// begun it goes on, and Add returns [ErrUnknown]. See Config.Wait for one that has no deadline.
 func (c Counter) Add(ctx context.Context, by int64) error {
 	_, err := c.AddOnce(ctx, by, Key{})
 	return err

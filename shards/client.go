@@ -50,9 +50,13 @@ type Config struct {
 	// policy on the field expire_at of the collection counter_requests.
 	KeyTTL time.Duration
 	// Timeout is how long a batch is tried, retries included, and how long a counter is read where
-	// the context has no deadline; default 20s. An increment whose context has none waits for a
-	// ninth more, so that the one which began a batch hears what became of it.
+	// the context has no deadline; default 20s.
 	Timeout time.Duration
+	// Wait is how long an increment waits whose context has no deadline, or up to a hundredth less:
+	// those that begin together share its end, where a context of its own for each is 6 % of what
+	// one takes. It is to be more than Timeout, so that the one which began a batch hears what became
+	// of it. Default: until that is known.
+	Wait time.Duration
 	// MaxBatch is how many calls share a commit at most; default 500. With 1 none waits for another.
 	MaxBatch int
 	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met
@@ -118,7 +122,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}
-	c.patience.lasts = cfg.Timeout * 10 / 9
+	c.patience.lasts = cfg.Wait
 	c.lookups = &lookups{read: c.lookUp}
 	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
 	return c, nil

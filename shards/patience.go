@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// patience is how long calls wait whose contexts have no deadline. Those that begin within a
-// hundredth of it share their end: a context with a deadline for each took 6 % of what an increment
-// takes.
+// patience is how long calls wait whose contexts have no deadline, see Config.Wait; 0 is until they
+// have their outcomes.
 type patience struct {
 	lasts time.Duration
 
@@ -18,9 +17,9 @@ type patience struct {
 }
 
 // end is closed when a call that begins now has waited for long enough, or up to a hundredth before
-// that. Where ctx has a deadline it is nil.
+// that. It is nil where nothing ends it so, or ctx has a deadline.
 func (p *patience) end(ctx context.Context) <-chan struct{} {
-	if _, has := ctx.Deadline(); has {
+	if _, has := ctx.Deadline(); has || p.lasts == 0 {
 		return nil
 	}
 	p.mu.Lock()
