@@ -44,10 +44,13 @@ func (w *world) left(t *testing.T) (n int) {
 // yet gets stuck.
 func TestBusyHasMadeNothing(t *testing.T) {
 	t.Parallel()
+	// A busy machine's time may be over in the middle of a commit. That it was not applied is known
+	// once its marker is made alone, which is always taken.
+	settles := func(req *firestorepb.CommitRequest) bool { return len(req.GetWrites()) == 1 }
 	counts := func(req *firestorepb.CommitRequest) bool { // it has a marker
 		for _, write := range req.GetWrites() {
 			if strings.Contains(write.GetUpdate().GetName(), "/counter_requests/") {
-				return true
+				return !settles(req)
 			}
 		}
 		return false
@@ -64,8 +67,8 @@ func TestBusyHasMadeNothing(t *testing.T) {
 		},
 		"after some commits none is taken": func() emulator.Interceptor {
 			var commits atomic.Int64
-			return func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-				if commits.Add(1) > 5 {
+			return func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				if !settles(req) && commits.Add(1) > 5 {
 					return emulator.Verdict{Before: aborted}
 				}
 				return emulator.Verdict{}
@@ -73,8 +76,8 @@ func TestBusyHasMadeNothing(t *testing.T) {
 		},
 		"every second commit is refused": func() emulator.Interceptor {
 			var commits atomic.Int64
-			return func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-				if commits.Add(1)%2 == 0 {
+			return func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				if !settles(req) && commits.Add(1)%2 == 0 {
 					return emulator.Verdict{Before: aborted}
 				}
 				return emulator.Verdict{}
