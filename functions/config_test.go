@@ -3,8 +3,10 @@ package functions
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -19,5 +21,14 @@ func TestConfigsSayAlikeWhereTheCountersAre(t *testing.T) {
 				t.Errorf("%s has no %s of type %s", of, want.Name, want.Type)
 			}
 		}
+	}
+}
+
+// A request outlasts the batch that it begins, or it would not hear what became of it.
+func TestARequestOutlastsItsBatch(t *testing.T) {
+	t.Parallel()
+	cfg := ShardsConfig(settings.Settings{RequestTimeout: time.Minute}, nil)
+	if cfg.Wait != time.Minute || cfg.Timeout >= cfg.Wait || cfg.Timeout < cfg.Wait/2 {
+		t.Errorf("a request waits for %v, and its batch is tried for %v", cfg.Wait, cfg.Timeout)
 	}
 }

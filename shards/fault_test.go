@@ -474,3 +474,31 @@ func TestLookUpThatFails(t *testing.T) {
 		})
 	}
 }
+
+// A call without a deadline ends after Config.Wait, whatever its commit does.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Wait: 50 * time.Millisecond, Timeout: time.Hour})
+	c := w.counter(t, client, "a", 1)
+	heard := make(chan struct{})
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		<-heard
+		return emulator.Verdict{}
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- c.Add(t.Context(), 3) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, shards.ErrUnknown) {
+			t.Errorf("%v, want that it isn't known", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits as long as its commit may take")
+	}
+	close(heard)
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	w.wantSum(t, "a", 3)
+}

@@ -353,6 +353,15 @@ func storiesOfAnswers() []story {
 			s.shard("0", 0)
 			s.add(Calm{})
 		}},
+		{"the app makes it again, and a shard that holds no integer is flushed for nothing", "", func(s counting) {
+			s.add(Hosted{CleanupAfter: time.Hour})
+			one(s)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7), "public": int64(1)}}})
+			s.add(Fair{})
+			s.commit(map[Doc]*Document{{Kind: "shard", Counter: named, Shard: "0"}: {Odd: true}})
+			s.add(Calm{})
+		}},
 		{"a counter that the walk passes over", "never asked", func(s counting) {
 			s.begin()
 			s.add(Missed{Doc: commentDoc("b"), Of: s.comment("b", true)})

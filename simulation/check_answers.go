@@ -233,7 +233,7 @@ func (c *answersChecker) commit(e Commit) {
 	changes := map[string][]Change{}
 	for _, ch := range e.Changes {
 		if ch.Doc.Kind == "shard" {
-			c.counter(ch.Doc.Counter).again = c.fair || c.counter(ch.Doc.Counter).again
+			c.counter(ch.Doc.Counter).again = c.fair && ch.counts() || c.counter(ch.Doc.Counter).again
 		}
 		if ch.Doc.Kind == "counter" || ch.Doc.Kind == "ledger" {
 			changes[ch.Doc.Counter] = append(changes[ch.Doc.Counter], ch)

@@ -58,7 +58,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	for _, ch := range changes {
 		if ch.Doc.Kind == "shard" {
 			k.shard(at.UnixMicro(), ch, &d)
-			k.again = k.again || c.fair && !(ch.After != nil && ch.After.Odd)
+			k.again = k.again || c.fair && ch.counts()
 		}
 	}
 	if d.fraction {

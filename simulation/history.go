@@ -182,6 +182,10 @@ type Change struct {
 	Before, After *Document // nil: it isn't there
 }
 
+// counts reports whether a shard's change is one that events bring: a shard that holds no integer
+// where one is shown may count nothing, and is flushed for nothing.
+func (c Change) counts() bool { return c.After == nil || !c.After.Odd }
+
 // Doc names a document of a counter's.
 type Doc struct {
 	Kind    string // "counter", "ledger", "shard", "member" or "counted"; "source" or "source shard" of what is imported; "extension"
