@@ -80,8 +80,11 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if k.commands.tooMany() && command != nil {
 		c.fail("%d commands of %q are applied; %d were asked for, and %d of these refused", len(k.commands.applied), id, k.commands.asked, k.commands.refused)
 	}
-	if d.over && k.byHand == 0 {
-		c.ended(id, k, before)
+	if d.over {
+		k.shrinks = true
+		if k.byHand == 0 {
+			c.ended(id, k, before)
+		}
 	}
 	c.counted(id, k, d, d.delta-members, found)
 	c.agreed(id, k)
@@ -194,7 +197,6 @@ func (c *checker) ended(id string, k *counter, before *Document) {
 	stays("shards", len(k.shards) > 0)
 	stays("members", len(k.members) > 0)
 	stays("documents", k.ledger != nil || c.hosted == nil && k.doc != nil)
-	k.shrinks = true
 }
 
 // app checks what a commit did to the app's document, and to what is below one that is gone.

@@ -95,6 +95,20 @@ func storiesOfHosted() []story {
 			s.now = s.now.Add(2 * time.Hour)
 			clean(s)
 		}},
+		{"what is below it is removed in time, while somebody deletes the document again", "", func(s *script) {
+			s.host()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.end(1, OK)
+			flush(s, 1, 1, map[string]State{"0": {1, at}})
+			remove(s)
+			s.now = s.now.Add(2 * time.Hour)
+			s.add(Begin{Call: 2, Kind: DeleteDocument, Counter: named})
+			clean(s)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			s.read(3, ExactRead, 0, func() {})
+		}},
 		{"it was back for a moment that nobody noticed", "", func(s *script) {
 			s.host()
 			remove(s)
