@@ -81,7 +81,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 		c.fail("%d commands of %q are applied; %d were asked for, and %d of these refused", len(k.commands.applied), id, k.commands.asked, k.commands.refused)
 	}
 	if d.over {
-		k.shrinks = true
+		k.shrinks = k.shrinks || k.byHand == 0 || c.hosted != nil // whose cleanup is beside whoever deletes documents
 		if k.byHand == 0 {
 			c.ended(id, k, before)
 		}
