@@ -208,7 +208,7 @@ func (s *scanner) aggregation() (*Aggregation, error) {
 		return nil, fmt.Errorf("%d: collections that begin with %s are kept for what counters writes", begin+1, ownPrefix)
 	}
 	if !s.skip(")") {
-		if !s.skip("where") {
+		if !s.keyword("where") {
 			return nil, s.want(") or where")
 		}
 		begin = s.at
@@ -221,7 +221,7 @@ func (s *scanner) aggregation() (*Aggregation, error) {
 			if s.skip(")") {
 				break
 			}
-			if !s.skip("and") {
+			if !s.keyword("and") {
 				return nil, s.want(") or and")
 			}
 		}
@@ -229,8 +229,8 @@ func (s *scanner) aggregation() (*Aggregation, error) {
 			return nil, fmt.Errorf("%d: %w", begin+1, err)
 		}
 	}
-	if operation == "sum" && s.skip("as") {
-		if a.Double = s.skip("double"); !a.Double {
+	if operation == "sum" && s.keyword("as") {
+		if a.Double = s.keyword("double"); !a.Double {
 			return nil, s.want("double: a sum is an integer, or as double")
 		}
 	}
@@ -271,6 +271,16 @@ func (s *scanner) skip(token string) bool {
 	s.at += len(token)
 	s.space()
 	return true
+}
+
+// keyword skips a word, where it is next and ends there: wherea is none.
+func (s *scanner) keyword(word string) bool {
+	begin := s.at
+	if s.word() == word {
+		return true
+	}
+	s.at = begin
+	return false
 }
 
 // condition reads a field, an operator and a value.
@@ -393,9 +403,11 @@ func (s *scanner) value() (any, error) {
 }
 
 func (s *scanner) want(token string) error {
-	found := "the end"
-	if s.at < len(s.text) {
-		found = strconv.Quote(s.text[s.at : s.at+1])
+	begin, found := s.at, "the end"
+	if word := s.word(); word != "" {
+		found = strconv.Quote(word)
+	} else if begin < len(s.text) {
+		found = strconv.Quote(s.text[begin : begin+1])
 	}
-	return fmt.Errorf("%d: want %s, found %s", s.at+1, token, found)
+	return fmt.Errorf("%d: want %s, found %s", begin+1, token, found)
 }
