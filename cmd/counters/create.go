@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,9 @@ How many shards? "counters cost --rate R" says.`,
 				opts.Shards = 0
 			}
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
-				if err := c.Create(ctx, opts); err != nil {
+				if err := c.Create(ctx, opts); errors.Is(err, shards.ErrExists) {
+					return t.exists(ctx, c, err)
+				} else if err != nil {
 					return err
 				}
 				if documents { // which may be there already: no event tells of those
@@ -51,6 +54,19 @@ How many shards? "counters cost --rate R" says.`,
 	cmd.Flags().IntVar(&opts.Shards, "shards", shards.DefaultNumShards, "number of shards, 1 to 1000")
 	cmd.Flags().Int64Var(&opts.Total, "total", 0, "what to start from")
 	return cmd
+}
+
+// exists adds to an error that a counter is there already what may be done with it, unless it is being
+// deleted, which the error says.
+func (t *target) exists(ctx context.Context, c shards.Counter, err error) error {
+	if _, gone := c.Get(ctx); errors.Is(gone, shards.ErrNotFound) {
+		return err
+	}
+	id := typed(c.ID())
+	if len(t.fieldNames()) == 0 {
+		return fmt.Errorf("%w; \"counters get %s\" shows it", err, id)
+	}
+	return fmt.Errorf("%w; \"counters get %[2]s\" shows it, \"counters resize %[2]s --shards N\" changes how many shards it has, and \"counters reset %[2]s\" sets it back to 0", err, id)
 }
 
 // checkShards refuses a number of shards before anything is asked for over the network. 0, which

@@ -251,12 +251,17 @@ func (t *target) unlessFound(where, id string, err error) error {
 	case errors.Is(err, shards.ErrNotFound) && t.Hosted:
 		return fmt.Errorf("%w: your app has to make a document %s first; \"counters list\" shows those that are counted", err, t.Counters)
 	case errors.Is(err, shards.ErrNotFound):
-		if !plain.MatchString(id) {
-			id = "ID" // which a shell may need quoted
-		}
-		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create %s\" makes it", err, id)
+		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create %s\" makes it", err, typed(id))
 	}
 	return err
+}
+
+// typed is an id as it may be typed: a shell may need others quoted.
+func typed(id string) string {
+	if plain.MatchString(id) {
+		return id
+	}
+	return "ID"
 }
 
 // sums reports that there is nothing to add to, nor to set: FIELDS counts documents alone.
