@@ -91,11 +91,12 @@ func decodeBy(body []byte, most int64) (amount, error) {
 	if err := notUTF8(body); err != nil {
 		return amount{}, err
 	}
+	const want = `want {"by": 5}, or nothing`
 	d := newDecoder(body)
 	by := amount{by: 1}
-	err := d.object(func(name string) error {
+	err := d.object(want, func(name string) error {
 		if name != "by" {
-			return bad(`unknown field %q; want {"by": 5}`, name)
+			return bad(`unknown field %q; %s`, name, want)
 		}
 		var err error
 		by, err = d.by(most)
@@ -118,7 +119,7 @@ func decodeIncrements(body []byte, most int64, first string) ([]increment, error
 	one := func() error {
 		i := increment{By: amount{by: 1}}
 		named := false
-		err := d.object(func(name string) (err error) {
+		err := d.object(want, func(name string) (err error) {
 			switch name {
 			case "counter":
 				named = true
@@ -140,11 +141,11 @@ func decodeIncrements(body []byte, most int64, first string) ([]increment, error
 		increments = append(increments, i)
 		return err
 	}
-	err := d.object(func(name string) error {
+	err := d.object(want, func(name string) error {
 		if name != "increments" {
 			return bad("unknown field %q; %s", name, want)
 		}
-		return d.array(func() error {
+		return d.array(want, func() error {
 			if len(increments) == shards.MaxIncrements {
 				return bad("more than %d increments", shards.MaxIncrements)
 			}
@@ -212,18 +213,18 @@ func (d decoder) token() (json.Token, error) {
 	return t, nil
 }
 
-// delim reads a bracket.
-func (d decoder) delim(want json.Delim) error {
+// delim reads a bracket. want says what belongs there.
+func (d decoder) delim(bracket json.Delim, want string) error {
 	t, err := d.token()
-	if err == nil && t != want {
-		err = bad("the body has %v where %v belongs", t, want)
+	if err == nil && t != bracket {
+		err = bad("the body has %s where %s belongs; %s", describe(t), describe(bracket), want)
 	}
 	return err
 }
 
 // object reads an object, and calls field for each name in it, which reads the value.
-func (d decoder) object(field func(name string) error) error {
-	if err := d.delim('{'); err != nil {
+func (d decoder) object(want string, field func(name string) error) error {
+	if err := d.delim('{', want); err != nil {
 		return err
 	}
 	return d.members(field)
@@ -245,12 +246,12 @@ func (d decoder) members(field func(name string) error) error {
 			return err
 		}
 	}
-	return d.delim('}')
+	return d.delim('}', "")
 }
 
 // array reads an array, and calls element for each element, which reads it.
-func (d decoder) array(element func() error) error {
-	if err := d.delim('['); err != nil {
+func (d decoder) array(want string, element func() error) error {
+	if err := d.delim('[', want); err != nil {
 		return err
 	}
 	for d.json.More() {
@@ -258,7 +259,7 @@ func (d decoder) array(element func() error) error {
 			return err
 		}
 	}
-	return d.delim(']')
+	return d.delim(']', "")
 }
 
 func (d decoder) text() (string, error) {
@@ -268,9 +269,18 @@ func (d decoder) text() (string, error) {
 	}
 	s, ok := t.(string)
 	if !ok {
-		return "", bad("the body has %v where a string belongs", t)
+		return "", bad("the body has %s where a string belongs", describe(t))
 	}
 	return s, nil
+}
+
+func (d decoder) truth(want string) (bool, error) {
+	t, err := d.token()
+	is, ok := t.(bool)
+	if err == nil && !ok {
+		err = bad("the body has %s where true or false belongs; %s", describe(t), want)
+	}
+	return is, err
 }
 
 // by reads what is to be added: an integer other than 0, at most most up or down, or an object of
@@ -334,6 +344,8 @@ func describe(t json.Token) string {
 		return "a string"
 	case bool:
 		return strconv.FormatBool(t)
+	case json.Delim:
+		return map[json.Delim]string{'{': "an object", '[': "a list"}[t]
 	}
-	return "no number"
+	return "a number"
 }

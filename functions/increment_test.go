@@ -337,3 +337,28 @@ func TestBadSettingStopsTheStart(t *testing.T) {
 		t.Errorf("%v, %s; want an error that names the variable, its value and what is allowed", err, out)
 	}
 }
+
+// What a body is instead of what it should be is said, and what it should be.
+func TestWhatIsSaidOfAWrongBody(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Increment")
+	p.create(t, "a")
+	for body, what := range map[string]string{"null": "null", "[]": "a list", `"x"`: "a string", "1": "a number", "true": "true"} {
+		for path, want := range map[string]string{"/a": `want {"by": 5}, or nothing`, "/": `want {"increments": [{"counter": "a", "by": 1}]}`} {
+			if got := p.do(t, "POST", path, body); got.status != 400 || got.body["detail"] != "the body has "+what+" where an object belongs; "+want {
+				t.Errorf("POST %s %s: answered %d %v", path, body, got.status, got.body)
+			}
+		}
+	}
+	for body, detail := range map[string]string{
+		`{"increments":null}`:                                `the body has null where a list belongs; want {"increments": [{"counter": "a", "by": 1}]}`,
+		`{"increments":[7]}`:                                 `the body has a number where an object belongs; want {"increments": [{"counter": "a", "by": 1}]}`,
+		`{"increments":[{"counter":null}]}`:                  "the body has null where a string belongs",
+		`{"increments":[{"counter":"a","by":[]}]}`:           "by is a list; want an integer other than 0",
+		`{"increments":[{"counter":"a","by":{"likes":{}}}]}`: "by.likes is an object; want an integer other than 0",
+	} {
+		if got := p.do(t, "POST", "/", body); got.status != 400 || got.body["detail"] != detail {
+			t.Errorf("POST / %s: answered %d %v, want %s", body, got.status, got.body, detail)
+		}
+	}
+}

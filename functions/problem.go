@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -150,14 +151,20 @@ func problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError}
 }
 
-// reconcileStatus is that of a call of Reconcile, which answers with a summary whatever became of
-// it: what the walk has done is done, and whoever calls on a schedule is to see that something
-// failed.
-func reconcileStatus(s rollup.Summary, err error) int {
-	if err != nil || s.Failed > 0 {
-		return http.StatusInternalServerError
+// reconcileProblem is what a call of Reconcile answers beside its summary, which is there whatever
+// became of it: what the walk has done is done, and whoever calls is to see that something failed, or
+// that there is no such counter. It is nil where nothing is wrong.
+func reconcileProblem(a reconcileAnswer, err error) *problem {
+	gone := slices.IndexFunc(a.Counters, func(r rollup.Report) bool { return r.Gone })
+	switch {
+	case err != nil || a.Failed > 0:
+		return &problem{Status: http.StatusInternalServerError, Title: http.StatusText(http.StatusInternalServerError),
+			Detail: "not every counter could be reconciled; the log says why"}
+	case gone >= 0:
+		return &problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound),
+			Detail: fmt.Sprintf("there is no counter %q", a.Counters[gone].Counter)}
 	}
-	return http.StatusOK
+	return nil
 }
 
 // errRead marks what failed while a counter was read. Reading again is always safe.

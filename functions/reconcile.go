@@ -1,11 +1,9 @@
 package functions
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -43,19 +41,21 @@ func reconcileOptions(s settings.Settings) rollup.ReconcileOptions {
 
 // reconcileRequest is the body of a call, which may be empty.
 type reconcileRequest struct {
-	Counters []string `json:"counters"` // these; all counters when there are none
-	DryRun   bool     `json:"dry_run"`
+	Counters []string // these; all counters when there are none
+	DryRun   bool
 }
 
 // reconcileAnswer is what a call answers.
 type reconcileAnswer struct {
+	*problem
 	rollup.Summary
 	Counters []rollup.Report `json:"counters,omitempty"` // of the counters that were asked for by name
 }
 
 // newReconcileHandler answers calls that reconcile counters: those named, or all of them, going on
-// where the last call ran out of time. It answers 200 with a summary, and 500 when a counter could
-// not be reconciled, so that whoever calls on a schedule sees it.
+// where the last call ran out of time. It answers 200 with a summary, 500 when a counter could not
+// be reconciled, so that whoever calls on a schedule sees it, and 404 when one that is named isn't
+// there.
 func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := decodeReconcile(w, r, path)
@@ -91,8 +91,12 @@ func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.
 		default:
 			log.InfoContext(ctx, "reconcile", attrs...)
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(reconcileStatus(s, err))
+		contentType, status := "application/json", http.StatusOK
+		if answer.problem = reconcileProblem(answer, err); answer.problem != nil {
+			contentType, status = "application/problem+json", answer.Status
+		}
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(answer)
 	}), http.MethodPost)
 }
@@ -105,18 +109,32 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 	if err != nil || len(body) == 0 {
 		return req, err
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&req); err != nil {
-		return req, bad("%s: %v", want, err)
+	if err := notUTF8(body); err != nil {
+		return req, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return req, bad("%s: the body goes on after its end", want)
-	}
-	for _, id := range req.Counters {
-		if err := path.Validate(id); err != nil {
-			return req, bad("invalid counter id: %v", err)
+	d := newDecoder(body)
+	err = d.object(want, func(name string) (err error) {
+		switch name {
+		case "counters":
+			return d.array(want, func() error {
+				id, err := d.text()
+				if err != nil {
+					return err
+				}
+				if err := path.Validate(id); err != nil {
+					return bad("invalid counter id: %v", err)
+				}
+				req.Counters = append(req.Counters, id)
+				return nil
+			})
+		case "dry_run":
+			req.DryRun, err = d.truth(want)
+			return err
 		}
+		return bad("unknown field %q; %s", name, want)
+	})
+	if err == nil {
+		err = d.end()
 	}
-	return req, nil
+	return req, err
 }

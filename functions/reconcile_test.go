@@ -26,6 +26,13 @@ func TestReconcileRequests(t *testing.T) {
 		{"trailing data", "POST", `{"counters":["a"]}{}`, 400},
 		{"unknown field", "POST", `{"counter":"a"}`, 400},
 		{"not a list", "POST", `{"counters":"a"}`, 400},
+		{"null", "POST", `null`, 400}, // which is not: all of them
+		{"no counters but null", "POST", `{"counters":null}`, 400},
+		{"a list", "POST", `[]`, 400},
+		{"no id", "POST", `{"counters":["a",1]}`, 400},
+		{"not true", "POST", `{"dry_run":1}`, 400},
+		{"twice", "POST", `{"counters":["a"],"counters":[]}`, 400},
+		{"one that isn't there", "POST", `{"counters":["a","nobody"],"dry_run":true}`, 404},
 		{"bad id", "POST", `{"counters":["a","__x__"]}`, 400},
 		{"large body", "POST", `{"counters":["` + strings.Repeat("x", maxReconcileBody) + `"]}`, 413},
 		{"dry run", "POST", `{"counters":["a"],"dry_run":true}`, 200},
@@ -36,6 +43,11 @@ func TestReconcileRequests(t *testing.T) {
 		}
 		if after := p.dump(t); after != before {
 			t.Errorf("%s: something was written:\n%s\nwas\n%s", c.name, after, before)
+		}
+	}
+	for body, what := range map[string]string{`null`: "null where an object", `{"counters":1}`: "a number where a list", `{"dry_run":null}`: "null where true or false"} {
+		if got := p.do(t, "POST", "/", body); got.body["detail"] != "the body has "+what+` belongs; want {"counters": ["id", …], "dry_run": false}, or nothing` {
+			t.Errorf("%s: answered %v", body, got.body)
 		}
 	}
 	for _, body := range []string{`{"counters":["a"]}`, ""} {
@@ -83,5 +95,35 @@ func TestReconcileSettings(t *testing.T) {
 	}
 	if s.RecountReads = 7; reconcileOptions(s).RecountReads != 7 {
 		t.Errorf("%+v", reconcileOptions(s))
+	}
+}
+
+// Who names a counter that isn't there hears that, and what became of the others.
+func TestReconcileOfNoCounter(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Reconcile")
+	p.create(t, "a")
+	for body, detail := range map[string]string{
+		`{"counters":["nobody"]}`:     `there is no counter "nobody"`,
+		`{"counters":["a","nobody"]}`: `there is no counter "nobody"`,
+		`{"counters":["a"]}`:          "",
+	} {
+		got := p.do(t, "POST", "/", body)
+		list, _ := got.body["counters"].([]any)
+		if said, _ := got.body["detail"].(string); said != detail || (got.status == 404) != (detail != "") {
+			t.Errorf("%s: answered %d %v, want %q", body, got.status, got.body, detail)
+		}
+		seen := 0.0
+		for _, entry := range list {
+			switch entry := entry.(map[string]any); {
+			case (entry["gone"] == true) != (entry["counter"] == "nobody"):
+				t.Errorf("%s: answered %v", body, entry)
+			case entry["gone"] == nil:
+				seen++
+			}
+		}
+		if got.body["seen"] != seen || got.body["done"] != true || len(list) != strings.Count(body, ",")+1 {
+			t.Errorf("%s: answered %v", body, got.body)
+		}
 	}
 }

@@ -517,3 +517,16 @@ func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 		})
 	}
 }
+
+// A cleanup that fails is a failure, though there is no such counter any more.
+func TestCleanupThatFails(t *testing.T) {
+	t.Parallel()
+	w := abandoned(t)
+	opts := w.atOnce()
+	opts.Remove = func(context.Context, string, time.Time) (bool, error) { return false, errors.New("no") }
+	var said []error
+	opts.Report = func(_ rollup.Report, err error) { said = append(said, err) }
+	if sum, err := w.rollup.ReconcileAll(w.ctx, opts); err != nil || sum.Failed != 1 || len(said) != 1 || said[0] == nil {
+		t.Errorf("ReconcileAll = %+v, %v, and said %v; want one failure", sum, err, said)
+	}
+}

@@ -44,7 +44,7 @@ type ReconcileOptions struct {
 	RecountAge   time.Duration
 	RecountReads int64
 	// Report is called for every counter, one call at a time, with the error where it could
-	// not be reconciled.
+	// not be reconciled; for those that are named also where there is none.
 	Report func(Report, error)
 
 	limit  time.Duration // for one counter

@@ -33,7 +33,7 @@ type Summary struct {
 
 // add counts one report.
 func (s *Summary) add(r Report, err error) {
-	if r.Gone {
+	if r.Gone && err == nil {
 		return // a document that is only there for what is below it
 	}
 	s.Seen++
@@ -168,7 +168,7 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 			defer mu.Unlock()
 			done[i] = true
 			sum.add(r, err)
-			if opts.Report != nil && !r.Gone {
+			if opts.Report != nil && (!r.Gone || err != nil || opts.budget == nil) {
 				opts.Report(r, err)
 			}
 			return nil

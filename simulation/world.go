@@ -490,8 +490,9 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			}
 			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: others})
 		}
-		if code != http.StatusOK || answer.Done {
-			return code == http.StatusOK
+		ok := code == http.StatusOK || counters != nil && code == http.StatusNotFound // one that isn't there, yet or any more
+		if !ok || answer.Done {
+			return ok
 		}
 	}
 	return false

@@ -30,6 +30,28 @@ func counters(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
+// Who names counters that aren't there hears which, and a script by the exit code; the others are
+// reconciled all the same.
+func TestReconcileOfNoCounter(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	if _, errOut, code := counters(t, "create", "post"); code != 0 {
+		t.Fatal(errOut)
+	}
+	for _, c := range []struct{ args, out, err string }{
+		{"reconcile nobody", "nobody  no such counter\n0 counters seen", `1 of the counters named: counter not found in project demo-counters, database (default); "counters list" shows those there are, and "counters create nobody" makes it`},
+		{"reconcile nobody --dry-run", "nobody  no such counter\n", "counter not found"},
+		{"reconcile nobody --json", `{"counter":"nobody","before":0,"after":0,"late":0,"drift":0,"shards":0,"gone":true}`, "counter not found"},
+		{"reconcile post nobody --parallel 1", "post  0  right\nnobody  no such counter\n1 counter seen", "1 of the counters named"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if code != exitFailed || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) {
+			t.Errorf("%s: exit code %d, %q, error %q; want %q and %q", c.args, code, out, errOut, c.out, c.err)
+		}
+	}
+}
+
 // Where documents alone are counted, each command says that there is nothing to add to, or does
 // what there is to do.
 func TestCommandsOfDocumentsAlone(t *testing.T) {
@@ -49,6 +71,7 @@ func TestCommandsOfDocumentsAlone(t *testing.T) {
 		{args: "create site --shards 5", err: "5; a counter of documents alone has none"},
 		{args: "create site --total 5", err: nothing},
 		{args: "create site", out: "created site: 2\n"},
+		{args: "create site", err: "counter exists already; \"counters get site\" shows it\n"},
 		{args: "get site", out: "2\n"},
 		{args: "get site --exact --json", out: `{"counter":"site","total":2,"num_shards":0,"updated_at":`},
 		{args: "list", out: "site"},
@@ -93,7 +116,7 @@ func TestCommands(t *testing.T) {
 	}
 	for _, c := range []struct{ args, out, err string }{
 		{args: "create post --shards 4 --total 100", out: "created post: 4 shards, total 100\n"},
-		{args: "create post", err: "counter exists already"},
+		{args: "create post", err: `counter exists already; "counters get post" shows it, "counters resize post --shards N" changes how many shards it has, and "counters reset post" sets it back to 0`},
 		{args: "create post-2 --shards 1001", err: "1 to 1000"},
 		{args: "create post-2 --shards 0", err: "--shards 0: want 1 to 1000"},
 		{args: "import firestore-counter --path pages/hello --field views --shards 0", err: "--shards 0: want 1 to 1000"},

@@ -141,6 +141,9 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 // finding says in a line what was found of a counter. fields are the names of what is counted.
 func finding(r rollup.Report, fields []string, dryRun bool) string {
 	line := printable(r.Counter) + "  "
+	if r.Gone {
+		return line + "no such counter"
+	}
 	for i, name := range fields {
 		field := r.FieldReport
 		if i > 0 {

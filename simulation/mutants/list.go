@@ -218,7 +218,7 @@ var bySimulation = []mutant{
 	// The functions.
 	{
 		"reconcile answers 200 on failures", "functions",
-		"if err != nil || s.Failed > 0 {\n\t\treturn http.StatusInternalServerError", "if err != nil {\n\t\treturn http.StatusInternalServerError", test("TestReconcileAnswersThatItFailed"),
+		"case err != nil || a.Failed > 0:", "case err != nil:", test("TestReconcileAnswersThatItFailed"),
 	},
 	{
 		"a busy roll-up acknowledges", "functions",
