@@ -35,7 +35,7 @@ var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
 
 // flush counts states and answers, each exactly once however often they are flushed, in one commit:
 // the ledger, on condition that it is as it was read, and the counter's document, whose shown
-// fields grow by their differences; the first answer to a query is set. A field that doesn't grow
+// fields grow by their differences; one that is shown for the first time is set. A field that doesn't grow
 // is incremented by 0, and what the commit says of each field is compared with the ledger: where it
 // is something else, one more commit sets them. So whatever others have done to the document is
 // healed by the flush that meets it. Where the document is missing, the ledger counts alone.
@@ -151,7 +151,7 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 
 func (f *flushing) writes() []*firestorepb.Write {
 	db, l, counter := f.client.db, f.ledger, f.batch.counter
-	before := l.Totals(db.Shown()...)
+	before := f.client.shown(l.Ledger, f.diff)
 	l.Apply(f.diff)
 	fields, mask := store.LedgerDiff(f.diff)
 	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
@@ -159,8 +159,8 @@ func (f *flushing) writes() []*firestorepb.Write {
 	view := store.Check(db.Counter(counter), !f.missing)
 	f.shown, f.deltas = nil, map[string]int64{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	// first answers to queries: what the field has held so far is no part of them; and doubles: an
-	// increment of one is not exact, and one of null makes a number of it
+	// fields that are shown for the first time: what they have held so far is no part of the total;
+	// and doubles: an increment of one is not exact, and one of null makes a number of it
 	set := map[string]*firestorepb.Value{}
 	var paths []string
 	for _, field := range db.Shown() {
@@ -186,6 +186,20 @@ func (f *flushing) writes() []*firestorepb.Write {
 		return writes[:1]
 	}
 	return writes
+}
+
+// shown are the totals that a counter's document is to show before a diff. What is in the place of a
+// field that is shown from then on is none of ours, and so is a number that the ledger was made
+// beside, until the first flush.
+func (c *Client) shown(l *ledger.Ledger, d ledger.Diff) map[string]int64 {
+	totals := l.Totals(c.db.Shown()...)
+	for _, field := range c.db.Fields {
+		_, first := d.Base[field.Shard]
+		if _, replaced := l.Replaced[field.Name]; first || replaced && l.Flushes == 0 {
+			delete(totals, field.Name)
+		}
+	}
+	return totals
 }
 
 // shows reports whether the document's fields, as the commit has left them, are what the ledger

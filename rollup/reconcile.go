@@ -180,7 +180,6 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		r.opts.each = true
 		return r.plan(ctx)
 	}
-	before := l.Totals(c.db.Shown()...)
 	if r.snap == nil || !l.Floor.After(now) && !r.snap.At.After(l.Floor) {
 		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), At: now})
 		if err != nil {
@@ -192,6 +191,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	r.report.Gone = doc == nil
 	diff, _ := l.Correct(now, *r.snap)
 	c.db.Meet(l, doc, now, &diff)
+	before := c.shown(l, diff)
 	r.impossible = diff.Impossible
 	l.Forget(now)
 	if r.asked != nil {
@@ -331,14 +331,15 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 			continue
 		}
 		was, _ := store.Integer(r.found.GetFields()[field.Name])
-		is, _ := store.Integer(doc.GetFields()[field.Name])
+		value, there := doc.GetFields()[field.Name]
+		is, _ := store.Integer(value)
 		f := FieldReport{Before: was, After: is}
 		if total, known := after.Total(field); known {
 			f.After = total
 		}
 		if known, ok := before[field.Name]; doc == nil {
 			f.Before = known
-		} else if ok && !r.report.Adopted {
+		} else if ok && there && !r.report.Adopted {
 			f.Drift = ledger.Sub(is, known)
 		}
 		f.Late = ledger.Sub(f.After, ledger.Sub(f.Before, f.Drift))

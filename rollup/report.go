@@ -38,7 +38,8 @@ type FieldReport struct {
 	Before int64 `json:"before"` // its total before
 	After  int64 `json:"after"`  // its total now, or what it would be
 
-	// of the difference, states that no event had brought yet: lost ones, and ones on their way
+	// of the difference, what the document was behind: states that no event had brought yet, lost ones
+	// and ones on their way, and all of a field that it had not, or not as the shards' sum
 	Late int64 `json:"late"`
 	// what the total had beyond its ledger, written by something else; it was taken off
 	Drift int64 `json:"drift"`

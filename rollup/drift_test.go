@@ -1,0 +1,129 @@
+package rollup_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// FIELDS shows a field from now on in whose place there is another number, of a query's or of the
+// app's; and the app makes its document again without any. Nobody wrote a wrong total, so that is no
+// drift, and nothing but the two numbers is ever shown.
+func TestWhatIsNoDrift(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, rollup.Config{Project: "p", Fields: "likes,comments=count(comments)", Hosted: true})
+			c.set("counters/c", map[string]any{"shares": 9})
+			c.set("counters/c/shards/0", map[string]any{"likes": 1})
+			c.set("counters/c/comments/1", map[string]any{})
+			c.set("counters/c/comments/2", map[string]any{})
+			c.deliver(c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond}), c.happened()...)
+			c.holds("counters/c", map[string]any{"comments": int64(2), "likes": int64(1)})
+			var shown []string
+			t.Cleanup(c.server.OnChange(func(change emulator.Change) {
+				if f := change.New.GetFields(); strings.HasSuffix(change.Name, "/counters/c") && change.New != nil {
+					shown = append(shown, fmt.Sprint(f["comments"].GetIntegerValue(), f["shares"].GetIntegerValue()))
+				}
+			}))
+
+			var log strings.Builder
+			var err error
+			c.rollup, err = rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: "likes,comments,shares", Hosted: true,
+				Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(c.connect()))
+			c.must(nil, err)
+			brought := func(want map[string]any) {
+				t.Helper()
+				if events := c.arrived(); how == "event" {
+					c.apply(events...)
+				} else if r := c.reconcile(); r.Drift != 0 || r.Fields["comments"].Drift != 0 || r.Fields["shares"].Drift != 0 || !r.Repaired() {
+					t.Errorf("reconcile = %+v, want no drift", r)
+				}
+				c.holds("counters/c", want)
+				if r := c.reconcile(); !r.Right() {
+					t.Errorf("reconcile = %+v, want nothing to do", r)
+				}
+			}
+			c.must(c.fs.Doc("counters/c/shards/0").Update(c.ctx, []firestore.Update{{Path: "comments", Value: 5}, {Path: "shares", Value: 3}}))
+			brought(map[string]any{"likes": int64(1), "comments": int64(5), "shares": int64(3)})
+			c.arrived()
+			for _, numbers := range shown {
+				if numbers != "2 9" && numbers != "5 3" {
+					t.Errorf("comments and shares were %q", shown)
+					break
+				}
+			}
+			c.set("counters/c", map[string]any{"title": "again"})
+			c.must(c.fs.Doc("counters/c/shards/0").Update(c.ctx, []firestore.Update{{Path: "likes", Value: 2}}))
+			brought(map[string]any{"title": "again", "likes": int64(2), "comments": int64(5), "shares": int64(3)})
+			if strings.Contains(log.String(), "msg=drift") {
+				t.Errorf("drift is logged:\n%s", &log)
+			}
+		})
+	}
+}
+
+// A field that is added to FIELDS is no drift either, where documents are the deployment's own.
+func TestAFieldThatIsAddedIsNoDrift(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3, "views": 7}))
+	w.apply(w.arrived()...)
+	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count,views"})
+	if r := w.reconcile(); r.Fields["views"] != (rollup.FieldReport{After: 7, Late: 7}) || !r.Repaired() {
+		t.Errorf("reconcile = %+v, want no drift", r)
+	}
+	w.field("views", int64(7))
+}
+
+// Nor is the number that a post of the app's had before its first increment, which makes the ledger.
+func TestTheNumberBeforeTheFirstIncrementIsNoDrift(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var log strings.Builder
+			var err error
+			w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: "likes", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			writer, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: "likes", Hosted: true}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			t.Cleanup(func() { _ = writer.Close() })
+			w.post(map[string]any{"likes": 41})
+			counter, err := writer.Counter("c")
+			w.must(nil, err)
+			w.must(nil, counter.Add(w.ctx, 2))
+			if events := w.arrived(); how == "event" {
+				w.apply(events...)
+			} else if r := w.reconcile(); r.Drift != 0 || !r.Repaired() {
+				t.Errorf("reconcile = %+v, want no drift", r)
+			}
+			w.field("likes", int64(2))
+			if replaced, _ := w.inLedger("replaced").(map[string]any); replaced["likes"] != int64(41) || strings.Contains(log.String(), "msg=drift") {
+				t.Errorf("the ledger has %v in place of 41, and the log:\n%s", replaced, &log)
+			}
+			// What is written there later is.
+			w.must(nil, counter.Add(w.ctx, 1))
+			w.apply(w.arrived()...)
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "likes", Value: 50}}))
+			w.must(nil, counter.Add(w.ctx, 1))
+			w.apply(w.arrived()...)
+			w.field("likes", int64(4))
+			if !strings.Contains(log.String(), "msg=drift counter=c drift=47") {
+				t.Errorf("the log:\n%s", &log)
+			}
+		})
+	}
+}
