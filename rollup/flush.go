@@ -22,6 +22,8 @@ type flushed struct {
 	full   map[string]bool // :: keys for which the ledger had no room
 	// :: keys of answers from before the ledger was made, to be asked for again
 	early map[string]bool
+	// collections of which the ledger has no answer, met by its first flush: to be asked for
+	unasked []string
 
 	// how many others made since this client's last one, as far as it knows: 0 when it is alone
 	otherFlushes int64
@@ -142,6 +144,11 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	f.full, f.early = f.diff.Full, f.diff.Early
 	f.missing = !copied && doc == nil
 	f.ledger = l
+	for _, field := range c.db.Counted {
+		if _, asked := l.Answers[field.Key()]; l.Flushes == 0 && !f.missing && !asked {
+			f.unasked = append(f.unasked, field.Counted.Documents())
+		}
+	}
 	if f.diff.Empty() && (copied || f.missing || f.alone || c.db.Shows(doc, l.Ledger)) {
 		c.put(b.counter, l)
 		return nil, nil

@@ -268,6 +268,12 @@ func (r *Roller) flush(b batch) {
 	for _, a := range early {
 		r.recounts.again(now, collection{b.counter, a.collection}, a.events)
 	}
+	for _, id := range f.unasked {
+		// once: not by the flush of what came of it again, where that is no answer
+		if of := (collection{b.counter, id}); r.recounts.tasks[of] == nil && !r.closed {
+			r.recounts.add(now, of, waitingEvent[chan<- error]{timeless: true, gone: true, event: make(chan error, 1)}, 0)
+		}
+	}
 	r.mu.Unlock()
 	for _, event := range counted {
 		event <- nil

@@ -23,6 +23,14 @@ var ofCounted = []mutant{
 		"} else if value := store.ShownAs(field, l.Ledger); value != nil {", "} else if value := store.ShownAs(field, l.Ledger); value != nil && integer {", test("TestAverages"),
 	},
 	{
+		"a query without an answer is asked by each first flush", "rollup",
+		"r.recounts.tasks[of] == nil && !r.closed", "!r.closed", test("TestFirstFlushAsks"),
+	},
+	{
+		"what a field held before it was shown is a part of its total", "rollup",
+		"delete(totals, field.Name)", "_ = field", test("TestWhatIsNoDrift"),
+	},
+	{
 		"users set back each other's counters", "functions",
 		"|| values[at] != user {", "|| user == `` {", test("TestResetIsTheUsersOwn"),
 	},

@@ -1,0 +1,110 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// A counter that is made shows what its documents come to with its first roll-up, where nothing
+// happens to them any more: by one query for each collection, also where that can't be answered.
+func TestFirstFlushAsks(t *testing.T) {
+	t.Parallel()
+	const fields = "likes,comments=count(comments),public=count(comments where public==true),stars=sum(ratings.stars)"
+	for name, make := range map[string]func(c *counting, client *shards.Client) error{
+		"create": func(c *counting, client *shards.Client) error {
+			counter, err := client.Counter("p")
+			c.must(nil, err)
+			return counter.Create(c.ctx, shards.CreateOptions{})
+		},
+		"increment": func(c *counting, client *shards.Client) error {
+			counter, err := client.Counter("p")
+			c.must(nil, err)
+			return counter.Add(c.ctx, 3)
+		},
+		"snippet": func(c *counting, _ *shards.Client) error {
+			c.set("posts/p", map[string]any{"num_shards": 1})
+			c.set("posts/p/shards/0", map[string]any{"likes": 3})
+			return nil
+		},
+	} {
+		for _, refused := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " refused ", refused), func(t *testing.T) {
+				t.Parallel()
+				inVirtualTime(t, func(w *world) {
+					var asked atomic.Int64
+					conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+						if strings.HasSuffix(method, "/RunAggregationQuery") {
+							asked.Add(1)
+							if refused {
+								return nil, status.Error(codes.FailedPrecondition, "an index is missing")
+							}
+						}
+						return streamer(ctx, desc, cc, method, opts...)
+					}))
+					w.must(nil, err)
+					w.t.Cleanup(func() { _ = conn.Close() })
+					c := w.counting(rollup.Config{Project: "p", Counters: "posts/{post}", Fields: fields})
+					client, err := rollup.Open(w.ctx, c.cfg, option.WithGRPCConn(conn))
+					w.must(nil, err)
+					r := c.rollerOf(client, rollup.RollerOptions{})
+					writer, err := shards.Open(w.ctx, shards.Config{Project: "p", Counters: "posts/{post}", Fields: fields, AutoCreate: true}, option.WithGRPCConn(w.connect()))
+					w.must(nil, err)
+					w.t.Cleanup(func() { _ = writer.Close() })
+					var mu sync.Mutex
+					var events []rollup.Change
+					w.t.Cleanup(w.server.OnChange(func(change emulator.Change) {
+						mu.Lock()
+						defer mu.Unlock()
+						if _, body, err := eventarc.Encode("id", change); err == nil {
+							if changes, err := c.client.Decode("application/protobuf", body); err == nil && changes[0].Shard != "" {
+								events = append(events, changes...)
+							}
+						}
+					}))
+					deliver := func() {
+						c.arrived()
+						mu.Lock()
+						now := events
+						events = nil
+						mu.Unlock()
+						c.deliver(r, now...)
+						time.Sleep(10 * time.Second)
+					}
+
+					c.set("posts/p/comments/1", map[string]any{"public": true})
+					c.set("posts/p/comments/2", map[string]any{})
+					c.set("posts/p/ratings/1", map[string]any{"stars": 4}) // whose events are lost
+					w.must(nil, make(c, writer))
+					deliver()
+					for n := range 12 {
+						c.set("posts/p/shards/0", map[string]any{"likes": 10 + n})
+						deliver()
+					}
+					want := map[string]any{"comments": int64(2), "public": int64(1), "stars": int64(4)}
+					if refused {
+						want = map[string]any{"comments": nil, "public": nil, "stars": nil}
+					}
+					c.holds("posts/p", want)
+					if n := asked.Load(); n != 3 {
+						w.t.Errorf("%d queries, want one for each field", n)
+					}
+				})
+			})
+		}
+	}
+}
