@@ -22,8 +22,10 @@ type flushed struct {
 	full   map[string]bool // :: keys for which the ledger had no room
 	// :: keys of answers from before the ledger was made, to be asked for again
 	early map[string]bool
-	// collections of which the ledger has no answer, met by its first flush: to be asked for
+	// collections of which the ledger, made at that time, has no answer, met by its first flush: to be
+	// asked for
 	unasked []string
+	made    time.Time
 
 	// how many others made since this client's last one, as far as it knows: 0 when it is alone
 	otherFlushes int64
@@ -143,7 +145,7 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	}
 	f.full, f.early = f.diff.Full, f.diff.Early
 	f.missing = !copied && doc == nil
-	f.ledger = l
+	f.ledger, f.made = l, l.Created
 	for _, field := range c.db.Counted {
 		if _, asked := l.Answers[field.Key()]; l.Flushes == 0 && !f.missing && !asked {
 			f.unasked = append(f.unasked, field.Counted.Documents())

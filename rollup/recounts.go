@@ -45,6 +45,7 @@ type recountTask[W any] struct {
 	earliest time.Time     // of the next one
 	latest   time.Time     // of the next one; where nothing waits, when the task is forgotten
 	failures int           // in a row
+	first    time.Time     // when the ledger was made whose first flush had it asked
 	slot                   // in the queue
 }
 

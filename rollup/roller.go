@@ -270,8 +270,12 @@ func (r *Roller) flush(b batch) {
 	}
 	for _, id := range f.unasked {
 		// once: not by the flush of what came of it again, where that is no answer
-		if of := (collection{b.counter, id}); r.recounts.tasks[of] == nil && !r.closed {
-			r.recounts.add(now, of, waitingEvent[chan<- error]{timeless: true, gone: true, event: make(chan error, 1)}, 0)
+		of := collection{b.counter, id}
+		if t := r.recounts.tasks[of]; r.closed || t != nil && t.first.Equal(f.made) {
+			continue
+		}
+		if _, ok := r.recounts.add(now, of, waitingEvent[chan<- error]{timeless: true, gone: true, event: make(chan error, 1)}, 0); ok {
+			r.recounts.tasks[of].first = f.made
 		}
 	}
 	r.mu.Unlock()

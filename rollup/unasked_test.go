@@ -103,6 +103,15 @@ func TestFirstFlushAsks(t *testing.T) {
 					if n := asked.Load(); n != 3 {
 						w.t.Errorf("%d queries, want one for each field", n)
 					}
+					counter, err := writer.Counter("p") // its next life, at once
+					w.must(nil, err)
+					w.must(nil, counter.Delete(w.ctx, shards.DeleteOptions{}))
+					w.must(nil, make(c, writer))
+					deliver()
+					c.holds("posts/p", want)
+					if n := asked.Load(); n != 6 {
+						w.t.Errorf("%d queries in two lives, want one for each field in each", n)
+					}
 				})
 			})
 		}

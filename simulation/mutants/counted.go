@@ -24,7 +24,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"a query without an answer is asked by each first flush", "rollup",
-		"r.recounts.tasks[of] == nil && !r.closed", "!r.closed", test("TestFirstFlushAsks"),
+		"r.closed || t != nil && t.first.Equal(f.made)", "r.closed || false && t == nil", test("TestFirstFlushAsks"),
 	},
 	{
 		"what a field held before it was shown is a part of its total", "rollup",
