@@ -117,3 +117,15 @@ func TestFirstFlushAsks(t *testing.T) {
 		}
 	}
 }
+
+// A new counter's shards hold nothing, of which its ledger has no entry: that is right.
+func TestReconcileOfANewCounterFindsItRight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+	if r := w.reconcile(); !r.Right() || r.Shards != 0 {
+		t.Errorf("reconcile = %+v, want nothing to do", r)
+	}
+	w.field("comments", int64(0))
+}

@@ -71,7 +71,7 @@ func (l *Ledger) Forget(now time.Time) {
 // Differ is of how many shards a diff changes what the ledger counts.
 func (l *Ledger) Differ(d Diff) (n int) {
 	for key, e := range d.States {
-		if known, ok := l.States[key]; !ok || !same(Entry{AsOf: e.AsOf, Counts: known.Counts}, e) {
+		if !same(Entry{AsOf: e.AsOf, Counts: l.States[key].Counts}, e) {
 			n++
 		}
 	}
