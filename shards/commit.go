@@ -47,13 +47,11 @@ func (c *Client) run(f *inFlight) {
 			next = c.readMarkers(whole, f)
 		case pause:
 			within := ctx
-			if f.doubt != nil {
+			if next = f.resume(); next == settle {
 				within = whole
 			}
 			if err := gax.Sleep(within, pauses.Pause()); err != nil {
 				next = f.giveUp(ErrBusy, err)
-			} else {
-				next = f.resume()
 			}
 		}
 	}
@@ -86,7 +84,7 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 	}
 	_, err := c.db.Commit(ctx, c.writes(f, sums, nil))
 	if err == nil {
-		return f.applied()
+		return f.answer(outcome{})
 	}
 	if store.KindOf(err) == store.Contention {
 		c.contended(ctx, sums, err)

@@ -37,9 +37,9 @@ func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
 	case err == nil && len(gone) > 0:
 		return f.without(gone)
 	case err == nil:
-		f.applied()
+		next := f.answer(outcome{})
 		c.complete(partly)
-		return finished
+		return next
 	case store.IsTooLarge(err) && c.db.Hosted:
 		return f.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
 	case !sent && (!store.FromFirestore(err) || store.KindOf(err) == store.Permanent):

@@ -94,10 +94,7 @@ func (f *inFlight) shared() bool {
 	return false
 }
 
-// applied says that a commit was applied.
-func (f *inFlight) applied() step { return f.answer(outcome{}) }
-
-// answer gives what is left of the batch its outcome.
+// answer gives what is left of the batch its outcome: the zero one, when a commit was applied.
 func (f *inFlight) answer(out outcome) step {
 	for _, r := range f.requests {
 		r.done <- out
@@ -168,13 +165,10 @@ func (f *inFlight) settled(at time.Time) step {
 
 // unsettled says that settling failed with err.
 func (f *inFlight) unsettled(err error) step {
-	switch store.KindOf(err) {
-	case store.Conflict:
+	if store.KindOf(err) == store.Conflict {
 		return readMarkers
-	case store.Permanent:
-		return f.giveUp(ErrUnknown, err)
 	}
-	return pause // for as long as there is time
+	return f.unread(err)
 }
 
 // unread says that the markers could not be read.
@@ -185,7 +179,7 @@ func (f *inFlight) unread(err error) step {
 	case f.doubt == nil && store.Refused(err):
 		return f.giveUp(ErrBusy, err)
 	}
-	return pause
+	return pause // for as long as there is time
 }
 
 // found says which of the batch's markers and memberships are there, all at one time, after a
@@ -195,7 +189,7 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 	ours := decided && decisive.batch == f.id
 	switch {
 	case ours && !decisive.settled:
-		return f.applied()
+		return f.answer(outcome{})
 	case f.doubt != nil && !decided: // the TTL policy has taken it
 		return pause
 	case f.doubt != nil && ours:
@@ -262,10 +256,7 @@ func (f *inFlight) giveUp(sentinel, err error) step {
 	if f.doubt != nil {
 		sentinel = ErrUnknown
 	}
-	switch {
-	case err == nil:
-		err = sentinel
-	case sentinel != nil:
+	if sentinel != nil {
 		err = fmt.Errorf("%w: %w", sentinel, err)
 	}
 	return f.answer(outcome{err: err})

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -283,7 +284,7 @@ func (s *firestore) commit(t *rapid.T, f *inFlight) step {
 	if err := s.send(t, sent{slices.Clone(f.requests), f.sums(), f.markers()}); err != nil {
 		return f.failed(err)
 	}
-	return f.applied()
+	return f.answer(outcome{})
 }
 
 func (s *firestore) applyLate(n int) {
@@ -412,7 +413,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			}
 		case pause:
 			if rapid.IntRange(0, 9).Draw(t, "deadline") == 0 {
-				f.next = f.giveUp(ErrBusy, nil)
+				f.next = f.giveUp(ErrBusy, context.DeadlineExceeded)
 			} else {
 				f.next = f.resume()
 			}

