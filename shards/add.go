@@ -56,7 +56,7 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 	}
 	out := c.perform(ctx, r)
 	if out.err != nil {
-		return false, fmt.Errorf("add to %s: %w", named(r.increments), c.plainly(out.err))
+		return false, fmt.Errorf("add to %s: %w", r.named(), c.plainly(out.err))
 	}
 	return out.replayed, nil
 }
@@ -66,8 +66,8 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 func (c *Client) perform(ctx context.Context, r *request) outcome {
 	r.late = c.patience.end(ctx)
 	counters := make([]string, 0, 1)
-	for _, i := range r.increments {
-		counters = append(counters, i.Counter)
+	for _, sum := range r.sums {
+		counters = append(counters, sum.counter)
 	}
 	missing, err := c.resolve(ctx, counters...)
 	switch {
@@ -82,10 +82,10 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	return c.queue.add(ctx, r)
 }
 
-// named says which counters increments are of: the only one, or how many.
-func named(increments []Increment) string {
-	if n := counters(increments); n > 1 {
+// named says which counters a request is of: the only one, or how many.
+func (r *request) named() string {
+	if n := len(r.sums); n > 1 {
 		return fmt.Sprintf("%d counters", n)
 	}
-	return fmt.Sprintf("counter %q", increments[0].Counter)
+	return fmt.Sprintf("counter %q", r.counter())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // Increment is what is to be added to one field of a counter.
@@ -30,12 +31,12 @@ const maxWrites = 500
 
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
-	increments []Increment // at most one per field of a counter, in the order of their counters
-	key        string      // id of its key's marker; "" without a key
-	asked      string      // fingerprint of what its key came with; "" without a key
-	member     *membership // that is made or deleted with it; nil for an increment
-	done       chan outcome
-	late       <-chan struct{} // closed when its call is not to wait any longer; nil where its context says so
+	sums   sums
+	key    string      // id of its key's marker; "" without a key
+	asked  string      // fingerprint of what its key came with; "" without a key
+	member *membership // that is made or deleted with it; nil for an increment
+	done   chan outcome
+	late   <-chan struct{} // closed when its call is not to wait any longer; nil where its context says so
 
 	line  *line     // where it stands, or stood last: the queue's
 	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
@@ -65,72 +66,69 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	written, own := increments, false
-	for n, i := range increments {
+	r := &request{done: make(chan outcome, 1)}
+	index := make(map[string]int, 1)
+	for _, i := range increments {
 		if err := names.Path.Validate(i.Counter); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
 		}
 		if i.By == 0 {
 			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
 		}
-		switch i.Field {
-		case "":
-		case names.Fields[0].Name:
-			if !own {
-				increments, own = slices.Clone(increments), true
-			}
-			increments[n].Field = "" // one name for it
-		default:
+		field := names.Fields[0]
+		if i.Field != "" {
 			if err := names.CheckField(i.Field); err != nil {
 				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidIncrement, i.Counter, err)
 			}
+			field, _ = names.Field(i.Field)
+		}
+		if !r.sums.add(index, i.Counter, amount{field.Shard, i.By}) {
+			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, i.Counter)
 		}
 	}
-	r := &request{increments: increments, done: make(chan outcome, 1)}
-	if len(increments) > 1 {
-		var err error
-		if r.increments, err = merged(increments); err != nil {
-			return nil, err
-		}
-		if n := counters(r.increments); n > MaxIncrements {
-			return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
-		}
+	if n := len(r.sums); n > MaxIncrements {
+		return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
 	}
 	if key.Value != "" {
-		r.key, r.asked = key.id(names, scope), fingerprint(written)
+		r.key, r.asked = key.id(names, scope), fingerprint(increments)
 	}
 	return r, nil
 }
 
-// merged sorts increments by counter and field, and adds up those of the same one.
-func merged(increments []Increment) ([]Increment, error) {
-	sorted := append([]Increment(nil), increments...)
-	slices.SortStableFunc(sorted, func(a, b Increment) int {
-		return cmp.Or(strings.Compare(a.Counter, b.Counter), strings.Compare(a.Field, b.Field))
-	})
-	out := sorted[:1]
-	for _, next := range sorted[1:] {
-		last := &out[len(out)-1]
-		if last.Counter != next.Counter || last.Field != next.Field {
-			out = append(out, next)
-			continue
-		}
-		var ok bool
-		if last.By, ok = add(last.By, next.By); !ok {
-			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, next.Counter)
-		}
-	}
-	return out, nil
+// sum is what is added to a counter, in one write.
+type sum struct {
+	counter string
+	amounts []amount // one per field
 }
 
-// counters is how many counters increments are of, which are in their order.
-func counters(increments []Increment) (n int) {
-	for i := range increments {
-		if i == 0 || increments[i].Counter != increments[i-1].Counter {
-			n++
-		}
+// amount is what is added to a field of a shard.
+type amount struct {
+	field string
+	by    int64
+}
+
+// sums are those of several counters, one each.
+type sums []sum
+
+// add adds to the sum of a counter, whose place the index tells, and reports whether that fits into
+// an int64.
+func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
+	at, ok := index[counter]
+	if !ok {
+		at = len(*s)
+		index[counter] = at
+		*s = append(*s, sum{counter: counter})
 	}
-	return n
+	amounts := &(*s)[at].amounts
+	n := slices.IndexFunc(*amounts, func(a amount) bool { return a.field == what.field })
+	if n < 0 {
+		*amounts = append(*amounts, what)
+		return true
+	}
+	last := &(*amounts)[n].by
+	fits = ledger.Add(*last, what.by) == *last+what.by
+	*last += what.by
+	return fits
 }
 
 // fingerprint is the same for the same increments in any order, as they were asked for: FIELDS may
@@ -162,8 +160,8 @@ const several = ""
 
 // counter is the only counter of a request, or several.
 func (r *request) counter() string {
-	if first := r.increments[0].Counter; first == r.increments[len(r.increments)-1].Counter {
-		return first
+	if len(r.sums) == 1 {
+		return r.sums[0].counter
 	}
 	return several
 }
@@ -178,9 +176,9 @@ func (r *request) group() any {
 
 // touches returns a counter of the request for which the condition holds.
 func (r *request) touches(is func(counter string) bool) (string, bool) {
-	for _, i := range r.increments {
-		if is(i.Counter) {
-			return i.Counter, true
+	for _, sum := range r.sums {
+		if is(sum.counter) {
+			return sum.counter, true
 		}
 	}
 	return "", false
@@ -192,41 +190,20 @@ type batch struct {
 	requests []*request
 }
 
-// sum is what a batch adds to a counter, in one write.
-type sum struct {
-	counter string
-	fields  []Increment // one per field
-}
-
-// sums is what a batch adds to each counter.
-func (b *batch) sums() []sum {
-	if r := b.requests[0]; len(b.requests) == 1 && r.counter() != several {
-		return []sum{{r.counter(), r.increments}}
+// sums is what a batch adds to each counter. It fits: gathering has made sure.
+func (b *batch) sums() (all sums) {
+	if len(b.requests) == 1 {
+		return b.requests[0].sums
 	}
 	index := make(map[string]int, 1)
-	var sums []sum
 	for _, r := range b.requests {
-		for _, i := range r.increments {
-			at, ok := index[i.Counter]
-			if !ok {
-				at = len(sums)
-				index[i.Counter] = at
-				sums = append(sums, sum{counter: i.Counter})
+		for _, sum := range r.sums {
+			for _, a := range sum.amounts {
+				all.add(index, sum.counter, a)
 			}
-			sums[at].add(i)
 		}
 	}
-	return sums
-}
-
-func (s *sum) add(i Increment) {
-	for n := range s.fields { // a few at most
-		if s.fields[n].Field == i.Field {
-			s.fields[n].By += i.By // gathering has made sure that it fits
-			return
-		}
-	}
-	s.fields = append(s.fields, i)
+	return all
 }
 
 // gathering puts a batch together.
@@ -286,21 +263,25 @@ func (g *gathering) joins(r *request) bool {
 	}
 	// with the request's own document, and the batch's marker
 	writes := len(g.counters) + len(g.keys) + 2
-	for _, i := range r.increments {
-		if !g.counters[i.Counter] {
+	for _, sum := range r.sums {
+		if !g.counters[sum.counter] {
 			writes++
 		}
-		if held := g.sizes[place{i.Counter, i.Field}]; max(held, held+size(i.By)) > math.MaxInt64 { // of MinInt64 and itself that is 0
-			return false
+		for _, a := range sum.amounts {
+			if held := g.sizes[place{sum.counter, a.field}]; max(held, held+size(a.by)) > math.MaxInt64 { // of MinInt64 and itself that is 0
+				return false
+			}
 		}
 	}
 	return writes <= maxWrites
 }
 
 func (g *gathering) join(r *request) {
-	for _, i := range r.increments {
-		g.sizes[place{i.Counter, i.Field}] += size(i.By)
-		g.counters[i.Counter] = true
+	for _, sum := range r.sums {
+		g.counters[sum.counter] = true
+		for _, a := range sum.amounts {
+			g.sizes[place{sum.counter, a.field}] += size(a.by)
+		}
 	}
 	if own := r.document(); own != "" {
 		g.keys[own] = true
@@ -313,12 +294,4 @@ func size(n int64) uint64 {
 		return -uint64(n)
 	}
 	return uint64(n)
-}
-
-// add reports false where the sum does not fit into an int64.
-func add(a, b int64) (int64, bool) {
-	if b > 0 && a > math.MaxInt64-b || b < 0 && a < math.MinInt64-b {
-		return 0, false
-	}
-	return a + b, true
 }

@@ -96,7 +96,8 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 // logDoubt logs that a commit's outcome is not known, where that is what its error says.
 func (c *Client) logDoubt(f *inFlight, err error) {
 	if store.KindOf(err) == store.Doubtful {
-		c.log.Warn(LogAmbiguous, "counter", f.requests[0].increments[0].Counter, "counters", len(f.sums()), "marked", f.deciding() != "", "error", err)
+		sums := f.sums()
+		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", f.deciding() != "", "error", err)
 	}
 }
 
@@ -120,7 +121,7 @@ func pickShard(n int, counter string, last picks) int {
 // but for those that are made with what they are to hold. Markers come first: Firestore looks at
 // one write after the other, and a shard that is missing must not hide that the increments were
 // counted.
-func (c *Client) writes(f *inFlight, sums []sum, made map[string]bool) []*firestorepb.Write {
+func (c *Client) writes(f *inFlight, sums sums, made map[string]bool) []*firestorepb.Write {
 	markers := f.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+len(sums))
 	now := time.Now()
@@ -137,9 +138,9 @@ func (c *Client) writes(f *inFlight, sums []sum, made map[string]bool) []*firest
 		if made[name] {
 			continue
 		}
-		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.fields))
-		for i, by := range sum.fields {
-			transforms[i] = store.Increment(layout.FieldPath(c.shardField(by.Field)), by.By)
+		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
+		for i, a := range sum.amounts {
+			transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
 		}
 		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, transforms...))
 	}
@@ -148,15 +149,6 @@ func (c *Client) writes(f *inFlight, sums []sum, made map[string]bool) []*firest
 
 func (c *Client) pickedShard(f *inFlight, of sum) string {
 	return c.db.Shard(of.counter, layout.ShardID(f.picked[of.counter]))
-}
-
-// shardField is a counted field's name in a shard; "" is the first.
-func (c *Client) shardField(name string) string {
-	field, ok := c.db.Field(name)
-	if !ok {
-		field = c.db.Fields[0]
-	}
-	return field.Shard
 }
 
 // marks is the write that makes a marker, or takes the place of one that was made alone.

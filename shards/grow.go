@@ -51,7 +51,7 @@ func (l *lately) is(counter string) bool {
 
 // contended notes that a commit met contention, and doubles the shards of the counter where that is
 // allowed. Of a commit to several counters it is not known which one is to blame.
-func (c *Client) contended(ctx context.Context, sums []sum, err error) {
+func (c *Client) contended(ctx context.Context, sums sums, err error) {
 	counter := sums[0].counter
 	if len(sums) == 1 {
 		c.queue.troubled.note(counter, troubledFor)

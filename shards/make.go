@@ -111,8 +111,8 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 		f.picked[sum.counter] = pickShard(n[i], sum.counter, last)
 		name := c.pickedShard(f, sum)
 		fields := c.db.NoCounts()
-		for _, by := range sum.fields {
-			fields[c.shardField(by.Field)] = store.Int(by.By)
+		for _, a := range sum.amounts {
+			fields[a.field] = store.Int(a.by)
 		}
 		holds[name] = fields
 		if docs[2*i] == nil && !whole {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -91,11 +92,11 @@ func TestGathering(t *testing.T) {
 			b.requests = slices.DeleteFunc(slices.Clone(b.requests), func(*request) bool { n++; return !stay[n] && n > 0 })
 			want := map[place]int64{}
 			for _, r := range b.requests {
-				for _, i := range r.increments {
-					at := place{i.Counter, i.Field}
-					sum, ok := add(want[at], i.By)
-					if !ok {
-						t.Fatalf("a sum of what is left does not fit: %d and %d", want[at], i.By)
+				for _, of := range r.sums {
+					at := place{of.counter, of.amounts[0].field}
+					sum := want[at] + of.amounts[0].by
+					if sum != ledger.Add(want[at], of.amounts[0].by) {
+						t.Fatalf("a sum of what is left does not fit: %d and %d", want[at], of.amounts[0].by)
 					}
 					want[at] = sum
 				}
@@ -107,8 +108,8 @@ func TestGathering(t *testing.T) {
 					t.Fatal("a counter is written twice")
 				}
 				counters[sum.counter] = true
-				for _, i := range sum.fields {
-					got[place{sum.counter, i.Field}] = i.By
+				for _, a := range sum.amounts {
+					got[place{sum.counter, a.field}] = a.by
 				}
 			}
 			if !maps.Equal(got, want) {
@@ -136,9 +137,9 @@ func TestSumOfWhatIsLeftOfABatch(t *testing.T) {
 	b.requests = b.requests[1:]
 	var want int64
 	for _, r := range b.requests {
-		want += r.increments[0].By
+		want += r.sums[0].amounts[0].by
 	}
-	if got := b.sums()[0].fields[0].By; got != want || got < 0 {
+	if got := b.sums()[0].amounts[0].by; got != want || got < 0 {
 		t.Errorf("what is left adds up to %d, want %d, which is more than nothing", got, want)
 	}
 }
@@ -270,9 +271,9 @@ func (s *firestore) apply(c sent) error {
 		}
 	}
 	for _, sum := range c.sums {
-		for _, i := range sum.fields {
-			if i.Field == "views" {
-				s.views[sum.counter] += i.By
+		for _, a := range sum.amounts {
+			if a.field == "views" {
+				s.views[sum.counter] += a.by
 			}
 		}
 	}
@@ -480,15 +481,15 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		n := s.counted[r]
 		switch {
 		case n > 1 || ofKey[r.key] > 1 && r.key != "":
-			t.Fatalf("%v was counted %d times, its key %d times", r.increments, n, ofKey[r.key])
+			t.Fatalf("%v was counted %d times, its key %d times", r.sums, n, ofKey[r.key])
 		case out.replayed && r.member != nil && n != 0:
 			t.Fatalf("%s was as asked, and was counted %d times", r.member.name, n)
 		case out.replayed && r.member == nil && (n != 0 || ofKey[r.key] != 1):
-			t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.increments, n, ofKey[r.key])
+			t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.sums, n, ofKey[r.key])
 		case !out.replayed && out.err == nil && n != 1:
-			t.Fatalf("%v was answered, and counted %d times", r.increments, n)
+			t.Fatalf("%v was answered, and counted %d times", r.sums, n)
 		case out.err != nil && !errors.Is(out.err, ErrUnknown) && n != 0:
-			t.Fatalf("%v failed with %v, and was counted", r.increments, out.err)
+			t.Fatalf("%v failed with %v, and was counted", r.sums, out.err)
 		}
 	}
 	members := map[string]int64{}
