@@ -166,14 +166,6 @@ func (r *request) counter() string {
 	return several
 }
 
-// group is what a request goes with alone: its counter, or itself, of several.
-func (r *request) group() any {
-	if counter := r.counter(); counter != several {
-		return counter
-	}
-	return r
-}
-
 // touches returns a counter of the request for which the condition holds.
 func (r *request) touches(is func(counter string) bool) (string, bool) {
 	for _, sum := range r.sums {
@@ -184,19 +176,13 @@ func (r *request) touches(is func(counter string) bool) (string, bool) {
 	return "", false
 }
 
-// batch is the requests that share one commit.
-type batch struct {
-	id       string // and that of the marker which its commits make
-	requests []*request
-}
-
 // sums is what a batch adds to each counter. It fits: gathering has made sure.
-func (b *batch) sums() (all sums) {
-	if len(b.requests) == 1 {
-		return b.requests[0].sums
+func (f *inFlight) sums() (all sums) {
+	if len(f.requests) == 1 {
+		return f.requests[0].sums
 	}
 	index := make(map[string]int, 1)
-	for _, r := range b.requests {
+	for _, r := range f.requests {
 		for _, sum := range r.sums {
 			for _, a := range sum.amounts {
 				all.add(index, sum.counter, a)
@@ -208,7 +194,7 @@ func (b *batch) sums() (all sums) {
 
 // gathering puts a batch together.
 type gathering struct {
-	batch    *batch
+	*inFlight
 	most     int              // requests
 	sizes    map[place]uint64 // what is added there and taken off, without its sign
 	counters map[string]bool
@@ -218,10 +204,10 @@ type gathering struct {
 // place is a field of a counter.
 type place struct{ counter, field string }
 
-func newGathering(most int) *gathering { return &gathering{batch: &batch{id: newID()}, most: most} }
+func newGathering(most int) *gathering { return &gathering{inFlight: &inFlight{id: newID()}, most: most} }
 
 func (g *gathering) full() bool {
-	return len(g.batch.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
+	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
 }
 
 // take takes requests into the batch, oldest first, and returns those that are left for a
@@ -229,17 +215,17 @@ func (g *gathering) full() bool {
 // does not fit into an int64, whichever of its requests drop out of it. The batch's first
 // request is always taken.
 func (g *gathering) take(requests []*request) (left []*request) {
-	if len(requests) == 1 && len(g.batch.requests) == 0 {
-		g.batch.requests = requests // the usual case, which needs no maps
+	if len(requests) == 1 && len(g.requests) == 0 {
+		g.requests = requests // the usual case, which needs no maps
 		return nil
 	}
 	for n, r := range requests {
-		if len(g.batch.requests) == g.most {
+		if len(g.requests) == g.most {
 			return append(left, requests[n:]...)
 		}
 		if g.joins(r) {
 			g.join(r)
-			g.batch.requests = append(g.batch.requests, r)
+			g.requests = append(g.requests, r)
 		} else {
 			left = append(left, r)
 		}
@@ -251,11 +237,11 @@ func (g *gathering) take(requests []*request) (left []*request) {
 func (g *gathering) joins(r *request) bool {
 	if g.sizes == nil {
 		g.sizes, g.counters, g.keys = map[place]uint64{}, map[string]bool{}, map[string]bool{}
-		for _, first := range g.batch.requests {
+		for _, first := range g.requests {
 			g.join(first)
 		}
 	}
-	if len(g.batch.requests) == 0 {
+	if len(g.requests) == 0 {
 		return true
 	}
 	if own := r.document(); own != "" && g.keys[own] {

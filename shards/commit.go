@@ -15,18 +15,18 @@ import (
 // run takes a batch from its first commit until its requests have their outcomes, or leave it. It
 // runs under a context of its own: whoever waits for it may go away, and no one else is touched.
 func (c *Client) run(f *inFlight) {
-	f.until = time.Now().Add(c.cfg.Timeout)
+	until := time.Now().Add(c.cfg.Timeout)
 	for _, r := range f.requests {
 		if r.until.IsZero() {
-			r.until = f.until
-		} else if r.until.Before(f.until) { // of a batch that it has left
-			f.until = r.until
+			r.until = until
+		} else if r.until.Before(until) { // of a batch that it has left
+			until = r.until
 		}
 	}
-	whole, cancel := context.WithDeadline(context.Background(), f.until)
+	whole, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	// The last quarter is for settling what is in doubt by then.
-	ctx, cancel := context.WithDeadline(whole, f.until.Add(-c.cfg.Timeout/4))
+	ctx, cancel := context.WithDeadline(whole, until.Add(-c.cfg.Timeout/4))
 	defer cancel()
 
 	pauses := store.Pauses()
@@ -64,13 +64,11 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 		return f.giveUp(ErrBusy, err)
 	}
 	sums := f.sums()
-	last := f.picked
-	f.picked = make(picks, len(sums))
 	for _, sum := range sums {
 		known, ok := c.known.within(forever, sum.counter)
 		switch {
 		case ok:
-			f.picked[sum.counter] = pickShard(known.NumShards, sum.counter, last)
+			f.pick(sum.counter, known.NumShards)
 		case f.shared():
 			return leave
 		default:
@@ -101,20 +99,16 @@ func (c *Client) logDoubt(f *inFlight, err error) {
 	}
 }
 
-// picks says which shard of each counter is written to.
-type picks map[string]int
-
-// pickShard is a random one of n shards, but not the last one again.
-func pickShard(n int, counter string, last picks) int {
-	before, again := last[counter]
-	if !again || n < 2 || before >= n {
-		return rand.IntN(n)
+// pick has a batch write to a random one of a counter's n shards, but not to the last one again.
+func (f *inFlight) pick(counter string, n int) {
+	if f.picked == nil {
+		f.picked = make(map[string]int, 1)
 	}
-	picked := rand.IntN(n - 1)
-	if picked >= before {
-		picked++
+	picked := rand.IntN(n)
+	if last, again := f.picked[counter]; again && picked == last && n > 1 {
+		picked = (last + 1 + rand.IntN(n-1)) % n
 	}
-	return picked
+	f.picked[counter] = picked
 }
 
 // writes are those of a batch's commit: markers, members, and what is added to the picked shards,

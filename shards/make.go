@@ -103,12 +103,10 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 		return nil, nil, err
 	}
 	whole := born*(c.cfg.NumShards+2) <= maxWrites
-	last := f.picked
-	f.picked = make(picks, len(sums))
 	var shards []string
 	holds := map[string]map[string]*firestorepb.Value{}
 	for i, sum := range sums {
-		f.picked[sum.counter] = pickShard(n[i], sum.counter, last)
+		f.pick(sum.counter, n[i])
 		name := c.pickedShard(f, sum)
 		fields := c.db.NoCounts()
 		for _, a := range sum.amounts {

@@ -37,17 +37,17 @@ const (
 // succeeds, the commit was not applied and never will be; where the marker is there already, it
 // tells which.
 type inFlight struct {
-	*batch
-	exact    bool  // without it, only batches with a key or a member make markers
-	doubt    error // of the commit that was sent last: its outcome is not known
-	conflict error // of that commit: a document is missing, or in the way
-	failures int   // attempts that came to nothing
-	picked   picks // of the last attempt
+	id       string // and that of the marker which its commits make
+	requests []*request
+	exact    bool           // without it, only batches with a key or a member make markers
+	doubt    error          // of the commit that was sent last: its outcome is not known
+	conflict error          // of that commit: a document is missing, or in the way
+	failures int            // attempts that came to nothing
+	picked   map[string]int // :: counter → number of its shard that was written to last
 
-	until    time.Time // when it must have ended
-	lines    []*line   // that wait for it
-	counted  bool      // among the few commits beyond which others are shared
-	reserved int       // how many of its requests count as waiting
+	lines    []*line // that wait for it
+	counted  bool    // among the few commits beyond which others are shared
+	reserved int     // how many of its requests count as waiting
 }
 
 // own reports whether the batch's commits make a marker of the batch. A key's marker does for a
@@ -86,12 +86,8 @@ func (f *inFlight) markers() map[string]marker {
 
 // shared reports whether the batch has requests that would go in several ones alone.
 func (f *inFlight) shared() bool {
-	for _, r := range f.requests {
-		if r.group() != f.requests[0].group() {
-			return true
-		}
-	}
-	return false
+	first := f.requests[0].counter()
+	return slices.ContainsFunc(f.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
 }
 
 // answer gives what is left of the batch its outcome: the zero one, when a commit was applied.

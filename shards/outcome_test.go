@@ -55,10 +55,10 @@ func drawMember(t *rapid.T, counter string) *request {
 }
 
 // gather puts a batch together of what waits.
-func gather(queue []*request, most int) (*batch, []*request) {
+func gather(queue []*request, most int) (*inFlight, []*request) {
 	g := newGathering(most)
 	left := g.take(queue)
-	return g.batch, left
+	return g.inFlight, left
 }
 
 // Whatever waits: batches take it in order, none of it twice, and hold only what can be committed
@@ -71,7 +71,7 @@ func TestGathering(t *testing.T) {
 		var taken []*request
 		for left := queue; len(left) > 0; {
 			before := slices.Clone(left)
-			var b *batch
+			var b *inFlight
 			b, left = gather(left, most)
 			if len(b.requests) == 0 || len(b.requests) > most || b.requests[0] != before[0] {
 				t.Fatalf("%d requests of %d, at most %d", len(b.requests), len(before), most)
@@ -168,9 +168,10 @@ func TestGatheringBoundsWrites(t *testing.T) {
 		queue = append(queue, r)
 	}
 	for len(queue) > 0 {
-		var b *batch
+		var b *inFlight
 		b, queue = gather(queue, 500)
-		if writes := len(b.sums()) + len((&inFlight{batch: b, exact: true}).markers()); writes > maxWrites {
+		b.exact = true
+		if writes := len(b.sums()) + len(b.markers()); writes > maxWrites {
 			t.Fatalf("%d writes, want at most %d", writes, maxWrites)
 		}
 	}
@@ -365,7 +366,8 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		queue := rapid.SliceOfN(rapid.Custom(draw), 1, 5).Draw(t, "queue")
 		b, _ := gather(queue, 5)
 		all = append(all, b.requests...)
-		batches = append(batches, &running{&inFlight{batch: b, exact: rapid.Bool().Draw(t, "exact")}, sendCommit})
+		b.exact = rapid.Bool().Draw(t, "exact")
+		batches = append(batches, &running{b, sendCommit})
 	}
 	for len(batches) > 0 {
 		at := rapid.IntRange(0, len(batches)-1).Draw(t, "batch")
@@ -424,11 +426,15 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			}
 			parts := map[any]*inFlight{}
 			for _, r := range f.requests {
-				if parts[r.group()] == nil {
-					parts[r.group()] = &inFlight{batch: &batch{id: newID()}, exact: f.exact}
-					batches = append(batches, &running{parts[r.group()], sendCommit})
+				var group any = r.counter()
+				if group == several {
+					group = r // alone
 				}
-				parts[r.group()].requests = append(parts[r.group()].requests, r)
+				if parts[group] == nil {
+					parts[group] = &inFlight{id: newID(), exact: f.exact}
+					batches = append(batches, &running{parts[group], sendCommit})
+				}
+				parts[group].requests = append(parts[group].requests, r)
 			}
 			f.next = finished
 		case sendCommit:
@@ -520,15 +526,14 @@ var flat = func() layout.Layout {
 func TestBatchWithAKeyIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
-		b := &batch{id: newID()}
+		f := &inFlight{id: newID()}
 		for _, key := range keys {
 			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.requests = append(b.requests, r)
+			f.requests = append(f.requests, r)
 		}
-		f := &inFlight{batch: b}
 		if next := f.failed(status.Error(codes.Unavailable, "lost")); next != settle {
 			t.Errorf("keys %q: step %d; want that its marker settles it", keys, next)
 		}

@@ -31,12 +31,12 @@ type queue struct {
 	run    func(*inFlight) // gives each request of the batch its outcome, or has it leave
 
 	mu       sync.Mutex
-	lines    map[any]*line // :: group of requests → where they stand
-	ready    []*line       // those that wait for one of the few commits to end
-	due      *time.Timer   // ends their wait; nil while none waits
-	troubled lately        // counters that go alone: others' increments don't wait for them
-	waiting  int           // requests that stand in line, or may be tried for a while
-	commits  int           // in flight, those of lines that send their own left out
+	lines    map[string]*line // :: counter → where its requests stand
+	ready    []*line          // those that wait for one of the few commits to end
+	due      *time.Timer      // ends their wait; nil while none waits
+	troubled lately           // counters that go alone: others' increments don't wait for them
+	waiting  int              // requests that stand in line, or may be tried for a while
+	commits  int              // in flight, those of lines that send their own left out
 	closed   bool
 
 	workers sync.WaitGroup // goroutines that run batches
@@ -47,7 +47,7 @@ type queue struct {
 
 // line is requests that would go in one batch alone: those of a counter, or a call's of several.
 type line struct {
-	of       any
+	of       string     // the counter, or several
 	requests []*request // that wait, oldest first
 	inFlight int        // batches that have requests of it
 	ready    bool       // listed as such
@@ -55,7 +55,7 @@ type line struct {
 
 func newQueue(l limits, exact bool, run func(*inFlight)) *queue {
 	return &queue{
-		limits: l, exact: exact, run: run, lines: map[any]*line{},
+		limits: l, exact: exact, run: run, lines: map[string]*line{},
 		work: make(chan *inFlight), idle: make(chan struct{}, maxIdle), ended: make(chan struct{}),
 	}
 }
@@ -110,21 +110,21 @@ func (q *queue) enter(r *request) error {
 // lineOf is where a request is to stand: with others of its counter, or of one of its counters that
 // is in trouble, or by itself, above all when it has left such a line.
 func (q *queue) lineOf(r *request) *line {
-	group := r.group()
-	if r.counter() == several && !r.alone {
-		if counter, is := r.touches(q.troubled.is); is {
-			group = counter
-		}
+	of := r.counter()
+	if of == several && !r.alone {
+		of, _ = r.touches(q.troubled.is)
 	}
-	if l := q.lines[group]; l != nil {
+	if l := q.lines[of]; l != nil {
 		return l
 	}
-	return &line{of: group}
+	return &line{of: of}
 }
 
 // stand puts a request into a line.
 func (q *queue) stand(r *request, l *line, at int) {
-	q.lines[l.of] = l
+	if l.of != several {
+		q.lines[l.of] = l
+	}
 	l.requests = slices.Insert(l.requests, at, r)
 	r.line = l
 	q.waiting++
@@ -154,8 +154,7 @@ func (q *queue) consider(l *line) {
 		if l.inFlight > 0 && !unshared && (!long || l.inFlight >= groupcommit.MaxInFlight) {
 			return
 		}
-		counter, _ := l.of.(string)
-		alone := unshared || l.requests[0].alone || q.troubled.is(counter)
+		alone := unshared || l.requests[0].alone || q.troubled.is(l.of)
 		if !long && !alone {
 			if !l.ready {
 				l.ready = true
@@ -165,12 +164,11 @@ func (q *queue) consider(l *line) {
 		}
 		g := newGathering(q.limits.batch)
 		q.take(g, l)
-		f := &inFlight{batch: g.batch, lines: []*line{l}}
 		if alone { // they may be tried for a while, and be many
-			f.reserved = len(f.requests)
-			q.waiting += f.reserved
+			g.reserved = len(g.requests)
+			q.waiting += g.reserved
 		}
-		q.begin(f)
+		q.begin(g.inFlight)
 	}
 	if l.inFlight == 0 && !l.ready {
 		delete(q.lines, l.of)
@@ -182,21 +180,18 @@ func (q *queue) consider(l *line) {
 func (q *queue) schedule(due bool) {
 	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		g := newGathering(q.limits.batch)
-		var of []*line
 		for len(q.ready) > 0 && !g.full() {
 			l := q.ready[0]
-			if waits := len(l.requests) > 0; waits && !q.take(g, l) {
+			if len(l.requests) > 0 && !q.take(g, l) {
 				break // nothing of it fits
-			} else if waits {
-				of = append(of, l)
 			}
 			q.ready, l.ready = q.ready[1:], false
 			q.consider(l)
 		}
-		if len(of) > 0 {
+		if len(g.requests) > 0 {
 			q.commits++
-			q.begin(&inFlight{batch: g.batch, lines: of, counted: true})
-			due = false
+			g.counted, due = true, false
+			q.begin(g.inFlight)
 		}
 	}
 	switch {
@@ -224,6 +219,7 @@ func (q *queue) take(g *gathering, l *line) bool {
 	q.waiting -= taken
 	if taken > 0 {
 		l.inFlight++
+		g.lines = append(g.lines, l)
 	}
 	return taken > 0
 }

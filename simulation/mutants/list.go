@@ -153,7 +153,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"no time is left for settling", "shards",
-		"f.until.Add(-c.cfg.Timeout/4)", "f.until", statistic,
+		"until.Add(-c.cfg.Timeout/4)", "until", statistic,
 	},
 	{
 		"a commit without a time limit of its own", "shards",

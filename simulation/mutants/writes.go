@@ -4,7 +4,7 @@ package main
 var ofWrites = []mutant{
 	{
 		"a batch's sum wraps when a request drops out", "shards",
-		"held+size(i.By)) > math.MaxInt64 {", "held+size(i.By)) > math.MaxUint64 {", test("TestSumOfWhatIsLeftOfABatch|TestGathering"),
+		"held+size(a.by)) > math.MaxInt64 {", "held+size(a.by)) > math.MaxUint64 {", test("TestSumOfWhatIsLeftOfABatch|TestGathering"),
 	},
 	{
 		"a key is bound to nobody", "shards",
@@ -56,7 +56,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"contention picks the same shard again", "shards",
-		"if !again || n < 2 || before >= n {", "if !again || n < 2 || before >= 0 {", test("TestContentionPicksAnotherShard"),
+		"again && picked == last && n > 1 {", "again && picked == last && n < 1 {", test("TestContentionPicksAnotherShard"),
 	},
 	{
 		"a shard that is missing is made again and again", "shards",
