@@ -204,7 +204,9 @@ type gathering struct {
 // place is a field of a counter.
 type place struct{ counter, field string }
 
-func newGathering(most int) *gathering { return &gathering{inFlight: &inFlight{id: newID()}, most: most} }
+func newGathering(most int) *gathering {
+	return &gathering{inFlight: &inFlight{id: newID()}, most: most}
+}
 
 func (g *gathering) full() bool {
 	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters

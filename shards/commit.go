@@ -80,7 +80,7 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
 		defer cancel()
 	}
-	_, err := c.db.Commit(ctx, c.writes(f, sums, nil))
+	_, err := c.db.Commit(ctx, c.writes(f, sums))
 	if err == nil {
 		return f.answer(outcome{})
 	}
@@ -111,11 +111,10 @@ func (f *inFlight) pick(counter string, n int) {
 	f.picked[counter] = picked
 }
 
-// writes are those of a batch's commit: markers, members, and what is added to the picked shards,
-// but for those that are made with what they are to hold. Markers come first: Firestore looks at
-// one write after the other, and a shard that is missing must not hide that the increments were
-// counted.
-func (c *Client) writes(f *inFlight, sums sums, made map[string]bool) []*firestorepb.Write {
+// writes are those of a batch's commit: markers, members, and what is added to the picked shards.
+// Markers come first: Firestore looks at one write after the other, and a shard that is missing
+// must not hide that the increments were counted.
+func (c *Client) writes(f *inFlight, sums sums) []*firestorepb.Write {
 	markers := f.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+len(sums))
 	now := time.Now()
@@ -128,21 +127,17 @@ func (c *Client) writes(f *inFlight, sums sums, made map[string]bool) []*firesto
 		}
 	}
 	for _, sum := range sums {
-		name := c.pickedShard(f, sum)
-		if made[name] {
-			continue
-		}
 		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
 		for i, a := range sum.amounts {
 			transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
 		}
-		writes = append(writes, store.Update(name, store.Exists(true), nil, nil, transforms...))
+		writes = append(writes, store.Update(c.pickedShard(f, sum.counter), store.Exists(true), nil, nil, transforms...))
 	}
 	return writes
 }
 
-func (c *Client) pickedShard(f *inFlight, of sum) string {
-	return c.db.Shard(of.counter, layout.ShardID(f.picked[of.counter]))
+func (c *Client) pickedShard(f *inFlight, counter string) string {
+	return c.db.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
 // marks is the write that makes a marker, or takes the place of one that was made alone.

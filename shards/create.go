@@ -61,10 +61,10 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 			return ErrExists
 		}
 		shards, err := c.size(ctx, tx, nil, docs[1], opts.Shards, opts.Total, time.Time{}, command.Applied(op))
-		if err == nil {
-			_, err = c.client.createMissing(ctx, tx, shards, nil)
+		if err != nil {
+			return err
 		}
-		return err
+		return c.client.createMissing(ctx, tx, shards)
 	})
 	if err != nil && store.FromFirestore(err) && store.KindOf(err) == store.Doubtful && !errors.Is(err, ErrUnknown) {
 		return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err)) // of a read

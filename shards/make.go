@@ -104,29 +104,19 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 	}
 	whole := born*(c.cfg.NumShards+2) <= maxWrites
 	var shards []string
-	holds := map[string]map[string]*firestorepb.Value{}
 	for i, sum := range sums {
 		f.pick(sum.counter, n[i])
-		name := c.pickedShard(f, sum)
-		fields := c.db.NoCounts()
-		for _, a := range sum.amounts {
-			fields[a.field] = store.Int(a.by)
-		}
-		holds[name] = fields
+		shards = append(shards, c.pickedShard(f, sum.counter))
 		if docs[2*i] == nil && !whole {
 			partly = append(partly, sum.counter)
-			missing[i] = nil
-		}
-		shards = append(shards, missing[i]...)
-		if !slices.Contains(missing[i], name) {
-			shards = append(shards, name)
+		} else {
+			shards = append(shards, missing[i]...)
 		}
 	}
-	made, err := c.createMissing(ctx, tx, shards, holds)
-	if err != nil {
+	if err := c.createMissing(ctx, tx, shards); err != nil {
 		return nil, nil, err
 	}
-	tx.Write(c.writes(f, sums, made)...)
+	tx.Write(c.writes(f, sums)...)
 	return nil, partly, nil
 }
 
@@ -189,24 +179,18 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firesto
 	return missing, nil
 }
 
-// createMissing makes those of the named shards that are not there, at zero unless it is said what
-// they are to hold, and returns which.
-func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string, holds map[string]map[string]*firestorepb.Value) (made map[string]bool, err error) {
+// createMissing makes those of the named shards that are not there, at zero.
+func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string) error {
+	slices.Sort(names)
+	names = slices.Compact(names)
 	docs, _, err := tx.Get(ctx, names...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	made = map[string]bool{}
 	for i, doc := range docs {
-		if doc != nil {
-			continue
+		if doc == nil {
+			tx.Write(store.Create(names[i], c.db.NoCounts()))
 		}
-		fields := holds[names[i]]
-		if fields == nil {
-			fields = c.db.NoCounts()
-		}
-		tx.Write(store.Create(names[i], fields))
-		made[names[i]] = true
 	}
-	return made, nil
+	return nil
 }

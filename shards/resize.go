@@ -89,12 +89,9 @@ func (c Counter) setShards(ctx context.Context, from int, change func(int) int) 
 			return err
 		}
 		for i := from; i < min(was, n); i++ {
-			if name := c.shardName(layout.ShardID(i)); !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
+			missing = append(missing, c.shardName(layout.ShardID(i)))
 		}
-		_, err = c.client.createMissing(ctx, tx, missing, nil)
-		return err
+		return c.client.createMissing(ctx, tx, missing)
 	})
 	return was, err
 }

@@ -27,10 +27,6 @@ var ofWrites = []mutant{
 		"\t\th.Write(size[:])\n", "", test("TestFingerprintsTellRequestsApart"),
 	},
 	{
-		"a shard that is made holds nothing of what is counted", "shards",
-		"holds[name] = fields", "_ = fields", test("TestAutoCreate"),
-	},
-	{
 		"a key answers for another request", "shards",
 		"case seen && !m.settled && m.asked == r.asked, r.member", "case seen && !m.settled, r.member", test("TestKeys"),
 	},
