@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -96,7 +95,6 @@ type Client struct {
 
 	reads   singleflight.Group // of a counter's document, for [Counter.Cached]
 	lookups *lookups
-	closed  atomic.Bool
 }
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
@@ -124,14 +122,13 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	c.patience.lasts = cfg.Wait
 	c.lookups = &lookups{read: c.lookUp}
-	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, !cfg.InexactWrites, c.run)
+	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, c.run)
 	return c, nil
 }
 
 // Close waits until the increments that were accepted are committed, and closes the connection.
 // Later ones return [ErrClosed].
 func (c *Client) Close() error {
-	c.closed.Store(true)
 	c.queue.close()
 	return c.db.Close()
 }
@@ -149,7 +146,7 @@ type Counter struct {
 // call does what is asked of the counter, unless nothing can be, and says in an error what that was.
 func (c Counter) call(what string, do func() error) error {
 	err := errZero
-	if c.client != nil && c.client.closed.Load() {
+	if c.client != nil && c.client.queue.open.Err() != nil {
 		err = ErrClosed
 	} else if c.client != nil {
 		err = do()

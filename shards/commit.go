@@ -15,6 +15,7 @@ import (
 // run takes a batch from its first commit until its requests have their outcomes, or leave it. It
 // runs under a context of its own: whoever waits for it may go away, and no one else is touched.
 func (c *Client) run(f *inFlight) {
+	f.exact = !c.cfg.InexactWrites
 	until := time.Now().Add(c.cfg.Timeout)
 	for _, r := range f.requests {
 		if r.until.IsZero() {

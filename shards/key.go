@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -95,11 +94,4 @@ func decodeMarker(doc *firestorepb.Document) marker {
 		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
 		at:      doc.GetUpdateTime().AsTime(),
 	}
-}
-
-// newID is a random id of 128 bits.
-func newID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -431,7 +432,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 					group = r // alone
 				}
 				if parts[group] == nil {
-					parts[group] = &inFlight{id: newID(), exact: f.exact}
+					parts[group] = &inFlight{id: command.NewID(), exact: f.exact}
 					batches = append(batches, &running{parts[group], sendCommit})
 				}
 				parts[group].requests = append(parts[group].requests, r)
@@ -526,7 +527,7 @@ var flat = func() layout.Layout {
 func TestBatchWithAKeyIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
-		f := &inFlight{id: newID()}
+		f := &inFlight{id: command.NewID()}
 		for _, key := range keys {
 			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
 			if err != nil {

@@ -27,7 +27,6 @@ type limits struct {
 // sends its own.
 type queue struct {
 	limits limits
-	exact  bool
 	run    func(*inFlight) // gives each request of the batch its outcome, or has it leave
 
 	mu       sync.Mutex
@@ -37,12 +36,12 @@ type queue struct {
 	troubled lately           // counters that go alone: others' increments don't wait for them
 	waiting  int              // requests that stand in line, or may be tried for a while
 	commits  int              // in flight, those of lines that send their own left out
-	closed   bool
 
 	workers sync.WaitGroup // goroutines that run batches
 	work    chan *inFlight // for those that have none
 	idle    chan struct{}  // has one of each of those
-	ended   chan struct{}  // closed with the queue
+	open    context.Context
+	end     context.CancelFunc // of open: no further requests are taken
 }
 
 // line is requests that would go in one batch alone: those of a counter, or a call's of several.
@@ -53,11 +52,10 @@ type line struct {
 	ready    bool       // listed as such
 }
 
-func newQueue(l limits, exact bool, run func(*inFlight)) *queue {
-	return &queue{
-		limits: l, exact: exact, run: run, lines: map[string]*line{},
-		work: make(chan *inFlight), idle: make(chan struct{}, maxIdle), ended: make(chan struct{}),
-	}
+func newQueue(l limits, run func(*inFlight)) *queue {
+	q := &queue{limits: l, run: run, lines: map[string]*line{}, work: make(chan *inFlight), idle: make(chan struct{}, maxIdle)}
+	q.open, q.end = context.WithCancel(context.Background())
+	return q
 }
 
 // add waits for the request's outcome, or until ctx ends or it is late. What ends so before its
@@ -94,7 +92,7 @@ func (q *queue) enter(r *request) error {
 	// One counter's requests leave a tenth of the room to those of others.
 	most := max(1, q.limits.waiting-q.limits.waiting/10)
 	switch {
-	case q.closed:
+	case q.open.Err() != nil:
 		return ErrClosed
 	case q.waiting >= q.limits.waiting:
 		return fmt.Errorf("%w: %d increments are waiting", ErrBusy, q.waiting)
@@ -226,7 +224,6 @@ func (q *queue) take(g *gathering, l *line) bool {
 
 // begin starts a batch, on a goroutine that has nothing to do or another one.
 func (q *queue) begin(f *inFlight) {
-	f.exact = q.exact
 	select {
 	case q.work <- f:
 	default:
@@ -238,7 +235,7 @@ func (q *queue) begin(f *inFlight) {
 func (q *queue) runAll(f *inFlight) {
 	for {
 		q.run(f)
-		q.end(f)
+		q.ended(f)
 		select {
 		case q.idle <- struct{}{}:
 		default:
@@ -247,14 +244,14 @@ func (q *queue) runAll(f *inFlight) {
 		select {
 		case f = <-q.work:
 			<-q.idle
-		case <-q.ended:
+		case <-q.open.Done():
 			return
 		}
 	}
 }
 
-// end says that a batch's requests have their outcomes, or leave it: those go on alone.
-func (q *queue) end(f *inFlight) {
+// ended says that a batch's requests have their outcomes, or leave it: those go on alone.
+func (q *queue) ended(f *inFlight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting -= f.reserved
@@ -292,10 +289,7 @@ func (q *queue) slow(f *inFlight) {
 // close refuses further requests, and waits for those that it has. It may be called again.
 func (q *queue) close() {
 	q.mu.Lock()
-	if !q.closed {
-		q.closed = true
-		close(q.ended)
-	}
+	q.end()
 	q.mu.Unlock()
 	q.workers.Wait()
 }

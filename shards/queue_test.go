@@ -28,7 +28,7 @@ type traffic struct {
 
 func newTraffic(t *testing.T, l limits) *traffic {
 	w := &traffic{t: t, inFlight: map[string][]chan struct{}{}}
-	w.queue = newQueue(l, true, func(f *inFlight) {
+	w.queue = newQueue(l, func(f *inFlight) {
 		name := ""
 		for _, sum := range f.sums() {
 			name += sum.counter
@@ -340,7 +340,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 		var mu sync.Mutex
 		var begun []int
 		hold := make(chan struct{})
-		q := newQueue(limits{batch: 500, waiting: 100}, true, func(f *inFlight) {
+		q := newQueue(limits{batch: 500, waiting: 100}, func(f *inFlight) {
 			mu.Lock()
 			begun = append(begun, len(f.requests))
 			mu.Unlock()

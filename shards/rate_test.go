@@ -48,7 +48,7 @@ func TestCommitRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20}, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})
@@ -100,7 +100,7 @@ func TestSharedRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20}, true, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20}, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})

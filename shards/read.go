@@ -3,7 +3,6 @@ package shards
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -104,19 +103,15 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 			return known.Snapshot, time.Since(known.read), c.client.countsAny(known.Snapshot)
 		}
 		read := c.client.reads.DoChan(c.id, func() (any, error) {
+			began := time.Now()
 			// Whoever asked first may go away, and the others still wait.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.client.cfg.Timeout)
-			defer cancel()
-			r := cached{read: time.Now()}
-			var err error
-			r.Snapshot, err = c.get(ctx)
-			return r, err
+			s, err := c.get(context.WithoutCancel(ctx))
+			return cached{s, began}, err
 		})
 		select {
 		case result := <-read:
 			r, _ := result.Val.(cached)
-			known := result.Err == nil || errors.Is(result.Err, ErrNotFound) || errors.Is(result.Err, ErrNotCounted)
-			if known && asked.Sub(r.read) > c.client.cfg.ReadCache {
+			if asked.Sub(r.read) > max(c.client.cfg.ReadCache, 0) {
 				continue // a slow read, which others asked for too long ago
 			}
 			return r.Snapshot, time.Since(r.read), result.Err

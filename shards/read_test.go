@@ -104,7 +104,7 @@ func TestCached(t *testing.T) {
 		t.Errorf("read %+v, %v; want 5", s, err)
 	}
 	want(5)
-	always := w.open(t, shards.Config{ReadCache: -1})
+	always := w.open(t, shards.Config{ReadCache: -time.Second})
 	c = handle(t, always, "a")
 	want(5)
 	set(7)
