@@ -84,9 +84,14 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 	if s, err = c.client.snapshotOf(c.id, docs[0]); err != nil {
 		return s, at, nil, err
 	}
+	l, err := store.DecodeLedger(docs[1])
+	if err != nil {
+		return s, at, nil, err
+	}
 	of = make([]parts, len(db.Fields))
 	for i, field := range db.Fields {
-		if of[i], err = c.sumField(ctx, field, docs[1], at); err != nil {
+		of[i].base = l.Base[field.Shard]
+		if of[i].shards, err = c.sumField(ctx, field, at); err != nil {
 			return s, at, nil, err
 		}
 	}
@@ -95,32 +100,28 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 
 // sumField takes one query per field: one of several sums would leave out shards in which a
 // field is missing.
-func (c Counter) sumField(ctx context.Context, field layout.Field, itsLedger *firestorepb.Document, at time.Time) (p parts, err error) {
-	if p.base, err = store.LedgerBaseOf(itsLedger, field.Shard); err != nil {
-		return p, err
-	}
+func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time) (shards []int64, err error) {
 	value, err := c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	if sum, is := value.GetValueType().(*firestorepb.Value_IntegerValue); is {
-		p.shards = []int64{sum.IntegerValue}
-		return p, nil
+		return []int64{sum.IntegerValue}, nil
 	}
 	// The server gives a double where a shard is one, which a client's increment(1.0) makes of it,
 	// and where the sum is beyond an int64. It is exact only up to 2⁵³, so the shards are read as
 	// they were at that time.
 	docs, err := c.shardDocuments(ctx, at)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	for _, doc := range docs {
 		value := doc.GetFields()[field.Shard]
 		n, ok := store.Integer(value)
 		if !ok {
-			return p, fmt.Errorf("%w: shard %s holds %v", ErrNotInteger, store.IDOf(doc.GetName()), value)
+			return nil, fmt.Errorf("%w: shard %s holds %v", ErrNotInteger, store.IDOf(doc.GetName()), value)
 		}
-		p.shards = append(p.shards, n)
+		shards = append(shards, n)
 	}
-	return p, nil
+	return shards, nil
 }

@@ -86,7 +86,7 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 // both only what is at the paths is read, where there are any.
 func (db *DB) Ledger(ctx context.Context, counter string, paths []string, adopt func(doc *firestorepb.Document) (bool, error)) (*ledger.Ledger, *firestorepb.Document, time.Time, error) {
 	for {
-		docs, now, err := reader{db: db}.get(ctx, paths, db.LedgerOf(counter), db.Counter(counter))
+		docs, now, err := db.get(ctx, paths, db.LedgerOf(counter), db.Counter(counter))
 		if err != nil {
 			return nil, nil, now, fmt.Errorf("read ledger: %w", err)
 		}

@@ -210,16 +210,6 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 	return integers
 }
 
-// LedgerBaseOf is the base of a field of the shards, of a ledger's document that may be missing.
-func LedgerBaseOf(doc *firestorepb.Document, field string) (int64, error) {
-	var d decoder
-	base := d.integer(d.mapping(doc.GetFields()[LedgerBase])[field])
-	if d.damaged {
-		return 0, fmt.Errorf("%w: %s: its base is not an integer", ErrDamaged, doc.GetName())
-	}
-	return base, nil
-}
-
 // ShardState is what a shard's document holds: every integer field of it.
 func ShardState(doc *firestorepb.Document) ledger.State {
 	s := ledger.State{Shard: IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime()}

@@ -31,24 +31,14 @@ type Query struct {
 	Names      bool      // only their names, without a field
 }
 
-// Get reads the named documents, in the order of the names, all as of the time that it returns; a
-// missing one is nil.
-func (db *DB) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
-	return reader{db: db}.get(ctx, nil, names...)
-}
-
-// Documents reads the documents that a query asks for.
-func (db *DB) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
-	return reader{db: db}.Documents(ctx, q)
-}
-
 // reader reads, within a transaction where it has one.
 type reader struct {
 	db          *DB
 	transaction []byte
 }
 
-// Get is [DB.Get].
+// Get reads the named documents, in the order of the names, all as of the time that it returns; a
+// missing one is nil.
 func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	return r.get(ctx, nil, names...)
 }
@@ -90,7 +80,7 @@ func (r reader) get(ctx context.Context, paths []string, names ...string) ([]*fi
 	return docs, readTime, nil
 }
 
-// Documents is [DB.Documents]. In a transaction, At is not taken.
+// Documents reads the documents that a query asks for. In a transaction, At is not taken.
 func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
 	parent, collection := split(q.Collection)
 	query := &firestorepb.StructuredQuery{

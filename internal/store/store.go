@@ -36,6 +36,7 @@ import (
 // DB is the database that holds a deployment's counters. It is safe for concurrent use.
 type DB struct {
 	layout.Layout // names of its documents
+	reader
 
 	api *connection
 
@@ -56,6 +57,7 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	db := &DB{Layout: names}
+	db.reader.db = db
 	project, database := cmp.Or(cfg.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	if project == "" && emulator != "" {
 		project = layout.DefaultProject // or the library would take one of its own
