@@ -112,7 +112,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		cfg:   cfg,
 		db:    db,
 		known: newCache(),
-		turns: turns{of: map[string]*turn{}},
+		turns: turns{last: map[string]chan struct{}{}},
 		log:   cfg.Logger,
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {

@@ -176,10 +176,9 @@ func (c *Client) readMarkers(ctx context.Context, f *inFlight) step {
 		ids = append(ids, id)
 		names = append(names, c.db.Request(id))
 	}
-	var of []*request
 	for _, r := range f.requests {
 		if r.member != nil {
-			of = append(of, r)
+			ids = append(ids, r.member.name)
 			names = append(names, r.member.name)
 		}
 	}
@@ -188,14 +187,10 @@ func (c *Client) readMarkers(ctx context.Context, f *inFlight) step {
 		return f.unread(err)
 	}
 	there := make(map[string]marker)
-	for i, id := range ids {
-		if docs[i] != nil {
-			there[id] = decodeMarker(docs[i])
+	for i, doc := range docs {
+		if doc != nil {
+			there[ids[i]] = decodeMarker(doc)
 		}
 	}
-	members := make(map[*request]bool, len(of))
-	for i, r := range of {
-		members[r] = docs[len(ids)+i] != nil
-	}
-	return f.found(there, members)
+	return f.found(there)
 }

@@ -3,7 +3,6 @@ package shards
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +47,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	err = db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 		switch {
 		case err != nil:
@@ -66,10 +65,6 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		}
 		return c.client.createMissing(ctx, tx, shards)
 	})
-	if err != nil && store.FromFirestore(err) && store.KindOf(err) == store.Doubtful && !errors.Is(err, ErrUnknown) {
-		return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err)) // of a read
-	}
-	return err
 }
 
 // ledger is the counter's, from total on where that is not 0. The transaction makes it where there

@@ -72,21 +72,21 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()
 	n := min(2*seen, c.cfg.MaxShards)
-	was := 0
-	grown, err := c.grownLately(ctx, counter, seen)
-	if err == nil && !grown {
-		was, err = Counter{client: c, id: counter}.setShards(ctx, seen, func(is int) int {
-			if is != seen {
-				return is
+	grows := false
+	lately, err := c.grownLately(ctx, counter, seen)
+	if err == nil && !lately {
+		err = Counter{c, counter}.setShards(ctx, seen, func(is int) int {
+			if grows = is == seen; grows {
+				return n
 			}
-			return n
+			return is
 		})
 	}
 	c.known.Remove(counter)
 	switch {
 	case err != nil:
 		c.log.WarnContext(ctx, "growth failed", "counter", counter, "from", seen, "to", n, "error", err)
-	case was == seen:
+	case grows:
 		c.log.InfoContext(ctx, "growth", "counter", counter, "from", seen, "to", n)
 	}
 }

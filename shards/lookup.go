@@ -23,39 +23,32 @@ type lookups struct {
 
 // lookup is a read of some counters.
 type lookup struct {
-	counters map[string]bool
-	done     chan struct{} // closed once the rest is known
-	there    map[string]bool
-	err      error
+	done  chan struct{}   // closed once the rest is known
+	there map[string]bool // :: counter → whether it is there
+	err   error
 }
 
 // ask waits until it is known which of the counters are there, and maybe others, or ctx ends.
 func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]bool, err error) {
-	of := l.join(counters)
+	l.mu.Lock()
+	if l.next == nil {
+		l.next = &lookup{done: make(chan struct{}), there: map[string]bool{}}
+	}
+	of := l.next
+	for _, id := range counters {
+		of.there[id] = false
+	}
+	if l.reading < readsAtOnce {
+		l.reading++
+		go l.run()
+	}
+	l.mu.Unlock()
 	select {
 	case <-of.done:
 		return of.there, of.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-func (l *lookups) join(counters []string) *lookup {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	of := l.next
-	if of == nil {
-		of = &lookup{counters: map[string]bool{}, done: make(chan struct{})}
-		l.next = of
-	}
-	for _, id := range counters {
-		of.counters[id] = true
-	}
-	if l.reading < readsAtOnce {
-		l.reading++
-		go l.run()
-	}
-	return of
 }
 
 // run reads as long as there is something to read.
@@ -66,7 +59,7 @@ func (l *lookups) run() {
 		of := l.next
 		l.next = nil
 		l.mu.Unlock()
-		of.there, of.err = l.read(slices.Collect(maps.Keys(of.counters)))
+		of.there, of.err = l.read(slices.Collect(maps.Keys(of.there)))
 		close(of.done)
 		l.mu.Lock()
 	}

@@ -130,7 +130,7 @@ func (c *Client) complete(counters []string) {
 	group.SetLimit(makingsAtOnce)
 	for _, id := range counters {
 		group.Go(func() error {
-			_, err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
+			err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
 			if errors.Is(err, ErrNotFound) {
 				return nil // deleted since: no shard comes back
 			}

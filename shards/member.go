@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -34,9 +33,7 @@ type membership struct {
 // write is the write of a batch's commit that counts on this shard.
 func (m *membership) write(batch, shard string) *firestorepb.Write {
 	if !m.join {
-		w := store.Delete(m.name)
-		w.CurrentDocument = store.Exists(true)
-		return w
+		return store.DeleteIf(m.name, store.Exists(true))
 	}
 	return store.Create(m.name, map[string]*firestorepb.Value{
 		memberID:    store.String(m.member),
@@ -188,35 +185,33 @@ func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, er
 // turns has those who want the same take turns, in the order in which they came: the operations of
 // one member. Sent side by side, one that was asked for later might be carried out first.
 type turns struct {
-	mu sync.Mutex
-	of map[string]*turn // :: what is wanted
-}
-
-type turn struct {
-	*semaphore.Weighted
-	wanted int // by so many, the one that has it included
+	mu   sync.Mutex
+	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over
 }
 
 // take waits for a turn, or until ctx ends. Whoever has it calls over in the end.
 func (t *turns) take(ctx context.Context, what string) (over func(), err error) {
+	mine := make(chan struct{})
 	t.mu.Lock()
-	mine := t.of[what]
-	if mine == nil {
-		mine = &turn{Weighted: semaphore.NewWeighted(1)}
-		t.of[what] = mine
-	}
-	mine.wanted++
+	before, waits := t.last[what]
+	t.last[what] = mine
 	t.mu.Unlock()
-	leave := func() {
+	end := func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if mine.wanted--; mine.wanted == 0 {
-			delete(t.of, what)
+		if t.last[what] == mine {
+			delete(t.last, what)
 		}
+		close(mine)
 	}
-	if err := mine.Acquire(ctx, 1); err != nil {
-		leave()
-		return nil, err
+	if !waits {
+		return end, nil
 	}
-	return func() { mine.Release(1); leave() }, nil
+	select {
+	case <-before:
+		return end, nil
+	case <-ctx.Done():
+		go func() { <-before; end() }() // whoever comes later waits for both
+		return nil, ctx.Err()
+	}
 }

@@ -179,9 +179,9 @@ func (f *inFlight) unread(err error) step {
 	return pause // for as long as there is time
 }
 
-// found says which of the batch's markers and memberships are there, all at one time, after a
-// commit failed because of one of them, or because of a shard.
-func (f *inFlight) found(there map[string]marker, members map[*request]bool) step {
+// found says which of the batch's markers are there by their ids, and memberships by their names, all
+// at one time, after a commit failed because of one of them, or because of a shard.
+func (f *inFlight) found(there map[string]marker) step {
 	decisive, decided := there[f.deciding()]
 	ours := decided && decisive.batch == f.id
 	switch {
@@ -198,8 +198,9 @@ func (f *inFlight) found(there map[string]marker, members map[*request]bool) ste
 	changed := false
 	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
 		m, seen := there[r.key]
+		_, member := there[r.document()]
 		switch {
-		case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == members[r]:
+		case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == member:
 			r.done <- outcome{replayed: true}
 		case seen && !m.settled:
 			r.done <- outcome{err: ErrKeyReused}

@@ -402,11 +402,12 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 					there[id] = m
 				}
 			}
-			members := map[*request]bool{}
 			for _, r := range f.requests {
-				members[r] = r.member != nil && s.isThere(r.member.name)
+				if r.member != nil && s.isThere(r.member.name) {
+					there[r.member.name] = marker{}
+				}
 			}
-			f.next = f.found(there, members)
+			f.next = f.found(there)
 		case settle:
 			id := f.deciding()
 			alone := marker{batch: f.id, settled: true, at: f.markers()[id].at}

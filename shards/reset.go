@@ -46,8 +46,8 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 			return err
 		}
 	}
-	return c.command(ctx, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
-		return c.decideReset(ctx, l, opts)
+	return c.command(ctx, func(ctx context.Context, _ *ledger.Ledger) (*command.Change, error) {
+		return c.decideReset(ctx, opts)
 	})
 }
 
@@ -55,7 +55,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 // joined; more go before it.
 const fewMembers = 200
 
-func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, opts ResetOptions) (*command.Change, error) {
+func (c Counter) decideReset(ctx context.Context, opts ResetOptions) (*command.Change, error) {
 	db := c.client.db
 	_, at, err := db.Get(ctx, db.Counter(c.id))
 	if err != nil {

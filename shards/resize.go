@@ -40,7 +40,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 		return err
 	}
 	defer c.client.known.Remove(c.id)
-	if _, err := c.setShards(ctx, n, func(int) int { return n }); err != nil {
+	if err := c.setShards(ctx, n, func(int) int { return n }); err != nil {
 		return err
 	}
 	shards, err := c.shardDocuments(ctx, time.Time{})
@@ -69,11 +69,11 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 
 // setShards sets the counter's number of shards to what change makes of it, and makes those that
 // are missing from number from on, or that are new, so that clients which only know the public
-// layout find them. It returns the number that was. It is one transaction, and running it twice is
-// harmless as long as change settles on a number.
-func (c Counter) setShards(ctx context.Context, from int, change func(int) int) (was int, err error) {
+// layout find them. It is one transaction, and running it twice is harmless as long as change
+// settles on a number.
+func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	db := c.client.db
-	err = db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 		if err != nil {
 			return err
@@ -82,18 +82,16 @@ func (c Counter) setShards(ctx context.Context, from int, change func(int) int) 
 		if err != nil {
 			return err
 		}
-		was = s.NumShards
-		n := change(was)
+		n := change(s.NumShards)
 		missing, err := c.size(ctx, tx, docs[0], docs[1], n, 0, time.Time{})
 		if err != nil {
 			return err
 		}
-		for i := from; i < min(was, n); i++ {
+		for i := from; i < min(s.NumShards, n); i++ {
 			missing = append(missing, c.shardName(layout.ShardID(i)))
 		}
 		return c.client.createMissing(ctx, tx, missing)
 	})
-	return was, err
 }
 
 // move has a transaction add what shards hold to another shard, and delete them, or keep them with

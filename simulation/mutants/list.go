@@ -120,7 +120,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"growth ignores others", "shards",
-		"if is != seen {\n", "if is < 0 {\n", simulation,
+		"grows = is == seen; grows {", "grows = true; grows {", simulation,
 	},
 	{
 		"a rebase ignores the shards", "shards",
@@ -177,7 +177,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a leave whose membership is not there", "shards",
-		"w := store.Delete(m.name)\n\t\tw.CurrentDocument = store.Exists(true)\n", "w := store.Delete(m.name)\n", simulation,
+		"store.DeleteIf(m.name, store.Exists(true))", "store.Delete(m.name)", simulation,
 	},
 	{
 		"several operations of a member in one commit", "shards",
