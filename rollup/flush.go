@@ -35,11 +35,11 @@ type flushed struct {
 
 // patience is how long a flush goes on. Every lost condition means that another writer made
 // progress, so more than a few in a row only happen to a counter that many write.
-var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
+var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true, Alone: true}
 
 // flush counts states and answers, each exactly once however often they are flushed, in one commit:
 // the ledger, on condition that it is as it was read, and the counter's document, whose shown
-// fields grow by their differences; one that is shown for the first time is set. A field that doesn't grow
+// fields grow by their differences; one that is shown for the first time is set. One that doesn't grow
 // is incremented by 0, and what the commit says of each field is compared with the ledger: where it
 // is something else, one more commit sets them. So whatever others have done to the document is
 // healed by the flush that meets it. Where the document is missing, the ledger counts alone.
@@ -50,13 +50,6 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	f := flushing{client: c, batch: b, held: c.take(b.counter)}
 	f.last = f.held
 	resp, err := c.db.Settle(ctx, patience, f.plan)
-	if err != nil && !f.missing && store.IsTooLarge(err) {
-		// The app has filled its document: there is no room for a number in it. The ledger counts,
-		// and the document shows it once there is room.
-		c.log.ErrorContext(ctx, logProblem, "counter", b.counter, "problem", problemTooLarge, "error", err)
-		f.alone = true
-		resp, err = c.db.Settle(ctx, patience, f.plan)
-	}
 	if err != nil {
 		if store.IsTooLarge(err) {
 			err = fmt.Errorf("%w: %w", ErrPoison, err)
@@ -71,9 +64,10 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	l.Flushes++
 	l.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
 	f.committed, f.shards, f.oldest = true, len(f.diff.States), f.diff.Oldest()
-	switch {
-	case f.alone:
-	case f.missing, f.shows(resp.GetWriteResults()[1].GetTransformResults()):
+	switch results := resp.GetWriteResults(); {
+	case len(results) == 1: // the ledger counts, and the document shows it once there is room
+		c.log.ErrorContext(ctx, logProblem, "counter", b.counter, "problem", problemTooLarge)
+	case f.missing, f.shows(results[1].GetTransformResults()):
 		c.put(b.counter, l)
 	default:
 		if err := c.show(ctx, b.counter, l); err == nil {
@@ -96,7 +90,6 @@ type flushing struct {
 	batch  batch
 	held   *ledgerCopy // this client's copy; nil once it was of no use
 	last   *ledgerCopy // as of this client's last flush
-	alone  bool        // the document is not written
 	room   bool        // entries of shards that are gone were removed already
 
 	// Of the commit that was planned last:
@@ -151,7 +144,7 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 			f.unasked = append(f.unasked, field.Counted.Documents())
 		}
 	}
-	if f.diff.Empty() && (copied || f.missing || f.alone || c.db.Shows(doc, l.Ledger)) {
+	if f.diff.Empty() && (copied || f.missing || c.db.Shows(doc, l.Ledger)) {
 		c.put(b.counter, l)
 		return nil, nil
 	}
@@ -190,11 +183,7 @@ func (f *flushing) writes() []*firestorepb.Write {
 		transforms = append(transforms, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
 		view = store.Update(db.Counter(counter), store.Exists(true), set, paths, transforms...)
 	}
-	writes := []*firestorepb.Write{store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask), view}
-	if f.alone {
-		return writes[:1]
-	}
-	return writes
+	return []*firestorepb.Write{db.UpdateLedger(counter, l.Ledger, fields, mask), view}
 }
 
 // shown are the totals that a counter's document is to show before a diff. What is in the place of a
@@ -241,8 +230,7 @@ func (f *flushing) shows(results []*firestorepb.Value) bool {
 // ledger is as it is.
 func (c *Client) show(ctx context.Context, counter string, l *ledgerCopy) error {
 	_, err := c.db.Commit(ctx, []*firestorepb.Write{
-		// it is there for its condition
-		store.Update(c.db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), nil, nil),
+		c.db.UpdateLedger(counter, l.Ledger, nil, nil), // it is there for its condition
 		c.db.Show(counter, store.Exists(true), l.Ledger),
 	})
 	if err != nil {

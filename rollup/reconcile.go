@@ -78,7 +78,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 }
 
 // thorough is how long a reconcile goes on.
-var thorough = store.Patience{Conflicts: 18, Doubts: 12}
+var thorough = store.Patience{Conflicts: 18, Doubts: 12, Alone: true}
 
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
@@ -86,14 +86,11 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 	if resp != nil && r.impossible {
 		// what was passed over until this commit is looked for, shard by shard
 		r.opts.each, r.snap = true, nil
-		_, err = c.db.Settle(ctx, thorough, r.plan)
+		resp, err = c.db.Settle(ctx, thorough, r.plan)
 	}
 	c.known.Remove(counter)
-	if store.IsTooLarge(err) { // the ledger is corrected all the same
-		r.alone = true
-		if _, err = c.db.Settle(ctx, thorough, r.plan); err == nil {
-			r.problems = append(r.problems, problemTooLarge)
-		}
+	if len(resp.GetWriteResults()) == 1 { // the ledger is corrected all the same
+		r.problems = append(r.problems, problemTooLarge)
 	}
 	if r.odd != "" {
 		r.problems = append([]string{r.odd}, r.problems...)
@@ -132,7 +129,6 @@ type reconciling struct {
 	found      *firestorepb.Document // the counter's document as it was before adoption
 	snap       *ledger.Snapshot      // of the shards, once there was a reason to read them
 	asked      *asked                // what the queries said, once they were asked
-	alone      bool                  // the document is not written
 	tried      bool                  // a commit was planned, and is accounted for
 	impossible bool                  // it is to take what can't be out of the ledger
 	// the counter's life is over: what is left of it is to be removed
@@ -216,13 +212,18 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	case doc == nil && (diff.Empty() || l.Ending && diff.Gone.IsZero()):
 		r.gone(l, now)
 		return nil, nil
-	case doc != nil && diff.Empty() && (r.alone || c.db.Shows(doc, l)):
+	case doc != nil && diff.Empty() && c.db.Shows(doc, l):
 		return nil, nil
 	case r.opts.DryRun:
 		return nil, nil
 	}
 	r.tried = true
-	return r.writes(doc, l, diff), nil
+	fields, mask := store.LedgerDiff(diff)
+	view := store.Check(c.db.Counter(counter), false)
+	if doc != nil {
+		view = c.db.Show(counter, store.Exists(true), l)
+	}
+	return []*firestorepb.Write{c.db.UpdateLedger(counter, l, fields, mask), view}, nil
 }
 
 // glance are the paths of what tells whether a counter is right: of a ledger not the states, which
@@ -267,20 +268,6 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 		}
 	}
 	return db.Shows(doc, l), nil
-}
-
-func (r *reconciling) writes(doc *firestorepb.Document, l *ledger.Ledger, diff ledger.Diff) []*firestorepb.Write {
-	db, counter := r.client.db, r.report.Counter
-	fields, mask := store.LedgerDiff(diff)
-	view := store.Check(db.Counter(counter), false)
-	if doc != nil {
-		view = db.Show(counter, store.Exists(true), l)
-	}
-	writes := []*firestorepb.Write{store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask), view}
-	if r.alone {
-		return writes[:1]
-	}
-	return writes
 }
 
 // gone is for a ledger that holds what the shards do, and whose counter's document is missing.

@@ -121,7 +121,7 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch
 	mask = store.SetIntegers(fields, append(mask, paths...), store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
 	return append([]*firestorepb.Write{
-		store.Update(db.LedgerOf(counter), store.UpdatedAtTime(l.Updated), fields, mask, Applied(id)),
+		db.UpdateLedger(counter, l, fields, mask, Applied(id)),
 		db.Show(counter, store.Exists(true), l),
 	}, ch.Writes...)
 }

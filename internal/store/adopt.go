@@ -81,6 +81,11 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 	tx.Write(Create(tx.db.LedgerOf(counter), LedgerFields(l), transforms...))
 }
 
+// UpdateLedger is the write that changes a ledger, on condition that it is as it was read.
+func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*firestorepb.Value, mask []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	return Update(db.LedgerOf(counter), UpdatedAtTime(l.Updated), fields, mask, transforms...)
+}
+
 // Ledger reads a counter's ledger and its document, which may be nil, both as of the time now. Where
 // there is no ledger, adopt is to make one; where that reports false, the ledger is nil. Of
 // both only what is at the paths is read, where there are any.
@@ -109,16 +114,8 @@ var ErrNothing = errors.New("there is neither a document nor a shard")
 // document has no room, it shows nothing yet. It returns the ledger, which is nil where another was
 // faster, and the shards. Errors:
 // [ErrNothing], unless it is to be made anyway; [ErrLedgerFull]; those of [DB.Transact].
-func (db *DB) Adopt(ctx context.Context, counter string, anyway bool) (*ledger.Ledger, []*firestorepb.Document, error) {
-	l, shards, err := db.adopt(ctx, counter, anyway, true)
-	if IsTooLarge(err) {
-		return db.adopt(ctx, counter, anyway, false)
-	}
-	return l, shards, err
-}
-
-func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (l *ledger.Ledger, shards []*firestorepb.Document, err error) {
-	err = db.Transact(ctx, func(ctx context.Context, tx *Tx) error {
+func (db *DB) Adopt(ctx context.Context, counter string, anyway bool) (l *ledger.Ledger, shards []*firestorepb.Document, err error) {
+	err = db.transact(ctx, true, func(ctx context.Context, tx *Tx) error {
 		l = nil // this may run again, and does no harm: the second time the ledger is there
 		docs, now, err := tx.Get(ctx, db.LedgerOf(counter), db.Counter(counter))
 		if err != nil || docs[0] != nil {
@@ -139,7 +136,7 @@ func (db *DB) adopt(ctx context.Context, counter string, anyway, show bool) (l *
 		if !shown {
 			l.Gone = now
 		}
-		if tx.CreateLedger(counter, l); !shown || !show {
+		if tx.CreateLedger(counter, l); !shown {
 			return nil
 		}
 		var condition *firestorepb.Precondition

@@ -26,6 +26,9 @@ type Patience struct {
 	Conflicts int  // commits that others were faster than
 	Doubts    int  // commits whose answers were lost; twelve take some three seconds
 	Yield     bool // contention ends it at once: whoever asked comes again, later than it would
+	// Alone has the first write of a plan, the ledger's, go alone where the others are too large: the
+	// app has filled its document.
+	Alone bool
 
 	// The plan reads within a transaction. So no earlier commit can come once it has read, what it
 	// finds wrong is wrong, and a condition that fails will fail again; but reads may meet
@@ -43,7 +46,7 @@ const lastLook = 3 * time.Second
 // lost, the plan looks again: so it must recognize its own work, by a difference that is gone
 // or by an id that it has left (a ledger's ops).
 //
-// It returns the answer to the commit that was made, and nil where there was nothing to do.
+// It returns the answer to the commit that was made, of one write where that went alone, and nil where there was nothing to do.
 func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.settle(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)
@@ -55,6 +58,7 @@ func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context)
 func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context) (*firestorepb.CommitRequest, error)) (*firestorepb.CommitResponse, error) {
 	pause := Pauses()
 	var doubt error // of a commit that may have been applied, or may still be
+	alone := false
 	for conflicts, doubts := 0, 0; ; {
 		req, err := plan(ctx)
 		planned := err == nil
@@ -62,6 +66,9 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 			return nil, nil
 		}
 		if planned {
+			if alone {
+				req.Writes = req.Writes[:min(1, len(req.Writes))]
+			}
 			var resp *firestorepb.CommitResponse
 			if resp, err = db.commit(ctx, req); err == nil {
 				return resp, nil
@@ -74,6 +81,10 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 			return nil, fmt.Errorf("%w: %w", ErrDoubt, err) // the commit may yet come
 		case !FromFirestore(err) || doubt == nil && !p.locks:
 			return nil, err
+		}
+		if p.Alone && !alone && planned && IsTooLarge(err) {
+			alone = true
+			continue
 		}
 		kind := KindOf(err)
 		switch {

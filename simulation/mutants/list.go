@@ -14,7 +14,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a flush without the ledger's condition", "rollup",
-		"store.UpdatedAtTime(l.Updated), fields, mask), view}\n\tif f.alone", "nil, fields, mask), view}\n\tif f.alone", simulation,
+		"db.UpdateLedger(counter, l.Ledger, fields, mask), view}", "store.Update(db.LedgerOf(counter), nil, fields, mask), view}", simulation,
 	},
 	{
 		"a total without exists", "rollup",
@@ -100,7 +100,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a command without the ledger's condition", "internal/command",
-		"store.UpdatedAtTime(l.Updated), fields, mask, Applied(id))", "nil, fields, mask, Applied(id))", simulation,
+		"db.UpdateLedger(counter, l, fields, mask, Applied(id))", "store.Update(db.LedgerOf(counter), nil, fields, mask, Applied(id))", simulation,
 	},
 	{
 		"a command doesn't look for its own id", "internal/command",
@@ -227,7 +227,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a busy document starves its repair", "rollup",
-		"view = db.Show(counter, store.Exists(true), l)", "view = db.Show(counter, store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), l)", test("TestReconcileOfABusyDocument"),
+		"view = c.db.Show(counter, store.Exists(true), l)", "view = c.db.Show(counter, store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), l)", test("TestReconcileOfABusyDocument"),
 	},
 	{
 		"a cleanup doesn't wait", "rollup",

@@ -80,7 +80,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a flush doesn't look at the totals that it made", "rollup",
-		"case f.missing, f.shows(resp.GetWriteResults()[1].GetTransformResults()):", "case f.missing, f.shows(resp.GetWriteResults()[1].GetTransformResults()) || true:", simulation,
+		"case f.missing, f.shows(results[1].GetTransformResults()):", "case f.missing, f.shows(results[1].GetTransformResults()) || true:", simulation,
 	},
 	{
 		"a flush leaves out fields that stay as they are", "rollup",
@@ -120,7 +120,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a reconcile without the ledger's condition", "rollup",
-		"store.UpdatedAtTime(l.Updated), fields, mask), view}\n\tif r.alone", "nil, fields, mask), view}\n\tif r.alone", test("TestReconcileBesideEverything|TestReconcileOfACounterThatIsDeletedMeanwhile"),
+		"c.db.UpdateLedger(counter, l, fields, mask), view}", "store.Update(c.db.LedgerOf(counter), nil, fields, mask), view}", test("TestReconcileBesideEverything|TestReconcileOfACounterThatIsDeletedMeanwhile"),
 	},
 	{
 		"a reconcile passes over shards that hold no integer", "rollup",
