@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"math"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -9,9 +8,6 @@ import (
 
 // cachedCounters is how many counters a client remembers. One takes about 200 bytes.
 const cachedCounters = 10_000
-
-// forever is a time for which what was read is trusted.
-const forever time.Duration = math.MaxInt64
 
 // cache is what a client remembers of counters that it has read lately.
 type cache struct{ *lru.Cache[string, cached] }

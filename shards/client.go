@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		log:   cfg.Logger,
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
-		if err := c.validShards(n); err != nil {
+		if err := c.mayHave(n); err != nil && len(db.Fields) > 0 {
 			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}

@@ -66,7 +66,7 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 	}
 	sums := f.sums()
 	for _, sum := range sums {
-		known, ok := c.known.within(forever, sum.counter)
+		known, ok := c.known.Get(sum.counter)
 		switch {
 		case ok:
 			f.pick(sum.counter, known.NumShards)

@@ -23,16 +23,10 @@ func (c *Client) sums() error {
 
 // mayHave says why a counter can't be given n shards.
 func (c *Client) mayHave(n int) error {
-	if len(c.db.Fields) == 0 {
-		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
-	}
-	return c.validShards(n)
-}
-
-// validShards says why a counter can't have n shards.
-func (c *Client) validShards(n int) error {
 	most := c.db.Fields.MaxShards()
 	switch {
+	case len(c.db.Fields) == 0:
+		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
 	case n >= 1 && n <= most:
 		return nil
 	case most < MaxShards:

@@ -22,9 +22,6 @@ const makingsAtOnce = 16
 // AutoCreate counters. So where nothing is counted, nothing is made that nobody may ask for again,
 // no deleted counter gets a shard, and none gets back a shard that a resize has removed.
 func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
-	if ctx.Err() != nil {
-		return f.giveUp(ErrBusy, ctx.Err())
-	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
 	var gone map[string]bool

@@ -228,47 +228,43 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if len(c.db.Fields) == 0 {
 		s.NumShards = 0
 	}
-	first, ok := c.db.First()
-	s.Total, _ = store.Integer(doc.GetFields()[first.Name])
-	if shown := c.db.Shown(); len(shown) > 1 || !ok {
-		s.Totals = make(map[string]int64, len(shown))
-		for _, field := range shown {
-			value := doc.GetFields()[field.Name]
-			if field.Integer() {
-				s.Totals[field.Name], _ = store.Integer(value)
-			} else {
-				s.setDouble(field.Name, value)
-			}
-		}
+	rolledUp := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue()
+	if rolledUp != nil {
+		s.UpdatedAt = rolledUp.AsTime()
 	}
-	if at := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue(); at != nil {
-		s.UpdatedAt = at.AsTime()
-		c.missing(&s, doc.GetFields())
+	shown, fields := c.db.Shown(), doc.GetFields()
+	if len(shown) > 1 || !shown[0].Integer() {
+		s.Totals, s.Doubles = make(map[string]int64, len(shown)), map[string]*float64{}
 	}
-	return s, nil
-}
-
-func (s *Snapshot) setDouble(field string, value *firestorepb.Value) {
-	if s.Doubles == nil {
-		s.Doubles = map[string]*float64{}
-	}
-	s.Doubles[field] = store.Number(value)
-}
-
-// missing notes which fields are not in a document that was rolled up, and which numbers are.
-func (c *Client) missing(s *Snapshot, fields map[string]*firestorepb.Value) {
-	for _, field := range c.db.Shown() {
-		if fields[field.Name] == nil {
+	for _, field := range shown {
+		c.set(&s, field, fields[field.Name])
+		if rolledUp != nil && fields[field.Name] == nil {
 			s.NotCounted = append(s.NotCounted, field.Name)
 		}
 	}
 	if s.NotCounted == nil {
-		return
+		return s, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, number := store.Integer(fields[name]); number && fields[name] != nil && name != layout.NumShards && name != layout.NumShardsLegacy {
 			s.there = append(s.there, name)
 		}
+	}
+	return s, nil
+}
+
+// set sets a field in a snapshot.
+func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
+	total, _ := store.Integer(value)
+	if first, _ := c.db.First(); field.Name == first.Name {
+		s.Total = total
+	}
+	switch {
+	case s.Totals == nil:
+	case field.Integer():
+		s.Totals[field.Name] = total
+	default:
+		s.Doubles[field.Name] = store.Number(value)
 	}
 }
 

@@ -98,30 +98,27 @@ func (c Counter) decideReset(ctx context.Context, opts ResetOptions) (*command.C
 // nothing. What is added in between stays, with the members that it is for.
 func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	var paths []string
+	set := false
 	for _, field := range c.client.db.Fields {
-		value := doc.GetFields()[field.Shard]
+		value, path := doc.GetFields()[field.Shard], layout.FieldPath(field.Shard)
+		paths = append(paths, path)
 		_, whole := value.GetValueType().(*firestorepb.Value_IntegerValue)
 		switch count := value.GetIntegerValue(); {
 		case value == nil, whole && count == 0:
 		case !whole || count == math.MinInt64:
-			// It takes setting it, and nothing may come in between.
-			return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.db.NoCounts(), c.shardPaths())
+			set = true
 		default:
-			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -count))
+			transforms = append(transforms, store.Increment(path, -count))
 		}
 	}
-	if len(transforms) == 0 {
+	switch {
+	case set: // and nothing may come in between
+		return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.db.NoCounts(), paths)
+	case len(transforms) == 0:
 		return nil
 	}
 	return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)
-}
-
-// shardPaths are the paths of the counted fields in a shard.
-func (c Counter) shardPaths() (paths []string) {
-	for _, field := range c.client.db.Fields {
-		paths = append(paths, layout.FieldPath(field.Shard))
-	}
-	return paths
 }
 
 // removeMembers takes off the members there are but a few, page by page, each with the count of its

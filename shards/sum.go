@@ -30,32 +30,18 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	first, _ := db.First()
-	set := func(field layout.Field, total int64) {
-		if field.Name == first.Name {
-			s.Total = total
-		}
-		if s.Totals != nil {
-			s.Totals[field.Name] = total
-		}
-	}
 	for i, field := range db.Fields {
-		set(field, of[i].total())
+		c.client.set(&s, field, store.Int(of[i].total()))
 	}
 	for _, field := range db.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
 		if err != nil {
 			return s, fmt.Errorf("count %s: %w", field, err)
 		}
-		if !field.Integer() {
-			s.setDouble(field.Name, counted.Value)
-			continue
-		}
-		value, ok := store.Integer(counted.Value)
-		if !ok {
+		if _, ok := store.Integer(counted.Value); field.Integer() && !ok {
 			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
 		}
-		set(field, value)
+		c.client.set(&s, field, counted.Value)
 	}
 	// A field that is new has shards before it is in the document, and a query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {

@@ -205,7 +205,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset sets shards to zero", "shards",
-		"return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)\n}", "return store.Update(doc.GetName(), store.Exists(true), c.client.db.NoCounts(), c.shardPaths())\n}", simulation,
+		"return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)\n}", "return store.Update(doc.GetName(), store.Exists(true), c.client.db.NoCounts(), paths)\n}", simulation,
 	},
 	{
 		"an audit counts members at another time", "shards",
