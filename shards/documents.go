@@ -33,6 +33,15 @@ func (c Counter) inSteps(ctx context.Context, progress func(removed int), step f
 	return nil
 }
 
+// existing gets the counter's document, which must be there, and others after it, all as of one time.
+func (c Counter) existing(ctx context.Context, get func(context.Context, ...string) ([]*firestorepb.Document, time.Time, error), others ...string) (s Snapshot, docs []*firestorepb.Document, at time.Time, err error) {
+	docs, at, err = get(ctx, append([]string{c.client.db.Counter(c.id)}, others...)...)
+	if err == nil {
+		s, err = c.client.snapshotOf(c.id, docs[0])
+	}
+	return s, docs, at, err
+}
+
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
 // shardDocuments reads all shards there are, whatever the counter's document says of their number,

@@ -45,8 +45,7 @@ func (l *lately) note(counter string, lasts time.Duration) {
 func (l *lately) is(counter string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until, is := l.until[counter]
-	return is && !time.Now().After(until)
+	return time.Now().Before(l.until[counter])
 }
 
 // contended notes that a commit met contention, and doubles the shards of the counter where that is

@@ -126,11 +126,7 @@ func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
 	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
-		docs, _, err := tx.Get(ctx, db.Counter(c.id))
-		if err == nil {
-			_, err = c.client.snapshotOf(c.id, docs[0])
-		}
-		if err != nil {
+		if _, _, _, err := c.existing(ctx, tx.Get); err != nil {
 			return 0, false, err
 		}
 		members, err := c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)

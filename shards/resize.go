@@ -74,11 +74,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	db := c.client.db
 	return db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
-		if err != nil {
-			return err
-		}
-		s, err := c.client.snapshotOf(c.id, docs[0])
+		s, docs, _, err := c.existing(ctx, tx.Get, db.LedgerOf(c.id))
 		if err != nil {
 			return err
 		}
@@ -99,11 +95,7 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 // between.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	db := c.client.db
-	docs, _, err := tx.Get(ctx, slices.Concat([]string{db.Counter(c.id), to}, from)...)
-	if err != nil {
-		return err
-	}
-	s, err := c.client.snapshotOf(c.id, docs[0])
+	s, docs, _, err := c.existing(ctx, tx.Get, append([]string{to}, from...)...)
 	if err != nil {
 		return err
 	}

@@ -63,11 +63,8 @@ func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
 // time.
 func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
 	db := c.client.db
-	docs, at, err := db.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
+	s, docs, at, err := c.existing(ctx, db.Get, db.LedgerOf(c.id))
 	if err != nil {
-		return s, at, nil, err
-	}
-	if s, err = c.client.snapshotOf(c.id, docs[0]); err != nil {
 		return s, at, nil, err
 	}
 	l, err := store.DecodeLedger(docs[1])

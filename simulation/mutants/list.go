@@ -96,7 +96,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a resize reads shards outside of its transaction", "shards",
-		"tx.Get(ctx, slices.Concat([]string{", "db.Get(ctx, slices.Concat([]string{", test("TestIncrementsBesideAMove"),
+		"c.existing(ctx, tx.Get, append(", "c.existing(ctx, db.Get, append(", test("TestIncrementsBesideAMove"),
 	},
 	{
 		"a command without the ledger's condition", "internal/command",
