@@ -58,14 +58,6 @@ type backlog[W any] struct {
 // to 800 flushes a second, about what a core makes beside everything else.
 const busyFlushes = 8
 
-// later is the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // due is when the next flush may start, or a quiet counter is forgotten.
 func (b *backlog[W]) due() time.Time {
 	if b.empty() {
@@ -109,13 +101,8 @@ type answered[W any] struct {
 }
 
 // has reports whether one of the answers is among the keys.
-func (a answered[W]) has(keys map[string]bool) bool {
-	for key := range a.answers {
-		if keys[key] {
-			return true
-		}
-	}
-	return false
+func (a answered[W]) has(keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { _, is := a.answers[key]; return is })
 }
 
 // counts reports whether the collection holds something, or it isn't known what: a query without an
@@ -287,7 +274,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (c
 			next = full // the bucket was: it holds no more for a longer quiet
 		}
 		if c.flushes >= busyFlushes {
-			next = later(next, flush.started.Add(b.interval))
+			next = slices.MaxFunc([]time.Time{next, flush.started.Add(b.interval)}, time.Time.Compare)
 		}
 		if f.otherFlushes > 0 {
 			// Counted from the end, those who got into each other's way move apart.
@@ -314,7 +301,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (c
 		case again && b.next[shard] == nil:
 			b.next[shard] = h
 		case again: // superseded: its events are done
-		case o == failed || o == permanent || f.full[ledger.Key(shard)]:
+		case o == failed || o == permanent || slices.Contains(f.diff.Full, ledger.Key(shard)):
 			refused = append(refused, h.events...)
 		default:
 			counted = append(counted, h.events...)
@@ -324,9 +311,9 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (c
 		switch {
 		case again:
 			b.answered = append(b.answered, a)
-		case o == failed || o == permanent || a.has(f.full):
+		case o == failed || o == permanent || a.has(f.diff.Full):
 			refused = append(refused, events(a.events)...)
-		case a.has(f.early):
+		case a.has(f.diff.Early):
 			early = append(early, a)
 			c.waiting -= len(a.events)
 		default:

@@ -402,7 +402,7 @@ func TestCoalescerRefusesWhatHasNoRoom(t *testing.T) {
 	c := newCoalescer(10, 1)
 	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, 1)
 	c.add(after(0), "a", ledger.State{Shard: "1", Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, 2)
-	counted, refused, _ := c.done(after(0), mustStart(t, c, after(0), 2), committed, flushed{full: map[string]bool{"1": true}})
+	counted, refused, _ := c.done(after(0), mustStart(t, c, after(0), 2), committed, flushed{diff: ledger.Diff{Full: []string{"1"}}})
 	if !slices.Equal(counted, []int{1}) || !slices.Equal(refused, []int{2}) || c.waiting != 0 {
 		t.Errorf("counted %v, refused %v, %d waiting", counted, refused, c.waiting)
 	}

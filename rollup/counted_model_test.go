@@ -126,11 +126,11 @@ func (m *countedModel) commit(answer ledger.Answer) {
 	value, _ := answer.Value.(int64)
 	known, _ := m.ledger.Answers[key].Value.(int64)
 	switch {
-	case m.broken == orderByCommit, m.broken == takeEarly && d.Early[key], m.broken == orderByValue && value > known:
+	case m.broken == orderByCommit, m.broken == takeEarly && len(d.Early) > 0, m.broken == orderByValue && value > known:
 		d.Answers = map[string]ledger.Answer{key: answer}
 	case m.broken == orderByValue:
 		d.Answers = nil
-	case d.Early[key]: // asked again
+	case len(d.Early) > 0: // asked again
 		d = m.ledger.Merge(nil, map[string]ledger.Answer{key: *m.aggregate()})
 	}
 	m.now()

@@ -24,7 +24,7 @@ func (c *Client) Apply(ctx context.Context, counter string, states []ledger.Stat
 		b.adopts = b.adopts || !s.Gone
 	}
 	f, err := c.flush(ctx, b)
-	return Applied{f.shards, f.deltas["total"], f.otherFlushes, f.gone, len(f.full), !f.oldest.IsZero()}, err
+	return Applied{len(f.diff.States), f.deltas["total"], f.otherFlushes, f.gone, len(f.diff.Full), !f.diff.Oldest().IsZero()}, err
 }
 
 func (c Change) State() ledger.State { return c.state() }

@@ -15,13 +15,8 @@ import (
 
 // flushed is what one flush did.
 type flushed struct {
-	shards int              // whose entries in the ledger are newer now
+	diff   ledger.Diff      // of the ledger
 	deltas map[string]int64 // what the shown fields grew by
-	// of the states that were counted; zero when none was newer than the ledger's
-	oldest time.Time
-	full   map[string]bool // :: keys for which the ledger had no room
-	// :: keys of answers from before the ledger was made, to be asked for again
-	early map[string]bool
 	// collections of which the ledger, made at that time, has no answer, met by its first flush: to be
 	// asked for
 	unasked []string
@@ -63,7 +58,7 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	l := f.ledger
 	l.Flushes++
 	l.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-	f.committed, f.shards, f.oldest = true, len(f.diff.States), f.diff.Oldest()
+	f.committed = true
 	switch results := resp.GetWriteResults(); {
 	case len(results) == 1: // the ledger counts, and the document shows it once there is room
 		c.log.ErrorContext(ctx, logProblem, "counter", b.counter, "problem", problemTooLarge)
@@ -93,8 +88,7 @@ type flushing struct {
 	room   bool        // entries of shards that are gone were removed already
 
 	// Of the commit that was planned last:
-	ledger  *ledgerCopy // with diff in it
-	diff    ledger.Diff
+	ledger  *ledgerCopy    // with diff in it
 	missing bool           // the document
 	shown   []layout.Field // those that were incremented, in the order of their transforms
 
@@ -136,7 +130,6 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 			return f.plan(ctx)
 		}
 	}
-	f.full, f.early = f.diff.Full, f.diff.Early
 	f.missing = !copied && doc == nil
 	f.ledger, f.made = l, l.Created
 	for _, field := range c.db.Counted {

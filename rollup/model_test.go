@@ -317,7 +317,7 @@ func (m *lifeModel) reconcile() {
 	if m.off == ruleYoung && !snapshot.At.After(l.Floor) {
 		l.Floor = at(0)
 	}
-	d, _ := l.Correct(at(m.tick()), snapshot)
+	d := l.Correct(at(m.tick()), snapshot)
 	l.Apply(d)
 	if answers := l.Merge(nil, map[string]ledger.Answer{modelAnswer: answer}); len(answers.Early) == 0 {
 		l.Apply(answers)

@@ -185,7 +185,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		r.odd = c.problemOf(shards)
 	}
 	r.report.Gone = doc == nil
-	diff, _ := l.Correct(now, *r.snap)
+	diff := l.Correct(now, *r.snap)
 	c.db.Meet(l, doc, now, &diff)
 	before := c.shown(l, diff)
 	r.impossible = diff.Impossible
@@ -313,38 +313,35 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 		r.found = doc
 	}
 	for i, field := range r.client.db.Shown() {
+		was, is := r.found.GetFields()[field.Name], doc.GetFields()[field.Name]
+		shown := cmp.Or(store.ShownAs(field, after), is)
 		if !field.Integer() {
-			r.accountDouble(doc, field, after)
+			if doc == nil {
+				was = shown
+			}
+			if r.report.Doubles == nil {
+				r.report.Doubles = map[string]DoubleReport{}
+			}
+			r.report.Doubles[field.Name] = DoubleReport{Before: store.Number(was), After: store.Number(shown)}
 			continue
 		}
-		was, _ := store.Integer(r.found.GetFields()[field.Name])
-		value, there := doc.GetFields()[field.Name]
-		is, _ := store.Integer(value)
-		f := FieldReport{Before: was, After: is}
-		if total, known := after.Total(field); known {
-			f.After = total
-		}
+		var f FieldReport
+		f.Before, _ = store.Integer(was)
+		f.After, _ = store.Integer(shown)
 		if known, ok := before[field.Name]; doc == nil {
 			f.Before = known
-		} else if ok && there && !r.report.Adopted {
-			f.Drift = ledger.Sub(is, known)
+		} else if ok && is != nil && !r.report.Adopted {
+			n, _ := store.Integer(is)
+			f.Drift = ledger.Sub(n, known)
 		}
 		f.Late = ledger.Sub(f.After, ledger.Sub(f.Before, f.Drift))
-		r.report.set(field.Name, i == 0, f)
-	}
-}
-
-// accountDouble says in the report what a field that is no integer was, and is.
-func (r *reconciling) accountDouble(doc *firestorepb.Document, field layout.Field, after *ledger.Ledger) {
-	was := store.Number(r.found.GetFields()[field.Name])
-	is := store.Number(doc.GetFields()[field.Name])
-	if doc != nil {
-		if value := store.ShownAs(field, after); value != nil {
-			is = store.Number(value)
+		if i == 0 {
+			r.report.FieldReport = f
+			continue
 		}
+		if r.report.Fields == nil {
+			r.report.Fields = map[string]FieldReport{}
+		}
+		r.report.Fields[field.Name] = f
 	}
-	if r.report.Doubles == nil {
-		r.report.Doubles = map[string]DoubleReport{}
-	}
-	r.report.Doubles[field.Name] = DoubleReport{Before: was, After: is}
 }

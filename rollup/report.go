@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"iter"
 	"maps"
 	"slices"
 
@@ -58,7 +57,7 @@ func (d DoubleReport) repaired() bool {
 
 // Repaired reports whether anything had to be done.
 func (r Report) Repaired() bool {
-	for field := range r.fields() {
+	for _, field := range r.fields() {
 		if field.Late != 0 || field.Drift != 0 {
 			return true
 		}
@@ -71,38 +70,17 @@ func (r Report) Repaired() bool {
 	return r.Adopted || r.Deleted || r.Shards != 0
 }
 
-// fields yields what was found of each field, the first one first.
-func (r Report) fields() iter.Seq[FieldReport] {
-	return func(yield func(FieldReport) bool) {
-		if !yield(r.FieldReport) {
-			return
-		}
-		for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
-			if !yield(r.Fields[name]) {
-				return
-			}
-		}
-	}
+// fields are what was found of all fields that are integers.
+func (r Report) fields() []FieldReport {
+	return append(slices.Collect(maps.Values(r.Fields)), r.FieldReport)
 }
 
 // drift is what all totals had beyond their ledger, summed up without signs.
 func (r Report) drift() (sum int64) {
-	for field := range r.fields() {
+	for _, field := range r.fields() {
 		sum = ledger.Add(sum, max(field.Drift, ledger.Sub(0, field.Drift)))
 	}
 	return sum
-}
-
-// set sets what was found of a field.
-func (r *Report) set(name string, first bool, field FieldReport) {
-	if first {
-		r.FieldReport = field
-		return
-	}
-	if r.Fields == nil {
-		r.Fields = map[string]FieldReport{}
-	}
-	r.Fields[name] = field
 }
 
 // Right reports whether nothing had to be done, and nothing is left to do.

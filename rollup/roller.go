@@ -191,10 +191,7 @@ func (r *Roller) Close(ctx context.Context) error {
 	r.all.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, event := range r.pending.left() {
-		event <- ErrClosed
-	}
-	for _, event := range r.recounts.left() {
+	for _, event := range append(r.pending.left(), r.recounts.left()...) {
 		event <- ErrClosed
 	}
 	return err
@@ -214,18 +211,17 @@ func (r *Roller) run() {
 		var wake <-chan time.Time
 		r.mu.Lock()
 		for r.running.Err() == nil {
-			flush, ok := r.pending.start(time.Now())
-			if !ok {
+			flush, flushes := r.pending.start(time.Now())
+			if flushes {
+				r.all.Go(func() { r.flush(flush) })
+			}
+			recount, counts := r.recounts.start(time.Now())
+			if counts {
+				r.all.Go(func() { r.recount(recount) })
+			}
+			if !flushes && !counts {
 				break
 			}
-			r.all.Go(func() { r.flush(flush) })
-		}
-		for r.running.Err() == nil {
-			recount, ok := r.recounts.start(time.Now())
-			if !ok {
-				break
-			}
-			r.all.Go(func() { r.recount(recount) })
 		}
 		due, ok := r.pending.wake()
 		if sooner, is := r.recounts.wake(); is && (!ok || sooner.Before(due)) {
@@ -305,12 +301,12 @@ func (r *Roller) report(ctx context.Context, b batch, applied flushed, err error
 	attrs := []slog.Attr{
 		slog.String("counter", b.counter),
 		slog.Int("events", b.events),
-		slog.Int("shards", applied.shards),
+		slog.Int("shards", len(applied.diff.States)),
 		delta,
 		slog.Float64("duration_ms", ms(time.Since(b.started))),
 	}
-	if !applied.oldest.IsZero() {
-		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(applied.oldest))))
+	if oldest := applied.diff.Oldest(); !oldest.IsZero() && applied.committed {
+		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(oldest))))
 	}
 	switch {
 	case err != nil && errors.Is(err, ErrContention):
@@ -322,8 +318,8 @@ func (r *Roller) report(ctx context.Context, b batch, applied flushed, err error
 	default:
 		r.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("other_flushes", applied.otherFlushes))...)
 	}
-	if len(applied.full) > 0 {
-		r.log.LogAttrs(ctx, slog.LevelError, logLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.full)),
+	if len(applied.diff.Full) > 0 {
+		r.log.LogAttrs(ctx, slog.LevelError, logLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.diff.Full)),
 			slog.Int("known", ledger.MaxNumbers))
 	}
 }

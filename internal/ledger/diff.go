@@ -18,22 +18,12 @@ type Diff struct {
 	Gone     time.Time // when the counter's document was found missing; the zero time leaves it
 	Back     bool      // the document is there again
 
-	// :: keys of shards and answers that were left out, because the ledger has no room for them
-	Full map[string]bool
-	// :: keys of answers from before the ledger was made: they are to be asked for again
-	Early map[string]bool
+	Full  []string // keys of shards and answers that were left out: the ledger has no room for them
+	Early []string // keys of answers from before the ledger was made: to be asked for again
 
 	// Impossible says that an entry, or the floor, was of a time that has not come: states may have
 	// been passed over for that, and may be until this is committed. Another snapshot is due then.
 	Impossible bool
-}
-
-// full notes what the ledger has no room for. Few diffs have any, so the map is made for it.
-func (d *Diff) full(key string) {
-	if d.Full == nil {
-		d.Full = map[string]bool{}
-	}
-	d.Full[key] = true
 }
 
 // Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.

@@ -233,11 +233,11 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		}
 		if !fits(more) {
 			if !s.Gone {
-				d.full(key)
+				d.Full = append(d.Full, key)
 			}
 			continue
 		}
-		if d.States == nil {
+		if d.States == nil { // duplicates need none
 			d.States = make(map[string]Entry, len(states))
 		}
 		d.States[key] = e
@@ -251,13 +251,10 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			// A newer one may have been in the ledger that was there before, so it is to be asked
 			// again. One of the very time at which the ledger was made is not too early: a query
 			// right after a commit may be as of that commit.
-			if d.Early == nil {
-				d.Early = map[string]bool{}
-			}
-			d.Early[key] = true
+			d.Early = append(d.Early, key)
 			continue
 		case !ok && !fits(1):
-			d.full(key)
+			d.Full = append(d.Full, key)
 			continue
 		}
 		if d.Answers == nil {

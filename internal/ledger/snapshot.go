@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Snapshot is all shards of a counter as they were at one time.
 type Snapshot struct {
@@ -9,16 +12,15 @@ type Snapshot struct {
 }
 
 // Correct is what a snapshot changes in a ledger that was read at the time now, which is the
-// snapshot's or later. It reports false for a snapshot that is not younger than the floor, and
-// so says nothing.
+// snapshot's or later. A snapshot that is not younger than the floor changes nothing.
 //
 // A snapshot of the very time of the ledger is the truth, whatever times the ledger claims. Beside
 // an earlier one, entries that are newer than its states stay, unless they are newer than now,
 // which is impossible: as they are, they would hide what is counted until then. Entries of shards
 // that are gone go. The snapshot's time is the new floor.
-func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff, ok bool) {
+func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 	if !l.Floor.After(now) && !s.At.After(l.Floor) {
-		return d, false
+		return d
 	}
 	d = Diff{States: map[string]Entry{}, Floor: s.At, Impossible: l.Floor.After(now)}
 	there := make(map[string]bool, len(s.States))
@@ -28,7 +30,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff, ok bool) {
 		known, ok := l.States[key]
 		e := Entry{AsOf: state.AsOf, Counts: state.after(known)}
 		switch {
-		case ok && same(e, known):
+		case ok && e.AsOf.Equal(known.AsOf) && maps.Equal(e.Counts, known.Counts):
 		case ok && !known.AsOf.After(now) && !s.At.Equal(now) && !known.olderThan(state):
 		default:
 			// a shard that is unknown counts at any age: only events are asked whether they are of
@@ -43,19 +45,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff, ok bool) {
 			d.Impossible = d.Impossible || known.AsOf.After(now)
 		}
 	}
-	return d, true
-}
-
-func same(a, b Entry) bool {
-	if !a.AsOf.Equal(b.AsOf) || len(a.Counts) != len(b.Counts) {
-		return false
-	}
-	for name, n := range a.Counts {
-		if b.Counts[name] != n {
-			return false
-		}
-	}
-	return true
+	return d
 }
 
 // Forget takes away answers of a time after now, which is impossible: they would hide what is
@@ -71,7 +61,7 @@ func (l *Ledger) Forget(now time.Time) {
 // Differ is of how many shards a diff changes what the ledger counts.
 func (l *Ledger) Differ(d Diff) (n int) {
 	for key, e := range d.States {
-		if !same(Entry{AsOf: e.AsOf, Counts: l.States[key].Counts}, e) {
+		if !maps.Equal(l.States[key].Counts, e.Counts) {
 			n++
 		}
 	}

@@ -20,7 +20,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"events are refused that the ledger has room for no more, as if they counted", "rollup",
-		"case o == failed || o == permanent || f.full[ledger.Key(shard)]:", "case o == failed || o == permanent:", test("TestCoalescerRefusesWhatHasNoRoom"),
+		"case o == failed || o == permanent || slices.Contains(f.diff.Full, ledger.Key(shard)):", "case o == failed || o == permanent:", test("TestCoalescerRefusesWhatHasNoRoom"),
 	},
 	{
 		"a duplicate is done while its twin waits", "rollup",
