@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -126,22 +127,26 @@ func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.
 func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	var last *Unreachable // what kept it from a connection, if that came of an attempt
+	var last error // what came of the last attempt that came to something
 	for pause := Pauses(); ; {
 		err := c.twice(ctx, do)
-		if u, ok := errors.AsType[*Unreachable](err); ok {
-			last = u
-		}
 		if code := status.Code(err); err == nil || Refused(err) || !isDeadline(err) && code != codes.Unavailable && code != codes.Internal {
 			return err
+		}
+		if !isDeadline(err) {
+			last = err
 		}
 		if ctx.Err() == nil && gax.Sleep(ctx, pause.Pause()) == nil {
 			continue
 		}
-		if last != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return &Unreachable{last.cause, ctx.Err(), false}
+		ended := ctx.Err()
+		if last == nil || !errors.Is(ended, context.DeadlineExceeded) {
+			return ended
 		}
-		return ctx.Err()
+		if u, ok := errors.AsType[*Unreachable](last); ok {
+			return &Unreachable{u.cause, ended, false}
+		}
+		return fmt.Errorf("%w: %v", ended, last) // not one of Firestore's: the time is over
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,32 +186,45 @@ func TestACallEnds(t *testing.T) {
 	})
 }
 
-// A read whose time ends while it tries to connect once more says what kept it from a connection.
-func TestAReadSaysWhatKeptItFromAConnection(t *testing.T) {
+// A read whose time ends while it tries once more says what came of the tries before: what kept it
+// from a connection, or what Firestore has said.
+func TestAReadSaysWhatCameOfIt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		attempts := 0
-		away := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-			if attempts++; attempts < 3 {
-				return nil, status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:443: i/o timeout"`)
-			}
-			<-ctx.Done()
-			return nil, status.FromContextError(ctx.Err()).Err()
-		}
-		conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainStreamInterceptor(away))
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := store.Open(t.Context(), layout.Place{Project: "p"}, option.WithGRPCConn(conn))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		const want = "no connection to Firestore at 10.0.0.1:443: i/o timeout"
-		if _, _, err := db.Get(ctx, db.Counter("a")); !errors.Is(err, store.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || err.Error() != want || attempts < 4 {
-			t.Errorf("%v after %d attempts, want %q", err, attempts, want)
-		}
-	})
+	for _, tt := range []struct {
+		code          codes.Code
+		message, want string
+		unreachable   bool
+	}{
+		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:443: i/o timeout"`, "no connection to Firestore at 10.0.0.1:443: i/o timeout", true},
+		{codes.Internal, "an index is broken", "context deadline exceeded: rpc error: code = Internal desc = an index is broken", false},
+	} {
+		t.Run(tt.code.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				attempts := 0
+				away := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+					if attempts++; attempts < 3 {
+						return nil, status.Error(tt.code, tt.message)
+					}
+					<-ctx.Done()
+					return nil, status.FromContextError(ctx.Err()).Err()
+				}
+				conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainStreamInterceptor(away))
+				if err != nil {
+					t.Fatal(err)
+				}
+				db, err := store.Open(t.Context(), layout.Place{Project: "p"}, option.WithGRPCConn(conn))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, _, err = db.Get(ctx, db.Counter("a"))
+				if errors.Is(err, store.ErrUnreachable) != tt.unreachable || !errors.Is(err, context.DeadlineExceeded) || !strings.HasSuffix(err.Error(), tt.want) || attempts < 4 {
+					t.Errorf("%v after %d attempts, want %q", err, attempts, tt.want)
+				}
+			})
+		})
+	}
 }
