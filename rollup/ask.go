@@ -3,6 +3,7 @@ package rollup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -47,7 +48,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 	for _, field := range fields {
 		a, err := c.db.Aggregate(ctx, counter, field.Counted, at)
 		switch {
-		case err != nil && timeIsOver(ctx):
+		case err != nil && timeIsOver(ctx, err):
 			// Nor did it come over another connection: the query takes too long.
 			got.unanswered = true
 			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
@@ -76,11 +77,11 @@ func oddAnswer(field layout.Field) string {
 	return fmt.Sprintf("%s is not an integer: some of the documents hold fractions, or it is too large", field)
 }
 
-// timeIsOver reports whether the deadline of ctx has come, or comes so soon that the server's word
-// of it may be faster.
-func timeIsOver(ctx context.Context) bool {
+// timeIsOver reports whether err says that the deadline of ctx has come, or comes so soon that the
+// server's word of it may be faster.
+func timeIsOver(ctx context.Context, err error) bool {
 	end, ok := ctx.Deadline()
-	return ok && time.Until(end) < time.Second
+	return ok && time.Until(end) < time.Second && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)
 }
 
 // refuses reports whether Firestore says with an error that a query will do no better when it is

@@ -31,6 +31,10 @@ var ofCounted = []mutant{
 		"delete(totals, field.Name)", "_ = field", test("TestWhatIsNoDrift"),
 	},
 	{
+		"a query that fails at the end of its time takes too long", "rollup",
+		"(errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)", "(errors.Is(err, context.DeadlineExceeded) || status.Code(err) != codes.OK)", test("TestAQueryFailsAtTheEndOfItsTime"),
+	},
+	{
 		"users set back each other's counters", "functions",
 		"|| values[at] != user {", "|| user == `` {", test("TestResetIsTheUsersOwn"),
 	},
@@ -97,7 +101,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"a query that takes too long comes again for a day", "rollup",
-		"case err != nil && timeIsOver(ctx):", "case false:", test("TestQueryWithoutAnAnswer"),
+		"case err != nil && timeIsOver(ctx, err):", "case false:", test("TestQueryWithoutAnAnswer"),
 	},
 	{
 		"a query without an answer is not asked again", "internal/store",
