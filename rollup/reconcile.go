@@ -255,7 +255,7 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 			return false, nil // a double may hide a half, or be beyond an int64
 		}
 		l.Base[field.Shard] = ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())
-		if n, written := db.NumShards(doc); written && numbers == int64(n) {
+		if n := db.NumShards(doc); n > 0 && numbers == int64(n) {
 			continue // as many as it should have
 		}
 		if all < 0 {

@@ -144,10 +144,7 @@ func (c *Client) complete(counters []string) {
 // It returns those shards that may be missing.
 func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, n int, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (missing []string, err error) {
 	db := c.client.db
-	was, written := db.NumShards(doc)
-	if !written {
-		was = 0
-	}
+	was := db.NumShards(doc)
 	var l *ledger.Ledger
 	if doc == nil || db.Hosted && itsLedger == nil { // by which the next reconcile finds one whose every event gets lost
 		if l, err = c.ledger(ctx, tx, doc, itsLedger, total, floor, transforms...); err != nil {
@@ -161,7 +158,7 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firesto
 			fields[layout.NumShards] = store.Int(int64(n))
 		}
 		tx.Write(store.Create(db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
-	case !written || n != was:
+	case n != was:
 		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
 		if db.Own(doc)[layout.NumShardsLegacy] != nil { // its clients read that one
 			own[layout.NumShardsLegacy] = store.Int(int64(n))

@@ -220,11 +220,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if doc == nil || c.db.Deleting(doc) {
 		return Snapshot{}, ErrNotFound
 	}
-	n, written := c.db.NumShards(doc)
-	if !written {
-		n = c.cfg.NumShards
-	}
-	s := Snapshot{Counter: counter, NumShards: n, UpdatedAt: doc.GetUpdateTime().AsTime()}
+	s := Snapshot{Counter: counter, NumShards: cmp.Or(c.db.NumShards(doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
 	if len(c.db.Fields) == 0 {
 		s.NumShards = 0
 	}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/proto"
 
@@ -50,15 +52,15 @@ func (db *DB) NoCounts() map[string]*firestorepb.Value {
 }
 
 // NumShards is the number of shards that a counter's document says, 1 to [layout.MaxShards]
-// whatever it says; false where it says none.
-func (db *DB) NumShards(counter *firestorepb.Document) (int, bool) {
+// whatever it says; 0 where it says none.
+func (db *DB) NumShards(counter *firestorepb.Document) int {
 	own := db.Own(counter)
-	n, ok := own[layout.NumShards]
-	if !ok {
-		n, ok = own[layout.NumShardsLegacy]
+	n := cmp.Or(own[layout.NumShards], own[layout.NumShardsLegacy])
+	if n == nil {
+		return 0
 	}
 	number := max(n.GetIntegerValue(), int64(min(n.GetDoubleValue(), layout.MaxShards)))
-	return int(min(max(number, 1), layout.MaxShards)), ok
+	return int(min(max(number, 1), layout.MaxShards))
 }
 
 // Deleting reports whether a counter's deletion is under way, or was cut short.

@@ -98,7 +98,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		}
 	}
 	c.Deleting = db.Deleting(docs[0])
-	if n, written := db.NumShards(docs[0]); written {
+	if n := db.NumShards(docs[0]); n > 0 {
 		c.NumShards = n
 	}
 	for _, field := range db.Fields {
