@@ -180,22 +180,6 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 	return covered, refused
 }
 
-// again takes back the events of answers that were from before the counter's ledger was made: they
-// are asked for at once.
-func (r *recounts[W]) again(now time.Time, of collection, waiting []waitingEvent[W]) {
-	t := r.tasks[of]
-	if t == nil {
-		t = &recountTask[W]{of: of, interval: r.least}
-		r.tasks[of] = t
-		r.queue.push(t)
-	}
-	t.next = append(waiting, t.next...)
-	t.events += int64(len(waiting))
-	t.earliest, t.latest = now, now
-	r.waiting += len(waiting)
-	r.queue.fix(t)
-}
-
 // drain lets what waits go now.
 func (r *recounts[W]) drain(now time.Time) {
 	for _, t := range r.tasks {

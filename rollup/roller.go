@@ -262,7 +262,12 @@ func (r *Roller) flush(b batch) {
 	now := time.Now()
 	counted, refused, early := r.pending.done(now, b, o, f)
 	for _, a := range early {
-		r.recounts.again(now, collection{b.counter, a.collection}, a.events)
+		for _, e := range a.events {
+			superseded, ok := r.recounts.add(now, collection{b.counter, a.collection}, e, 0)
+			if counted = append(counted, superseded...); !ok {
+				refused = append(refused, e.event)
+			}
+		}
 	}
 	for _, id := range f.unasked {
 		// once: not by the flush of what came of it again, where that is no answer
