@@ -209,7 +209,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"an audit counts members at another time", "shards",
-		"db.Count(ctx, db.MembersOf(c.id, field.Name), at)", "db.Count(ctx, db.MembersOf(c.id, field.Name), docs[0].GetUpdateTime().AsTime())", simulation,
+		"s, at, of, err := c.parts(ctx)\n\tif err != nil {\n\t\treturn nil,", "s, at, of, err := c.parts(ctx)\n\tif at = s.UpdatedAt; err != nil {\n\t\treturn nil,", simulation,
 	},
 	// The functions.
 	{
