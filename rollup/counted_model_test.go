@@ -77,7 +77,7 @@ func (m *countedModel) aggregate() *ledger.Answer {
 func (m *countedModel) hand(in *countedInstance, msg *countedMessage, clock time.Time) {
 	e := waitingEvent[*countedMessage]{at: at(msg.at), timeless: msg.gone && m.broken != supersedeGone, gone: msg.gone, event: msg}
 	if m.broken == supersedeAny {
-		if t := in.pending.tasks[ofModel]; t != nil && !e.timeless && len(t.held()) > 0 {
+		if t := in.pending.tasks[ofModel]; t != nil && !e.timeless && len(slices.Concat(t.next, t.inFlight)) > 0 {
 			msg.acknowledged = true
 			return
 		}

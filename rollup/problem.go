@@ -51,11 +51,8 @@ func uncounted(fields layout.Fields, shards []*firestorepb.Document) string {
 	}
 	slices.Sort(others)
 	problem := "shards hold no integer " + strings.Join(names, " or ")
-	switch {
-	case len(others) == 1:
-		problem += fmt.Sprintf(", but %q: set FIELDS=%s=%s", others[0], fields[0].Name, others[0])
-	case len(others) > 1:
-		problem += ", but in other fields, which FIELDS may name: " + strings.Join(others, ", ")
+	if len(others) > 0 {
+		problem += fmt.Sprintf(", but %s: set FIELDS=%s=%s", strings.Trim(fmt.Sprintf("%q", others), "[]"), fields[0].Name, others[0])
 	}
 	return problem
 }
@@ -63,16 +60,9 @@ func uncounted(fields layout.Fields, shards []*firestorepb.Document) string {
 // list names the first few of several shards.
 func list(ids []string) string {
 	const few = 5
-	what, more := "shard", ""
-	if len(ids) > 1 {
-		what = "shards"
-	}
+	more := ""
 	if len(ids) > few {
-		more = fmt.Sprintf(" and %d more", len(ids)-few)
+		ids, more = ids[:few], fmt.Sprintf(" and %d more", len(ids)-few)
 	}
-	var quoted []string
-	for _, id := range ids[:min(len(ids), few)] {
-		quoted = append(quoted, fmt.Sprintf("%.40q", id))
-	}
-	return what + " " + strings.Join(quoted, ", ") + more
+	return fmt.Sprintf("shards %.40q%s", ids, more)
 }

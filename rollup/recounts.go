@@ -69,7 +69,7 @@ type recount struct {
 // superseded, and done. It reports false when too many wait already.
 func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patience time.Duration) (superseded []W, ok bool) {
 	t := r.tasks[of]
-	if t != nil && !e.timeless && slices.ContainsFunc(t.held(), func(h waitingEvent[W]) bool { return !h.timeless && h.at.After(e.at) }) {
+	if t != nil && !e.timeless && slices.ContainsFunc(slices.Concat(t.next, t.inFlight), func(h waitingEvent[W]) bool { return !h.timeless && h.at.After(e.at) }) {
 		t.events++
 		r.queue.fix(t)
 		return []W{e.event}, true
@@ -103,11 +103,6 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 	r.waiting++
 	r.queue.fix(t)
 	return superseded, true
-}
-
-// held are the events that are not acknowledged.
-func (t *recountTask[W]) held() []waitingEvent[W] {
-	return slices.Concat(t.next, t.inFlight)
 }
 
 // due is when the next recount may start, or the task is forgotten.
