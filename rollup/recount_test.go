@@ -296,6 +296,22 @@ func TestRecountThatAdopts(t *testing.T) {
 	c.holds("posts/p", map[string]any{"comments": int64(2), "likes": int64(0)})
 }
 
+// It is asked again at once: a post's first comment shows as soon as any other.
+func TestRecountThatAdoptsIsAskedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		c := w.counting(hostedPosts)
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		began := time.Now()
+		c.deliver(c.roller(rollup.RollerOptions{Interval: time.Minute}), c.happened()...)
+		if took := time.Since(began); took > time.Second {
+			w.t.Errorf("the first comment shows after %v", took)
+		}
+		c.holds("posts/p", map[string]any{"comments": int64(1)})
+	})
+}
+
 // An aggregation whose commit's answer is lost is not counted anew, and nothing is counted twice.
 func TestRecountWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
