@@ -148,16 +148,14 @@ func (f *flushing) writes() []*firestorepb.Write {
 	db, l, counter := f.client.db, f.ledger, f.batch.counter
 	before := f.client.shown(l.Ledger, f.diff)
 	l.Apply(f.diff)
-	fields, mask := store.LedgerDiff(f.diff)
+	fields, removed := store.LedgerDiff(f.diff)
 	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
-	mask = append(mask, store.LedgerFlushes)
 	view := store.Check(db.Counter(counter), !f.missing)
 	f.shown, f.deltas = nil, map[string]int64{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	// fields that are shown for the first time: what they have held so far is no part of the total;
 	// and doubles: an increment of one is not exact, and one of null makes a number of it
 	set := map[string]*firestorepb.Value{}
-	var paths []string
 	for _, field := range db.Shown() {
 		path := layout.FieldPath(field.Name)
 		total, integer := l.Total(field)
@@ -169,14 +167,14 @@ func (f *flushing) writes() []*firestorepb.Write {
 			f.shown = append(f.shown, field)
 			transforms = append(transforms, store.Increment(path, f.deltas[field.Name]))
 		} else if value := store.ShownAs(field, l.Ledger); value != nil {
-			set[field.Name], paths = value, append(paths, path)
+			set[field.Name] = value
 		}
 	}
 	if !f.missing {
 		transforms = append(transforms, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
-		view = store.Update(db.Counter(counter), store.Exists(true), set, paths, transforms...)
+		view = store.Update(db.Counter(counter), store.Exists(true), set, nil, transforms...)
 	}
-	return []*firestorepb.Write{db.UpdateLedger(counter, l.Ledger, fields, mask), view}
+	return []*firestorepb.Write{db.UpdateLedger(counter, l.Ledger, fields, removed), view}
 }
 
 // shown are the totals that a counter's document is to show before a diff. What is in the place of a

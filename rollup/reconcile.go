@@ -218,12 +218,12 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		return nil, nil
 	}
 	r.tried = true
-	fields, mask := store.LedgerDiff(diff)
+	fields, removed := store.LedgerDiff(diff)
 	view := store.Check(c.db.Counter(counter), false)
 	if doc != nil {
 		view = c.db.Show(counter, store.Exists(true), l)
 	}
-	return []*firestorepb.Write{c.db.UpdateLedger(counter, l, fields, mask), view}, nil
+	return []*firestorepb.Write{c.db.UpdateLedger(counter, l, fields, removed), view}, nil
 }
 
 // glance are the paths of what tells whether a counter is right: of a ledger not the states, which

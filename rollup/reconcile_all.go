@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -194,10 +193,8 @@ func (c *Client) setCursor(ctx context.Context, at cursor) error {
 	// The walk's own time may have run out, and where it stopped is worth a few seconds more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	path := c.db.Path.String()
 	value := store.Map(map[string]*firestorepb.Value{cursorPage: store.String(at.page), cursorDone: store.String(at.done)})
 	_, err := c.db.Commit(ctx, []*firestorepb.Write{store.Update(c.db.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorWalks: store.Map(map[string]*firestorepb.Value{path: value})},
-		[]string{layout.FieldPath(cursorWalks, path)}, store.ServerTime(cursorAt))})
+		map[string]*firestorepb.Value{cursorWalks: store.Map(map[string]*firestorepb.Value{c.db.Path.String(): value})}, nil, store.ServerTime(cursorAt))})
 	return err
 }

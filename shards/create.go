@@ -78,17 +78,17 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 	if err != nil {
 		return nil, err
 	}
-	fields, mask := map[string]*firestorepb.Value{}, append(command.Settled(l), store.LedgerBack...)
+	fields := map[string]*firestorepb.Value{}
 	if total != 0 {
 		first := c.client.db.Fields[0].Shard
 		l.Base[first] = l.BaseFor(first, total)
-		mask = store.SetIntegers(fields, mask, store.LedgerBase, map[string]int64{first: l.Base[first]})
+		store.SetIntegers(fields, store.LedgerBase, map[string]int64{first: l.Base[first]})
 	}
 	if itsLedger == nil {
 		l.Floor = floor
 		tx.CreateLedger(c.id, l, transforms...)
 	} else {
-		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), fields, mask, transforms...))
+		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), fields, append(command.Settled(l), store.LedgerBack...), transforms...))
 	}
 	return l, nil
 }

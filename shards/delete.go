@@ -154,7 +154,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	}
 	if large && doc == nil && itsLedger != nil && !isEnding(itsLedger) {
 		// whoever comes next goes on at once
-		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, []string{store.LedgerEnding}))
+		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, nil))
 	}
 	switch {
 	case large && doc != nil && !db.Deleting(doc):
@@ -190,8 +190,7 @@ func isEnding(itsLedger *firestorepb.Document) bool {
 // mark says in the counter's document that it is being deleted: nothing is added to
 // it from then on.
 func (r *removal) mark(tx *store.Tx) {
-	tx.Write(store.Update(r.client.db.Counter(r.id), store.Exists(true),
-		map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, []string{layout.Deleting}))
+	tx.Write(store.Update(r.client.db.Counter(r.id), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
 }
 
 // learn notes fields that may have members, by their names in the shards, and reports whether one of

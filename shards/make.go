@@ -153,7 +153,7 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firesto
 	}
 	switch {
 	case doc == nil:
-		fields, _ := db.View(l)
+		fields := db.View(l)
 		if n > 0 { // or else none is summed up; should one be, later, the client's number holds
 			fields[layout.NumShards] = store.Int(int64(n))
 		}
@@ -163,9 +163,7 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firesto
 		if db.Own(doc)[layout.NumShardsLegacy] != nil { // its clients read that one
 			own[layout.NumShardsLegacy] = store.Int(int64(n))
 		}
-		fields := map[string]*firestorepb.Value{}
-		mask := db.SetOwn(fields, nil, own)
-		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), fields, mask))
+		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), db.SetOwn(own), nil))
 	}
 	for i := was; i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))

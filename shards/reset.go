@@ -98,23 +98,21 @@ func (c Counter) decideReset(ctx context.Context, opts ResetOptions) (*command.C
 // nothing. What is added in between stays, with the members that it is for.
 func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	var paths []string
 	set := false
 	for _, field := range c.client.db.Fields {
-		value, path := doc.GetFields()[field.Shard], layout.FieldPath(field.Shard)
-		paths = append(paths, path)
+		value := doc.GetFields()[field.Shard]
 		_, whole := value.GetValueType().(*firestorepb.Value_IntegerValue)
 		switch count := value.GetIntegerValue(); {
 		case value == nil, whole && count == 0:
 		case !whole || count == math.MinInt64:
 			set = true
 		default:
-			transforms = append(transforms, store.Increment(path, -count))
+			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -count))
 		}
 	}
 	switch {
 	case set: // and nothing may come in between
-		return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.db.NoCounts(), paths)
+		return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.db.NoCounts(), nil)
 	case len(transforms) == 0:
 		return nil
 	}

@@ -130,17 +130,16 @@ func fold(tx *store.Tx, shards []*firestorepb.Document, to string, keep bool) {
 	held := map[string]int64{}
 	for _, shard := range shards {
 		empty := map[string]*firestorepb.Value{}
-		var mask []string
 		for name, value := range shard.GetFields() {
 			if n, ok := store.Integer(value); ok && n != 0 {
 				held[name] = ledger.Add(held[name], n)
-				empty[name], mask = store.Int(0), append(mask, layout.FieldPath(name))
+				empty[name] = store.Int(0)
 			}
 		}
 		if !keep {
 			tx.Write(store.Delete(shard.GetName()))
-		} else if len(mask) > 0 {
-			tx.Write(store.Update(shard.GetName(), store.Exists(true), empty, mask))
+		} else if len(empty) > 0 {
+			tx.Write(store.Update(shard.GetName(), store.Exists(true), empty, nil))
 		}
 	}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform

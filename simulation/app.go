@@ -51,7 +51,7 @@ func (w *world) write(r *rand.Rand, id string, fields map[string]*firestorepb.Va
 		fields = map[string]*firestorepb.Value{}
 	}
 	fields["title"] = store.Int(title)
-	write := store.Update(counterName(id), condition, fields, mask)
+	write := store.Update(counterName(id), condition, fields, nil)
 	if mask == nil {
 		write.UpdateMask = nil // all of it
 	}

@@ -329,7 +329,7 @@ func (w *world) document(r *rand.Rand, doc Doc) *firestorepb.Write {
 	case kind < 3:
 		return store.Delete(name)
 	case kind < 5:
-		return store.Update(name, nil, fields, []string{"public"})
+		return store.Update(name, nil, fields, nil)
 	case half && w.settings.RecountReads > 1:
 		// The sum is no integer until another value takes its place. Reconciles count it again each
 		// time, and would have no read left for others.

@@ -79,7 +79,7 @@ func (w *world) oddWrite(r *rand.Rand, id string) {
 	field = cmp.Or(field, "count")
 	name := shardName(id, r.IntN(3))
 	value := []*firestorepb.Value{store.String("many"), store.Null(), store.Double(float64(r.IntN(9)) + 0.5), nil}[r.IntN(4)]
-	write := store.Update(name, store.Exists(true), map[string]*firestorepb.Value{field: value}, []string{field})
+	write := store.Update(name, store.Exists(true), map[string]*firestorepb.Value{field: value}, nil)
 	if value == nil {
 		write = store.Update(name, store.Exists(true), nil, nil, &firestorepb.DocumentTransform_FieldTransform{
 			FieldPath:     field,
@@ -160,5 +160,5 @@ func (w *world) writeTotal(r *rand.Rand) {
 	w.rec.add(Foreign{Counter: id, Field: field})
 	field = cmp.Or(field, "total")
 	_ = w.commit(newLink(w.plan.Seed, "foreign"),
-		store.Update(counterName(id), store.Exists(true), map[string]*firestorepb.Value{field: store.Int(r.Int64N(100))}, []string{field}))
+		store.Update(counterName(id), store.Exists(true), map[string]*firestorepb.Value{field: store.Int(r.Int64N(100))}, nil))
 }

@@ -133,7 +133,7 @@ func (w *world) work(r *rand.Rand, begun time.Time) {
 	l := newLink(w.plan.Seed, "worker")
 	if w.plan.InPlace {
 		if time.Since(begun) < w.plan.Storm/5 {
-			_ = w.commit(l, store.Update(oldState, nil, map[string]*firestorepb.Value{"timestamp": store.Time(time.Now().Add(w.plan.Ahead))}, []string{"timestamp"}))
+			_ = w.commit(l, store.Update(oldState, nil, map[string]*firestorepb.Value{"timestamp": store.Time(time.Now().Add(w.plan.Ahead))}, nil))
 		}
 		return
 	}

@@ -106,11 +106,11 @@ func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *f
 }
 
 func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch *Change, id string) []*firestorepb.Write {
-	mask := Settled(l)
+	removed := Settled(l)
 	for _, field := range db.Fields {
 		if _, set := ch.Bases[field.Shard]; set && ch.Anew {
 			delete(diff.Replaced, field.Name)
-			mask = append(mask, layout.FieldPath(store.LedgerReplaced, field.Name))
+			removed = append(removed, layout.FieldPath(store.LedgerReplaced, field.Name))
 		}
 	}
 	if diff.Base == nil {
@@ -118,16 +118,16 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch
 	}
 	maps.Copy(diff.Base, ch.Bases)
 	fields, paths := store.LedgerDiff(diff)
-	mask = store.SetIntegers(fields, append(mask, paths...), store.LedgerImported, ch.Imported)
+	store.SetIntegers(fields, store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
 	return append([]*firestorepb.Write{
-		db.UpdateLedger(counter, l, fields, mask, Applied(id)),
+		db.UpdateLedger(counter, l, fields, append(removed, paths...), Applied(id)),
 		db.Show(counter, store.Exists(true), l),
 	}, ch.Writes...)
 }
 
-// Settled are the paths of the ids in a ledger that nothing can be in doubt about any more, as a
-// mask has them that removes them.
+// Settled are the paths of the ids in a ledger that nothing can be in doubt about any more, to be
+// removed.
 func Settled(l *ledger.Ledger) (paths []string) {
 	for _, id := range l.Settled(l.Updated) {
 		paths = append(paths, layout.FieldPath(store.LedgerOps, id))

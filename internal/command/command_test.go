@@ -277,7 +277,7 @@ func TestDecide(t *testing.T) {
 	if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
 		return &command.Change{
 			Bases: map[string]int64{"likes": 1, "views": 2}, Imported: map[string]int64{"x": 3},
-			Writes: []*firestorepb.Write{store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, []string{"n"})},
+			Writes: []*firestorepb.Write{store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil)},
 		}, nil
 	}); err != nil {
 		t.Fatal(err)

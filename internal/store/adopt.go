@@ -82,8 +82,8 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 }
 
 // UpdateLedger is the write that changes a ledger, on condition that it is as it was read.
-func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*firestorepb.Value, mask []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
-	return Update(db.LedgerOf(counter), UpdatedAtTime(l.Updated), fields, mask, transforms...)
+func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*firestorepb.Value, removed []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	return Update(db.LedgerOf(counter), UpdatedAtTime(l.Updated), fields, removed, transforms...)
 }
 
 // Ledger reads a counter's ledger and its document, which may be nil, both as of the time now. Where

@@ -28,18 +28,12 @@ func (db *DB) OwnPath(field string) string {
 	return layout.Rollup + "." + field
 }
 
-// SetOwn adds such fields to those that a write sets, and their paths to its mask.
-func (db *DB) SetOwn(fields map[string]*firestorepb.Value, mask []string, own map[string]*firestorepb.Value) []string {
-	if db.Hosted && len(own) > 0 {
-		fields[layout.Rollup] = Map(own)
+// SetOwn are the fields that an [Update] sets for such fields.
+func (db *DB) SetOwn(own map[string]*firestorepb.Value) map[string]*firestorepb.Value {
+	if !db.Hosted {
+		return own
 	}
-	for name, value := range own {
-		if !db.Hosted {
-			fields[name] = value
-		}
-		mask = append(mask, db.OwnPath(name))
-	}
-	return mask
+	return map[string]*firestorepb.Value{layout.Rollup: Map(own)}
 }
 
 // NoCounts are the fields of a shard that holds nothing.
@@ -80,17 +74,15 @@ func ShownAs(field layout.Field, l *ledger.Ledger) *firestorepb.Value {
 	return nil
 }
 
-// View are the shown fields of a counter's document as its ledger has them, and their paths as
-// a mask has them.
-func (db *DB) View(l *ledger.Ledger) (fields map[string]*firestorepb.Value, mask []string) {
-	fields = make(map[string]*firestorepb.Value, len(db.Fields)+len(db.Counted))
+// View are the shown fields of a counter's document as its ledger has them.
+func (db *DB) View(l *ledger.Ledger) map[string]*firestorepb.Value {
+	fields := make(map[string]*firestorepb.Value, len(db.Fields)+len(db.Counted))
 	for _, field := range db.Shown() {
 		if value := ShownAs(field, l); value != nil {
 			fields[field.Name] = value
-			mask = append(mask, layout.FieldPath(field.Name))
 		}
 	}
-	return fields, mask
+	return fields
 }
 
 // Show is the write that sets the shown fields of a counter's document to what its ledger has. It
@@ -98,14 +90,12 @@ func (db *DB) View(l *ledger.Ledger) (fields map[string]*firestorepb.Value, mask
 // reason changes the ledger too. Increments would leave a total wrong that has come to the end of an
 // int64.
 func (db *DB) Show(counter string, condition *firestorepb.Precondition, l *ledger.Ledger) *firestorepb.Write {
-	fields, mask := db.View(l)
-	return Update(db.Counter(counter), condition, fields, mask, ServerTime(db.OwnPath(layout.UpdatedAt)))
+	return Update(db.Counter(counter), condition, db.View(l), nil, ServerTime(db.OwnPath(layout.UpdatedAt)))
 }
 
 // Shows reports whether the shown fields of a counter's document are what its ledger has.
 func (db *DB) Shows(counter *firestorepb.Document, l *ledger.Ledger) bool {
-	fields, _ := db.View(l)
-	for name, value := range fields {
+	for name, value := range db.View(l) {
 		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
 			return false
 		}

@@ -47,19 +47,15 @@ func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
 	return fields
 }
 
-// LedgerDiff are the fields and the update mask that change what a diff does, and leave all else
-// alone: a flush sends what changed, and not the whole ledger.
-func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, mask []string) {
+// LedgerDiff are the fields that an [Update] sets for a diff, and the paths that it removes: a flush
+// sends what changed, and not the whole ledger.
+func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []string) {
 	fields = map[string]*firestorepb.Value{}
-	mask = make([]string, 0, len(d.States)+len(d.Removed)+len(d.Answers)+2)
 	if len(d.States) > 0 {
 		fields[LedgerStates] = states(d.States)
 	}
-	for key := range d.States {
-		mask = append(mask, layout.FieldPath(LedgerStates, key))
-	}
 	for _, key := range d.Removed {
-		mask = append(mask, layout.FieldPath(LedgerStates, key))
+		removed = append(removed, layout.FieldPath(LedgerStates, key))
 	}
 	if len(d.Answers) > 0 {
 		answers := make(map[string]*firestorepb.Value, len(d.Answers))
@@ -76,36 +72,28 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, mask []str
 				entry[answerOdd] = Bool(true)
 			}
 			answers[key] = Map(entry)
-			mask = append(mask, layout.FieldPath(LedgerAnswers, key))
 		}
 		fields[LedgerAnswers] = Map(answers)
 	}
 	if !d.Floor.IsZero() {
 		fields[LedgerFloor] = Time(d.Floor)
-		mask = append(mask, LedgerFloor)
 	}
-	mask = SetIntegers(fields, mask, LedgerBase, d.Base)
-	mask = SetIntegers(fields, mask, LedgerReplaced, d.Replaced)
+	SetIntegers(fields, LedgerBase, d.Base)
+	SetIntegers(fields, LedgerReplaced, d.Replaced)
 	if !d.Gone.IsZero() {
 		fields[LedgerGone] = Time(d.Gone)
-		mask = append(mask, LedgerGone)
 	}
 	if d.Back {
-		mask = append(mask, LedgerBack...)
+		removed = append(removed, LedgerBack...)
 	}
-	return fields, mask
+	return fields, removed
 }
 
-// SetIntegers has an update of a ledger set integers of one of its maps; it returns
-// the update's mask.
-func SetIntegers(fields map[string]*firestorepb.Value, mask []string, name string, set map[string]int64) []string {
+// SetIntegers has an update of a ledger set integers of one of its maps.
+func SetIntegers(fields map[string]*firestorepb.Value, name string, set map[string]int64) {
 	if len(set) > 0 {
 		fields[name] = integers(set)
 	}
-	for key := range set {
-		mask = append(mask, layout.FieldPath(name, key))
-	}
-	return mask
 }
 
 func states(entries map[string]ledger.Entry) *firestorepb.Value {

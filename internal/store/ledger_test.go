@@ -58,8 +58,8 @@ func TestLedgerRoundTrip(t *testing.T) {
 				t.Fatalf("%q is a field name of Firestore's own", key)
 			}
 		}
-		diff, mask := LedgerDiff(ledger.Diff{States: want.States, Answers: want.Answers})
-		if len(mask) != len(want.States)+len(want.Answers) {
+		diff, removed := LedgerDiff(ledger.Diff{States: want.States, Answers: want.Answers})
+		if mask := Update("l", nil, diff, removed).GetUpdateMask().GetFieldPaths(); len(mask) != len(want.States)+len(want.Answers) {
 			t.Fatalf("the mask is %q", mask)
 		}
 		maps.Copy(fields, diff)

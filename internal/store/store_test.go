@@ -137,7 +137,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 				t.Fatalf("commit: %v", err)
 			}
 			if err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-				tx.Write(store.Update(doc, store.Exists(true), map[string]*firestorepb.Value{"n": store.Int(1)}, []string{"n"}))
+				tx.Write(store.Update(doc, store.Exists(true), map[string]*firestorepb.Value{"n": store.Int(1)}, nil))
 				return nil
 			}); err != nil {
 				t.Fatalf("transact: %v", err)

@@ -3,11 +3,13 @@ package store
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
@@ -137,10 +139,20 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 	}
 }
 
-// Update is the write that sets the fields of mask (field paths as of [FieldPath]; one that is
-// not among fields is deleted) and applies transforms, and leaves everything else in the
-// document as it is.
-func Update(name string, condition *firestorepb.Precondition, fields map[string]*firestorepb.Value, mask []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+// Update is the write that sets fields, of a map each of its entries, takes away what is at the paths
+// that are removed (as of [FieldPath]), applies transforms, and leaves everything else in the document
+// as it is.
+func Update(name string, condition *firestorepb.Precondition, fields map[string]*firestorepb.Value, removed []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	mask := slices.Clone(removed)
+	for field, value := range fields {
+		entries := value.GetMapValue()
+		if entries == nil {
+			mask = append(mask, layout.FieldPath(field))
+		}
+		for entry := range entries.GetFields() {
+			mask = append(mask, layout.FieldPath(field, entry))
+		}
+	}
 	return &firestorepb.Write{
 		Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
 		// Present even when empty: an absent mask would replace the whole document.

@@ -4,7 +4,7 @@ package main
 var ofCommands = []mutant{
 	{
 		"a creation begins at zero", "shards",
-		"fields, _ := db.View(l)\n", "fields, _ := db.View(&ledger.Ledger{Gone: l.Gone})\n", simulation,
+		"fields := db.View(l)\n", "fields := db.View(&ledger.Ledger{Gone: l.Gone})\n", simulation,
 	},
 	{
 		"a creation makes another ledger beside the one that is there", "shards",
@@ -64,7 +64,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"ids of commands stay in the ledger", "internal/command",
-		"mask := Settled(l)", "mask := Settled(l)[:0]", test("TestIdsGoWhenTheyAreSettled"),
+		"removed := Settled(l)", "removed := Settled(l)[:0]", test("TestIdsGoWhenTheyAreSettled"),
 	},
 	{
 		"a command doesn't note that the document is back", "internal/command",

@@ -14,11 +14,11 @@ var bySimulation = []mutant{
 	},
 	{
 		"a flush without the ledger's condition", "rollup",
-		"db.UpdateLedger(counter, l.Ledger, fields, mask), view}", "store.Update(db.LedgerOf(counter), nil, fields, mask), view}", simulation,
+		"db.UpdateLedger(counter, l.Ledger, fields, removed), view}", "store.Update(db.LedgerOf(counter), nil, fields, removed), view}", simulation,
 	},
 	{
 		"a total without exists", "rollup",
-		"store.Exists(true), set, paths, transforms...)", "nil, set, paths, transforms...)", simulation,
+		"store.Exists(true), set, nil, transforms...)", "nil, set, nil, transforms...)", simulation,
 	},
 	{
 		"a commit that is doubtful is taken for applied", "internal/store",
@@ -100,7 +100,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a command without the ledger's condition", "internal/command",
-		"db.UpdateLedger(counter, l, fields, mask, Applied(id))", "store.Update(db.LedgerOf(counter), nil, fields, mask, Applied(id))", simulation,
+		"db.UpdateLedger(counter, l, fields, append(removed, paths...), Applied(id))", "store.Update(db.LedgerOf(counter), nil, fields, append(removed, paths...), Applied(id))", simulation,
 	},
 	{
 		"a command doesn't look for its own id", "internal/command",
@@ -172,7 +172,7 @@ var bySimulation = []mutant{
 	{
 		"a join whose membership is there already", "shards",
 		"return store.Create(m.name, map[string]*firestorepb.Value{\n\t\tmemberID:    store.String(m.member),\n\t\tmemberShard: store.String(shard),\n\t\tmarkerBatch: store.String(batch),\n\t}, store",
-		"return store.Update(m.name, nil, map[string]*firestorepb.Value{\n\t\tmemberID:    store.String(m.member),\n\t\tmemberShard: store.String(shard),\n\t\tmarkerBatch: store.String(batch),\n\t}, []string{memberID, memberShard, markerBatch}, store",
+		"return store.Update(m.name, nil, map[string]*firestorepb.Value{\n\t\tmemberID:    store.String(m.member),\n\t\tmemberShard: store.String(shard),\n\t\tmarkerBatch: store.String(batch),\n\t}, nil, store",
 		simulation,
 	},
 	{
@@ -205,7 +205,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset sets shards to zero", "shards",
-		"return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)\n}", "return store.Update(doc.GetName(), store.Exists(true), c.client.db.NoCounts(), paths)\n}", simulation,
+		"return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)\n}", "return store.Update(doc.GetName(), store.Exists(true), c.client.db.NoCounts(), nil)\n}", simulation,
 	},
 	{
 		"an audit counts members at another time", "shards",

@@ -120,7 +120,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a reconcile without the ledger's condition", "rollup",
-		"c.db.UpdateLedger(counter, l, fields, mask), view}", "store.Update(c.db.LedgerOf(counter), nil, fields, mask), view}", test("TestReconcileBesideEverything|TestReconcileOfACounterThatIsDeletedMeanwhile"),
+		"c.db.UpdateLedger(counter, l, fields, removed), view}", "store.Update(c.db.LedgerOf(counter), nil, fields, removed), view}", test("TestReconcileBesideEverything|TestReconcileOfACounterThatIsDeletedMeanwhile"),
 	},
 	{
 		"a reconcile passes over shards that hold no integer", "rollup",
@@ -164,7 +164,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a cleanup that runs out of time begins to wait again", "shards",
-		"map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, []string{store.LedgerEnding}", "nil, []string{store.LedgerEnding}", testIn("rollup", "TestCleanupThatIsCutShortGoesOnAtOnce"),
+		"map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, nil", "nil, []string{store.LedgerEnding}", testIn("rollup", "TestCleanupThatIsCutShortGoesOnAtOnce"),
 	},
 	{
 		"a document that is back is still said to be gone", "internal/store",
