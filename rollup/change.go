@@ -14,7 +14,8 @@ import (
 // Change is what an event brings: what a shard's document holds now, or that a document has changed
 // in a collection that a query counts.
 type Change struct {
-	Counter string // id of the counter
+	// id of the counter; empty of a document that names its counter itself, and did not come along
+	Counter string
 	Shard   string // id of the shard; empty of another document
 
 	// which documents the query counts, as FIELDS has it: comments, or /comments where
@@ -53,10 +54,6 @@ func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
 func (c Change) state() ledger.State {
 	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Gone: c.Gone}
 }
-
-// nobody reports whether it isn't known yet whom the change concerns: the document names its
-// counter itself, and did not come along.
-func (c Change) nobody() bool { return c.Counter == "" }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
 // it names now, if any. Which one it named before, only a reconcile of that one finds out.

@@ -42,24 +42,23 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 	}
 	for _, c := range changes {
 		c = c.holds(doc, after == nil)
-		switch {
-		case !c.nobody():
+		if c.Counter != "" {
 			if c.Shard != "" && !c.Gone && !countable(names, doc, c.Odd) {
 				return nil, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, doc.GetName(), names.Fields)
 			}
 			list = append(list, c)
-		default:
-			references := names.CountedIn(c.Collection)[0].Counted.References()
-			left, was := store.CounterIn(names, before, references)
-			at, is := store.CounterIn(names, after, references)
-			if is {
-				c.Counter = at
-				list = append(list, c)
-			}
-			if was && !(is && left == at) {
-				c.Counter, c.Gone = left, true
-				list = append(list, c)
-			}
+			continue
+		}
+		references := names.CountedIn(c.Collection)[0].Counted.References()
+		left, was := store.CounterIn(names, before, references)
+		at, is := store.CounterIn(names, after, references)
+		if is {
+			c.Counter = at
+			list = append(list, c)
+		}
+		if was && !(is && left == at) {
+			c.Counter, c.Gone = left, true
+			list = append(list, c)
 		}
 	}
 	return list, nil

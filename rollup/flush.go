@@ -150,7 +150,7 @@ func (f *flushing) writes() []*firestorepb.Write {
 	l.Apply(f.diff)
 	fields, removed := store.LedgerDiff(f.diff)
 	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
-	view := store.Check(db.Counter(counter), !f.missing)
+	view := store.DeleteIf(db.Counter(counter), store.Exists(false)) // it isn't there, and nothing changes
 	f.shown, f.deltas = nil, map[string]int64{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	// fields that are shown for the first time: what they have held so far is no part of the total;

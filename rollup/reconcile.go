@@ -219,7 +219,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	}
 	r.tried = true
 	fields, removed := store.LedgerDiff(diff)
-	view := store.Check(c.db.Counter(counter), false)
+	view := store.DeleteIf(c.db.Counter(counter), store.Exists(false)) // as in a flush
 	if doc != nil {
 		view = c.db.Show(counter, store.Exists(true), l)
 	}

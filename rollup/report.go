@@ -51,10 +51,6 @@ type DoubleReport struct {
 	After  *float64 `json:"after"`
 }
 
-func (d DoubleReport) repaired() bool {
-	return (d.Before == nil) != (d.After == nil) || d.Before != nil && *d.Before != *d.After
-}
-
 // Repaired reports whether anything had to be done.
 func (r Report) Repaired() bool {
 	for _, field := range r.fields() {
@@ -62,8 +58,8 @@ func (r Report) Repaired() bool {
 			return true
 		}
 	}
-	for _, field := range r.Doubles {
-		if field.repaired() {
+	for _, d := range r.Doubles {
+		if (d.Before == nil) != (d.After == nil) || d.Before != nil && *d.Before != *d.After {
 			return true
 		}
 	}

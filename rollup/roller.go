@@ -117,9 +117,9 @@ func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 }
 
 func (r *Roller) addOne(ctx context.Context, change Change) error {
-	if change.nobody() {
+	if change.Counter == "" {
 		var err error
-		if change, err = r.client.lookFor(ctx, change); err != nil || change.nobody() {
+		if change, err = r.client.lookFor(ctx, change); err != nil || change.Counter == "" {
 			return err
 		}
 	}

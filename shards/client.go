@@ -48,8 +48,7 @@ type Config struct {
 	// KeyTTL is how long a [Key] is remembered, an hour at least; default 24h. It takes a TTL
 	// policy on the field expire_at of the collection counter_requests.
 	KeyTTL time.Duration
-	// Timeout is how long a batch is tried, retries included, and how long a counter is read where
-	// the context has no deadline; default 20s.
+	// Timeout is how long a batch is tried, retries included; default 20s.
 	Timeout time.Duration
 	// Wait is how long an increment waits whose context has no deadline, or up to a hundredth less:
 	// those that begin together share its end, where a context of its own for each is 6 % of what

@@ -197,16 +197,13 @@ func (q *queue) schedule(due bool) {
 		q.due.Stop()
 		q.due = nil
 	case len(q.ready) > 0 && q.due == nil:
-		q.due = time.AfterFunc(groupcommit.SharedWait, q.overdue)
+		q.due = time.AfterFunc(groupcommit.SharedWait, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.due = nil
+			q.schedule(true)
+		})
 	}
-}
-
-// overdue ends the wait of the ready lines.
-func (q *queue) overdue() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.due = nil
-	q.schedule(true)
 }
 
 // take moves requests from a line into a batch, and reports whether any fits.

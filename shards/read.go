@@ -149,8 +149,6 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	if len(unknown) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
 	there, err := c.lookups.ask(ctx, unknown)
 	if err != nil {
 		return nil, err
@@ -182,8 +180,6 @@ func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or
 // is being deleted.
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
 	names := make([]string, len(counters))
 	for i, id := range counters {
 		names[i] = c.db.Counter(id)
@@ -204,14 +200,6 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 		snapshots[i] = &s
 	}
 	return snapshots, nil
-}
-
-// bounded is a context of a read: with a deadline, where the caller has none.
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.cfg.Timeout)
 }
 
 // snapshotOf reads a counter's document, which may be a public snippet's. Its error is

@@ -24,8 +24,6 @@ func (c Counter) Sum(ctx context.Context) (s Snapshot, err error) {
 
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	db := c.client.db
-	ctx, cancel := c.client.bounded(ctx)
-	defer cancel()
 	s, at, of, err := c.parts(ctx)
 	if err != nil {
 		return s, err

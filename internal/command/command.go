@@ -129,8 +129,10 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch
 // Settled are the paths of the ids in a ledger that nothing can be in doubt about any more, to be
 // removed.
 func Settled(l *ledger.Ledger) (paths []string) {
-	for _, id := range l.Settled(l.Updated) {
-		paths = append(paths, layout.FieldPath(store.LedgerOps, id))
+	for id, at := range l.Ops {
+		if l.Updated.Sub(at) > ledger.InDoubt {
+			paths = append(paths, layout.FieldPath(store.LedgerOps, id))
+		}
 	}
 	return paths
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -266,18 +265,6 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		d.Answers[key] = a
 	}
 	return d
-}
-
-// Settled are the ids of commands that were applied more than [InDoubt] before a time, and need
-// not be remembered.
-func (l *Ledger) Settled(now time.Time) (ids []string) {
-	for id, at := range l.Ops {
-		if now.Sub(at) > InDoubt {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // InDoubt is how long a command may be in doubt: longer than any goes on trying.

@@ -405,18 +405,6 @@ func TestLedgerIsBounded(t *testing.T) {
 	}
 }
 
-// Ids of commands go when nothing can be in doubt any more, and not before, however many there are.
-func TestSettled(t *testing.T) {
-	t.Parallel()
-	l := &Ledger{Ops: map[string]time.Time{"old": at(0)}}
-	for i := range 1000 {
-		l.Ops[fmt.Sprint(i)] = at(1 + i)
-	}
-	if got := l.Settled(at(1).Add(InDoubt)); !slices.Equal(got, []string{"old"}) {
-		t.Errorf("%v are settled", got)
-	}
-}
-
 // Any sequence of states, shuffled, repeated and with all but each shard's last dropped, in batches
 // of any size, gives the same total.
 func TestMergeCountsExactlyOnce(t *testing.T) {

@@ -60,7 +60,7 @@ func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filte
 	switch value := f.Value.(type) {
 	case layout.Wildcard:
 		id, path := db.Refer(counter, value, a.References())
-		ways := []*firestorepb.Value{String(path), Reference(db.Document(path))}
+		ways := []*firestorepb.Value{String(path), {ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: db.Document(path)}}}
 		if id != "" {
 			ways = append(ways, String(id))
 		}

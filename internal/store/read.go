@@ -181,7 +181,9 @@ func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregati
 	of := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
 	switch { // the count is then of the index entries that it reads
 	case a.Average:
-		of = append(of, averageOf(layout.Dotted(a.Sum)))
+		of = append(of, &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{
+			Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(a.Sum)}},
+		}})
 	case a.Sum != "":
 		of = append(of, sumOf(layout.Dotted(a.Sum)))
 	}
@@ -203,12 +205,6 @@ type aggregation struct {
 func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
 	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
 		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
-	}}
-}
-
-func averageOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
-	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{
-		Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
 	}}
 }
 

@@ -76,11 +76,6 @@ func String(s string) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: s}}
 }
 
-// Reference is the document of that resource name as a Firestore value.
-func Reference(name string) *firestorepb.Value {
-	return &firestorepb.Value{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: name}}
-}
-
 // Bool is b as a Firestore value.
 func Bool(b bool) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_BooleanValue{BooleanValue: b}}
@@ -173,13 +168,4 @@ func DeleteIf(name string, condition *firestorepb.Precondition) *firestorepb.Wri
 	w := Delete(name)
 	w.CurrentDocument = condition
 	return w
-}
-
-// Check is the write that changes nothing, and is there for its condition: that a document exists,
-// or that it doesn't.
-func Check(name string, exists bool) *firestorepb.Write {
-	if exists {
-		return Update(name, Exists(true), nil, nil)
-	}
-	return DeleteIf(name, Exists(false))
 }
