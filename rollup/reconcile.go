@@ -229,7 +229,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 // glance are the paths of what tells whether a counter is right: of a ledger not the states, which
 // may be hundreds of KB, and of a document of the app's own nothing of the app's.
 func (c *Client) glance() []string {
-	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerFloor}, store.LedgerBack...)
+	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerSums, store.LedgerFloor}, store.LedgerBack...)
 	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
 		paths = append(paths, c.db.OwnPath(own))
 	}
@@ -251,8 +251,10 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 		if err != nil {
 			return false, fmt.Errorf("sum shards: %w", err)
 		}
-		if _, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue); !integer {
-			return false, nil // a double may hide a half, or be beyond an int64
+		if _, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue); !integer || sum.GetIntegerValue() != l.Sums[field.Shard] {
+			// a double may hide a half, or be beyond an int64; and a total may be right by chance, where
+			// the ledger is not: a revision that doesn't show the field has counted for it, say
+			return false, nil
 		}
 		l.Base[field.Shard] = ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())
 		if n := db.NumShards(doc); n > 0 && numbers == int64(n) {

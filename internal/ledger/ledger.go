@@ -118,6 +118,9 @@ type Ledger struct {
 	Gone time.Time
 	// what is below the path is being removed, unless the document comes back
 	Ending bool
+	// :: field of the shards → what States held of it when the ledger was last written, by which a
+	// reconcile sees without reading them whether they are what the shards hold
+	Sums Counts
 	// how often it was rolled up, by which an instance sees how many flushes others made
 	Flushes int64
 	// :: id of a command → when it was applied; for as long as one may be in doubt
@@ -143,6 +146,21 @@ func (l *Ledger) sum(field string) (w wide) {
 		w.add(e.Counts[field])
 	}
 	return w
+}
+
+// SumUp are the sums of States, also of fields that it holds nothing of any more.
+func (l *Ledger) SumUp() Counts {
+	sums := maps.Clone(l.Sums)
+	if sums == nil {
+		sums = Counts{}
+	}
+	for _, e := range l.States {
+		maps.Copy(sums, e.Counts)
+	}
+	for name := range sums {
+		sums[name] = l.sum(name).clamp()
+	}
+	return sums
 }
 
 // Total is the integer that a field of the counter's document should hold. It reports false for one

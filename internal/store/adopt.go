@@ -81,8 +81,13 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 	tx.Write(Create(tx.db.LedgerOf(counter), LedgerFields(l), transforms...))
 }
 
-// UpdateLedger is the write that changes a ledger, on condition that it is as it was read.
+// UpdateLedger is the write that changes a ledger, on condition that it is as it was read. Without
+// fields it changes nothing.
 func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*firestorepb.Value, removed []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	if fields != nil {
+		l.Sums = l.SumUp()
+		SetIntegers(fields, LedgerSums, l.Sums)
+	}
 	return Update(db.LedgerOf(counter), UpdatedAtTime(l.Updated), fields, removed, transforms...)
 }
 

@@ -22,6 +22,7 @@ const (
 	LedgerFloor    = "floor"    // where it is not the document's create time
 	LedgerGone     = "gone_at"
 	LedgerEnding   = "ending"
+	LedgerSums     = "sums" // :: field of the shards → integer
 	LedgerFlushes  = "flushes"
 	LedgerOps      = "ops" // :: id → when it was applied
 	LedgerImported = "imported"
@@ -43,7 +44,7 @@ var ErrDamaged = errors.New("ledger is damaged")
 // LedgerFields are all fields of a new ledger, for creating it.
 func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
 	fields, _ := LedgerDiff(ledger.Diff{States: l.States, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
-	fields[LedgerFlushes] = Int(l.Flushes)
+	fields[LedgerFlushes], fields[LedgerSums] = Int(l.Flushes), integers(l.SumUp())
 	return fields
 }
 
@@ -122,6 +123,7 @@ func DecodeLedger(doc *firestorepb.Document) (*ledger.Ledger, error) {
 		Base:     d.integers(fields[LedgerBase]),
 		Replaced: d.integers(fields[LedgerReplaced]),
 		Imported: d.integers(fields[LedgerImported]),
+		Sums:     d.integers(fields[LedgerSums]),
 		Floor:    d.time(fields[LedgerFloor]),
 		Gone:     d.time(fields[LedgerGone]),
 		Ending:   fields[LedgerEnding].GetBooleanValue(),

@@ -52,6 +52,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 		for id := range rapid.MapOf(ids, rapid.Bool()).Draw(t, "shards") {
 			want.States[ledger.Key(id)] = ledger.Entry{AsOf: times.Draw(t, "as of"), Counts: counts.Draw(t, "counts")}
 		}
+		want.Sums = want.SumUp()
 		fields := LedgerFields(want)
 		for key := range fields[LedgerStates].GetMapValue().GetFields() {
 			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {

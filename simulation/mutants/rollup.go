@@ -123,6 +123,14 @@ var ofRollup = []mutant{
 		"c.db.UpdateLedger(counter, l, fields, removed), view}", "store.Update(c.db.LedgerOf(counter), nil, fields, removed), view}", test("TestReconcileBesideEverything|TestReconcileOfACounterThatIsDeletedMeanwhile"),
 	},
 	{
+		"a reconcile takes a total that is right by chance for a ledger that is", "rollup",
+		" || sum.GetIntegerValue() != l.Sums[field.Shard] {", " {", test("TestReconcileLooksIntoALedgerBehindARightTotal"),
+	},
+	{
+		"a ledger forgets that it held something of a field", "internal/ledger",
+		"sums := maps.Clone(l.Sums)", "sums := Counts{}", testIn("rollup", "TestALedgerKeepsItsSums"),
+	},
+	{
 		"a reconcile passes over shards that hold no integer", "rollup",
 		"if all != numbers {", "if false {", test("TestReconcileReportsWhatIsNotAnInteger"),
 	},
