@@ -364,3 +364,49 @@ func TestProgressOfDeletion(t *testing.T) {
 		t.Errorf("a deletion of 700 shards says %v", said)
 	}
 }
+
+// A member who leaves while a page of members is taken off is taken off once, also where the reset
+// is cut short then.
+func TestLeavingBesideAResetOfManyMembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Fields: "likes"})
+	c := w.counter(t, client, "a", 3)
+	var joining sync.WaitGroup
+	for i := range 300 {
+		joining.Go(func() {
+			if _, err := c.Join(t.Context(), "likes", fmt.Sprintf("user-%03d", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	joining.Wait()
+	other := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+	left := make(chan error, 1)
+	w.before(func() {
+		go func() {
+			_, err := other.Leave(t.Context(), "likes", "user-000")
+			left <- err
+		}()
+		select { // the reset holds the membership, so this one has to wait
+		case err := <-left:
+			left <- err
+		case <-time.After(300 * time.Millisecond):
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := c.Reset(ctx, shards.ResetOptions{RemoveMembers: true, Progress: func(int) { cancel() }}); err == nil {
+		t.Fatal("it was not cut short")
+	}
+	if err := <-left; err != nil {
+		t.Fatal(err)
+	}
+	audits, err := c.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if audits[0].Otherwise != 0 {
+		t.Errorf("%+v, want one for each member", audits[0])
+	}
+}

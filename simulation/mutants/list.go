@@ -88,7 +88,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads a page of memberships outside of its transaction", "shards",
-		"c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)", "c.someMembers(ctx, db.Fields, membersAtOnce, db.Documents)", simulation,
+		"c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)", "c.someMembers(ctx, db.Fields, membersAtOnce, db.Documents)", test("TestLeavingBesideAResetOfManyMembers"),
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
