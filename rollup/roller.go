@@ -104,16 +104,13 @@ func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 		all.Go(func() { errs[i] = r.addOne(ctx, change) })
 	}
 	all.Wait()
-	var poison error
+	var worst error
 	for _, err := range errs {
-		switch {
-		case errors.Is(err, ErrPoison):
-			poison = err
-		case err != nil:
-			return err
+		if worst == nil || err != nil && errors.Is(worst, ErrPoison) {
+			worst = err
 		}
 	}
-	return poison
+	return worst
 }
 
 func (r *Roller) addOne(ctx context.Context, change Change) error {

@@ -112,7 +112,7 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 			// by this call, whose answer was lost, or another: what is there by now
 			// is another life's
 			return 0, false, nil
-		case r.version != nil && !marked && (doc != nil || !isEnding(itsLedger) && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
+		case r.version != nil && !marked && (doc != nil || !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
 			return 0, false, errBack
 		case doc != nil && db.Hosted:
 			return 0, false, ErrHosted
@@ -152,7 +152,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		}
 		large = len(members)+len(shards) >= maxWrites
 	}
-	if large && doc == nil && itsLedger != nil && !isEnding(itsLedger) {
+	if large && doc == nil && itsLedger != nil && !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() {
 		// whoever comes next goes on at once
 		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, nil))
 	}
@@ -180,11 +180,6 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		tx.Write(store.Delete(d.GetName()))
 	}
 	return len(all), false, nil
-}
-
-// isEnding reports whether a ledger says that what it counts is being removed.
-func isEnding(itsLedger *firestorepb.Document) bool {
-	return itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue()
 }
 
 // mark says in the counter's document that it is being deleted: nothing is added to

@@ -150,10 +150,8 @@ func (l *Ledger) sum(field string) (w wide) {
 
 // SumUp are the sums of States, also of fields that it holds nothing of any more.
 func (l *Ledger) SumUp() Counts {
-	sums := maps.Clone(l.Sums)
-	if sums == nil {
-		sums = Counts{}
-	}
+	sums := Counts{}
+	maps.Copy(sums, l.Sums)
 	for _, e := range l.States {
 		maps.Copy(sums, e.Counts)
 	}

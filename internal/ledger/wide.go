@@ -12,13 +12,11 @@ func Add(terms ...int64) int64 {
 	return w.clamp()
 }
 
-// Sub is the first term less all others, as [Add] has sums.
-func Sub(n int64, terms ...int64) int64 {
+// Sub is a less b, as [Add] has sums.
+func Sub(a, b int64) int64 {
 	var w wide
-	w.add(n)
-	for _, n := range terms {
-		w.sub(n)
-	}
+	w.add(a)
+	w.sub(b)
 	return w.clamp()
 }
 

@@ -338,18 +338,13 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 				if !yield(nil, nil) {
 					return
 				}
-			case !yield(document(snap), nil):
+			case !yield(&firestorepb.Document{
+				Name: snap.Ref.Path, Fields: simple(snap.Data()),
+				CreateTime: timestamppb.New(snap.CreateTime), UpdateTime: timestamppb.New(snap.UpdateTime),
+			}, nil):
 				return
 			}
 		}
-	}
-}
-
-// document is a snapshot of the high-level client as a protocol buffer, which it keeps to itself.
-func document(snap *firestore.DocumentSnapshot) *firestorepb.Document {
-	return &firestorepb.Document{
-		Name: snap.Ref.Path, Fields: simple(snap.Data()),
-		CreateTime: timestamppb.New(snap.CreateTime), UpdateTime: timestamppb.New(snap.UpdateTime),
 	}
 }
 
@@ -392,8 +387,5 @@ func receive[T any](recv func() (T, error), each func(T)) error {
 // split is the parent of a collection, and its id.
 func split(collection string) (parent, id string) {
 	at := strings.LastIndexByte(collection, '/')
-	if at < 0 {
-		panic(fmt.Sprintf("%q is not the resource name of a collection", collection))
-	}
 	return collection[:at], collection[at+1:]
 }
