@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -212,7 +213,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	case doc == nil && (diff.Empty() || l.Ending && diff.Gone.IsZero()):
 		r.gone(l, now)
 		return nil, nil
-	case doc != nil && diff.Empty() && c.db.Shows(doc, l):
+	case doc != nil && diff.Empty() && c.db.Shows(doc, l) && maps.Equal(l.Sums, c.db.Sums(l)):
 		return nil, nil
 	case r.opts.DryRun:
 		return nil, nil
@@ -251,7 +252,8 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 		if err != nil {
 			return false, fmt.Errorf("sum shards: %w", err)
 		}
-		if _, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue); !integer || sum.GetIntegerValue() != l.Sums[field.Shard] {
+		_, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue)
+		if known, ok := l.Sums[field.Shard]; !integer || !ok || sum.GetIntegerValue() != known {
 			// a double may hide a half, or be beyond an int64; and a total may be right by chance, where
 			// the ledger is not: a revision that doesn't show the field has counted for it, say
 			return false, nil

@@ -163,7 +163,10 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firesto
 		if db.Own(doc)[layout.NumShardsLegacy] != nil { // its clients read that one
 			own[layout.NumShardsLegacy] = store.Int(int64(n))
 		}
-		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), db.SetOwn(own), nil))
+		if db.Hosted {
+			own = map[string]*firestorepb.Value{layout.Rollup: store.Map(own)}
+		}
+		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), own, nil))
 	}
 	for i := was; i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))

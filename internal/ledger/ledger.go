@@ -118,8 +118,8 @@ type Ledger struct {
 	Gone time.Time
 	// what is below the path is being removed, unless the document comes back
 	Ending bool
-	// :: field of the shards → what States held of it when the ledger was last written, by which a
-	// reconcile sees without reading them whether they are what the shards hold
+	// :: field of the shards → what States hold of it, of those that whoever wrote the ledger last
+	// shows: by these a reconcile sees, without reading States, whether they are what the shards hold
 	Sums Counts
 	// how often it was rolled up, by which an instance sees how many flushes others made
 	Flushes int64
@@ -148,18 +148,8 @@ func (l *Ledger) sum(field string) (w wide) {
 	return w
 }
 
-// SumUp are the sums of States, also of fields that it holds nothing of any more.
-func (l *Ledger) SumUp() Counts {
-	sums := Counts{}
-	maps.Copy(sums, l.Sums)
-	for _, e := range l.States {
-		maps.Copy(sums, e.Counts)
-	}
-	for name := range sums {
-		sums[name] = l.sum(name).clamp()
-	}
-	return sums
-}
+// Sum is what States hold of a field of the shards.
+func (l *Ledger) Sum(field string) int64 { return l.sum(field).clamp() }
 
 // Total is the integer that a field of the counter's document should hold. It reports false for one
 // that counts documents and has no answer yet, which stays as it is, and for one that is no

@@ -78,15 +78,32 @@ func (db *DB) takeOver(l *ledger.Ledger, field layout.Field, doc *firestorepb.Do
 
 // CreateLedger makes a ledger.
 func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
-	tx.Write(Create(tx.db.LedgerOf(counter), LedgerFields(l), transforms...))
+	fields := LedgerFields(l)
+	SetIntegers(fields, LedgerSums, tx.db.Sums(l))
+	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
+}
+
+// Sums are what a ledger's states hold of the fields that are shown.
+func (db *DB) Sums(l *ledger.Ledger) ledger.Counts {
+	sums := make(ledger.Counts, len(db.Fields))
+	for _, field := range db.Fields {
+		sums[field.Shard] = l.Sum(field.Shard)
+	}
+	return sums
 }
 
 // UpdateLedger is the write that changes a ledger, on condition that it is as it was read. Without
 // fields it changes nothing.
 func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*firestorepb.Value, removed []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	if fields != nil {
-		l.Sums = l.SumUp()
-		SetIntegers(fields, LedgerSums, l.Sums)
+		sums := db.Sums(l)
+		SetIntegers(fields, LedgerSums, sums)
+		for name := range l.Sums {
+			if _, shown := sums[name]; !shown {
+				removed = append(removed, layout.FieldPath(LedgerSums, name))
+			}
+		}
+		l.Sums = sums
 	}
 	return Update(db.LedgerOf(counter), UpdatedAtTime(l.Updated), fields, removed, transforms...)
 }

@@ -28,14 +28,6 @@ func (db *DB) OwnPath(field string) string {
 	return layout.Rollup + "." + field
 }
 
-// SetOwn are the fields that an [Update] sets for such fields.
-func (db *DB) SetOwn(own map[string]*firestorepb.Value) map[string]*firestorepb.Value {
-	if !db.Hosted {
-		return own
-	}
-	return map[string]*firestorepb.Value{layout.Rollup: Map(own)}
-}
-
 // NoCounts are the fields of a shard that holds nothing.
 func (db *DB) NoCounts() map[string]*firestorepb.Value {
 	fields := make(map[string]*firestorepb.Value, len(db.Fields))

@@ -44,7 +44,7 @@ var ErrDamaged = errors.New("ledger is damaged")
 // LedgerFields are all fields of a new ledger, for creating it.
 func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
 	fields, _ := LedgerDiff(ledger.Diff{States: l.States, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
-	fields[LedgerFlushes], fields[LedgerSums] = Int(l.Flushes), integers(l.SumUp())
+	fields[LedgerFlushes] = Int(l.Flushes)
 	return fields
 }
 

@@ -46,7 +46,8 @@ const lastLook = 3 * time.Second
 // lost, the plan looks again: so it must recognize its own work, by a difference that is gone
 // or by an id that it has left (a ledger's ops).
 //
-// It returns the answer to the commit that was made, of one write where that went alone, and nil where there was nothing to do.
+// It returns the answer to the commit that was made, of one write where that went alone, and nil
+// where there was nothing to do.
 func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.settle(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)
