@@ -28,7 +28,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 			c.set("counters/c/shards/0", map[string]any{"likes": 1})
 			c.set("counters/c/comments/1", map[string]any{})
 			c.set("counters/c/comments/2", map[string]any{})
-			c.deliver(c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond}), c.happened()...)
+			c.settle(rollup.RollerOptions{Interval: 10 * time.Millisecond}, c.happened()...)
 			c.holds("counters/c", map[string]any{"comments": int64(2), "likes": int64(1)})
 			var shown []string
 			t.Cleanup(c.server.OnChange(func(change emulator.Change) {
