@@ -20,10 +20,11 @@ import (
 // drift, and nothing but the two numbers is ever shown.
 func TestWhatIsNoDrift(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"event", "reconcile"} {
+	for _, how := range []string{"event", "reconcile", "event, in the app's own", "reconcile, in the app's own"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			c := newCounting(t, rollup.Config{Project: "p", Fields: "likes,comments=count(comments)", Hosted: true})
+			how, _, hosted := strings.Cut(how, ",")
+			c := newCounting(t, rollup.Config{Project: "p", Fields: "likes,comments=count(comments)", Hosted: hosted})
 			c.set("counters/c", map[string]any{"shares": 9})
 			c.set("counters/c/shards/0", map[string]any{"likes": 1})
 			c.set("counters/c/comments/1", map[string]any{})
@@ -39,7 +40,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 
 			var log strings.Builder
 			var err error
-			c.rollup, err = rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: "likes,comments,shares", Hosted: true,
+			c.rollup, err = rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: "likes,comments,shares", Hosted: hosted,
 				Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(c.connect()))
 			c.must(nil, err)
 			brought := func(want map[string]any) {

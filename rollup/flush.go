@@ -146,7 +146,7 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 
 func (f *flushing) writes() []*firestorepb.Write {
 	db, l, counter := f.client.db, f.ledger, f.batch.counter
-	before := f.client.shown(l.Ledger, f.diff)
+	before := f.client.shown(l.Ledger)
 	l.Apply(f.diff)
 	fields, removed := store.LedgerDiff(f.diff)
 	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
@@ -177,14 +177,14 @@ func (f *flushing) writes() []*firestorepb.Write {
 	return []*firestorepb.Write{db.UpdateLedger(counter, l.Ledger, fields, removed), view}
 }
 
-// shown are the totals that a counter's document is to show before a diff. What is in the place of a
-// field that is shown from then on is none of ours, and so is a number that the ledger was made
-// beside, until the first flush.
-func (c *Client) shown(l *ledger.Ledger, d ledger.Diff) map[string]int64 {
+// shown are the totals that a counter's document shows, as the ledger has it. What is in the place of
+// a field that whoever wrote the ledger last doesn't show is none of ours, and so is a number that the
+// ledger was made beside, until the first flush.
+func (c *Client) shown(l *ledger.Ledger) map[string]int64 {
 	totals := l.Totals(c.db.Shown()...)
 	for _, field := range c.db.Fields {
-		_, first := d.Base[field.Shard]
-		if _, replaced := l.Replaced[field.Name]; first || replaced && l.Flushes == 0 {
+		_, known := l.Sums[field.Shard]
+		if _, replaced := l.Replaced[field.Name]; !known || replaced && l.Flushes == 0 {
 			delete(totals, field.Name)
 		}
 	}

@@ -188,7 +188,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	r.report.Gone = doc == nil
 	diff := l.Correct(now, *r.snap)
 	c.db.Meet(l, doc, now, &diff)
-	before := c.shown(l, diff)
+	before := c.shown(l)
 	r.impossible = diff.Impossible
 	l.Forget(now)
 	if r.asked != nil {

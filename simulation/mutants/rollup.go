@@ -131,6 +131,14 @@ var ofRollup = []mutant{
 		"removed = append(removed, layout.FieldPath(LedgerSums, name))", "_ = name", testIn("rollup", "TestSumsInALedger"),
 	},
 	{
+		"what is in a field's place when it is first shown is part of its total", "rollup",
+		"!known || replaced && l.Flushes == 0", "replaced && l.Flushes == 0 && (known || !known)", test("TestWhatIsNoDrift"),
+	},
+	{
+		"a number that an increment has made the ledger beside is drift", "rollup",
+		"!known || replaced && l.Flushes == 0", "!known || replaced && l.Flushes == -1", test("TestTheNumberBeforeTheFirstIncrementIsNoDrift"),
+	},
+	{
 		"a reconcile that finds nothing leaves the sums of an older revision", "rollup",
 		" && maps.Equal(l.Sums, c.db.Sums(l)):", " && (true || maps.Equal(l.Sums, l.Sums)):", test("TestSumsInALedger"),
 	},
