@@ -116,7 +116,7 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 	err = d.object(want, func(name string) (err error) {
 		switch name {
 		case "counters":
-			return d.array(want, func() error {
+			err = d.array(want, func() error {
 				id, err := d.text()
 				if err != nil {
 					return err
@@ -127,6 +127,10 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 				req.Counters = append(req.Counters, id)
 				return nil
 			})
+			if err == nil && len(req.Counters) == 0 { // a script that found nothing to do wants no walk over all
+				err = bad("counters names none: leave it out for all of them")
+			}
+			return err
 		case "dry_run":
 			req.DryRun, err = d.truth(want)
 			return err

@@ -29,6 +29,7 @@ func TestReconcileRequests(t *testing.T) {
 		{"null", "POST", `null`, 400}, // which is not: all of them
 		{"no counters but null", "POST", `{"counters":null}`, 400},
 		{"a list", "POST", `[]`, 400},
+		{"none", "POST", `{"counters":[]}`, 400},
 		{"no id", "POST", `{"counters":["a",1]}`, 400},
 		{"not true", "POST", `{"dry_run":1}`, 400},
 		{"twice", "POST", `{"counters":["a"],"counters":[]}`, 400},
