@@ -329,6 +329,19 @@ func storiesOfAnswers() []story {
 			s.add(Counting{Fields: []CountedField{allComments, publicComments}})
 			s.ack("b", s.comment("b", true))
 		}},
+		{"what was acknowledged while a counter without a ledger was being deleted is of the life that ended", "", func(s counting) {
+			s.add(Counting{Fields: []CountedField{allComments, publicComments}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Deleting: true}})
+			s.ack("b", s.comment("b", true))
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.add(Calm{})
+		}},
+		{"an event after the end of a counter without a ledger", "was asked as of 0", func(s counting) {
+			s.add(Counting{Fields: []CountedField{allComments, publicComments}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Deleting: true}})
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.ack("b", s.comment("b", true))
+		}},
 		{"of a path without anything, nothing is to be counted", "", func(s counting) {
 			s.add(Counting{Fields: []CountedField{publicComments}})
 			s.ack("b", s.comment("b", false))

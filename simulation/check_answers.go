@@ -44,7 +44,7 @@ type answersChecker struct {
 type countedCounter struct {
 	doc, ledger *Document
 	made        int64 // when its document was made
-	begun       int64 // when its ledger was made, or was gone
+	begun       int64 // when its ledger was made or was gone, or its life ended without one
 	again       bool  // a shard was written in fair weather
 	collections map[string]*counted
 	fields      map[string]*countedValue // :: name
@@ -320,7 +320,8 @@ func (c *answersChecker) commitTo(id string, at int64, changes []Change) {
 	if k.doc != nil && doc == nil {
 		k.made = at
 	}
-	if (k.ledger == nil) != (was == nil) {
+	// a ledger is made, or a life ends: that of a counter that is being deleted may have none
+	if (k.ledger == nil) != (was == nil) || k.doc == nil && doc != nil && doc.Deleting {
 		k.begun = at
 	}
 	c.entered(id, k, at, was)
