@@ -342,6 +342,13 @@ func storiesOfAnswers() []story {
 			s.commit(map[Doc]*Document{counterDoc(): nil})
 			s.ack("b", s.comment("b", true))
 		}},
+		{"a document goes that is being deleted, and its ledger stays", "", func(s counting) {
+			one(s)
+			at := s.moment()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Deleting: true, Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{ledgerDoc(): {Answers: map[string]Answer{allComments.key(): answer(1, at), publicComments.key(): answer(1, at)}}})
+		}},
 		{"of a path without anything, nothing is to be counted", "", func(s counting) {
 			s.add(Counting{Fields: []CountedField{publicComments}})
 			s.ack("b", s.comment("b", false))

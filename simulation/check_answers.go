@@ -321,7 +321,7 @@ func (c *answersChecker) commitTo(id string, at int64, changes []Change) {
 		k.made = at
 	}
 	// a ledger is made, or a life ends: that of a counter that is being deleted may have none
-	if (k.ledger == nil) != (was == nil) || k.doc == nil && doc != nil && doc.Deleting {
+	if (k.ledger == nil) != (was == nil) || k.ledger == nil && k.doc == nil && doc != nil && doc.Deleting {
 		k.begun = at
 	}
 	c.entered(id, k, at, was)
