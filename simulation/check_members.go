@@ -161,6 +161,7 @@ func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 	var shards []string // that changed
 	for _, ch := range changes {
 		switch {
+		case ch.Doc.Kind == "shard" && ch.Before == nil && ch.After != nil && ch.After.Count == 0: // made beside them
 		case ch.Doc.Kind == "shard":
 			shards = append(shards, ch.Doc.Shard)
 		case ch.Doc.Kind != "member":

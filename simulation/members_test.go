@@ -118,6 +118,24 @@ func storiesOfMembers() []story {
 			s.asks(1, Join)
 			s.commit(map[Doc]*Document{memberDoc("ann"): {CountedOn: "1", Since: s.now.Add(time.Second).UnixMicro()}, shardDoc("0"): {Count: 1}})
 		}},
+		{"one joins and one leaves in a commit that makes further shards", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.asks(2, Leave)
+			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "ben"})
+			s.commit(map[Doc]*Document{
+				memberDoc("ann"): nil, memberDoc("ben"): {CountedOn: "0", Since: s.now.Add(time.Second).UnixMicro()},
+				counterDoc(): {NumShards: 3, Total: s.docs[counterDoc()].Total}, shardDoc("2"): {},
+			})
+		}},
+		{"a member joins in a commit that only makes a shard", "no shard", func(s *script) {
+			s.make()
+			s.asks(1, Join)
+			s.commit(map[Doc]*Document{
+				memberDoc("ann"): {CountedOn: "2", Since: s.now.Add(time.Second).UnixMicro()},
+				counterDoc():     {NumShards: 3, Total: s.docs[counterDoc()].Total}, shardDoc("2"): {},
+			})
+		}},
 		{"a membership of another time", "another time", func(s *script) {
 			s.make()
 			s.asks(1, Join)
