@@ -68,13 +68,16 @@ func TestErrorsOfEveryMethod(t *testing.T) {
 			t.Errorf("%s of the zero Counter: %v", name, err)
 		}
 	}
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, ReadCache: -1}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, ReadCache: time.Hour}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	counter, err := client.Counter("x")
 	if err == nil {
 		err = counter.Add(t.Context(), 1)
+	}
+	if err == nil { // known from here on: what needs no read hears of it, too
+		_, _, err = counter.Cached(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,9 @@ type lookup struct {
 
 // ask waits until it is known which of the counters are there, and maybe others, or ctx ends.
 func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	if l.next == nil {
 		l.next = &lookup{done: make(chan struct{}), there: map[string]bool{}}

@@ -1,6 +1,8 @@
 package shards
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -48,6 +50,25 @@ func TestLookupsShareReads(t *testing.T) {
 		group.Wait()
 		if len(reads) != readsAtOnce+1 || !slices.Equal(reads[readsAtOnce], []string{"a", "b", "c"}) {
 			t.Errorf("reads of %q, want %d of a, and one of a, b and c", reads, readsAtOnce)
+		}
+	})
+}
+
+// Who has gone already reads nothing: whether an answer is there at once is a matter of luck.
+func TestLookupsOfWhoHasGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		l := &lookups{read: func([]string) (map[string]bool, error) {
+			reads++
+			return nil, nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		there, err := l.ask(ctx, []string{"a"})
+		synctest.Wait()
+		if !errors.Is(err, context.Canceled) || reads > 0 {
+			t.Errorf("%v, %v after %d reads, want that it was cancelled, and no read", there, err, reads)
 		}
 	})
 }

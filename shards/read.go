@@ -98,7 +98,7 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 
 func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 	asked := time.Now()
-	for {
+	for ctx.Err() == nil {
 		if known, ok := c.client.known.within(c.client.cfg.ReadCache, c.id); ok {
 			return known.Snapshot, time.Since(known.read), c.client.countsAny(known.Snapshot)
 		}
@@ -116,9 +116,9 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 			}
 			return r.Snapshot, time.Since(r.read), result.Err
 		case <-ctx.Done():
-			return Snapshot{}, 0, ctx.Err()
 		}
 	}
+	return Snapshot{}, 0, ctx.Err()
 }
 
 // Missing returns those of the counters that don't exist, or are being deleted, each once. It
