@@ -121,7 +121,7 @@ func (w *traffic) finish() {
 	}
 	w.group.Wait()
 	w.close()
-	if len(w.lines) > 0 || w.waiting > 0 || w.commits != 0 || len(w.ready) > 0 {
+	if len(w.lines) > 0 || w.waiting != 0 || w.commits != 0 || len(w.ready) > 0 {
 		w.t.Errorf("left: %d lines, %d waiting requests, %d commits, %d ready", len(w.lines), w.waiting, w.commits, len(w.ready))
 	}
 }
