@@ -2,9 +2,7 @@ package counters
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/buildpack"
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 // What is uploaded builds as the Go buildpack builds it, and serves all three functions.
@@ -83,21 +82,19 @@ func TestBuildpack(t *testing.T) {
 // startFunction starts a process that serves a function, and returns its URL once it answers.
 func startFunction(t *testing.T, program, target, firestore string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
 	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = append(os.Environ(), "FUNCTION_TARGET="+target, fmt.Sprintf("PORT=%d", port), "FIRESTORE_EMULATOR_HOST="+firestore,
+	cmd.Env = append(os.Environ(), "FUNCTION_TARGET="+target, "PORT="+port, "FIRESTORE_EMULATOR_HOST="+firestore,
 		"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	url := "http://127.0.0.1:" + port
 	for range 3000 { // a minute
 		resp, err := http.Head(url + "/robots.txt")
 		if err == nil {

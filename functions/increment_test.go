@@ -331,7 +331,7 @@ func TestIncrementInDoubt(t *testing.T) {
 func TestBadSettingStopsTheStart(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{serveAt + "=" + freePort(t), "FUNCTION_TARGET=Increment", "NUM_SHARDS=2000"}
+	cmd.Env = []string{serveAt + "=0", "FUNCTION_TARGET=Increment", "NUM_SHARDS=2000"}
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "NUM_SHARDS=2000: want 1 to 1000") {
 		t.Errorf("%v, %s; want an error that names the variable, its value and what is allowed", err, out)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/freeport"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -57,7 +58,10 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 		}
 	}
 	p.fs = p.firestore.Client(t, "p")
-	port := freePort(t)
+	port, err := freeport.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.url = "http://127.0.0.1:" + port
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append([]string{
@@ -84,17 +88,6 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 			t.Fatalf("the function does not listen: %v", err)
 		}
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // dump is every document there is, for telling whether anything was written.

@@ -3,13 +3,14 @@ package scripts
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 // TestCloudShellTutorial types the five steps of docs/cloudshell.md, in a checkout, with the real
@@ -32,12 +33,10 @@ func TestCloudShellTutorial(t *testing.T) {
 		t.Errorf("README and page don't open the tutorial: %v", err)
 	}
 	p := startProject(t, "--run", "--api-delay=1")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
 	replaced := strings.NewReplacer(
 		"<walkthrough-project-id/>", "a-project",
 		"go build ./cmd/counters", "go build -o \"$TMPDIR/counters\" ./cmd/counters",

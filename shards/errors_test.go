@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/freeport"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -109,14 +110,11 @@ func TestErrorsOfEveryMethod(t *testing.T) {
 // unheard are the calls of a client of an address at which nothing listens.
 func unheard(t *testing.T, timeout time.Duration) (addr string, calls map[string]func(context.Context) error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr = "127.0.0.1:" + port
 	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
 	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: timeout})
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 // ErrMissing means that the emulator is not installed, or that java isn't.
@@ -64,7 +64,7 @@ func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
 	}
 	if opts.Addr == "" {
 		// It can't be told to take any free port and say which.
-		port, err := freePort()
+		port, err := freeport.Find()
 		if err != nil {
 			return nil, err
 		}
@@ -152,20 +152,6 @@ func findJar() (string, error) {
 		}
 	}
 	return "", ErrMissing
-}
-
-// freePort is a port that nobody listens at, below those that systems give to whoever asks for any:
-// until the emulator has it, a second or two later, no one else is given it.
-func freePort() (string, error) {
-	var err error
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return "", err
 }
 
 // await reports whether the emulator listens before the limit is over.

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 // newTestGateway serves a gateway in front of functions at the given addresses.
@@ -167,11 +169,11 @@ func TestKilledInstance(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 1, "Echo")
 	alive := f.of("Echo")[0]
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := fmt.Sprintf("127.0.0.1:%d", port)
+	gone := "127.0.0.1:" + port
 	g := newTestGateway(t, []string{gone, alive}, nil)
 	for range 4 {
 		if answer, got := send(t, g, "POST", "/increment/x", "body"); got != "POST /x body" {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	psnet "github.com/shirou/gopsutil/v4/net"
+
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 const (
@@ -43,13 +45,13 @@ func StartProcess(ctx context.Context, program, function string, environ []strin
 
 // launch is [StartProcess], of a process that may be stopped for a while if frozen says so.
 func launch(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer, frozen bool) (*Process, error) {
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start function %s: %w", function, err)
 	}
-	p := &Process{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), ended: make(chan struct{})}
+	p := &Process{Addr: net.JoinHostPort("127.0.0.1", port), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, program)
-	p.cmd.Env = append(append([]string{}, environ...), serveVariable+"=1", "FUNCTION_TARGET="+function, "PORT="+strconv.Itoa(port))
+	p.cmd.Env = append(append([]string{}, environ...), serveVariable+"=1", "FUNCTION_TARGET="+function, "PORT="+port)
 	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
 	p.cmd.Cancel = func() error {
 		if p.cmd.Process.Signal(syscall.SIGTERM) != nil {
@@ -147,13 +149,3 @@ func (p *Process) listens() error {
 
 // errNotReady means that a process never answered a request.
 var errNotReady = errors.New("it did not come to answer")
-
-// freePort returns a port that was free a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 // Three instances of each function come and go under load: they start while requests wait, are
@@ -237,11 +238,11 @@ func TestAnInstanceOutOfReachIsEnded(t *testing.T) {
 		t.Skip(err)
 	}
 	defer func() { _, _ = process.Process.Kill(), process.Wait() }()
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, ended := fmt.Sprint("127.0.0.1:", port), ""
+	addr, ended := "127.0.0.1:"+port, ""
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newService(CloudRun{Concurrency: 1}, func() bool { return false }, func(of string) { ended = of; cancel() })
 	defer s.close()

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/freeport"
 )
 
 // revision is one deployment of a service: instances that serve requests in turn.
@@ -57,13 +59,10 @@ func startRevision(p *platform, name, program string, f function) (*revision, er
 // startInstance starts a process and waits until it listens. Its environment is what the deployment
 // says, what Cloud Run adds, and the one thing that production hasn't: where Firestore is.
 func startInstance(p *platform, name, revision, program string, f function) (*instance, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
-	_ = l.Close()
 	if err := os.MkdirAll(filepath.Join(p.dir, "logs"), 0o755); err != nil {
 		return nil, err
 	}
@@ -89,13 +88,13 @@ func startInstance(p *platform, name, revision, program string, f function) (*in
 		_ = i.cmd.Wait()
 		close(i.ended)
 	}()
-	i.proxy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	i.proxy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + port})
 	i.proxy.Transport = &http.Transport{MaxIdleConnsPerHost: 1000}
 	i.proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, err error) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 	}
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+		if conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second); err == nil {
 			_ = conn.Close()
 			return i, nil
 		}
