@@ -18,8 +18,8 @@ func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logg
 	return newIncrementHandler(client, s, nil, log)
 }
 
-// GuardedIncrementHandler is IncrementHandler for the callers whom AUTH lets in. It fetches the keys
-// that sign tokens by [http.DefaultTransport].
+// GuardedIncrementHandler is IncrementHandler for the callers whom AUTH lets in. It fetches the
+// keys that sign tokens by [http.DefaultTransport].
 func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	return newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
 }

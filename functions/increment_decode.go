@@ -40,8 +40,8 @@ func counterOf(u *url.URL) (string, error) {
 	return id, nil
 }
 
-// partsOf are the n parts of a path, as it came; nil where there are more or fewer. Every request is
-// looked at so, and most have one part: they are counted before anything is made of them.
+// partsOf are the n parts of a path, as it came; nil where there are more or fewer. Every request
+// is looked at so, and most have one part: they are counted before anything is made of them.
 func partsOf(u *url.URL, n int) []string {
 	path := strings.TrimPrefix(u.EscapedPath(), "/")
 	if strings.Count(path, "/") != n-1 {

@@ -152,8 +152,8 @@ func problemOf(err error) problem {
 }
 
 // reconcileProblem is what a call of Reconcile answers beside its summary, which is there whatever
-// became of it: what the walk has done is done, and whoever calls is to see that something failed, or
-// that there is no such counter. It is nil where nothing is wrong.
+// became of it: what the walk has done is done, and whoever calls is to see that something failed,
+// or that there is no such counter. It is nil where nothing is wrong.
 func reconcileProblem(a reconcileAnswer, err error) *problem {
 	gone := slices.IndexFunc(a.Counters, func(r rollup.Report) bool { return r.Gone })
 	switch {

@@ -375,8 +375,8 @@ func TestShardsOfAnotherField(t *testing.T) {
 }
 
 // A dry run of a counter without a ledger says what adopting it would show, and makes none. What
-// is wrong is logged as drift, with its sign, by the reconcile or the flush that mends it, and by no
-// other.
+// is wrong is logged as drift, with its sign, by the reconcile or the flush that mends it, and by
+// no other.
 func TestReconcileSaysAndLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

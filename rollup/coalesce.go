@@ -14,9 +14,10 @@ import (
 // and earns one per least interval: those of a quiet counter start at once, and a hot one has one
 // per interval. An instance that is busy with many counters' flushes spends none of it early:
 // 1,000 counters that begin together would flush 5,000 times. Where other instances turn out to
-// flush the same counter, they have emptied the bucket, which is the document's: then this one's fair
-// share is left, every third flush with three instances, so that together they still write about once
-// per interval. Contention empties it too, and doubles what a flush takes; success eases that back.
+// flush the same counter, they have emptied the bucket, which is the document's: then this one's
+// fair share is left, every third flush with three instances, so that together they still write
+// about once per interval. Contention empties it too, and doubles what a flush takes; success eases
+// that back.
 //
 // Of each shard only the newest state is held, with its event and duplicates of it. Events of older
 // states need not wait: the newer one is not acknowledged, so it comes again if this process dies,

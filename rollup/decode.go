@@ -22,8 +22,8 @@ import (
 // never from its headers. Every error is an [ErrPoison].
 //
 // One document may be a shard, or be counted by several queries, for several counters: for the one
-// that it named before, to which it is gone then, and the one that it names now. One that names none
-// concerns nobody.
+// that it named before, to which it is gone then, and the one that it names now. One that names
+// none concerns nobody.
 func decode(names layout.Layout, contentType string, data []byte) (list []Change, err error) {
 	before, after, err := documents(contentType, data)
 	if err != nil {
@@ -106,9 +106,9 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 }
 
 // countable reports whether a shard has an integer, or a shown field that is none of those that
-// aren't: one that is not an integer keeps no other from being counted, and a reconcile says what is
-// wrong with it. A 0 in a field that isn't shown is one too: another revision may show it, and the
-// ledger may have more of it.
+// aren't: one that is not an integer keeps no other from being counted, and a reconcile says what
+// is wrong with it. A 0 in a field that isn't shown is one too: another revision may show it, and
+// the ledger may have more of it.
 func countable(names layout.Layout, shard *firestorepb.Document, odd []string) bool {
 	for name, value := range shard.GetFields() {
 		if _, ok := store.Integer(value); ok && layout.CountsField(name) {

@@ -242,8 +242,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A shard of which no shown field is an integer, but another one 0, is counted all the same: another
-// revision shows that one, and the ledger may have more of it.
+// A shard of which no shown field is an integer, but another one 0, is counted all the same:
+// another revision shows that one, and the ledger may have more of it.
 func TestDecodeZeroOfAnotherRevision(t *testing.T) {
 	t.Parallel()
 	names := testLayout
@@ -265,8 +265,8 @@ func TestDecodeZeroOfAnotherRevision(t *testing.T) {
 	}
 }
 
-// Documents in events are Firestore's on the wire: each field has the number and the type there that
-// it has here.
+// Documents in events are Firestore's on the wire: each field has the number and the type there
+// that it has here.
 func TestDocumentsOfEventsAreFirestores(t *testing.T) {
 	t.Parallel()
 	seen := map[protoreflect.FullName]bool{}

@@ -16,8 +16,8 @@ import (
 )
 
 // FIELDS shows a field from now on in whose place there is another number, of a query's or of the
-// app's; and the app makes its document again without any. Nobody wrote a wrong total, so that is no
-// drift, and nothing but the two numbers is ever shown.
+// app's; and the app makes its document again without any. Nobody wrote a wrong total, so that is
+// no drift, and nothing but the two numbers is ever shown.
 func TestWhatIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile", "event, in the app's own", "reconcile, in the app's own"} {
@@ -88,7 +88,8 @@ func TestAFieldThatIsAddedIsNoDrift(t *testing.T) {
 	w.field("views", int64(7))
 }
 
-// Nor is the number that a post of the app's had before its first increment, which makes the ledger.
+// Nor is the number that a post of the app's had before its first increment, which makes the
+// ledger.
 func TestTheNumberBeforeTheFirstIncrementIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile"} {

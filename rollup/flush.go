@@ -34,10 +34,11 @@ var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true, Alone: true
 
 // flush counts states and answers, each exactly once however often they are flushed, in one commit:
 // the ledger, on condition that it is as it was read, and the counter's document, whose shown
-// fields grow by their differences; one that is shown for the first time is set. One that doesn't grow
-// is incremented by 0, and what the commit says of each field is compared with the ledger: where it
-// is something else, one more commit sets them. So whatever others have done to the document is
-// healed by the flush that meets it. Where the document is missing, the ledger counts alone.
+// fields grow by their differences; one that is shown for the first time is set. One that doesn't
+// grow is incremented by 0, and what the commit says of each field is compared with the ledger:
+// where it is something else, one more commit sets them. So whatever others have done to the
+// document is healed by the flush that meets it. Where the document is missing, the ledger counts
+// alone.
 //
 // Errors: [ErrContention], [ErrPoison]; anything else is the client library's, and flushing again
 // is always safe.
@@ -177,9 +178,9 @@ func (f *flushing) writes() []*firestorepb.Write {
 	return []*firestorepb.Write{db.UpdateLedger(counter, l.Ledger, fields, removed), view}
 }
 
-// shown are the totals that a counter's document shows, as the ledger has it. What is in the place of
-// a field that whoever wrote the ledger last doesn't show is none of ours, and so is a number that the
-// ledger was made beside, until the first flush.
+// shown are the totals that a counter's document shows, as the ledger has it. What is in the place
+// of a field that whoever wrote the ledger last doesn't show is none of ours, and so is a number
+// that the ledger was made beside, until the first flush.
 func (c *Client) shown(l *ledger.Ledger) map[string]int64 {
 	totals := l.Totals(c.db.Shown()...)
 	for _, field := range c.db.Fields {

@@ -98,7 +98,8 @@ func (c *counting) rollerOf(client *rollup.Client, opts rollup.RollerOptions) *r
 }
 
 // settle has every change counted by an instance of its own, which has nothing to do any more when
-// this returns: a question that an adoption asks again by itself is of no event that anybody waits for.
+// this returns: a question that an adoption asks again by itself is of no event that anybody waits
+// for.
 func (c *counting) settle(opts rollup.RollerOptions, changes ...rollup.Change) {
 	c.t.Helper()
 	r := c.roller(opts)

@@ -65,8 +65,9 @@ type recount struct {
 	started time.Time
 }
 
-// add takes an event, which may wait for patience at most (at 0 not even for the interval to end), and
-// returns the events that are superseded, and done. It reports false when too many wait already.
+// add takes an event, which may wait for patience at most (at 0 not even for the interval to end),
+// and returns the events that are superseded, and done. It reports false when too many wait
+// already.
 func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patience time.Duration) (superseded []W, ok bool) {
 	t := r.tasks[of]
 	if t != nil && !e.timeless && slices.ContainsFunc(slices.Concat(t.next, t.inFlight), func(h waitingEvent[W]) bool { return !h.timeless && h.at.After(e.at) }) {

@@ -142,7 +142,8 @@ type Counter struct {
 	id     string
 }
 
-// call does what is asked of the counter, unless nothing can be, and says in an error what that was.
+// call does what is asked of the counter, unless nothing can be, and says in an error what that
+// was.
 func (c Counter) call(what string, do func() error) error {
 	err := errZero
 	if c.client != nil && c.client.queue.open.Err() != nil {

@@ -336,8 +336,8 @@ func TestCreateBesideAnAdoption(t *testing.T) {
 	}
 }
 
-// Whoever asks for counters that don't exist, any number of them, takes reads alone, which those who
-// ask at the same time share: there is no transaction for what is not to be made.
+// Whoever asks for counters that don't exist, any number of them, takes reads alone, which those
+// who ask at the same time share: there is no transaction for what is not to be made.
 func TestWhatDoesNotExistTakesNoTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -46,7 +46,8 @@ func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 
 // Remove removes what is left of a counter whose document is missing, as long as its ledger is the
 // version of that update time, or whose deletion or removal was cut short. It reports false where
-// the counter is back, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
+// the counter is back, or ctx ended first. Errors are those of [Counter.Delete], and
+// [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, version time.Time) (removed bool, err error) {
 	of, err := c.Counter(counter)
 	if err != nil {
@@ -188,8 +189,8 @@ func (r *removal) mark(tx *store.Tx) {
 	tx.Write(store.Update(r.client.db.Counter(r.id), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
 }
 
-// learn notes fields that may have members, by their names in the shards, and reports whether one of
-// them is new. Beside those that are shown, these are what ledger and shards hold, which another
+// learn notes fields that may have members, by their names in the shards, and reports whether one
+// of them is new. Beside those that are shown, these are what ledger and shards hold, which another
 // revision shows, or an earlier one did. Memberships that stay behind would be in the way of the
 // next life's members.
 func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.Document) (learned bool) {

@@ -10,9 +10,9 @@
 // counter that is contended or missing is no trouble for others.
 //
 // Every commit creates a marker document beside the increment. When its answer is lost, the marker
-// is created alone: that fails where the commit was applied, and where it succeeds, the commit never
-// will be, and the increment goes into another. Callers who may repeat a request themselves give it
-// a [Key].
+// is created alone: that fails where the commit was applied, and where it succeeds, the commit
+// never will be, and the increment goes into another. Callers who may repeat a request themselves
+// give it a [Key].
 //
 // [Counter.Join] counts a member once, ever, until [Counter.Leave] takes it off: a membership
 // document is made or deleted in the commit that counts. Both may be repeated.

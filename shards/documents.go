@@ -33,7 +33,8 @@ func (c Counter) inSteps(ctx context.Context, progress func(removed int), step f
 	return nil
 }
 
-// existing gets the counter's document, which must be there, and others after it, all as of one time.
+// existing gets the counter's document, which must be there, and others after it, all as of one
+// time.
 func (c Counter) existing(ctx context.Context, get func(context.Context, ...string) ([]*firestorepb.Document, time.Time, error), others ...string) (s Snapshot, docs []*firestorepb.Document, at time.Time, err error) {
 	docs, at, err = get(ctx, append([]string{c.client.db.Counter(c.id)}, others...)...)
 	if err == nil {
@@ -72,8 +73,9 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 // membersAtOnce is how many members are taken off in one commit, beside a shard.
 const membersAtOnce = maxWrites - 1
 
-// takeOff are the writes that take members off, which a transaction has read: their memberships, and
-// as many off shard 0. Where they were counted is all the same: a field is what its shards add up to.
+// takeOff are the writes that take members off, which a transaction has read: their memberships,
+// and as many off shard 0. Where they were counted is all the same: a field is what its shards add
+// up to.
 func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
 	of := map[string]int64{} // :: collection of memberships → how many of it go
 	for _, m := range members {

@@ -65,9 +65,9 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 	return c.toggle(ctx, field, member, false)
 }
 
-// toggle has a member join or leave. The increment takes any shard, also that of a member who leaves:
-// the shards add up to the same. (Clients that write by themselves are held to the shard that the
-// membership names, because rules can look at one shard, and not at a sum.)
+// toggle has a member join or leave. The increment takes any shard, also that of a member who
+// leaves: the shards add up to the same. (Clients that write by themselves are held to the shard
+// that the membership names, because rules can look at one shard, and not at a sum.)
 func (c Counter) toggle(ctx context.Context, field, member string, join bool) (counted bool, err error) {
 	verb, by := "leave", int64(-1)
 	if join {

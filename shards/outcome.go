@@ -179,8 +179,8 @@ func (f *inFlight) unread(err error) step {
 	return pause // for as long as there is time
 }
 
-// found says which of the batch's markers are there by their ids, and memberships by their names, all
-// at one time, after a commit failed because of one of them, or because of a shard.
+// found says which of the batch's markers are there by their ids, and memberships by their names,
+// all at one time, after a commit failed because of one of them, or because of a shard.
 func (f *inFlight) found(there map[string]marker) step {
 	decisive, decided := there[f.deciding()]
 	ours := decided && decisive.batch == f.id

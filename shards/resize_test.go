@@ -109,7 +109,8 @@ func TestResizeOfPublicCounter(t *testing.T) {
 	}
 }
 
-// Where the shard is missing that takes what another one held, it is made, with all that is counted.
+// Where the shard is missing that takes what another one held, it is made, with all that is
+// counted.
 func TestResizeOntoAMissingShard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

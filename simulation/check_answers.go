@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -48,24 +47,6 @@ type countedCounter struct {
 	again       bool  // a shard was written in fair weather
 	collections map[string]*counted
 	fields      map[string]*countedValue // :: name
-}
-
-// counted is a collection whose documents are counted.
-type counted struct {
-	docs    map[string]map[string]any
-	samples map[string][]sample // :: key of a field → what the documents come to for it, over time
-	changed int64               // when a document changed last
-	written bool                // then one of them was written, and not only some deleted
-	waiting map[event]bool      // events that nobody has acknowledged yet :: whether a document was written, and not deleted
-	missed  int64               // the newest event that comes late or never
-	changes map[string]int      // :: id of a document → writes of the app's that were not seen yet
-}
-
-// sample is what documents come to from a time on. It is no value where that is no integer.
-type sample struct {
-	from  int64
-	value any
-	ok    bool
 }
 
 type event struct {
@@ -253,50 +234,12 @@ func (c *answersChecker) written(doc Doc) {
 	}
 }
 
-// of is what documents come to. It reports false where that should be an integer, and is none.
-func (f CountedField) of(docs map[string]map[string]any) (value any, ok bool) {
-	var sum, numbers float64
-	for _, doc := range docs {
-		if f.Where != "" && doc[f.Where] != true {
-			continue
-		}
-		switch v := doc[f.Sum].(type) {
-		case int64:
-			sum, numbers = sum+float64(v), numbers+1
-		case float64:
-			sum, numbers = sum+v, numbers+1
-		}
-		if f.Sum == "" {
-			sum++
-		}
-	}
-	switch {
-	case f.Average && numbers == 0:
-		return none, true
-	case f.Average:
-		return sum / numbers, true
-	case f.Double:
-		return sum, true
-	}
-	return int64(sum), float64(int64(sum)) == sum
-}
-
 // value is what a field holds that shows the answer.
 func (a Answer) value() any {
 	if a.Double != nil {
 		return a.Double
 	}
 	return a.Value
-}
-
-// asOf is what a collection came to at a time.
-func (of *counted) asOf(f CountedField, at int64) (value any, ok bool) {
-	samples := of.samples[f.key()]
-	n := sort.Search(len(samples), func(i int) bool { return samples[i].from > at })
-	if n == 0 {
-		return f.of(nil)
-	}
-	return samples[n-1].value, samples[n-1].ok
 }
 
 // answer is what the ledger has for a field; the zero answer is none.

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Clicked is a user clicking in a page: its calls have that intent, and nothing it asks for is lost.
+// Clicked is a user clicking in a page: its calls have that intent, and nothing it asks for is
+// lost.
 type Clicked struct {
 	Intent int
 	Adds   []Add

@@ -138,7 +138,8 @@ func (k *counter) shard(at int64, ch Change, d *deed) {
 	}
 }
 
-// floor is the time as of which a ledger says of all shards that it doesn't know that they hold nothing.
+// floor is the time as of which a ledger says of all shards that it doesn't know that they hold
+// nothing.
 func (k *counter) floor(l *Document) int64 {
 	if l.Floor != 0 {
 		return l.Floor

@@ -23,8 +23,8 @@ func (p *Plan) drawClocks() {
 	}
 }
 
-// aheadOf is how far the clock of a process is ahead, in whole microseconds as Firestore's times are;
-// below 0 it is behind.
+// aheadOf is how far the clock of a process is ahead, in whole microseconds as Firestore's times
+// are; below 0 it is behind.
 func (p Plan) aheadOf(process string) time.Duration {
 	if p.Clocks == 0 {
 		return 0

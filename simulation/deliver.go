@@ -32,8 +32,8 @@ const (
 	lateAfter = 10 * time.Minute
 )
 
-// deliver delivers the event of a change to instances of Rollup, as Eventarc does. It is a change of
-// documents of that many counters.
+// deliver delivers the event of a change to instances of Rollup, as Eventarc does. It is a change
+// of documents of that many counters.
 func (w *world) deliver(c emulator.Change, docs []Doc) {
 	n := w.numberOf(c.Name)
 	r := dice(w.plan.Seed, "event of "+c.Name, n)

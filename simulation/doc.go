@@ -60,8 +60,8 @@
 //   - The ledger keeps what was last counted of such a shard, whatever comes late. No commit of the
 //     system's makes a shard no integer, and no exact read returns anything beside a fraction.
 //
-// The clocks of processes may be minutes apart, and Firestore's from theirs. Callers may be users who
-// show tokens, with strangers among them, and users who name others as members:
+// The clocks of processes may be minutes apart, and Firestore's from theirs. Callers may be users
+// who show tokens, with strangers among them, and users who name others as members:
 //
 //   - Who must not count is answered so, and nothing that a stranger asks for is in a commit.
 //
@@ -97,9 +97,9 @@
 //
 // In about a third of all worlds fields count documents, or sum up a field of theirs, as an integer
 // or a double, or have its average. Documents are below their counter, or name it from a collection
-// of their own. An app makes, edits, moves and deletes such documents, also below counters that are not there, and an older revision
-// may have another definition of the same field. Their commits say what a field should be at any
-// time ([CheckAnswers]):
+// of their own. An app makes, edits, moves and deletes such documents, also below counters that are
+// not there, and an older revision may have another definition of the same field. Their commits say
+// what a field should be at any time ([CheckAnswers]):
 //
 //   - Each answer in a ledger is what the collection really came to as of its read time, which
 //     never goes back. The field is written in the same commit, and changes in no other but by the

@@ -79,10 +79,9 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Odd], [Clicked],
-// [Wished], [Answered], [Reconciled],
-// [Hosted], [Older], [AppWrites], [Fair], [Calm], [Settled], [Counting], [AppChanges],
-// [Acknowledged], [Missed], [GaveUp] or [Operations].
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Odd],
+// [Clicked], [Wished], [Answered], [Reconciled], [Hosted], [Older], [AppWrites], [Fair], [Calm],
+// [Settled], [Counting], [AppChanges], [Acknowledged], [Missed], [GaveUp] or [Operations].
 type Entry struct {
 	At   time.Time
 	What any

@@ -24,8 +24,8 @@ func TestPartsArePartsOfPlans(t *testing.T) {
 	}
 }
 
-// What is drawn is in a part, or is listed here: what each world has some of, and what is no trouble
-// alone, or is left out operation by operation.
+// What is drawn is in a part, or is listed here: what each world has some of, and what is no
+// trouble alone, or is left out operation by operation.
 func TestPartsAreAllThatIsDrawn(t *testing.T) {
 	t.Parallel()
 	whole := []string{

@@ -20,8 +20,8 @@ import (
 )
 
 // pages are browsers with live pages, in which the web client of package web runs as it is, in
-// Node.js. It has the world's time: it does something only when it is told, until nothing is left to
-// do at that moment, and says when its next timer is due. Meanwhile the world stands still.
+// Node.js. It has the world's time: it does something only when it is told, until nothing is left
+// to do at that moment, and says when its next timer is due. Meanwhile the world stands still.
 type pages struct {
 	w     *world
 	t     *testing.T
@@ -423,8 +423,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// planOfPages is a seed's plan with pages in place of all that ends lives of counters. Requests of a
-// page are not carried out minutes later, which it relies on for likes: see LATE in web/queue.js.
+// planOfPages is a seed's plan with pages in place of all that ends lives of counters. Requests of
+// a page are not carried out minutes later, which it relies on for likes: see LATE in web/queue.js.
 func planOfPages(seed uint64) Plan {
 	p := PlanOf(seed)
 	p.Storm, p.Epochs = 15*time.Minute, 1

@@ -233,8 +233,8 @@ func TestOutage(t *testing.T) {
 }
 
 // TestPlaces runs a world of each kind of ids and paths, with another deployment below its
-// counters, beside them or above, and sees that counters are where they are meant to be, and that both
-// deployments have counted.
+// counters, beside them or above, and sees that counters are where they are meant to be, and that
+// both deployments have counted.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for ids := range 4 {

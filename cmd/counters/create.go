@@ -56,8 +56,8 @@ How many shards? "counters cost --rate R" says.`,
 	return cmd
 }
 
-// exists adds to an error that a counter is there already what may be done with it, unless it is being
-// deleted, which the error says.
+// exists adds to an error that a counter is there already what may be done with it, unless it is
+// being deleted, which the error says.
 func (t *target) exists(ctx context.Context, c shards.Counter, err error) error {
 	if _, gone := c.Get(ctx); errors.Is(gone, shards.ErrNotFound) {
 		return err

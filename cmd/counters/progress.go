@@ -34,8 +34,8 @@ func onTerminal(w io.Writer) io.Writer {
 // longWork is how long something may take before it shows that it is under way.
 const longWork = time.Second
 
-// underWay shows that something is being done, whose end nobody knows, for how long it has been, and
-// how many of what is counted there are by now, until end is called.
+// underWay shows that something is being done, whose end nobody knows, for how long it has been,
+// and how many of what is counted there are by now, until end is called.
 func underWay(cmd *cobra.Command, what, counted string) (count func(int), end func()) {
 	w := onTerminal(cmd.ErrOrStderr())
 	var n atomic.Int64

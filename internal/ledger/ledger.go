@@ -51,8 +51,8 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
-// after are the counts of s after an older entry of a ledger, whose counts stand for fields that are
-// no integers any more.
+// after are the counts of s after an older entry of a ledger, whose counts stand for fields that
+// are no integers any more.
 func (s State) after(known Entry) Counts {
 	counts := s.Counts
 	for _, name := range s.Odd {

@@ -105,9 +105,9 @@ func TestMergeSeveralFields(t *testing.T) {
 	}
 }
 
-// Whatever the order in which an instance hears of states, the newest integer is what was last known
-// of a field that is none any more. What the ledger has is newer than what that instance has heard
-// late, and stays: it took its place before.
+// Whatever the order in which an instance hears of states, the newest integer is what was last
+// known of a field that is none any more. What the ledger has is newer than what that instance has
+// heard late, and stays: it took its place before.
 func TestMergeWhatIsNoIntegerAnyMore(t *testing.T) {
 	t.Parallel()
 	first := State{Shard: "0", AsOf: at(100), Counts: Counts{"count": 17}}

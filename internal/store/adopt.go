@@ -35,9 +35,9 @@ func (tx *Tx) Adopt(ctx context.Context, counter string, doc *firestorepb.Docume
 }
 
 // Meet notes in a diff what a commit on a ledger's condition finds of the counter's document at a
-// time: that it is missing, or back; and shown fields that the ledger has no base for. The numbers in
-// the app's document that their totals take the place of are kept: FIELDS shows a field now that the
-// extension, say, has kept so far. The ledger knows them from then on.
+// time: that it is missing, or back; and shown fields that the ledger has no base for. The numbers
+// in the app's document that their totals take the place of are kept: FIELDS shows a field now that
+// the extension, say, has kept so far. The ledger knows them from then on.
 func (db *DB) Meet(l *ledger.Ledger, doc *firestorepb.Document, now time.Time, d *ledger.Diff) {
 	switch {
 	case doc == nil && l.Gone.IsZero():
@@ -108,8 +108,8 @@ func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*
 	return Update(db.LedgerOf(counter), UpdatedAtTime(l.Updated), fields, removed, transforms...)
 }
 
-// Ledger reads a counter's ledger and its document, which may be nil, both as of the time now. Where
-// there is no ledger, adopt is to make one; where that reports false, the ledger is nil. Of
+// Ledger reads a counter's ledger and its document, which may be nil, both as of the time now.
+// Where there is no ledger, adopt is to make one; where that reports false, the ledger is nil. Of
 // both only what is at the paths is read, where there are any.
 func (db *DB) Ledger(ctx context.Context, counter string, paths []string, adopt func(doc *firestorepb.Document) (bool, error)) (*ledger.Ledger, *firestorepb.Document, time.Time, error) {
 	for {

@@ -31,8 +31,9 @@ func (e *Unreachable) Unwrap() error        { return e.err }
 func (e *Unreachable) Is(target error) bool { return target == ErrUnreachable }
 
 // Refused reports whether err is that of an emulator's port at which nothing listens, nor has for
-// [starting]: nothing was sent, and trying again is in vain until somebody starts it. Production never
-// refuses a connection, and something between here and there that does may be gone in a moment.
+// [starting]: nothing was sent, and trying again is in vain until somebody starts it. Production
+// never refuses a connection, and something between here and there that does may be gone in a
+// moment.
 func Refused(err error) bool {
 	u, ok := errors.AsType[*Unreachable](err)
 	return ok && u.refused

@@ -90,8 +90,8 @@ func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) 
 	return sent, err
 }
 
-// begin begins a transaction, and is the commit of what body writes in it. One whose answer is never
-// heard of holds no locks.
+// begin begins a transaction, and is the commit of what body writes in it. One whose answer is
+// never heard of holds no locks.
 func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context, *Tx) error) (*firestorepb.CommitRequest, error) {
 	var begun *firestorepb.BeginTransactionResponse
 	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {

@@ -98,7 +98,8 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 	return err
 }
 
-// refuses notes that an emulator has refused a connection, and reports whether it has for long enough.
+// refuses notes that an emulator has refused a connection, and reports whether it has for long
+// enough.
 func (c *connection) refuses() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +109,8 @@ func (c *connection) refuses() bool {
 	return c.emulator && time.Since(c.refused) >= starting
 }
 
-// twice is call for what is harmless to do twice: an attempt that is without an answer after a while
-// is given up, and another one made, which goes over another connection.
+// twice is call for what is harmless to do twice: an attempt that is without an answer after a
+// while is given up, and another one made, which goes over another connection.
 func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()

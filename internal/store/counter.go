@@ -78,9 +78,9 @@ func (db *DB) View(l *ledger.Ledger) map[string]*firestorepb.Value {
 }
 
 // Show is the write that sets the shown fields of a counter's document to what its ledger has. It
-// is for commits on the ledger's condition, or that make it: every commit that changes a total for a
-// reason changes the ledger too. Increments would leave a total wrong that has come to the end of an
-// int64.
+// is for commits on the ledger's condition, or that make it: every commit that changes a total for
+// a reason changes the ledger too. Increments would leave a total wrong that has come to the end of
+// an int64.
 func (db *DB) Show(counter string, condition *firestorepb.Precondition, l *ledger.Ledger) *firestorepb.Write {
 	return Update(db.Counter(counter), condition, db.View(l), nil, ServerTime(db.OwnPath(layout.UpdatedAt)))
 }

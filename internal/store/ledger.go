@@ -48,8 +48,8 @@ func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
 	return fields
 }
 
-// LedgerDiff are the fields that an [Update] sets for a diff, and the paths that it removes: a flush
-// sends what changed, and not the whole ledger.
+// LedgerDiff are the fields that an [Update] sets for a diff, and the paths that it removes: a
+// flush sends what changed, and not the whole ledger.
 func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []string) {
 	fields = map[string]*firestorepb.Value{}
 	if len(d.States) > 0 {

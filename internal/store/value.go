@@ -134,9 +134,9 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 	}
 }
 
-// Update is the write that sets fields, of a map each of its entries, takes away what is at the paths
-// that are removed (as of [FieldPath]), applies transforms, and leaves everything else in the document
-// as it is.
+// Update is the write that sets fields, of a map each of its entries, takes away what is at the
+// paths that are removed (as of [FieldPath]), applies transforms, and leaves everything else in the
+// document as it is.
 func Update(name string, condition *firestorepb.Precondition, fields map[string]*firestorepb.Value, removed []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	mask := slices.Clone(removed)
 	for field, value := range fields {

@@ -81,8 +81,8 @@ func TestAtRestDrawsItsShards(t *testing.T) {
 	}
 }
 
-// TestDocumentsAlone holds that a page of a counter with nothing to add to has nothing to press, and
-// shows what its documents come to, doubles and the average of none as well.
+// TestDocumentsAlone holds that a page of a counter with nothing to add to has nothing to press,
+// and shows what its documents come to, doubles and the average of none as well.
 func TestDocumentsAlone(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {

@@ -303,8 +303,8 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	}
 }
 
-// holds reports that something is in a shard: not in those that a resize has kept empty, for clients
-// whose writes still wait.
+// holds reports that something is in a shard: not in those that a resize has kept empty, for
+// clients whose writes still wait.
 func (s Shard) holds() bool {
 	for _, held := range s.Held {
 		if held.Count != 0 || held.Bad != "" {

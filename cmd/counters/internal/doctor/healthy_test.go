@@ -229,7 +229,8 @@ func (d *deployment) host(t *testing.T) {
 	d.reconcileHosted(t, "a")
 }
 
-// countUsers lets the deployment count all users, and nothing else, in one counter that isn't there.
+// countUsers lets the deployment count all users, and nothing else, in one counter that isn't
+// there.
 func (d *deployment) countUsers(t *testing.T) {
 	t.Helper()
 	d.count(t)

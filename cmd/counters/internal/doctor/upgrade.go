@@ -8,9 +8,9 @@ import (
 
 // upgrade looks for a deployment that ended before it came to all functions, and reports whether
 // there is one. Rollup comes last in every deployment: what is newer than it, and has other
-// settings or another source, is of one that it hasn't had yet. Which of two values is right is no question of how
-// many functions have it then: the later one is what is wanted, and to go back is not for doctor to
-// say.
+// settings or another source, is of one that it hasn't had yet. Which of two values is right is no
+// question of how many functions have it then: the later one is what is wanted, and to go back is
+// not for doctor to say.
 func (f *findings) upgrade(d *Deployment) bool {
 	if d.Functions == nil || d.Functions.Increment == nil || d.Functions.Rollup == nil || d.Functions.Reconcile == nil {
 		return false
