@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -98,6 +101,40 @@ func TestCostRefuses(t *testing.T) {
 			if !strings.Contains(stderr.String(), want) {
 				t.Errorf("%v: %q doesn't say %q", tt.args, stderr.String(), want)
 			}
+		}
+	}
+}
+
+// What pages say that it prints is what it prints.
+func TestCostInPages(t *testing.T) {
+	t.Parallel()
+	read := func(page string) string {
+		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	table, stderr, code := counters(t, "cost", "--at-large")
+	if code != 0 || !strings.Contains(read("at-large.md"), table) {
+		t.Errorf("at-large.md has another table than this (exit code %d):\n%s%s", code, table, stderr)
+	}
+	for _, c := range []struct{ page, args, says string }{
+		{"operations.md", "--per-day 1000000", "and cost $%.2f:"},
+		{"operations.md", "--rate 1000", "and a million is $%.2f."},
+		{"cost.md", "--reads 0 --rate 3.858 --counters 10000", "$%.2f a million**"},
+		{"cost.md", "--reads 0 --rate 100", "$%.2f a million**"},
+		{"cost.md", "--reads 0 --rate 1000", "$%.2f a million**"},
+		{"cost.md", "--reads 0 --rate 100 --commit 30ms", "(`--commit 30ms`) $%.2f a million"},
+		{"cost.md", "--reads 0 --rate 5000 --counters 1000", "commits a second, $%.2f a million"},
+	} {
+		stdout, stderr, code := counters(t, append([]string{"cost", "--json"}, strings.Fields(c.args)...)...)
+		var sheet costSheet
+		if err := json.Unmarshal([]byte(stdout), &sheet); code != 0 || err != nil {
+			t.Fatalf("%s: exit code %d, %v: %s", c.args, code, err, stderr)
+		}
+		if says := fmt.Sprintf(c.says, sheet.Designs[0].Million); !strings.Contains(read(c.page), says) {
+			t.Errorf("%s doesn't say %q, as counters cost %s does", c.page, says, c.args)
 		}
 	}
 }
