@@ -295,7 +295,7 @@ variable "memory" {
 # Reconcile, and what is watched.
 
 variable "reconcile_schedule" {
-  description = "When Reconcile runs, as a cron expression in UTC. Each run reads each counter once and sums its shards once."
+  description = "When Reconcile runs, as a cron expression in UTC. Each run reads each counter and its ledger, and adds up its shards, with a query per field."
   type        = string
   nullable    = false
   default     = "7 * * * *"
