@@ -16,3 +16,6 @@ func Waiting(c *Client) int {
 func (c Counter) Remove(ctx context.Context, version time.Time) (removed bool, err error) {
 	return c.client.Remove(ctx, c.id, version)
 }
+
+// Troubled reports whether a client lets nobody share commits with increments of a counter.
+func Troubled(c *Client, counter string) bool { return c.queue.troubled.is(counter) }

@@ -52,6 +52,25 @@ func (w *world) onAdds(verdicts ...emulator.Verdict) *atomic.Int64 {
 	return &seen
 }
 
+// A counter that meets contention shares no commits for a while: those of others would wait with it.
+func TestContentionIsTrouble(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 2)
+	w.counter(t, client, "b", 2)
+	w.onAdds(emulator.Verdict{}, emulator.Verdict{Before: aborted})
+	for _, id := range []string{"b", "a"} {
+		if err := handle(t, client, id).Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !shards.Troubled(client, "a") || shards.Troubled(client, "b") {
+		t.Errorf("in trouble: a %v, b %v; want a alone", shards.Troubled(client, "a"), shards.Troubled(client, "b"))
+	}
+	w.wantSum(t, "a", 1)
+}
+
 // One increment, whose commits meet faults.
 func TestOneIncrementUnderFaults(t *testing.T) {
 	t.Parallel()
