@@ -98,7 +98,7 @@ func TestIncrementRequests(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "Increment")
 	const oddID = "a b%2F…日本#?" // no slash, when it is decoded only once
-	for _, id := range []string{"post-123", "b", oddID, "healthz"} {
+	for _, id := range []string{"post-123", "b", oddID, "healthz", "�", "�👍\\ud800"} {
 		p.create(t, id)
 	}
 	many := func(n int) string {
@@ -128,12 +128,13 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "several with a key", path: "/", body: `{"increments":[{"counter":"b","by":2}]}`, header: []string{"Idempotency-Key", "M"}, status: 200, counter: "b", grows: 2},
 		{name: "several with a key again", path: "/", body: `{"increments":[{"counter":"b","by":2}]}`, header: []string{"Idempotency-Key", "M"}, status: 200, want: `{"replayed":true}`},
 		{name: "several with a key, other counters", path: "/", body: `{"increments":[{"counter":"b","by":2},{"counter":"post-123","by":2}]}`, header: []string{"Idempotency-Key", "M"}, status: 422},
+		{name: "escapes", path: "/", body: `{"increments":[{"counter":"\u0062","by":2},{"counter":"\ufffd\uD83d\uDc4D\\ud800"}]}`, status: 200, counter: "b", grows: 2},
 		{name: "several that cancel out", path: "/", body: `{"increments":[{"counter":"b","by":1000000000},{"counter":"b","by":-1000000000},{"counter":"b"}]}`, status: 200, counter: "b", grows: 1},
 		{name: "500 at once", path: "/", body: many(500), status: 200, counter: "post-123", grows: 500},
 
 		// What is read.
 		{name: "get", method: "GET", path: "/b", status: 200, want: `{"counter":"b","total":0,"num_shards":2}`},
-		{name: "get exact", method: "GET", path: "/b?exact=true", status: 200, want: `{"counter":"b","total":13,"num_shards":2}`},
+		{name: "get exact", method: "GET", path: "/b?exact=true", status: 200, want: `{"counter":"b","total":15,"num_shards":2}`},
 		{name: "get by parameter", method: "GET", path: "/?counter=healthz", status: 200, want: `{"counter":"healthz"}`},
 		{name: "get any Unicode id", method: "GET", path: "/?counter=" + url.QueryEscape(oddID) + "&exact=true", status: 200, want: `{"counter":"` + oddID + `","total":1}`},
 		{name: "get unknown", method: "GET", path: "/unknown", status: 404},
@@ -174,6 +175,8 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "beyond int64", path: "/b", body: `{"by":9223372036854775808}`, status: 400},
 		{name: "body not UTF-8", path: "/", body: "{\"increments\":[{\"counter\":\"\xff\"}]}", status: 400},
 		{name: "half a surrogate pair", path: "/", body: `{"increments":[{"counter":"\ud800"}]}`, status: 400},
+		{name: "the other half", path: "/", body: `{"increments":[{"counter":"\udc00"}]}`, status: 400},
+		{name: "half a pair beside what replaces it", path: "/", body: `{"increments":[{"counter":"�"},{"counter":"\ud800"}]}`, status: 400},
 		{name: "empty key", path: "/b", header: []string{"Idempotency-Key", ""}, status: 400},
 		{name: "two keys", path: "/b", header: []string{"Idempotency-Key", "1", "Idempotency-Key", "2"}, status: 400},
 		{name: "long key", path: "/b", header: []string{"Idempotency-Key", strings.Repeat("k", 256)}, status: 400},

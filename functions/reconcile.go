@@ -109,7 +109,7 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 	if err != nil || len(body) == 0 {
 		return req, err
 	}
-	if err := notUTF8(body); err != nil {
+	if err := notUnicode(body); err != nil {
 		return req, err
 	}
 	d := newDecoder(body)
