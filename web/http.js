@@ -29,7 +29,11 @@ export function overHTTP(url, headers) {
         return late ? { again: 0, trouble: "The server doesn't answer in time." } : { again: 0, trouble: await unreachable(url), all: true };
       }
       const body = parse(text);
-      if (answer.ok) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
+      if (answer.ok) {
+        // A network's or a proxy's page to sign in, or the site's own page, says 200 too.
+        if (("member" in entry ? body.counted : body.by) === undefined) return { again: 0, trouble: "Something else than the function answers.", all: true };
+        return { counted: "member" in entry ? body.counted : body.replayed !== true };
+      }
       const { status } = answer;
       if (status >= 500 || status === 408 || status === 425 || status === 429) {
         const seconds = Number(answer.headers.get("Retry-After"));

@@ -54,7 +54,7 @@ function open(t, url, options = {}) {
 
 test("an increment is counted once, whatever becomes of its answers", async (t) => {
   const fates = [["refused"], ["lost"], ["lost", "refused", "lost"], [{ status: 503, headers: { "Retry-After": "0" } }], [{ status: 504 }],
-    [{ status: 502, body: "<html>" }], [{ status: 408 }, { status: 425 }]];
+    [{ status: 502, body: "<html>" }], [{ status: 200, body: "<html>" }, { status: 200, body: "{}" }, { status: 200, body: "[]" }], [{ status: 408 }, { status: 425 }]];
   await Promise.all(fates.map(async (fates) => {
     const f = await startFunction(t, (n) => fates[n]);
     const counters = open(t, f.url);
