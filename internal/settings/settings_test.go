@@ -136,3 +136,13 @@ func TestAutoCreate(t *testing.T) {
 		}
 	}
 }
+
+// Whom a caller may name as a member: themselves, where tokens say who that is.
+func TestMembersByDefault(t *testing.T) {
+	t.Parallel()
+	for auth, want := range map[string]string{"none": "off", "firebase": "own", "appcheck": "off"} {
+		if s, err := settings.Parse([]string{"AUTH=" + auth, "PROJECT_NUMBER=1"}); err != nil || s.Members != want {
+			t.Errorf("AUTH=%s: MEMBERS is %q, %v; want %q", auth, s.Members, err, want)
+		}
+	}
+}
