@@ -44,8 +44,8 @@ export function overHTTP(url, headers) {
     },
 
     watch: (like, next) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
-      if (answer?.ok || answer?.status === 404) return next(body.joined === true, asked);
-      if (!answer || answer.status >= 500 || answer.status === 429) return AGAIN; // Others don't say.
+      if (answer?.status === 404 || typeof body?.joined === "boolean") return next(body?.joined === true, asked);
+      if (!answer || answer.ok || answer.status >= 500 || answer.status === 429) return AGAIN; // Others don't say.
     }),
   };
 }

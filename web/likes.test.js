@@ -8,9 +8,10 @@ import { Browser, MemoryStorage, told, until, Window } from "./wait.mjs";
  * A function that counts members, as Increment does, and whose answers go as `fate` says: it is
  * called with the number of the PUT or DELETE, from 0, and the method, and returns nothing, or
  * {status, headers, body} to answer instead, "lost" for an answer that gets lost, "refused" for a
- * connection that breaks before anything is counted; or a promise of that.
+ * connection that breaks before anything is counted; or a promise of that. Of the first `odd`
+ * requests, those that ask who has joined are answered by something else.
  */
-async function startFunction(t, fate = () => undefined) {
+async function startFunction(t, fate = () => undefined, odd = 0) {
   const members = new Set(); // paths
   const requests = []; // of PUT and DELETE: "PUT /a/likes/me"
   const headers = [];
@@ -22,7 +23,7 @@ async function startFunction(t, fate = () => undefined) {
     };
     const path = request.url;
     headers.push(request.headers);
-    if (request.method === "GET") return answer(200, { joined: members.has(path) });
+    if (request.method === "GET") return answer(200, headers.length > odd ? { joined: members.has(path) } : {});
     const what = await fate(requests.push(`${request.method} ${path}`) - 1, request.method);
     if (what === "refused") return request.socket.destroy();
     if (typeof what === "object") return answer(what.status, what.body ?? { detail: "as told" });
@@ -86,6 +87,12 @@ test("ids of several parts, fields and members are in the path, and headers with
   await counters.counter("post").join("other");
   assert.deepEqual(f.requests, ["PUT /red/post%201/likes/%C3%BC%2F1", "PUT /post/total/other"]);
   assert.deepEqual(f.headers.map(({ authorization }) => authorization), ["Bearer 1", "Bearer 2"]);
+});
+
+test("who hears of a like from something else than the function asks again", async (t) => {
+  const f = await startFunction(t, undefined, 1);
+  f.members.add("/a/likes/me");
+  assert.equal((await watched(t, open(t, f.url))).joined(), true);
 });
 
 test("one who has joined already, elsewhere, shows once", async (t) => {

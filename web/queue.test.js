@@ -226,7 +226,7 @@ test("a subscriber is told of the state, and of changes until it ends; the last 
 });
 
 test("without the SDK, totals come from the function, and say when it can't be heard", async (t) => {
-  const answers = [[200, { total: 5, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [404, {}], "broken", [200, { total: 6 }], [403, { detail: "no" }]];
+  const answers = [[200, { total: 5, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [404, {}], "broken", [200, {}], [200, null], [200, { total: 6 }], [403, { detail: "no" }]];
   const asked = [];
   const server = createServer((request, response) => {
     asked.push([request.url, request.headers.authorization]);
@@ -245,7 +245,7 @@ test("without the SDK, totals come from the function, and say when it can't be h
   const failed = told.pop();
   assert.deepEqual(told, [
     { exists: true, total: 5, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), live: true }, null,
-    { exists: false, total: 0, live: true }, null, { exists: true, total: 6, updatedAt: undefined, live: true },
+    { exists: false, total: 0, live: true }, null, null, null, { exists: true, total: 6, updatedAt: undefined, live: true },
   ]);
   assert.ok(failed instanceof CounterError && failed.status === 403 && /no \(403\)/.test(failed.message));
   assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc" && token === "Bearer x"));
