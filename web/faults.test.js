@@ -300,7 +300,7 @@ test("10: a counter is the same with its field named, and the default source sen
   assert.equal(open(t, { transport: noting(), field: "likes" }).counter("p").field, "likes");
 
   const asked = [];
-  const server = createServer((request, response) => { asked.push(request.headers.authorization); response.end(`{"total":5}`); });
+  const server = createServer((request, response) => { asked.push(request.headers.authorization); response.end(`{"counter":"a","total":5}`); });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
   const counter = open(t, { url: `http://127.0.0.1:${server.address().port}`, source: undefined, headers: () => ({ Authorization: "Bearer x" }) }).counter("p");

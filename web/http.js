@@ -29,13 +29,10 @@ export function overHTTP(url, headers) {
         return late ? { again: 0, trouble: "The server doesn't answer in time." } : { again: 0, trouble: await unreachable(url), all: true };
       }
       const body = parse(text);
-      if (answer.ok) {
-        // A network's or a proxy's page to sign in, or the site's own page, says 200 too.
-        if (("member" in entry ? body.counted : body.by) === undefined) return { again: 0, trouble: "Something else than the function answers.", all: true };
-        return { counted: "member" in entry ? body.counted : body.replayed !== true };
-      }
+      if (answer.ok && body.counter) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
       const { status } = answer;
-      if (status >= 500 || status === 408 || status === 425 || status === 429) {
+      // A network's page to sign in, or the site's own page, says 200 too.
+      if (answer.ok || status >= 500 || status === 408 || status === 425 || status === 429) {
         const seconds = Number(answer.headers.get("Retry-After"));
         const many = status === 429;
         return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: many ? "There were too many requests." : "The server is too busy, or not well.", all: many };
@@ -44,8 +41,8 @@ export function overHTTP(url, headers) {
     },
 
     watch: (like, next) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
-      if (answer?.status === 404 || typeof body?.joined === "boolean") return next(body?.joined === true, asked);
-      if (!answer || answer.ok || answer.status >= 500 || answer.status === 429) return AGAIN; // Others don't say.
+      if (answer?.ok || answer?.status === 404) return next(body.joined === true, asked);
+      if (!answer || answer.status >= 500 || answer.status === 429) return AGAIN; // Others don't say.
     }),
   };
 }
@@ -72,8 +69,8 @@ export function asking(url, headers, got) {
       const own = await headers?.();
       if (signal.aborted) return; // On a server, nobody watches for longer than that.
       const there = await fetch(url, { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
-      body = await there.json();
-      answer = there;
+      body = await there.json() ?? {};
+      if (!there.ok || body.counter) answer = there; // Who answers a page to sign in says 200 too.
     } catch {
       // There was none, or one of something in between.
     }

@@ -226,7 +226,7 @@ test("a subscriber is told of the state, and of changes until it ends; the last 
 });
 
 test("without the SDK, totals come from the function, and say when it can't be heard", async (t) => {
-  const answers = [[200, { total: 5, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [404, {}], "broken", [200, {}], [200, null], [200, { total: 6 }], [403, { detail: "no" }]];
+  const answers = [[200, { counter: "a&b/c", total: 5, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [404, {}], "broken", [200, {}], [200, null], [200, { counter: "a&b/c", total: 6 }], [503, null], [403, { detail: "no" }]];
   const asked = [];
   const server = createServer((request, response) => {
     asked.push([request.url, request.headers.authorization]);
@@ -245,7 +245,7 @@ test("without the SDK, totals come from the function, and say when it can't be h
   const failed = told.pop();
   assert.deepEqual(told, [
     { exists: true, total: 5, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), live: true }, null,
-    { exists: false, total: 0, live: true }, null, null, null, { exists: true, total: 6, updatedAt: undefined, live: true },
+    { exists: false, total: 0, live: true }, null, null, null, { exists: true, total: 6, updatedAt: undefined, live: true }, null,
   ]);
   assert.ok(failed instanceof CounterError && failed.status === 403 && /no \(403\)/.test(failed.message));
   assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc" && token === "Bearer x"));
@@ -254,7 +254,7 @@ test("without the SDK, totals come from the function, and say when it can't be h
 test("a double and the average of none come as they are, from the function and from Firestore", async (t) => {
   const answers = [{ doubles: { rating: null } }, { doubles: { rating: 4.5 }, totals: { n: 2 } }, { totals: { n: 2 } }];
   let asked = 0;
-  const server = createServer((_, response) => response.end(JSON.stringify({ total: 7, ...answers[Math.min(asked++, 2)] })));
+  const server = createServer((_, response) => response.end(JSON.stringify({ counter: "a", total: 7, ...answers[Math.min(asked++, 2)] })));
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
   const counters = new Counters({ url: `http://127.0.0.1:${server.address().port}`, source: fromFunction(`http://127.0.0.1:${server.address().port}`, { every: 1 }), storage: null });

@@ -62,13 +62,12 @@ export function documentOf(counters, id) {
  */
 export function fromFunction(url, { every = 2_000, headers } = {}) {
   return (id, next, failed, field) => asking(`${url}/?counter=${encodeURIComponent(id)}`, headers, async (_, ended, answer, body) => {
-    const { [field]: total = body?.total } = { ...body?.totals, ...body?.doubles };
-    // Something else than the function may say 200 too: a network's page to sign in, or the site's own page.
-    const status = answer?.ok && total === undefined ? 502 : answer?.status ?? 500;
+    const status = answer?.status ?? 500;
     if (status < 300) {
+      const { [field]: total = body.total } = { ...body.totals, ...body.doubles };
       next({ exists: true, total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
     } else if (status === 404) next({ exists: false, total: 0, live: true });
-    else if (status < 500 && status !== 429) return failed(new CounterError(`The server refuses to be read: ${body?.detail} (${status}).`, { status }));
+    else if (status < 500 && status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${status}).`, { status }));
     else {
       const why = answer ? "" : await unreachable(url);
       if (ended.aborted) return;
