@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -293,6 +294,23 @@ func TestExitCodes(t *testing.T) {
 	} {
 		if _, errOut, code := counters(t, strings.Fields(args)...); code != want {
 			t.Errorf("%s: exit code %d, %q, want %d", args, code, errOut, want)
+		}
+	}
+}
+
+// What is interrupted says so, and by its exit code, too.
+func TestInterruptedCommands(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	if _, errOut, code := counters(t, "create", "a"); code != 0 {
+		t.Fatal(errOut)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for _, args := range []string{"get a", "get a --exact", "inc a", "inc a --key k", "resize a --shards 2", "reset a --yes", "delete a --yes", "reconcile a", "list", "create b", "join a total m"} {
+		var out, errOut bytes.Buffer
+		if code := run(ctx, strings.Fields(args), &out, &errOut); code != exitInterrupted || !strings.HasPrefix(errOut.String(), "counters: interrupted: ") {
+			t.Errorf("%s: exit code %d, %s%s", args, code, &out, &errOut)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func endingSignals() []os.Signal {
 }
 
 // run runs the program with its arguments and returns its exit code: 0, or when it printed an error
-// 1, and 2 where the arguments are wrong.
+// 1, 2 where the arguments are wrong, and 130 where it was interrupted.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -68,6 +68,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		code = exitUsage
 	case wrongUsage(err):
 		code = exitUsage
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		err = fmt.Errorf("interrupted: %w", err)
+		code = exitInterrupted
 	}
 	fmt.Fprintln(stderr, "counters:", terminal.Escape(err.Error()))
 	return code

@@ -122,8 +122,8 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 	switch {
 	case err != nil:
 		return err
-	case !s.Done:
-		return errors.New("stopped before the last counter")
+	case !s.Done: // which it is not for want of time: there is no deadline
+		return fmt.Errorf("stopped before the last counter: %w", ctx.Err())
 	case s.Failed > 0:
 		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
 	case s.Problems > 0:

@@ -16,7 +16,8 @@ func newRoot() *cobra.Command {
 into one total by Cloud Functions.
 
 "counters dev" runs all of it on this machine. The other commands work on the database that
-FIRESTORE_EMULATOR_HOST or the default credentials point at.`,
+FIRESTORE_EMULATOR_HOST or the default credentials point at. They end with the exit code 0, 1 where
+something failed, 2 where the arguments are wrong, and 130 where Ctrl-C ended them.`,
 		Version: readBuild().String(), // for --version
 		// A page of usage hides the one line that says what is wrong.
 		SilenceUsage:  true,

@@ -14,6 +14,8 @@ import (
 const (
 	exitFailed = 1
 	exitUsage  = 2 // the arguments are wrong, and nothing was done
+	// Ctrl-C, or another signal to end, came first: 128 and SIGINT's number, as shells have it
+	exitInterrupted = 130
 )
 
 // usageError says that a command's arguments are wrong.

@@ -111,7 +111,7 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 		case doubt == nil && kind == Doubtful: // of a read
 			return nil, err
 		case doubt == nil:
-			return nil, fmt.Errorf("%w: gave up after %d tries: %w", ErrContention, conflicts+doubts, err)
+			return nil, fmt.Errorf("%w: gave up at attempt %d: %w", ErrContention, conflicts+doubts, err)
 		}
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 		defer cancel()
