@@ -118,7 +118,7 @@ type Ledger struct {
 	Gone time.Time
 	// what is below the path is being removed, unless the document comes back
 	Ending bool
-	// :: field of the shards → what States hold of it, of those that whoever wrote the ledger last
+	// :: [layout.Field.String] → what States hold of it, of those that whoever wrote the ledger last
 	// shows: by these a reconcile sees, without reading States, whether they are what the shards hold
 	Sums Counts
 	// how often it was rolled up, by which an instance sees how many flushes others made

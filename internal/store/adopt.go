@@ -83,11 +83,12 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
 }
 
-// Sums are what a ledger's states hold of the fields that are shown.
+// Sums are what a ledger's states hold of the fields that are shown, by their definitions: what is
+// shown in another place from now on, likes=count after total=count, was not there before.
 func (db *DB) Sums(l *ledger.Ledger) ledger.Counts {
 	sums := make(ledger.Counts, len(db.Fields))
 	for _, field := range db.Fields {
-		sums[field.Shard] = l.Sum(field.Shard)
+		sums[field.String()] = l.Sum(field.Shard)
 	}
 	return sums
 }

@@ -135,6 +135,14 @@ var ofRollup = []mutant{
 		"!known || replaced && l.Flushes == 0", "replaced && l.Flushes == 0 && (known || !known)", test("TestWhatIsNoDrift"),
 	},
 	{
+		"what was shown from the shards is part of a query's number", "rollup",
+		"return f.String() == definition })", "return f.String() == definition || definition != \"\" })", test("TestAQueryThatIsShownAgainIsNoDrift"),
+	},
+	{
+		"a field of the shards that gets another name counts on from what is there", "internal/store",
+		"sums[field.String()] = ", "sums[field.Shard] = ", testIn("rollup", "TestSumsInALedger"),
+	},
+	{
 		"a number that an increment has made the ledger beside is drift", "rollup",
 		"!known || replaced && l.Flushes == 0", "!known || replaced && l.Flushes == -1", test("TestTheNumberBeforeTheFirstIncrementIsNoDrift"),
 	},
