@@ -189,6 +189,9 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	diff := l.Correct(now, *r.snap)
 	c.db.Meet(l, doc, now, &diff)
 	before := c.shown(l)
+	if doc == nil { // nothing shows it, and the ledger counts
+		before = l.Totals(c.db.Shown()...)
+	}
 	r.impossible = diff.Impossible
 	l.Forget(now)
 	if r.asked != nil {

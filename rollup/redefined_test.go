@@ -54,6 +54,24 @@ func TestAnotherNameForAField(t *testing.T) {
 	}
 }
 
+// A reconcile of a counter whose document is gone reports what it does: nothing, whatever FIELDS
+// shows now.
+func TestReportOfAFieldWithoutADocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count"})
+	w.snippet(1)
+	w.inc(0, 4)
+	w.apply(w.arrived()...)
+	w.must(w.counter().Delete(w.ctx))
+	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes=count"})
+	for range 2 {
+		if r := w.reconcile(); !r.Gone || r.Before != 4 || r.After != 4 || r.Late != 0 {
+			t.Errorf("reconcile = %+v, want 4 before and after, and nothing late", r)
+		}
+	}
+}
+
 // A query's number that FIELDS has turned into shards, and turns back.
 func TestAQueryThatIsShownAgainIsNoDrift(t *testing.T) {
 	t.Parallel()
