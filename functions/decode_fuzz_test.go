@@ -2,6 +2,7 @@ package functions
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -43,9 +44,17 @@ func FuzzDecodeBy(f *testing.F) {
 func sameAmount(t *testing.T, body []byte, got amount, raw json.RawMessage, most int64) {
 	t.Helper()
 	want := amount{by: 1}
-	if raw != nil && json.Unmarshal(raw, &want.by) != nil {
-		if err := json.Unmarshal(raw, &want.fields); err != nil {
+	var number json.Number
+	var fields map[string]json.Number
+	if raw != nil && json.Unmarshal(raw, &number) == nil {
+		want.by = wholeNumber(t, body, number)
+	} else if raw != nil {
+		if err := json.Unmarshal(raw, &fields); err != nil {
 			t.Errorf("%q: taken, and neither an integer nor an object of them: %v", body, err)
+		}
+		want.fields = map[string]int64{}
+		for name, number := range fields {
+			want.fields[name] = wholeNumber(t, body, number)
 		}
 	}
 	if diff := cmp.Diff(want.of("c"), got.of("c")); diff != "" {
@@ -59,6 +68,20 @@ func sameAmount(t *testing.T, body []byte, got amount, raw json.RawMessage, most
 			t.Errorf("%q: %+v", body, i)
 		}
 	}
+}
+
+// wholeNumber is a number that is an integer, whether it has a point or an exponent or not.
+func wholeNumber(t *testing.T, body []byte, number json.Number) int64 {
+	t.Helper()
+	n, err := number.Int64()
+	if err == nil {
+		return n
+	}
+	f, err := number.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+		t.Errorf("%q: taken, and %s is no integer, or none that a double holds", body, number)
+	}
+	return int64(f)
 }
 
 func FuzzDecodeIncrements(f *testing.F) {

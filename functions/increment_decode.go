@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net/url"
 	"regexp"
 	"slices"
@@ -327,6 +328,12 @@ func integer(name string, t json.Token, most int64) (int64, error) {
 		return 0, bad("%s is %v; want an integer other than 0", name, describe(t))
 	}
 	by, err := strconv.ParseInt(number.String(), 10, 64)
+	if errors.Is(err, strconv.ErrSyntax) { // 1.0 and 1e2 are integers too: clients send what they hold as doubles so
+		if f, _ := number.Float64(); f == math.Trunc(f) {
+			const exact = 1 << 53 // from here on a double may stand for another integer
+			by, err, most = int64(max(-exact, min(f, exact))), nil, min(most, exact-1)
+		}
+	}
 	switch {
 	case errors.Is(err, strconv.ErrRange), err == nil && (by > most || by < -most):
 		return 0, bad("%s is %v; at most %d is allowed, up or down", name, number, most)

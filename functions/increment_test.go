@@ -118,10 +118,13 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "empty object", path: "/post-123", body: `{}`, status: 200, want: `{"by":1}`, counter: "post-123", grows: 1},
 		{name: "by", path: "/post-123", body: ` {"by": 5} `, status: 200, want: `{"by":5}`, counter: "post-123", grows: 5},
 		{name: "negative", path: "/post-123", body: `{"by":-2}`, status: 200, want: `{"by":-2}`, counter: "post-123", grows: -2},
+		{name: "whole fraction", path: "/post-123", body: `{"by":-1.0}`, status: 200, want: `{"by":-1}`, counter: "post-123", grows: -1},
+		{name: "exponent", path: "/", body: `{"increments":[{"counter":"b","by":1e2},{"counter":"b","by":{"total":-990e-1}}]}`, status: 200, counter: "b", grows: 1},
 		{name: "largest", path: "/post-123", body: `{"by":1000000000}`, status: 200, counter: "post-123", grows: 1e9},
 		{name: "any Unicode id", path: "/" + url.PathEscape(oddID), status: 200, want: `{"counter":"` + oddID + `"}`, counter: oddID, grows: 1},
 		{name: "key", path: "/post-123", body: `{"by":3}`, header: []string{"Idempotency-Key", "K"}, status: 200, want: `{"by":3}`, counter: "post-123", grows: 3},
 		{name: "key again", path: "/post-123", body: `{"by":3}`, header: []string{"Idempotency-Key", "K"}, status: 200, want: `{"by":3,"replayed":true}`, counter: "post-123"},
+		{name: "key again, as a double", path: "/post-123", body: `{"by":3.0}`, header: []string{"Idempotency-Key", "K"}, status: 200, want: `{"by":3,"replayed":true}`, counter: "post-123"},
 		{name: "key with another body", path: "/post-123", body: `{"by":4}`, header: []string{"Idempotency-Key", "K"}, status: 422},
 		{name: "key for another counter", path: "/b", body: `{"by":3}`, header: []string{"Idempotency-Key", "K"}, status: 200, counter: "b", grows: 3},
 		{name: "several", path: "/", body: `{"increments":[{"counter":"b","by":2},{"counter":"post-123"},{"counter":"b","by":5}]}`, status: 200, counter: "b", grows: 7},
@@ -135,7 +138,7 @@ func TestIncrementRequests(t *testing.T) {
 
 		// What is read.
 		{name: "get", method: "GET", path: "/b", status: 200, want: `{"counter":"b","total":0,"num_shards":2}`},
-		{name: "get exact", method: "GET", path: "/b?exact=true", status: 200, want: `{"counter":"b","total":10,"num_shards":2}`},
+		{name: "get exact", method: "GET", path: "/b?exact=true", status: 200, want: `{"counter":"b","total":11,"num_shards":2}`},
 		{name: "get by parameter", method: "GET", path: "/?counter=healthz", status: 200, want: `{"counter":"healthz"}`},
 		{name: "get any Unicode id", method: "GET", path: "/?counter=" + url.QueryEscape(oddID) + "&exact=true", status: 200, want: `{"counter":"` + oddID + `","total":1}`},
 		{name: "get unknown", method: "GET", path: "/unknown", status: 404},
@@ -167,8 +170,8 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "zero", path: "/b", body: `{"by":0}`, status: 400},
 		{name: "minus zero", path: "/b", body: `{"by":-0}`, status: 400},
 		{name: "fraction", path: "/b", body: `{"by":1.5}`, status: 400},
-		{name: "whole fraction", path: "/b", body: `{"by":1.0}`, status: 400},
-		{name: "exponent", path: "/b", body: `{"by":1e3}`, status: 400},
+		{name: "exponent that leaves a fraction", path: "/b", body: `{"by":15e-1}`, status: 400},
+		{name: "hardly anything", path: "/b", body: `{"by":1e-999}`, status: 400},
 		{name: "string", path: "/b", body: `{"by":"5"}`, status: 400},
 		{name: "list", path: "/b", body: `{"by":[5]}`, status: 400},
 		{name: "too much", path: "/b", body: `{"by":1000000001}`, status: 400},
@@ -359,6 +362,8 @@ func TestWhatIsSaidOfAWrongBody(t *testing.T) {
 		`{"increments":[7]}`:                                 `the body has a number where an object belongs; want {"increments": [{"counter": "a", "by": 1}]}`,
 		`{"increments":[{"counter":null}]}`:                  "the body has null where a string belongs",
 		`{"increments":[{"counter":"a","by":[]}]}`:           "by is a list; want an integer other than 0",
+		`{"increments":[{"counter":"a","by":1.5}]}`:          "by is 1.5; want an integer other than 0",
+		`{"increments":[{"counter":"a","by":-1e999}]}`:       "by is -1e999; at most 1000000000 is allowed, up or down",
 		`{"increments":[{"counter":"a","by":{"likes":{}}}]}`: "by.likes is an object; want an integer other than 0",
 	} {
 		if got := p.do(t, "POST", "/", body); got.status != 400 || got.body["detail"] != detail {
