@@ -16,14 +16,7 @@ import (
 // runs under a context of its own: whoever waits for it may go away, and no one else is touched.
 func (c *Client) run(f *inFlight) {
 	f.exact = !c.cfg.InexactWrites
-	until := time.Now().Add(c.cfg.Timeout)
-	for _, r := range f.requests {
-		if r.until.IsZero() {
-			r.until = until
-		} else if r.until.Before(until) { // of a batch that it has left
-			until = r.until
-		}
-	}
+	until := f.due(time.Now().Add(c.cfg.Timeout))
 	whole, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	// The last quarter is for settling what is in doubt by then.

@@ -51,6 +51,19 @@ type inFlight struct {
 	reserved int     // how many of its requests count as waiting
 }
 
+// due is when a batch must have ended that begins now: at until, or earlier where one of its requests
+// was in a batch before, which it has left. Leaving one gives nobody more time.
+func (f *inFlight) due(until time.Time) time.Time {
+	for _, r := range f.requests {
+		if r.until.IsZero() {
+			r.until = until
+		} else if r.until.Before(until) {
+			until = r.until
+		}
+	}
+	return until
+}
+
 // own reports whether the batch's commits make a marker of the batch. A key's marker does for a
 // request that is alone. A membership is no marker: between a commit and the look at it another
 // instance may take it away again, and then it hides that the commit was applied.

@@ -156,6 +156,10 @@ var bySimulation = []mutant{
 		"until.Add(-c.cfg.Timeout/4)", "until", statistic,
 	},
 	{
+		"who leaves a batch has more time", "shards",
+		"until = r.until", "_ = until", test("TestLeavingABatchGivesNoMoreTime"),
+	},
+	{
 		"a commit without a time limit of its own", "shards",
 		"ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)", "ctx, cancel = context.WithCancel(ctx)", statistic,
 	},
