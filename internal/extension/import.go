@@ -105,6 +105,12 @@ func Import(ctx context.Context, db *store.DB, counter string, source Source) (I
 		done.InPlace = true
 	default:
 		done, err = c.copyFrom(ctx, source)
+		if errors.Is(err, command.ErrNotFound) && !errors.Is(err, store.ErrDoubt) {
+			// Whoever makes the counter for this makes it for something that is there.
+			if _, none := c.value(ctx, source); none != nil {
+				err = none
+			}
+		}
 	}
 	if err != nil {
 		return Imported{}, fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, counter, err)

@@ -93,6 +93,8 @@ func TestImportRefuses(t *testing.T) {
 		{"a", "counters/a", "total", extension.ErrInvalidSource},
 		{"a", "pages/half", "views", store.ErrNotInteger},
 		{"unknown", "pages/hello", "views", command.ErrNotFound},
+		{"unknown", "pages/nothing", "views", extension.ErrInvalidSource},
+		{"unknown", "pages/half", "views", store.ErrNotInteger},
 	} {
 		if _, err := w.imports(t, s.id, extension.Source{Path: s.path, Field: s.field}); !errors.Is(err, s.want) {
 			t.Errorf("%q of %q into %s: %v, want %v", s.field, s.path, s.id, err, s.want)
