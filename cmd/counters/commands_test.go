@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,9 +15,14 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/freeport"
@@ -315,17 +322,59 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
+// A deletion that is interrupted between its steps says how far it came and what to do, and the next
+// one finishes it.
+func TestInterruptedDeletion(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "demo-counters")
+	fs := firestore.Client(t, "demo-counters")
+	if _, errOut, code := counters(t, "create", "a", "--shards", "900"); code != 0 {
+		t.Fatal(errOut)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var commits atomic.Int64
+	firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		if commits.Add(1) == 3 { // after the mark, and the first page
+			interrupt()
+			return emulator.Verdict{Before: status.Error(codes.Unavailable, "interrupted")}
+		}
+		return emulator.Verdict{}
+	})
+	var out, errOut bytes.Buffer
+	code := run(ctx, []string{"delete", "a", "--yes", "--json"}, &out, &errOut)
+	if want := "(498 documents gone by then; delete it again to finish)"; code != exitInterrupted || out.Len() > 0 || !strings.Contains(errOut.String(), want) {
+		t.Errorf("exit code %d, %q, error %q; want %q", code, &out, &errOut, want)
+	}
+	firestore.Server.SetInterceptor(nil)
+	if _, errOut, code := counters(t, "delete", "a", "--yes"); code != 0 {
+		t.Errorf("again: exit code %d, %s", code, errOut)
+	}
+	if left, err := fs.Collection("counters/a/shards").Documents(t.Context()).GetAll(); err != nil || len(left) > 0 {
+		t.Errorf("%d shards are left, %v", len(left), err)
+	}
+}
+
 // What asks before it does something takes nothing but a yes for one.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "yes": true, "\n": false, "": false, "n\n": false, "yesterday\n": false} {
 		var out bytes.Buffer
-		if err := ask(strings.NewReader(answer), &out, "delete a in project p, database d"); (err == nil) != want {
+		if err := ask(t.Context(), strings.NewReader(answer), &out, "delete a in project p, database d"); (err == nil) != want {
 			t.Errorf("%q: %v", answer, err)
 		}
 		if got := out.String(); got != "Delete a in project p, database d? It can't be undone. [y/N] " {
 			t.Errorf("asked %q", got)
 		}
+	}
+	// Ctrl-C, and nobody answers.
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	in, nobody := io.Pipe()
+	defer nobody.Close()
+	if err := ask(ctx, in, io.Discard, "delete a"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was done") {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 

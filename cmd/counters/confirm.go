@@ -58,13 +58,24 @@ func confirm(cmd *cobra.Command, yes bool, what string) error {
 	if f, ok := in.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
 		return badUsage("%s: nothing was done, because it can't be undone and there is no terminal to ask on; say --yes to do it", what)
 	}
-	return ask(in, cmd.ErrOrStderr(), what)
+	return ask(cmd.Context(), in, cmd.ErrOrStderr(), what)
 }
 
-// ask asks on a terminal. Anything but a clear yes is a no.
-func ask(in io.Reader, out io.Writer, what string) error {
+// ask asks on a terminal. Anything but a clear yes is a no, and Ctrl-C doesn't wait for an answer.
+func ask(ctx context.Context, in io.Reader, out io.Writer, what string) error {
 	fmt.Fprintf(out, "%s? It can't be undone. [y/N] ", strings.ToUpper(what[:1])+what[1:])
-	answer, _ := bufio.NewReader(in).ReadString('\n')
+	answers := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(in).ReadString('\n')
+		answers <- answer
+	}()
+	var answer string
+	select {
+	case answer = <-answers:
+	case <-ctx.Done():
+		fmt.Fprintln(out) // what comes next is not to stand behind the question
+		return fmt.Errorf("%s: nothing was done: %w", what, ctx.Err())
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

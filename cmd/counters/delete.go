@@ -21,12 +21,12 @@ When it is cut short, deleting again finishes it.`,
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				var end func()
+				const gone = "documents gone"
+				var end func() int
 				var opts shards.DeleteOptions
-				opts.Progress, end = underWay(cmd, "deleting "+printable(c.ID()), "documents gone")
+				opts.Progress, end = underWay(cmd, "deleting "+printable(c.ID()), gone)
 				err := c.Delete(ctx, opts)
-				end()
-				if err != nil {
+				if err = cutShort(err, end(), gone, "delete"); err != nil {
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s in %s", printable(c.ID()), where)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/firestore-counters/counters/shards"
 )
 
 // newProgress shows that work goes on, on a terminal, and nothing elsewhere.
@@ -34,9 +38,18 @@ func onTerminal(w io.Writer) io.Writer {
 // longWork is how long something may take before it shows that it is under way.
 const longWork = time.Second
 
+// cutShort adds to the error of a command that works in steps how far it came, and that it may be
+// given again. What ended before its first step, in an error that is clear, has left nothing.
+func cutShort(err error, n int, counted, verb string) error {
+	if err == nil || n == 0 && !errors.Is(err, shards.ErrUnknown) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w (%d %s by then; %s it again to finish)", err, n, counted, verb)
+}
+
 // underWay shows that something is being done, whose end nobody knows, for how long it has been,
-// and how many of what is counted there are by now, until end is called.
-func underWay(cmd *cobra.Command, what, counted string) (count func(int), end func()) {
+// and how many of what is counted there are by now, until end is called, which returns that.
+func underWay(cmd *cobra.Command, what, counted string) (count func(int), end func() int) {
 	w := onTerminal(cmd.ErrOrStderr())
 	var n atomic.Int64
 	ended, gone := make(chan struct{}), make(chan struct{})
@@ -64,8 +77,9 @@ func underWay(cmd *cobra.Command, what, counted string) (count func(int), end fu
 			_ = bar.Add(1)
 		}
 	}()
-	return func(now int) { n.Store(int64(now)) }, func() {
+	return func(now int) { n.Store(int64(now)) }, func() int {
 		close(ended)
 		<-gone
+		return int(n.Load())
 	}
 }

@@ -31,10 +31,13 @@ counted with would be gone, and they would still be members.`,
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
 			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				var end func()
-				opts.Progress, end = underWay(cmd, "setting "+printable(c.ID())+" to 0", "members off")
+				const off = "members off"
+				var end func() int
+				opts.Progress, end = underWay(cmd, "setting "+printable(c.ID())+" to 0", off)
 				err := c.Reset(ctx, opts)
-				end()
+				if n := end(); opts.RemoveMembers {
+					err = cutShort(err, n, off, "reset")
+				}
 				if errors.Is(err, shards.ErrHasMembers) {
 					return fmt.Errorf("%w; --members=remove takes them off first", err)
 				}

@@ -41,7 +41,7 @@ How many shards? "counters cost --rate R" says.`,
 				}
 				err := c.Resize(ctx, n, opts)
 				_ = bar.Finish()
-				if err != nil {
+				if err = cutShort(err, moved, "shards moved", "resize"); err != nil {
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": n, "moved": moved},
