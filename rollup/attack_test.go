@@ -308,9 +308,8 @@ func TestFullLedger(t *testing.T) {
 	w.total(5)
 	// One more shard, and there is no room: entries of shards that are gone go at once.
 	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 3}))
-	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	if err := r.Add(w.ctx, change(w.arrived()[0])); err != nil {
-		t.Errorf("Add = %v", err)
+	if a := w.apply(w.arrived()...); a.Full != 0 {
+		t.Errorf("%d shards were refused, want none", a.Full)
 	}
 	w.total(8)
 	w.apply(states[:5]...) // late ones of shards that are gone
