@@ -71,7 +71,7 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	}
 	missing, err := c.resolve(ctx, counters...)
 	switch {
-	case err != nil && store.FromFirestore(err) && store.KindOf(err) != store.Permanent:
+	case err != nil && store.FromFirestore(err) && mayPass(store.KindOf(err)):
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
 	case err != nil:
 		return outcome{err: err}
@@ -81,6 +81,10 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	r.alone = len(missing) > 0
 	return c.queue.add(ctx, r)
 }
+
+// mayPass reports whether an error of a read may be gone when the same is read again. A read has no
+// preconditions: one that fails for such is of a database that is not there, or of another mode.
+func mayPass(kind store.Kind) bool { return kind == store.Doubtful || kind == store.Contention }
 
 // named says which counters a request is of: the only one, or how many.
 func (r *request) named() string {

@@ -471,7 +471,7 @@ func TestCallThatEndsBeforeItsCommit(t *testing.T) {
 // what Firestore refuses is said as it is.
 func TestLookUpThatFails(t *testing.T) {
 	t.Parallel()
-	for code, busy := range map[codes.Code]bool{codes.Unavailable: true, codes.ResourceExhausted: true, codes.PermissionDenied: false, codes.Unauthenticated: false} {
+	for code, busy := range map[codes.Code]bool{codes.Unavailable: true, codes.ResourceExhausted: true, codes.Aborted: true, codes.PermissionDenied: false, codes.Unauthenticated: false, codes.NotFound: false, codes.FailedPrecondition: false} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
