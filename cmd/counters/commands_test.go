@@ -314,7 +314,7 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	for _, args := range []string{"get a", "get a --exact", "inc a", "inc a --key k", "resize a --shards 2", "reset a --yes", "delete a --yes", "reconcile a", "list", "create b", "join a total m"} {
+	for _, args := range []string{"get a", "get a --exact", "inc a", "inc a --key k", "resize a --shards 2", "reset a --yes", "delete a --yes", "reconcile a", "list", "create b", "join a total m", "import firestore-counter --path pages/p --field f"} {
 		var out, errOut bytes.Buffer
 		if code := run(ctx, strings.Fields(args), &out, &errOut); code != exitInterrupted || !strings.HasPrefix(errOut.String(), "counters: interrupted: ") {
 			t.Errorf("%s: exit code %d, %s%s", args, code, &out, &errOut)

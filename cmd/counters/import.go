@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,9 @@ writing the same field. Its clients may go on, and each run takes what they have
 					if err = c.Create(ctx, opts); err == nil || errors.Is(err, shards.ErrExists) {
 						err = run()
 					}
+				}
+				if errors.Is(err, context.Canceled) || errors.Is(err, shards.ErrUnknown) {
+					return fmt.Errorf("%w (import it again: nothing is added twice)", err)
 				}
 				if err != nil {
 					return err

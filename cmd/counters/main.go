@@ -71,6 +71,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		err = fmt.Errorf("interrupted: %w", err)
 		code = exitInterrupted
+	default:
+		err = forbidden(err)
 	}
 	fmt.Fprintln(stderr, "counters:", terminal.Escape(err.Error()))
 	return code

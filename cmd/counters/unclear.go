@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // badFlag says what a flag wants, or which one is meant, where the library says which of Go's
@@ -53,6 +55,19 @@ func meant(flags *pflag.FlagSet, unknown *pflag.NotExistError) error {
 		return fmt.Errorf("no flag %s%s", dashes, name)
 	}
 	return fmt.Errorf("no flag %s%s; did you mean --%s?", dashes, name, best)
+}
+
+// forbidden adds to a refusal of Google's what to do about it, where it doesn't name a page that
+// says so: neither says which account is meant, or what it lacks.
+func forbidden(err error) error {
+	switch code := status.Code(err); {
+	case strings.Contains(err.Error(), "https://"):
+	case code == codes.PermissionDenied:
+		return fmt.Errorf("%w (the account of the default credentials needs roles/datastore.user in the project, which --project names)", err)
+	case code == codes.Unauthenticated:
+		return fmt.Errorf("%w (for new credentials, run: gcloud auth application-default login)", err)
+	}
+	return err
 }
 
 // distance is how many letters have to be put in, left out or exchanged to get from one word to the

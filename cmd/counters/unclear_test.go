@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 )
@@ -93,5 +98,26 @@ func TestBashCompletionSaysWhatItNeeds(t *testing.T) {
 	cmd = exec.Command(bash, "--norc", "-c", "_init_completion() { :; }\n"+script)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("with it: %v\n%s", err, out)
+	}
+}
+
+// What Google refuses comes with what to do about it, unless it says so itself.
+func TestForbidden(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	if _, errOut, code := counters(t, "create", "a"); code != 0 {
+		t.Fatal(errOut)
+	}
+	for said, want := range map[error]string{
+		status.Error(codes.PermissionDenied, "Missing or insufficient permissions."):         "needs roles/datastore.user in the project, which --project names)\n",
+		status.Error(codes.Unauthenticated, "Request had invalid authentication."):           "run: gcloud auth application-default login)\n",
+		status.Error(codes.PermissionDenied, "Enable it by visiting https://a.example now."): "https://a.example now.\n",
+	} {
+		firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			return emulator.Verdict{Before: said}
+		})
+		if out, errOut, code := counters(t, "inc", "a", "--json"); code != exitFailed || out != "" || !strings.HasSuffix(errOut, want) {
+			t.Errorf("%v: exit code %d, %q, error %q; want %q at its end", said, code, out, errOut, want)
+		}
 	}
 }
