@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -138,6 +139,29 @@ func TestAddAll(t *testing.T) {
 	}
 	w.wantSum(t, "a", 3)
 	w.wantSum(t, "b", 5)
+}
+
+// Of several counters one is being deleted, and one would be made: nothing is.
+func TestAddAllBesideADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{AutoCreate: true})
+	w.counter(t, client, "a", 2)
+	w.counter(t, client, "half", 2)
+	if _, err := w.fs.Doc("counters/half").Update(t.Context(), []firestore.Update{{Path: "deleting", Value: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "new", By: 1}, {Counter: "half", By: 1}}, shards.Key{Value: "k"}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), `"half"`) {
+		t.Errorf("%v, want ErrNotFound that names the one", err)
+	}
+	w.wantSum(t, "a", 0)
+	w.wantSum(t, "half", 0)
+	if _, err := w.fs.Doc("counters/new").Get(t.Context()); status.Code(err) != codes.NotFound {
+		t.Errorf("the new counter: %v, want that it was not made", err)
+	}
+	if n := w.markers(t); n > 0 {
+		t.Errorf("%d markers are left", n)
+	}
 }
 
 // Counters that public snippets made have no ledger, may have their number of shards under another

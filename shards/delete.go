@@ -35,9 +35,10 @@ type DeleteOptions struct {
 
 // Delete deletes the counter, its members, its shards and its ledger, and whatever is left of one
 // whose document is gone. A counter of less than 500 shards and members goes in one commit. A
-// larger one is marked first, so that nothing is added to it: when that is cut short, deleting it
-// again finishes it, and so does [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] for a
-// document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
+// larger one is marked first, so that whoever looks for it finds none; what clients still add that
+// have seen it within Config.CacheTTL goes with it. When that is cut short, deleting it again
+// finishes it, and so does [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] for a document of the
+// app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	return c.call("delete", func() error {
 		return (&removal{Counter: c}).run(ctx, opts.Progress)

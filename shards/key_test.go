@@ -44,6 +44,58 @@ func TestCrashAfterCommit(t *testing.T) {
 	w.wantSum(t, "a", 5)
 }
 
+// A call for several counters whose answer was lost is asked for again after one of them was set back,
+// or deleted and made again: it counts as often as it did not before, and its first commit, however
+// late, never.
+func TestAKeyOutlivesACounter(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{true, false} {
+		for name, between := range map[string]func(context.Context, shards.Counter) error{
+			"reset": func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
+			"made again": func(ctx context.Context, c shards.Counter) error {
+				return errors.Join(c.Delete(ctx, shards.DeleteOptions{}), c.Create(ctx, shards.CreateOptions{Shards: 3}))
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, applied %t", name, applied), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				other, client := w.open(t, shards.Config{}), w.open(t, shards.Config{Timeout: time.Second})
+				a := w.counter(t, other, "a", 3)
+				w.counter(t, other, "b", 3)
+				var first atomic.Pointer[firestorepb.CommitRequest]
+				w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+					if addsToShard(req) && first.CompareAndSwap(nil, req) && applied {
+						return emulator.Verdict{After: unavailable}
+					}
+					return emulator.Verdict{Before: unavailable}
+				})
+				both, key := []shards.Increment{{Counter: "a", By: 5}, {Counter: "b", By: 7}}, shards.Key{Value: "k"}
+				if _, err := client.AddAll(t.Context(), both, key); !errors.Is(err, shards.ErrUnknown) {
+					t.Fatalf("without an answer: %v, want ErrUnknown", err)
+				}
+				w.Server.SetInterceptor(nil)
+				if err := between(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+				for again := range 2 {
+					if replayed, err := client.AddAll(t.Context(), both, key); err != nil || replayed != (applied || again > 0) {
+						t.Errorf("again: replayed %v, %v", replayed, err)
+					}
+					if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), first.Load()); err == nil {
+						t.Error("the first commit was applied late")
+					}
+				}
+				if !applied {
+					w.wantSum(t, "a", 5)
+				} else {
+					w.wantSum(t, "a", 0) // what was counted went with the rest
+				}
+				w.wantSum(t, "b", 7)
+			})
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
