@@ -320,6 +320,10 @@ func TestInterruptedCommands(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s%s", args, code, &out, &errOut)
 		}
 	}
+	var out, errOut bytes.Buffer
+	if code := run(ctx, []string{"deploy", "--project", "p", "--location", "nam5", "--dry-run"}, &out, &errOut); code != exitInterrupted || !strings.Contains(errOut.String(), "may be run again") {
+		t.Errorf("deploy: exit code %d, %s%s", code, &out, &errOut)
+	}
 }
 
 // A deletion that is interrupted between its steps says how far it came and what to do, and the next

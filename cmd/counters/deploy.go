@@ -115,7 +115,7 @@ func runScript(cmd *cobra.Command, script string, args []string) error {
 	c.WaitDelay = 10 * time.Second
 	err = c.Run()
 	if cmd.Context().Err() != nil {
-		return context.Cause(cmd.Context())
+		return fmt.Errorf("%s was cut short, and may be run again: %w", cmd.CommandPath(), context.Cause(cmd.Context()))
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return scriptFailed{exit.ExitCode()}
