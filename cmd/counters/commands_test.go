@@ -326,6 +326,35 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
+// An increment that is interrupted while its commit is under way says that it may be counted, and
+// with a key that it may be given again, which counts once.
+func TestInterruptedIncrement(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	if _, errOut, code := counters(t, "create", "a"); code != 0 {
+		t.Fatal(errOut)
+	}
+	for args, want := range map[string]string{"inc a --key k": "give it again", "inc a": "may count twice"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			interrupt()
+			time.Sleep(100 * time.Millisecond) // the command hears of that first
+			return emulator.Verdict{}
+		})
+		var out, errOut bytes.Buffer
+		if code := run(ctx, strings.Fields(args), &out, &errOut); code != exitInterrupted || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%s: exit code %d, %s%s", args, code, &out, &errOut)
+		}
+		firestore.Server.SetInterceptor(nil)
+	}
+	if out, errOut, code := counters(t, "inc", "a", "--key", "k"); code != 0 || !strings.Contains(out, "counted before") {
+		t.Errorf("again: exit code %d, %s%s", code, out, errOut)
+	}
+	if out, errOut, code := counters(t, "get", "a", "--exact"); code != 0 || out != "2\n" {
+		t.Errorf("exit code %d, %s%s, want 2", code, out, errOut)
+	}
+}
+
 // A deletion that is interrupted between its steps says how far it came and what to do, and the next
 // one finishes it.
 func TestInterruptedDeletion(t *testing.T) {

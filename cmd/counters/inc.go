@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -56,7 +57,12 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 					replayed, err = c.AddFields(ctx, fields, k)
 					asked, said = fields, list(fields)
 				}
-				if err != nil {
+				switch {
+				case errors.Is(err, shards.ErrUnknown) && key != "":
+					return fmt.Errorf("%w (the same command with the same key counts once: give it again)", err)
+				case errors.Is(err, shards.ErrUnknown):
+					return fmt.Errorf("%w (given again it may count twice; with --key it would count once)", err)
+				case err != nil:
 					return err
 				}
 				note := ""
