@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -185,13 +183,8 @@ func (f *flushing) writes() []*firestorepb.Write {
 // that the ledger was made beside, until the first flush.
 func (c *Client) shown(l *ledger.Ledger) map[string]int64 {
 	totals := l.Totals(c.db.Shown()...)
-	for definition := range l.Sums { // what a query comes to now was shown from the shards, say
-		if name, _, _ := strings.Cut(definition, "="); !slices.ContainsFunc(c.db.Fields, func(f layout.Field) bool { return f.String() == definition }) {
-			delete(totals, name)
-		}
-	}
-	for _, field := range c.db.Fields {
-		_, known := l.Sums[field.String()]
+	for _, field := range c.db.Shown() {
+		_, known := l.Sums[field.Key()]
 		if _, replaced := l.Replaced[field.Name]; !known || replaced && l.Flushes == 0 {
 			delete(totals, field.Name)
 		}

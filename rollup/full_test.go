@@ -1,35 +1,41 @@
 package rollup_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/rollup"
 )
 
 // The app has filled its document to a megabyte, and no number fits into it any more. Its events
 // are counted in the ledger and acknowledged, a reconcile says what is wrong, and once there is
-// room the next event shows everything.
+// room the next event shows everything. Nobody wrote a wrong number meanwhile, so that is no drift.
 func TestADocumentThatIsFull(t *testing.T) {
 	t.Parallel()
 	for _, full := range []string{"before its first event", "later"} {
 		t.Run(full, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).hosted()
-			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true})
+			var log strings.Builder
+			var err error
+			w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true,
+				Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			want := int64(0)
 			fill := func() {
 				// To the last bytes: no further field fits.
 				for size := 1 << 20; ; size -= 8 {
-					if _, err := w.counter().Set(w.ctx, map[string]any{"body": strings.Repeat("x", size)}); err == nil {
+					if _, err := w.counter().Set(w.ctx, map[string]any{"body": strings.Repeat("x", size), "likes": want}); err == nil {
 						return
 					}
 				}
 			}
 			w.post(map[string]any{"body": ""})
-			want := int64(0)
 			if full == "later" {
 				w.like(0, 1, 1)
 				w.apply(w.arrived()...)
@@ -50,8 +56,8 @@ func TestADocumentThatIsFull(t *testing.T) {
 			want++
 			w.arrived() // and lost
 			report := w.reconcile()
-			if !strings.Contains(report.Problem, "make room in it") {
-				t.Errorf("reconcile = %+v, want the problem", report)
+			if !strings.Contains(report.Problem, "make room in it") || report.Drift != 0 {
+				t.Errorf("reconcile = %+v, want the problem, and no drift", report)
 			}
 			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "body", Value: "short"}}))
 			w.like(1, 1, 1) // of another shard
@@ -61,6 +67,9 @@ func TestADocumentThatIsFull(t *testing.T) {
 			w.field("views", want)
 			if report := w.reconcile(); !report.Right() {
 				t.Errorf("reconcile = %+v, want nothing to do", report)
+			}
+			if strings.Contains(log.String(), "msg=drift") {
+				t.Errorf("drift is logged:\n%s", &log)
 			}
 		})
 	}

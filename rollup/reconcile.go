@@ -256,7 +256,7 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 			return false, fmt.Errorf("sum shards: %w", err)
 		}
 		_, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue)
-		if known, ok := l.Sums[field.String()]; !integer || !ok || sum.GetIntegerValue() != known {
+		if known, ok := l.Sums[field.Key()]; !integer || !ok || sum.GetIntegerValue() != known {
 			// a double may hide a half, or be beyond an int64; and a total may be right by chance, where
 			// the ledger is not: a revision that doesn't show the field has counted for it, say
 			return false, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // FIELDS shows what it did in another place, where there is a number of the app's: total=count
@@ -95,6 +96,86 @@ func TestAQueryThatIsShownAgainIsNoDrift(t *testing.T) {
 	c.must(nil, err)
 	like(3)
 	c.holds("counters/c", map[string]any{"comments": int64(1), "likes": int64(3)})
+	if strings.Contains(log.String(), "msg=drift") {
+		t.Errorf("drift is logged:\n%s", &log)
+	}
+}
+
+// While revisions take turns that count other documents for the same field, it shows what one of
+// them has counted, and never a sum of both. That is no drift.
+func TestTwoQueriesForAField(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"events", "reconciles"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, rollup.Config{Project: "p", Fields: "likes,comments=count(comments)"})
+			var log strings.Builder
+			var revisions []*rollup.Client
+			for _, comments := range []string{"count(comments)", "count(comments where public==true)"} {
+				revision, err := rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: "likes,comments=" + comments,
+					Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(c.connect()))
+				c.must(nil, err)
+				revisions = append(revisions, revision)
+			}
+			c.set("counters/c", map[string]any{})
+			c.set("counters/c/shards/0", map[string]any{"likes": 1})
+			c.set("counters/c/comments/public", map[string]any{"public": true})
+			var shown []int64
+			t.Cleanup(c.server.OnChange(func(change emulator.Change) {
+				if strings.HasSuffix(change.Name, "/counters/c") {
+					shown = append(shown, change.New.GetFields()["comments"].GetIntegerValue())
+				}
+			}))
+			for turn := range 6 {
+				c.set(fmt.Sprintf("counters/c/comments/%d", turn), map[string]any{})
+				changes := c.happened()
+				if c.rollup = revisions[turn%2]; how == "reconciles" {
+					if r := c.reconcile(); r.Drift != 0 || r.Fields["comments"].Drift != 0 {
+						t.Errorf("reconcile = %+v, want no drift", r)
+					}
+				} else {
+					r := c.rollerOf(c.rollup, rollup.RollerOptions{Interval: time.Millisecond})
+					c.deliver(r, changes...)
+					c.must(nil, r.Close(c.ctx))
+				}
+				c.holds("counters/c", map[string]any{"likes": int64(1), "comments": []int64{int64(turn) + 2, 1}[turn%2]})
+			}
+			c.arrived()
+			for _, n := range shown {
+				if n > 1 && n%2 != 0 { // the older has 2, 4 and 6
+					t.Errorf("comments were %v", shown)
+				}
+			}
+			if strings.Contains(log.String(), "msg=drift") {
+				t.Errorf("drift is logged:\n%s", &log)
+			}
+		})
+	}
+}
+
+// A newer revision makes a document again, in which it shows another field of the shards by the same
+// name. What the older one finds there is no drift.
+func TestADocumentMadeAgainByAnotherRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log strings.Builder
+	var err error
+	w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
+	w.must(nil, err)
+	newer, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: "total=likes"}, option.WithGRPCConn(w.connect()))
+	w.must(nil, err)
+	t.Cleanup(func() { _ = newer.Close() })
+	w.snippet(1)
+	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 5, "likes": 3}))
+	w.apply(w.arrived()...)
+	w.must(w.counter().Delete(w.ctx))
+	counter, err := newer.Counter("c")
+	w.must(nil, err)
+	w.must(nil, counter.Create(w.ctx, shards.CreateOptions{}))
+	w.total(3)
+	w.inc(0, 1)
+	w.apply(w.arrived()...)
+	w.total(6)
 	if strings.Contains(log.String(), "msg=drift") {
 		t.Errorf("drift is logged:\n%s", &log)
 	}

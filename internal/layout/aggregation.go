@@ -147,8 +147,8 @@ func literal(value any) string {
 // asDouble is what stands behind a sum that is a double.
 const asDouble = " as double"
 
-// Key names the value of a counted field in a counter's ledger, where the values of other
-// definitions of the same field, by other revisions, may be too: a hash of the field's definition.
+// Key names what a counter's ledger has of a field, where what it has of other definitions of the
+// same field, by other revisions, may be too: a hash of the field's definition.
 func (f Field) Key() string {
 	hash := sha256.Sum256([]byte(f.String()))
 	return hex.EncodeToString(hash[:8])

@@ -83,12 +83,18 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
 }
 
-// Sums are what a ledger's states hold of the fields that are shown, by their definitions: what is
-// shown in another place from now on, likes=count after total=count, was not there before.
+// Sums are what a ledger's states and answers come to in the fields that are shown, by their
+// definitions: what is shown from another source from now on, or in another place, likes=count
+// after total=count, was not there before.
 func (db *DB) Sums(l *ledger.Ledger) ledger.Counts {
-	sums := make(ledger.Counts, len(db.Fields))
+	sums := make(ledger.Counts, len(db.Fields)+len(db.Counted))
 	for _, field := range db.Fields {
-		sums[field.String()] = l.Sum(field.Shard)
+		sums[field.Key()] = l.Sum(field.Shard)
+	}
+	for _, field := range db.Counted {
+		if n, ok := l.Total(field); ok {
+			sums[field.Key()] = n
+		}
 	}
 	return sums
 }

@@ -22,7 +22,7 @@ const (
 	LedgerFloor    = "floor"    // where it is not the document's create time
 	LedgerGone     = "gone_at"
 	LedgerEnding   = "ending"
-	LedgerSums     = "sums" // :: definition of a field, such as total=count → integer
+	LedgerSums     = "sums" // :: layout.Field.Key → integer
 	LedgerFlushes  = "flushes"
 	LedgerOps      = "ops" // :: id → when it was applied
 	LedgerImported = "imported"

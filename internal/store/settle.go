@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -68,7 +70,7 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 		}
 		if planned {
 			if alone {
-				req.Writes = req.Writes[:min(1, len(req.Writes))]
+				req.Writes = ledgerAlone(req.Writes)
 			}
 			var resp *firestorepb.CommitResponse
 			if resp, err = db.commit(ctx, req); err == nil {
@@ -122,6 +124,20 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrDoubt, doubt)
 	}
+}
+
+// ledgerAlone is the first of a plan's writes, which is of the ledger, without its sums: the counter's
+// document doesn't show them.
+func ledgerAlone(writes []*firestorepb.Write) []*firestorepb.Write {
+	if len(writes) == 0 {
+		return nil
+	}
+	delete(writes[0].GetUpdate().GetFields(), LedgerSums)
+	if mask := writes[0].GetUpdateMask(); mask != nil { // or else the ledger is made
+		mask.FieldPaths = slices.DeleteFunc(mask.FieldPaths, func(path string) bool { return strings.HasPrefix(path, LedgerSums+".") })
+		mask.FieldPaths = append(mask.FieldPaths, LedgerSums)
+	}
+	return writes[:1]
 }
 
 // FromFirestore tells an error of Firestore's, or of the way there, from one of a plan's own.
