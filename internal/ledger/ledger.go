@@ -119,8 +119,8 @@ type Ledger struct {
 	// what is below the path is being removed, unless the document comes back
 	Ending bool
 	// :: [layout.Field.Key] → what States or Answers have of it, of those that the counter's document
-	// shows since whoever wrote the ledger last: there are none where it had no room. By these a
-	// reconcile sees, without reading States, whether they are what the shards hold.
+	// shows since whoever wrote the ledger last: there are none where it was missing, or had no room.
+	// By these a reconcile sees, without reading States, whether they are what the shards hold.
 	Sums Counts
 	// how often it was rolled up, by which an instance sees how many flushes others made
 	Flushes int64

@@ -85,8 +85,11 @@ func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*fire
 
 // Sums are what a ledger's states and answers come to in the fields that are shown, by their
 // definitions: what is shown from another source from now on, or in another place, likes=count
-// after total=count, was not there before.
+// after total=count, was not there before. Nor was anything while the document is missing.
 func (db *DB) Sums(l *ledger.Ledger) ledger.Counts {
+	if !l.Gone.IsZero() {
+		return nil
+	}
 	sums := make(ledger.Counts, len(db.Fields)+len(db.Counted))
 	for _, field := range db.Fields {
 		sums[field.Key()] = l.Sum(field.Shard)

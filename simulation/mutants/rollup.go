@@ -139,6 +139,10 @@ var ofRollup = []mutant{
 		"for _, field := range c.db.Shown() {\n\t\t_, known", "for _, field := range c.db.Fields {\n\t\t_, known", test("TestAQueryThatIsShownAgainIsNoDrift|TestTwoQueriesForAField"),
 	},
 	{
+		"a ledger says that a document shows its sums that is missing", "internal/store",
+		"if !l.Gone.IsZero() {", "if false {", testIn("rollup", "TestADocumentThatIsBackIsNoDrift"),
+	},
+	{
 		"a ledger says that a document shows its sums that has no room for them", "internal/store",
 		"req.Writes = ledgerAlone(req.Writes)", "req.Writes = req.Writes[:min(1, len(req.Writes))]", testIn("rollup", "TestADocumentThatIsFull"),
 	},
