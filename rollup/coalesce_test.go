@@ -160,6 +160,11 @@ func TestCoalescerBurst(t *testing.T) {
 	if got := flushes(4500*time.Millisecond, 6500*time.Millisecond); !slices.Equal(got, want) {
 		t.Errorf("flushed at %v, want %v", got, want)
 	}
+	// After a minute it is full, and holds no more than that.
+	want = []time.Duration{time.Minute, time.Minute + took, time.Minute + 2*took, 61 * time.Second}
+	if got := flushes(time.Minute, 61500*time.Millisecond); !slices.Equal(got, want) {
+		t.Errorf("flushed at %v, want %v", got, want)
+	}
 }
 
 // An instance that is busy spends no flush early; one that isn't any more does again.

@@ -48,7 +48,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a bucket fills while it is full", "rollup",
-		"next.Before(full) {", "false {", test("TestCoalescerProperties"),
+		"next.Before(full) {", "false {", test("TestCoalescerBurst"),
 	},
 	{
 		"a busy instance spends flushes early", "rollup",
