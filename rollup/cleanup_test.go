@@ -518,6 +518,32 @@ func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 	}
 }
 
+// Somebody deletes what is below a document that is missing, and it is made again before any ledger
+// says that it was gone: the deletion is off. When the document goes the next time, nothing is
+// removed before its time.
+func TestADeletionThatTheDocumentComesBackTo(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"event", "reconcile"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			w.post(map[string]any{"title": "one"})
+			w.like(0, 5, 7)
+			w.apply(w.arrived()...)
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "ending", Value: true}})) // as a deletion's first step does
+			if how == "event" {
+				w.like(0, 1, 1)
+				w.apply(w.arrived()...)
+			} else {
+				w.reconcile()
+			}
+			if ending := w.inLedger("ending"); ending != nil {
+				t.Errorf("ending is %v, though the document is there", ending)
+			}
+		})
+	}
+}
+
 // A cleanup that fails is a failure, though there is no such counter any more.
 func TestCleanupThatFails(t *testing.T) {
 	t.Parallel()

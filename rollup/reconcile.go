@@ -168,7 +168,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		return nil, err
 	}
 	if glance {
-		if doc != nil && l.Gone.IsZero() && r.asked == nil {
+		if doc != nil && l.Gone.IsZero() && !l.Ending && r.asked == nil {
 			if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
 				r.account(doc, nil, l)
 				return nil, err

@@ -352,7 +352,7 @@ func TestIdsGoWhenTheyAreSettled(t *testing.T) {
 }
 
 // A reset whose answer was lost, beside further commands, of which a ledger once kept 32: the reset
-// knows that it was applied (issue 24, 6).
+// knows that it was applied.
 func TestAResetInDoubtBesideManyCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)

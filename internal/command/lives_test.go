@@ -143,7 +143,7 @@ func TestRunWithoutALedger(t *testing.T) {
 
 // A command finds that the document is back, whose absence the ledger has noted, and says so
 // there. When it goes again, its time is counted from then on: nothing of it is removed at
-// once (issue 24, 2).
+// once.
 func TestACommandNotesThatTheDocumentIsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -301,7 +301,7 @@ func TestImportInPlaceTellsWhatALateCommitBrought(t *testing.T) {
 }
 
 // A reset whose answer was lost, beside an import of more than 32 commits, each of which leaves an
-// id: the reset knows that it was applied, and what came after it stays (issue 24, 6).
+// id: the reset knows that it was applied, and what came after it stays.
 func TestAResetInDoubtBesideALargeImport(t *testing.T) {
 	t.Parallel()
 	const waiting = 40 * 200 // of which one commit moves 200

@@ -204,6 +204,10 @@ var ofRollup = []mutant{
 	},
 	{
 		"a document that is back is still said to be gone", "internal/store",
-		"d.Back = !l.Gone.IsZero()\n", "", testIn("rollup", "TestCleanupOfADocumentThatIsBack|TestCleanupAfterTheLastTime|TestEventsOfADocumentThatIsNotThere"),
+		"d.Back = !l.Gone.IsZero() || l.Ending\n", "", testIn("rollup", "TestCleanupOfADocumentThatIsBack|TestCleanupAfterTheLastTime|TestEventsOfADocumentThatIsNotThere"),
+	},
+	{
+		"a deletion goes on though the document was back", "internal/store",
+		"d.Back = !l.Gone.IsZero() || l.Ending\n", "d.Back = !l.Gone.IsZero()\n", testIn("rollup", "TestADeletionThatTheDocumentComesBackTo"),
 	},
 }
