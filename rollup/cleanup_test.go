@@ -540,6 +540,15 @@ func TestADeletionThatTheDocumentComesBackTo(t *testing.T) {
 			if ending := w.inLedger("ending"); ending != nil {
 				t.Errorf("ending is %v, though the document is there", ending)
 			}
+			w.must(w.counter().Delete(w.ctx))
+			client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			t.Cleanup(func() { _ = client.Close() })
+			for range 2 { // the first notes that it is missing
+				if r, err := w.rollup.Reconcile(w.ctx, w.id, rollup.ReconcileOptions{Remove: client.Remove}); err != nil || r.Deleted {
+					t.Errorf("reconcile = %+v, %v: removed before its time", r, err)
+				}
+			}
 		})
 	}
 }
