@@ -87,7 +87,9 @@ func (w *world) open() *rollup.Client { return w.openWith(rollup.Config{Project:
 
 func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 	w.t.Helper()
-	cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	}
 	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.connect()))
 	if err != nil {
 		w.t.Fatal(err)

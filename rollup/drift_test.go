@@ -43,10 +43,8 @@ func TestWhatIsNoDrift(t *testing.T) {
 			}))
 
 			var log strings.Builder
-			var err error
-			c.rollup, err = rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: "likes,comments,shares", Hosted: hosted,
-				Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(c.connect()))
-			c.must(nil, err)
+			c.rollup = c.openWith(rollup.Config{Project: "p", Fields: "likes,comments,shares", Hosted: hosted,
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			brought := func(want map[string]any) {
 				t.Helper()
 				if events := c.arrived(); how == "event" {
@@ -101,9 +99,7 @@ func TestTheNumberBeforeTheFirstIncrementIsNoDrift(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			var log strings.Builder
-			var err error
-			w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: "likes", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-			w.must(nil, err)
+			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			writer, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: "likes", Hosted: true}, option.WithGRPCConn(w.connect()))
 			w.must(nil, err)
 			t.Cleanup(func() { _ = writer.Close() })
@@ -144,9 +140,7 @@ func TestADocumentThatIsBackIsNoDrift(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			var log strings.Builder
-			var err error
-			w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: "likes,views", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-			w.must(nil, err)
+			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes,views", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			count := func() {
 				t.Helper()
 				if events := w.arrived(); how == "event" {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/rollup"
 )
@@ -22,10 +21,8 @@ func TestADocumentThatIsFull(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).hosted()
 			var log strings.Builder
-			var err error
-			w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true,
-				Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-			w.must(nil, err)
+			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true,
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			want := int64(0)
 			fill := func() {
 				// To the last bytes: no further field fits.

@@ -30,10 +30,8 @@ func TestAnotherNameForAField(t *testing.T) {
 				w.inc(0, 4)
 				w.apply(w.arrived()...)
 				var log strings.Builder
-				var err error
-				w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: "likes=count", Hosted: hosted,
-					Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-				w.must(nil, err)
+				w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes=count", Hosted: hosted,
+					Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				var shown []int64
 				t.Cleanup(w.server.OnChange(func(change emulator.Change) {
 					if strings.HasSuffix(change.Name, "/counters/c") {
@@ -91,9 +89,7 @@ func TestAQueryThatIsShownAgainIsNoDrift(t *testing.T) {
 	like(2)
 	c.holds("counters/c", map[string]any{"comments": int64(5), "likes": int64(2)})
 	var log strings.Builder
-	var err error
-	c.rollup, err = rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: queries, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(c.connect()))
-	c.must(nil, err)
+	c.rollup = c.openWith(rollup.Config{Project: "p", Fields: queries, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	like(3)
 	c.holds("counters/c", map[string]any{"comments": int64(1), "likes": int64(3)})
 	if strings.Contains(log.String(), "msg=drift") {
@@ -159,9 +155,7 @@ func TestADocumentMadeAgainByAnotherRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var log strings.Builder
-	var err error
-	w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-	w.must(nil, err)
+	w.rollup = w.openWith(rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	newer, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: "total=likes"}, option.WithGRPCConn(w.connect()))
 	w.must(nil, err)
 	t.Cleanup(func() { _ = newer.Close() })
