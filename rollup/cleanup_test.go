@@ -377,7 +377,22 @@ func TestCleanupOfManyShardsStopsAnywhere(t *testing.T) {
 // events have been counted meanwhile: it doesn't begin to wait again.
 func TestCleanupThatIsCutShortGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).hosted()
+	w := newWorld(t).large()
+	w.reconcile()
+	w.cutShort(func(ctx context.Context) { _, _ = w.rollup.Reconcile(ctx, w.id, w.atOnce()) })
+	w.apply(w.arrived()...)
+	if r, err := w.rollup.Reconcile(w.ctx, w.id, w.after(24*time.Hour)); err != nil || !r.Deleted {
+		t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
+	}
+	if _, _, shards, ledger := w.left(); shards > 0 || ledger {
+		t.Errorf("%d shards are left, ledger %t", shards, ledger)
+	}
+}
+
+// large makes a document with 620 shards of a like, more than a commit has writes, and
+// deletes the document.
+func (w *world) large() *world {
+	w.hosted()
 	w.post(map[string]any{"title": "Hello"})
 	bulk := w.fs.BulkWriter(w.ctx)
 	for i := range 620 {
@@ -387,7 +402,12 @@ func TestCleanupThatIsCutShortGoesOnAtOnce(t *testing.T) {
 	bulk.End()
 	w.apply(w.arrived()...)
 	w.must(w.counter().Delete(w.ctx))
-	w.reconcile()
+	return w
+}
+
+// cutShort ends a removal after its first commit.
+func (w *world) cutShort(removal func(context.Context)) {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	commits := 0
@@ -398,17 +418,10 @@ func TestCleanupThatIsCutShortGoesOnAtOnce(t *testing.T) {
 		}
 		return v
 	})
-	_, _ = w.rollup.Reconcile(ctx, w.id, w.atOnce())
+	removal(ctx)
 	w.server.SetInterceptor(nil)
 	if _, _, shards, _ := w.left(); shards == 0 || shards == 620 {
-		t.Fatalf("%d shards are left: the test shows nothing", shards)
-	}
-	w.apply(w.arrived()...)
-	if r, err := w.rollup.Reconcile(w.ctx, w.id, w.after(24*time.Hour)); err != nil || !r.Deleted {
-		t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
-	}
-	if _, _, shards, ledger := w.left(); shards > 0 || ledger {
-		t.Errorf("%d shards are left, ledger %t", shards, ledger)
+		w.t.Fatalf("%d shards are left: the test shows nothing", shards)
 	}
 }
 
@@ -526,24 +539,26 @@ func TestADeletionThatTheDocumentComesBackTo(t *testing.T) {
 	for _, how := range []string{"event", "reconcile"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t).hosted()
-			w.post(map[string]any{"title": "one"})
-			w.like(0, 5, 7)
-			w.apply(w.arrived()...)
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "ending", Value: true}})) // as a deletion's first step does
+			w := newWorld(t).large()
+			client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			t.Cleanup(func() { _ = client.Close() })
+			counter, err := client.Counter(w.id)
+			w.must(nil, err)
+			w.cutShort(func(ctx context.Context) { _ = counter.Delete(ctx, shards.DeleteOptions{}) })
+			w.post(map[string]any{"title": "Again"})
 			if how == "event" {
-				w.like(0, 1, 1)
 				w.apply(w.arrived()...)
 			} else {
 				w.reconcile()
 			}
-			if ending := w.inLedger("ending"); ending != nil {
-				t.Errorf("ending is %v, though the document is there", ending)
+			w.has(map[string]any{"title": "Again", "likes": int64(620), "views": int64(0)})
+			for _, field := range []string{"gone_at", "ending"} {
+				if v := w.inLedger(field); v != nil {
+					t.Errorf("%s is %v, though the document is there", field, v)
+				}
 			}
 			w.must(w.counter().Delete(w.ctx))
-			client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(w.connect()))
-			w.must(nil, err)
-			t.Cleanup(func() { _ = client.Close() })
 			for range 2 { // the first notes that it is missing
 				if r, err := w.rollup.Reconcile(w.ctx, w.id, rollup.ReconcileOptions{Remove: client.Remove}); err != nil || r.Deleted {
 					t.Errorf("reconcile = %+v, %v: removed before its time", r, err)

@@ -168,7 +168,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		return nil, err
 	}
 	if glance {
-		if doc != nil && l.Gone.IsZero() && !l.Ending && r.asked == nil {
+		if doc != nil && l.Gone.IsZero() && r.asked == nil {
 			if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
 				r.account(doc, nil, l)
 				return nil, err
@@ -213,7 +213,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		r.account(doc, before, l)
 	}
 	switch {
-	case doc == nil && (diff.Empty() || l.Ending && diff.Gone.IsZero()):
+	case doc == nil && (diff.Empty() || l.Ending):
 		r.gone(l, now)
 		return nil, nil
 	case doc != nil && diff.Empty() && c.db.Shows(doc, l) && maps.Equal(l.Sums, c.db.Sums(l)):

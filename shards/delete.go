@@ -155,8 +155,9 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		large = len(members)+len(shards) >= maxWrites
 	}
 	if large && doc == nil && itsLedger != nil && !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() {
-		// whoever comes next goes on at once
-		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)}, nil))
+		// whoever comes next goes on at once; a ledger that says so says that the document is missing
+		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)},
+			[]string{store.LedgerSums}, store.ServerTime(store.LedgerGone)))
 	}
 	switch {
 	case large && doc != nil && !db.Deleting(doc):

@@ -116,7 +116,7 @@ type Ledger struct {
 
 	// when the counter's document was first found missing; zero while it is there
 	Gone time.Time
-	// what is below the path is being removed, unless the document comes back
+	// what is below the path is being removed, unless the document comes back; Gone is set then
 	Ending bool
 	// :: [layout.Field.Key] → what States or Answers have of it, of those that the counter's document
 	// shows since whoever wrote the ledger last: there are none where it was missing, or had no room.

@@ -43,7 +43,7 @@ func (db *DB) Meet(l *ledger.Ledger, doc *firestorepb.Document, now time.Time, d
 	case doc == nil && l.Gone.IsZero():
 		d.Gone = now
 	case doc != nil:
-		d.Back = !l.Gone.IsZero() || l.Ending
+		d.Back = !l.Gone.IsZero()
 	}
 	for _, field := range db.Fields {
 		if _, known := l.Base[field.Shard]; known || !db.Hosted {
