@@ -224,7 +224,7 @@ func walkCountedModel(t *rapid.T, broken countedRule) (wrong string) {
 		},
 	}
 	for _, often := range []string{"deliver", "step", "in one go", "the ledger is deleted"} {
-		for i := range 2 {
+		for i := range 8 {
 			actions[fmt.Sprint(often, i)] = actions[often]
 		}
 	}
