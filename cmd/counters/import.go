@@ -44,7 +44,9 @@ the last one has moved: then the counter is exact.
 In place, where the document itself is to be counted on (--counter-path 'pages/{page}' --hosted
 --fields visits): its number stays, and what waits in _counter_shards_ is moved to it, so that no
 reader sees another number. Uninstall the extension, or the kit's functions, first: it would go on
-writing the same field. Its clients may go on, and each run takes what they have added since.`,
+writing the same field. Its clients may go on, and each run takes what they have added since.
+
+Into a counter of ours, a field that nothing has counted is refused: there is nothing to bring in.`,
 		Example: `  counters import firestore-counter --path pages/hello --field stats.views
   counters import firestore-counter --path pages/hello --field likes --to hello-likes --shards 20
   counters import firestore-counter --path pages/hello --field visits --counter-path 'pages/{page}' --hosted --fields visits`,

@@ -8,11 +8,13 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,12 +106,9 @@ func Import(ctx context.Context, db *store.DB, counter string, source Source) (I
 		done, err = c.takeOver(ctx, source)
 		done.InPlace = true
 	default:
-		done, err = c.copyFrom(ctx, source)
-		if errors.Is(err, command.ErrNotFound) && !errors.Is(err, store.ErrDoubt) {
-			// Whoever makes the counter for this makes it for something that is there.
-			if _, none := c.value(ctx, source); none != nil {
-				err = none
-			}
+		// First, since a typo is neither to make a counter nor to adopt one.
+		if _, err = c.value(ctx, source); err == nil {
+			done, err = c.copyFrom(ctx, source)
 		}
 	}
 	if err != nil {
@@ -192,24 +191,36 @@ func (c importer) value(ctx context.Context, source Source) (int64, error) {
 		return 0, fmt.Errorf("%w: there is nothing at %s", ErrInvalidSource, source.Path)
 	}
 	sum := fieldSum{field: strings.Split(source.Field, ".")}
-	if sum.add(docs[0].GetFields()); sum.err != nil {
-		return 0, sum.err
-	}
+	sum.add(docs[0].GetFields())
 	for _, shard := range shards {
-		n, err := amount(shard, source)
-		if err != nil {
-			return 0, err
-		}
-		sum.total = ledger.Add(sum.total, n)
+		sum.addShard(shard)
 	}
-	return sum.total, nil
+	if sum.err == nil && !sum.counted {
+		return 0, fmt.Errorf("%w: nothing has counted %s at %s; numbers there: %s", ErrInvalidSource, source.Field, source.Path,
+			cmp.Or(strings.Join(numbers(docs[0].GetFields(), ""), ", "), "none"))
+	}
+	return sum.total, sum.err
+}
+
+// numbers are the fields that hold numbers, sorted, as [Source] has them.
+func numbers(fields map[string]*firestorepb.Value, within string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch value := fields[name].GetValueType().(type) {
+		case *firestorepb.Value_IntegerValue, *firestorepb.Value_DoubleValue:
+			names = append(names, within+name)
+		case *firestorepb.Value_MapValue:
+			names = append(names, numbers(value.MapValue.GetFields(), within+name+".")...)
+		}
+	}
+	return names
 }
 
 // fieldSum adds up one field of many documents.
 type fieldSum struct {
-	field []string
-	total int64
-	err   error
+	field   []string
+	total   int64
+	counted bool // something holds a number, if only 0
+	err     error
 }
 
 // add adds the field of a document. As for the extension, what is missing or no number
@@ -225,6 +236,7 @@ func (s *fieldSum) add(fields map[string]*firestorepb.Value) {
 	default:
 		return
 	}
+	s.counted = true
 	n, ok := store.Integer(value)
 	if !ok {
 		s.err = fmt.Errorf("%w: %v", store.ErrNotInteger, value)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -90,6 +89,9 @@ func TestImportRefuses(t *testing.T) {
 		{"a", "pages/hello", "a..b", extension.ErrInvalidSource},
 		{"a", "pages/hello", ".views", extension.ErrInvalidSource},
 		{"a", "pages/nothing", "views", extension.ErrInvalidSource},
+		{"a", "pages/hello", "vews", extension.ErrInvalidSource},
+		{"a", "pages/hello", "views.all", extension.ErrInvalidSource},
+		{"unknown", "pages/hello", "vews", extension.ErrInvalidSource},
 		{"a", "counters/a", "total", extension.ErrInvalidSource},
 		{"a", "pages/half", "views", store.ErrNotInteger},
 		{"unknown", "pages/hello", "views", command.ErrNotFound},
@@ -275,13 +277,17 @@ func TestImportReadsItsSourceAtOneTime(t *testing.T) {
 	w.set(t, "pages/hello", map[string]any{"visits": 100})
 	w.set(t, "pages/hello/_counter_shards_/one", map[string]any{"visits": 10})
 	page := w.fs.Doc("pages/hello")
-	move := sync.OnceFunc(func() {
+	queries := 0
+	move := func() {
+		if queries++; queries != 2 { // the first looks whether there is anything
+			return
+		}
 		if err := w.fs.RunTransaction(t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
 			return errors.Join(tx.Set(page, map[string]any{"visits": 110}), tx.Delete(page.Collection("_counter_shards_").Doc("one")))
 		}); err != nil {
 			t.Error(err)
 		}
-	})
+	}
 	db := w.open(t, grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, called string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if strings.HasSuffix(called, "/RunQuery") {
 			move()
@@ -291,5 +297,32 @@ func TestImportReadsItsSourceAtOneTime(t *testing.T) {
 	want := extension.Imported{Value: 110, Added: 110}
 	if got, err := extension.Import(t.Context(), db, "a", visits); err != nil || got != want {
 		t.Errorf("import: %+v, %v; want %+v", got, err, want)
+	}
+	if got := w.document(t, "pages/hello")["visits"]; got != int64(110) {
+		t.Errorf("the page holds %v, want 110: nothing was moved beside the import", got)
+	}
+}
+
+// A field that nothing has counted is a typo, and changes nothing: not a document of the app's
+// either, which adoption would set to the sum of its shards, 0.
+func TestImportOfAFieldThatNothingHasCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{Counters: "pages/{page}", Fields: "visits", Hosted: true})
+	w.set(t, "pages/hello", map[string]any{"visits": 42, "stats": map[string]any{"views": 1.0, "name": "x"}})
+	_, err := w.imports(t, "hello", extension.Source{Path: "pages/hello", Field: "vists"})
+	if !errors.Is(err, extension.ErrInvalidSource) || !strings.HasSuffix(err.Error(), "numbers there: stats.views, visits") {
+		t.Errorf("%v, want the numbers that are there", err)
+	}
+	if got := w.document(t, "pages/hello")["visits"]; got != int64(42) {
+		t.Errorf("visits are %v, want 42 as before", got)
+	}
+	// What has counted to 0, or only waits, is none.
+	w.set(t, "pages/zero", map[string]any{"visits": 0})
+	w.set(t, "pages/waits/_counter_shards_/\t1", map[string]any{"_updates_": []any{map[string]any{"_data_": map[string]any{"visits": 5}}}})
+	for page, added := range map[string]int64{"zero": 0, "waits": 5} {
+		got, err := w.imports(t, "hello", extension.Source{Path: "pages/" + page, Field: "visits"})
+		if err != nil || got.Added != added {
+			t.Errorf("%s: %+v, %v; want %d", page, got, err, added)
+		}
 	}
 }

@@ -169,19 +169,23 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 	return done, err
 }
 
-// amount is what one of the extension's shards holds of a counter; nil holds nothing. An id that
-// begins with a tab is that of a partial sum, to which workers append what they have added up and
-// what they have moved on.
+// amount is what one of the extension's shards holds of a counter; nil holds nothing.
 func amount(shard *firestorepb.Document, source Source) (int64, error) {
 	sum := fieldSum{field: strings.Split(source.Field, ".")}
+	sum.addShard(shard)
+	return sum.total, sum.err
+}
+
+// addShard adds the field of one of the extension's shards. An id that begins with a tab is that of
+// a partial sum, to which workers append what they have added up and what they have moved on.
+func (s *fieldSum) addShard(shard *firestorepb.Document) {
 	if !isPartial(shard) {
-		sum.add(shard.GetFields())
-		return sum.total, sum.err
+		s.add(shard.GetFields())
+		return
 	}
 	for _, update := range shard.GetFields()[updatesID].GetArrayValue().GetValues() {
-		sum.add(update.GetMapValue().GetFields()[updateData].GetMapValue().GetFields())
+		s.add(update.GetMapValue().GetFields()[updateData].GetMapValue().GetFields())
 	}
-	return sum.total, sum.err
 }
 
 func isPartial(shard *firestorepb.Document) bool {
