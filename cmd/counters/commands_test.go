@@ -135,7 +135,7 @@ func TestCommands(t *testing.T) {
 		{args: "inc unknown", err: "not found"},
 		{args: "inc post --by 4 --key order-17", out: "post +4\n"},
 		{args: "inc post --by 4 --key order-17", out: "post +4 (counted before, under the same key)\n"},
-		{args: "inc post --by 3 --key order-17", err: "another request"},
+		{args: "inc post --by 3 --key order-17", err: "another request (give another key"},
 		{args: "dec post --by 3", out: "post -3\n"},
 		{args: "get post", out: "100\n"}, // nobody has rolled up
 		{args: "get post --exact", out: "107\n"},

@@ -58,6 +58,8 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 					asked, said = fields, list(fields)
 				}
 				switch {
+				case errors.Is(err, shards.ErrKeyReused):
+					return fmt.Errorf("%w (give another key, or the request that this one was used for)", err)
 				case errors.Is(err, shards.ErrUnknown) && key != "":
 					return fmt.Errorf("%w (the same command with the same key counts once: give it again)", err)
 				case errors.Is(err, shards.ErrUnknown):

@@ -30,7 +30,7 @@ counted with would be gone, and they would still be members.`,
 				return badUsage("--members=%s: want refuse or remove", members)
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
-			return t.withConfirmed(cmd, yes, "set to 0", args[0], func(ctx context.Context, c shards.Counter, where string) error {
+			return t.withConfirmed(cmd, yes, "reset", args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				const off = "members off"
 				var end func() int
 				opts.Progress, end = underWay(cmd, "setting "+printable(c.ID())+" to 0", off)

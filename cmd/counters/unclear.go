@@ -35,8 +35,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %s: want %s", flag.Name, cmp.Or(invalid.GetValue(), "''"), want)
 }
 
-// meant guesses which flag stands behind one that isn't there: --exat is --exact, -by is --by, and
-// -5 is how much to count.
+// meant guesses which flag stands behind one that isn't there: --exat is --exact, -by is --by,
+// --path is --counter-path, and -5 is how much to count.
 func meant(flags *pflag.FlagSet, unknown *pflag.NotExistError) error {
 	name, dashes := unknown.GetSpecifiedName(), "--"
 	if short := unknown.GetSpecifiedShortnames(); short != "" {
@@ -47,7 +47,11 @@ func meant(flags *pflag.FlagSet, unknown *pflag.NotExistError) error {
 	}
 	best, near := "", 3 // letters that differ, of names that are longer
 	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); !f.Hidden && d < min(near, len(f.Name)) {
+		d := distance(name, f.Name)
+		if strings.HasSuffix(f.Name, "-"+name) || strings.HasSuffix(name, "-"+f.Name) {
+			d = 1
+		}
+		if !f.Hidden && d < min(near, len(f.Name)) {
 			best, near = f.Name, d
 		}
 	})
