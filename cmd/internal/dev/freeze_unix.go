@@ -18,4 +18,7 @@ func thaw(p *os.Process) { _ = p.Signal(syscall.SIGCONT) }
 
 // freezable sees to it that a process which is stopped when this one dies goes on, to find that out
 // and end: the kernel does so for a process group that nobody of its session looks after any more.
-func freezable(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func freezable(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	wakeWithoutParent(c.SysProcAttr)
+}
