@@ -88,7 +88,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 		l.Floor = floor
 		tx.CreateLedger(c.id, l, transforms...)
 	} else {
-		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, append(command.Settled(l), store.LedgerBack...), transforms...))
+		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, append(command.Settled(l, l.Updated), store.LedgerBack...), transforms...))
 	}
 	return l, nil
 }

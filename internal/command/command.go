@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -29,6 +30,10 @@ var ErrNotFound = errors.New("counter not found")
 var patience = store.Patience{Conflicts: 20, Doubts: 20}
 
 const timeout = ledger.InDoubt / 3
+
+// maxIDs is how many commands of a counter may be in doubt at a time, more than one a second: with
+// all numbers that a ledger may hold their ids fit into a document, and never keep it from counting.
+const maxIDs = 2000
 
 // Change is what a command does.
 type Change struct {
@@ -55,7 +60,7 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 	var last *Change
 	var life time.Time // of the ledger that the command is about
 	_, err := db.Settle(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
-		l, doc, err := read(ctx, db, counter)
+		l, doc, now, err := read(ctx, db, counter)
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +75,10 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 			return nil, ErrNotFound
 		}
 		life = l.Created
+		settled := Settled(l, now)
+		if len(l.Ops)-len(settled) >= maxIDs {
+			return nil, fmt.Errorf("%w: %d commands within %v", store.ErrContention, maxIDs, ledger.InDoubt)
+		}
 		var diff ledger.Diff
 		db.Meet(l, doc, life, &diff)
 		if last, err = decide(ctx, l); err != nil || last == nil {
@@ -77,7 +86,7 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 		}
 		id := NewID()
 		tried[id] = last
-		return writes(db, counter, l, diff, last, id), nil
+		return writes(db, counter, l, diff, settled, last, id), nil
 	})
 	if err == nil && last != nil && last.Applied != nil {
 		last.Applied()
@@ -85,9 +94,10 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 	return err
 }
 
-// read reads a counter's ledger and its document, which is nil where there is no such counter.
-func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *firestorepb.Document, error) {
-	l, doc, _, err := db.Ledger(ctx, counter, nil, func(doc *firestorepb.Document) (bool, error) {
+// read reads a counter's ledger and its document, which is nil where there is no such counter, both
+// as of the time now.
+func read(ctx context.Context, db *store.DB, counter string) (l *ledger.Ledger, doc *firestorepb.Document, now time.Time, err error) {
+	l, doc, now, err = db.Ledger(ctx, counter, nil, func(doc *firestorepb.Document) (bool, error) {
 		if doc == nil || db.Deleting(doc) {
 			return false, nil
 		}
@@ -102,11 +112,10 @@ func read(ctx context.Context, db *store.DB, counter string) (*ledger.Ledger, *f
 	if db.Deleting(doc) {
 		doc = nil
 	}
-	return l, doc, err
+	return l, doc, now, err
 }
 
-func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch *Change, id string) []*firestorepb.Write {
-	removed := Settled(l)
+func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, removed []string, ch *Change, id string) []*firestorepb.Write {
 	for _, field := range db.Fields {
 		if _, set := ch.Bases[field.Shard]; set && ch.Anew {
 			delete(diff.Replaced, field.Name)
@@ -126,11 +135,11 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, ch
 	}, ch.Writes...)
 }
 
-// Settled are the paths of the ids in a ledger that nothing can be in doubt about any more, to be
-// removed.
-func Settled(l *ledger.Ledger) (paths []string) {
+// Settled are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
+// of Firestore's, to be removed.
+func Settled(l *ledger.Ledger, now time.Time) (paths []string) {
 	for id, at := range l.Ops {
-		if l.Updated.Sub(at) > ledger.InDoubt {
+		if now.Sub(at) > ledger.InDoubt {
 			paths = append(paths, layout.FieldPath(store.LedgerOps, id))
 		}
 	}

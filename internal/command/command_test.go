@@ -3,6 +3,7 @@ package command_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -332,10 +333,9 @@ func TestIdsGoWhenTheyAreSettled(t *testing.T) {
 		run(0, n+2)
 	}
 	run(29*time.Minute, 62) // 61 of them are 29 minutes old
-	run(40*time.Minute, 63) // the ledger that it reads was last written before they were settled
+	run(40*time.Minute, 2)
 	run(41*time.Minute, 3)
-	run(3*time.Hour, 4)
-	run(3*time.Hour, 2)
+	run(3*time.Hour, 1)
 	// A counter whose document is made again and again has no other commands.
 	for n := range 4 {
 		w.ahead.Store(int64(time.Duration(4+n) * time.Hour))
@@ -348,6 +348,36 @@ func TestIdsGoWhenTheyAreSettled(t *testing.T) {
 		if got := len(w.ledger(t).Ops); got > 3 {
 			t.Errorf("made for the %dth time: %d ids", n, got)
 		}
+	}
+}
+
+// Commands without end, faster than their ids go, are refused, before the ids fill the ledger and
+// nothing can be counted, nor any id removed. Half an hour later commands are carried out again,
+// though nothing has written the ledger meanwhile.
+func TestMoreCommandsThanMayBeInDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	c := w.create(t)
+	ids := map[string]time.Time{}
+	for n := range 1999 {
+		ids[fmt.Sprint(n)] = time.Now()
+	}
+	if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Set(t.Context(), map[string]any{"ops": ids}, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.add(t.Context(), 1, nil); !errors.Is(err, store.ErrContention) {
+		t.Errorf("%v, want that it is too many", err)
+	}
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); !errors.Is(err, shards.ErrBusy) || !strings.Contains(err.Error(), "2000 commands within 30m") {
+		t.Errorf("%v, want ErrBusy, and why", err)
+	}
+	w.ahead.Store(int64(31 * time.Minute))
+	if err := w.add(t.Context(), 1, nil); err != nil {
+		t.Error(err)
+	}
+	w.want(t, 1)
+	if ids := w.ledger(t).Ops; len(ids) != 1 {
+		t.Errorf("%d ids are left, want that of the last command", len(ids))
 	}
 }
 

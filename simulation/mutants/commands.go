@@ -64,7 +64,15 @@ var ofCommands = []mutant{
 	},
 	{
 		"ids of commands stay in the ledger", "internal/command",
-		"removed := Settled(l)", "removed := Settled(l)[:0]", test("TestIdsGoWhenTheyAreSettled"),
+		"settled := Settled(l, now)", "settled := Settled(l, now)[:0]", test("TestIdsGoWhenTheyAreSettled"),
+	},
+	{
+		"ids of commands fill the ledger", "internal/command",
+		"if len(l.Ops)-len(settled) >= maxIDs {", "if false {", test("TestMoreCommandsThanMayBeInDoubt"),
+	},
+	{
+		"ids of commands stay in a ledger that nothing writes", "internal/command",
+		"settled := Settled(l, now)", "settled, _ := Settled(l, l.Updated), now", test("TestMoreCommandsThanMayBeInDoubt"),
 	},
 	{
 		"a command doesn't note that the document is back", "internal/command",
