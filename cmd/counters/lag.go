@@ -98,24 +98,23 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	}
 	l := lag{Counter: id, Shards: len(there), Behind: map[string]int64{}}
 	for _, shard := range there {
-		entry := known.States[ledger.Key(store.IDOf(shard.GetName()))]
-		written := shard.GetUpdateTime().AsTime()
-		if !written.After(entry.AsOf) || !written.After(known.Floor) {
-			continue
-		}
-		if t.differ(db, shard, entry, l.Behind) {
+		// Whatever the times say: of a database that was restored, a shard may be older than its ledger.
+		if t.differ(db, shard, known.States[ledger.Key(store.IDOf(shard.GetName()))], l.Behind) {
 			l.Waiting++
-			l.Oldest = max(l.Oldest, at.Sub(written).Seconds())
+			l.Oldest = max(l.Oldest, at.Sub(shard.GetUpdateTime().AsTime()).Seconds())
 		}
 	}
 	return l, nil
 }
 
 // differ adds to behind what a shard holds beyond what was counted of it, and reports whether that
-// is anything.
+// is anything. What is no integer is not behind: the last one counts on.
 func (t *target) differ(db *store.DB, shard *firestorepb.Document, entry ledger.Entry, behind map[string]int64) (differs bool) {
 	for _, field := range db.Fields {
-		n, _ := store.Integer(shard.GetFields()[field.Shard])
+		n, whole := store.Integer(shard.GetFields()[field.Shard])
+		if !whole {
+			continue
+		}
 		if d := ledger.Sub(n, entry.Counts[field.Shard]); d != 0 {
 			differs = true
 			behind[field.Name] = ledger.Add(behind[field.Name], d)

@@ -46,4 +46,23 @@ func TestLag(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &l); err != nil || l.Counter != "post" || l.Waiting != 1 || l.Shards != 1 || l.Behind["likes"] != 3 || len(l.Behind) != 1 || l.Oldest <= 0 {
 		t.Errorf("as JSON: %s, %v", out, err)
 	}
+
+	// As in a database that was restored, where the ledger came last.
+	if out, errOut, code := counters(t, "inc", "quiet", "--by", "likes=3"); code != 0 {
+		t.Fatal(out, errOut)
+	}
+	made := firestore.Client(t, "demo-counters").Doc("counters/quiet/counter_rollup/ledger")
+	doc, err := made.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := made.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := made.Set(t.Context(), doc.Data()); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, _ := counters(t, "lag", "quiet"); !strings.Contains(out, "quiet  likes +3 behind, the oldest of 1 shard") {
+		t.Errorf("a shard that is older than its ledger: %s", out)
+	}
 }
