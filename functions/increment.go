@@ -193,7 +193,7 @@ func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters 
 	}
 	missing, err := h.client.Missing(ctx, counters...)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRead, err)
+		return during{err, errRead}
 	}
 	return h.creations.takeAll(caller, len(missing))
 }
@@ -307,7 +307,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id strin
 	if exact {
 		snapshot, err := counter.Sum(r.Context())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errRead, err)
+			return nil, during{err, errRead}
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		return snapshot, nil
@@ -319,7 +319,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id strin
 		snapshot, err = counter.Get(r.Context())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRead, err)
+		return nil, during{err, errRead}
 	}
 	w.Header().Set("Cache-Control", h.cache.control())
 	w.Header().Set("ETag", etagOf(snapshot))

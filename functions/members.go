@@ -2,7 +2,6 @@ package functions
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -105,7 +104,7 @@ func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, l
 	if r.Method == http.MethodGet {
 		there, since, err := counter.Joined(r.Context(), path.field, member)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errRead, err)
+			return nil, during{err, errRead}
 		}
 		answer := joined{Counter: path.counter, Field: path.field, Member: member, Joined: there}
 		if there {
@@ -126,7 +125,7 @@ func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, l
 	}
 	counted, err := toggle(r.Context(), path.field, member)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errMember, err)
+		return nil, during{err, errMember}
 	}
 	return toggled{Counter: path.counter, Field: path.field, Member: member, Counted: counted}, nil
 }

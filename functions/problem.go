@@ -170,6 +170,14 @@ func reconcileProblem(a reconcileAnswer, err error) *problem {
 // errRead marks what failed while a counter was read. Reading again is always safe.
 var errRead = errors.New("read")
 
+// during is an error with a mark of what was under way, which its words say already.
+type during struct {
+	error
+	mark error
+}
+
+func (d during) Unwrap() []error { return []error{d.error, d.mark} }
+
 // passes reports whether an error of Firestore's may be gone when the same is asked again.
 func passes(err error) bool {
 	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.DeadlineExceeded) {

@@ -3,7 +3,6 @@ package functions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -69,7 +68,7 @@ func (h *incrementHandler) serveReset(w http.ResponseWriter, r *http.Request, id
 		return nil, bad("want no body: the path says it all")
 	}
 	if err := counter.Reset(ctx, shards.ResetOptions{}); err != nil {
-		return nil, fmt.Errorf("%w: %w", errReset, err)
+		return nil, during{err, errReset}
 	}
 	return reset{Counter: id, Reset: true}, nil
 }
