@@ -210,4 +210,8 @@ var ofRollup = []mutant{
 		"a deletion goes on though the document was back", "shards",
 		", store.ServerTime(store.LedgerGone)))", "))", testIn("rollup", "TestADeletionThatTheDocumentComesBackTo"),
 	},
+	{
+		"what a document shows that is back during a deletion is drift", "shards",
+		"[]string{store.LedgerSums}, store.ServerTime", "nil, store.ServerTime", testIn("rollup", "TestADeletionThatTheDocumentComesBackTo"),
+	},
 }
