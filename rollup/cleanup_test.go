@@ -390,6 +390,43 @@ func TestCleanupThatIsCutShortGoesOnAtOnce(t *testing.T) {
 	}
 }
 
+// A deletion that was cut short goes on though its shards hold more numbers than a ledger has room
+// for. Whoever is not to remove anything says so, and nothing of a repair.
+func TestADeletionGoesOnWhateverItsShardsHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).large()
+	numbers := map[string]any{}
+	for i := range 50 {
+		numbers[fmt.Sprint("n", i)] = 1
+	}
+	bulk := w.fs.BulkWriter(w.ctx)
+	for i := range 620 {
+		_, err := bulk.Set(w.shard(i), numbers, firestore.MergeAll)
+		w.must(nil, err)
+	}
+	bulk.End()
+	w.arrived() // and is lost
+	opts := w.after(24 * time.Hour)
+	w.cutShort(func(ctx context.Context) { _, _ = opts.Remove(ctx, w.id, w.version()) })
+	if r := w.reconcile(); !r.Gone || r.Repaired() || !strings.Contains(r.Problem, "deletion was not finished") {
+		t.Errorf("reconcile = %+v, want that its deletion was not finished", r)
+	}
+	if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || !r.Deleted {
+		t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
+	}
+	if _, _, shards, ledger := w.left(); shards > 0 || ledger {
+		t.Errorf("%d shards are left, ledger %t", shards, ledger)
+	}
+}
+
+// version is when the ledger was last written.
+func (w *world) version() time.Time {
+	w.t.Helper()
+	l, err := w.ledger().Get(w.ctx)
+	w.must(nil, err)
+	return l.UpdateTime
+}
+
 // large makes a document with 620 shards of a like, more than a commit has writes, and
 // deletes the document.
 func (w *world) large() *world {

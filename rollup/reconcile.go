@@ -154,7 +154,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		return r.adopt(ctx, doc)
 	})
 	c.clock.saw(now)
-	if c.db.Deleting(doc) {
+	if c.db.Deleting(doc) || doc == nil && l != nil && l.Ending { // whatever is in its shards
 		if r.over = r.opts.Remove != nil; !r.over {
 			r.problems = []string{"its deletion was not finished: delete it again"}
 		}
@@ -213,7 +213,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		r.account(doc, before, l)
 	}
 	switch {
-	case doc == nil && (diff.Empty() || l.Ending):
+	case doc == nil && diff.Empty():
 		r.gone(l, now)
 		return nil, nil
 	case doc != nil && diff.Empty() && c.db.Shows(doc, l) && maps.Equal(l.Sums, c.db.Sums(l)):
@@ -279,14 +279,14 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 
 // gone is for a ledger that holds what the shards do, and whose counter's document is missing.
 // Where that is the app's own and has been gone for long enough, with nothing counted since, it
-// takes what is below it along. A removal, or a deletion, that was cut short goes on in any case.
+// takes what is below it along.
 func (r *reconciling) gone(l *ledger.Ledger, now time.Time) {
 	since := l.Gone
 	if l.Updated.After(since) {
 		since = l.Updated
 	}
 	long := now.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	r.version, r.over = l.Updated, r.opts.Remove != nil && (l.Ending || long && r.client.db.Hosted)
+	r.version, r.over = l.Updated, r.opts.Remove != nil && long && r.client.db.Hosted
 }
 
 // adopt is for a counter without a ledger: adoption sets its totals from its shards.

@@ -171,6 +171,10 @@ var ofRollup = []mutant{
 		"if r.over = r.opts.Remove != nil; !r.over {", "if r.over = r.opts.Remove == nil; !r.over {", test("TestReconcileFinishesADeletion"),
 	},
 	{
+		"a deletion that was cut short, and whose document is missing, stays so", "rollup",
+		"|| doc == nil && l != nil && l.Ending {", "{", test("TestADeletionGoesOnWhateverItsShardsHold"),
+	},
+	{
 		"a reconcile without a time limit for one counter", "rollup",
 		"context.WithTimeout(ctx, opts.limit)", "context.WithCancel(ctx)", test("TestReconcileAllGetsFurther"),
 	},
