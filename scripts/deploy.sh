@@ -542,7 +542,7 @@ if [[ $alerts == yes ]]; then
       patiently gcloud alpha monitoring policies create --project="$project" --policy-from-file="$policy" \
         ${channels:+--notification-channels="$channels"} --format=none
     fi
-    for more in $ids; do # of a version that made them anew each time
+    for more in $ids; do # made by an attempt whose answer was lost
       [[ $more == "$id" ]] || patiently gcloud alpha monitoring policies delete "$more" --project="$project"
     done
   done

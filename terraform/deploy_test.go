@@ -44,7 +44,7 @@ func TestDeployAgainChangesInPlace(t *testing.T) {
 	}
 }
 
-// A version before this one made the alert policies again with each deployment.
+// A policy may be made twice, where the answer to the first attempt was lost.
 func TestDeployRemovesPoliciesThatWereMadeTwice(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
