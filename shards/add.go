@@ -8,8 +8,8 @@ import (
 )
 
 // Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy],
-// [ErrUnknown], [ErrInvalidIncrement] when by is 0, [ErrClosed], or one of Firestore's, after which
-// nothing was counted. A sum beyond an int64 stays at the largest or smallest one.
+// [ErrUnknown], [ErrInvalidIncrement] when by is 0, [ErrInvalidField] where no shards are summed up,
+// [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at the largest or smallest one.
 //
 // When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
 // begun it goes on, and Add returns [ErrUnknown]. See Config.Wait for one that has no deadline.
@@ -31,7 +31,7 @@ func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (r
 	increments := make([]Increment, 0, len(by))
 	for field, n := range by {
 		if field == "" { // which would be the first one
-			return false, fmt.Errorf("%w: a field without a name", ErrInvalidIncrement)
+			return false, fmt.Errorf("%w: a field without a name", ErrInvalidField)
 		}
 		increments = append(increments, Increment{Counter: c.id, Field: field, By: n})
 	}

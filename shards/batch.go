@@ -59,7 +59,7 @@ type outcome struct {
 // within its scope, the counter or [several].
 func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
 	if err := names.CheckSums(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidIncrement, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
@@ -79,7 +79,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 		field := names.Fields[0]
 		if i.Field != "" {
 			if err := names.CheckField(i.Field); err != nil {
-				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidIncrement, i.Counter, err)
+				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidField, i.Counter, err)
 			}
 			field, _ = names.Field(i.Field)
 		}

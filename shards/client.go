@@ -78,6 +78,20 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
+// check says which setting is below 0 that can't be: each would fail every call, long after it was
+// made.
+func (cfg Config) check() error {
+	for name, n := range map[string]int{
+		"MaxShards": cfg.MaxShards, "CacheTTL": int(cfg.CacheTTL), "KeyTTL": int(cfg.KeyTTL), "Timeout": int(cfg.Timeout),
+		"Wait": int(cfg.Wait), "MaxBatch": cfg.MaxBatch, "MaxQueue": cfg.MaxQueue,
+	} {
+		if n < 0 {
+			return fmt.Errorf("%s of Config is below 0", name)
+		}
+	}
+	return nil
+}
+
 // Client makes, writes and reads counters in a database. It is safe for concurrent use. One process
 // should use one, so that its increments share commits.
 type Client struct {
@@ -98,15 +112,19 @@ type Client struct {
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
 // connection that the program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
-// yet. Errors: [ErrInvalidShards], or the client library's, which finds no credentials, say.
+// yet. Errors: [ErrInvalidShards], a setting below 0 that can't be, or the client library's, which
+// finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("shards: %w", err)
+	}
 	db, err := store.Open(ctx, layout.Place{
 		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
 	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
-	cfg = cfg.withDefaults()
 	c := &Client{
 		cfg:   cfg,
 		db:    db,

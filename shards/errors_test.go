@@ -182,3 +182,16 @@ func TestNothingListensYet(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// A setting that would fail every call is refused before the first.
+func TestSettingsBelowZero(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]shards.Config{
+		"MaxShards": {MaxShards: -1}, "CacheTTL": {CacheTTL: -1}, "KeyTTL": {KeyTTL: -time.Hour}, "Timeout": {Timeout: -time.Second},
+		"Wait": {Wait: -time.Second}, "MaxBatch": {MaxBatch: -1}, "MaxQueue": {MaxQueue: -1},
+	} {
+		if _, err := shards.Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), name+" of Config is below 0") {
+			t.Errorf("%s: %v, want that it is below 0", name, err)
+		}
+	}
+}

@@ -57,9 +57,18 @@ func TestFields(t *testing.T) {
 	if err != nil || s.Total != 8 || !maps.Equal(s.Totals, map[string]int64{"likes": 8, "views": 2}) {
 		t.Errorf("sum %+v, %v; want 8 likes and 2 views", s, err)
 	}
-	for _, by := range []map[string]int64{{}, {"likes": 0}, {"stars": 1}, {"": 1}, {"likes": 1, "total": 1}} {
-		if _, err := counter.AddFields(t.Context(), by, shards.Key{}); !errors.Is(err, shards.ErrInvalidIncrement) {
-			t.Errorf("%v: %v, want ErrInvalidIncrement", by, err)
+	for _, wrong := range []struct {
+		by   map[string]int64
+		want error
+	}{
+		{nil, shards.ErrInvalidIncrement},
+		{map[string]int64{"likes": 0}, shards.ErrInvalidIncrement},
+		{map[string]int64{"stars": 1}, shards.ErrInvalidField},
+		{map[string]int64{"": 1}, shards.ErrInvalidField},
+		{map[string]int64{"likes": 1, "total": 1}, shards.ErrInvalidField},
+	} {
+		if _, err := counter.AddFields(t.Context(), wrong.by, shards.Key{}); !errors.Is(err, wrong.want) {
+			t.Errorf("%v: %v, want that %v", wrong.by, err, wrong.want)
 		}
 	}
 	if err := counter.Reset(t.Context(), shards.ResetOptions{}); err != nil {

@@ -64,7 +64,7 @@ func (c *connection) explained(ctx context.Context, err error) error {
 const refusal = "connection refused by "
 
 // dialed finds in gRPC's words what it dialed, and what came of that.
-var dialed = regexp.MustCompile(`dial \w+ (\S+): (?:connect: )?([^"]+)`)
+var dialed = regexp.MustCompile(`dial \w+:? (?:lookup )?(\S+?)(?: on \S+)?: (?:connect: )?([^"]+)`)
 
 // dialing says what kept gRPC from connecting, such as "connection refused by 127.0.0.1:8080".
 func dialing(err error) string {

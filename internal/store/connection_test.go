@@ -196,6 +196,8 @@ func TestAReadSaysWhatCameOfIt(t *testing.T) {
 		unreachable   bool
 	}{
 		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:443: i/o timeout"`, "no connection to Firestore at 10.0.0.1:443: i/o timeout", true},
+		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp: lookup firestore.googleapis.com on 10.0.0.1:53: no such host"`, "no connection to Firestore at firestore.googleapis.com: no such host", true},
+		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp: lookup firestore.googleapis.com: i/o timeout"`, "no connection to Firestore at firestore.googleapis.com: i/o timeout", true},
 		{codes.Internal, "an index is broken", "context deadline exceeded: rpc error: code = Internal desc = an index is broken", false},
 	} {
 		t.Run(tt.code.String(), func(t *testing.T) {
