@@ -120,8 +120,6 @@ func TestCostInPages(t *testing.T) {
 		t.Errorf("at-large.md has another table than this (exit code %d):\n%s%s", code, table, stderr)
 	}
 	for _, c := range []struct{ page, args, says string }{
-		{"operations.md", "--per-day 1000000", "and cost $%.2f:"},
-		{"operations.md", "--rate 1000", "and a million is $%.2f."},
 		{"cost.md", "--reads 0 --rate 3.858 --counters 10000", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 100", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 1000", "$%.2f a million**"},
