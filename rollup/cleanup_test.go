@@ -578,16 +578,12 @@ func TestADeletionThatTheDocumentComesBackTo(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).large()
-			client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(w.connect()))
-			w.must(nil, err)
-			t.Cleanup(func() { _ = client.Close() })
-			counter, err := client.Counter(w.id)
-			w.must(nil, err)
-			w.cutShort(func(ctx context.Context) { _ = counter.Delete(ctx, shards.DeleteOptions{}) })
+			opts := w.after(24 * time.Hour)
+			w.cutShort(func(ctx context.Context) { _, _ = opts.Remove(ctx, w.id, w.version()) })
 			var log strings.Builder
-			w.rollup, err = rollup.Open(w.ctx, rollup.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true,
-				Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-			w.must(nil, err)
+			cfg := likesAndViews
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			w.rollup = w.openWith(cfg)
 			w.post(map[string]any{"title": "Again", "likes": 9, "views": 9})
 			if how == "event" {
 				w.apply(w.arrived()...)
@@ -605,7 +601,7 @@ func TestADeletionThatTheDocumentComesBackTo(t *testing.T) {
 			}
 			w.must(w.counter().Delete(w.ctx))
 			for range 2 { // the first notes that it is missing
-				if r, err := w.rollup.Reconcile(w.ctx, w.id, rollup.ReconcileOptions{Remove: client.Remove}); err != nil || r.Deleted {
+				if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || r.Deleted {
 					t.Errorf("reconcile = %+v, %v: removed before its time", r, err)
 				}
 			}

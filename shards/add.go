@@ -9,7 +9,8 @@ import (
 
 // Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy],
 // [ErrUnknown], [ErrInvalidIncrement] when by is 0, [ErrInvalidField] where no shards are summed up,
-// [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at the largest or smallest one.
+// [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at
+// the largest or smallest one.
 //
 // When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
 // begun it goes on, and Add returns [ErrUnknown]. See Config.Wait for one that has no deadline.

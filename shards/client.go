@@ -78,12 +78,12 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// check says which setting is below 0 that can't be: each would fail every call, long after it was
-// made.
+// check says which setting is below 0 that can't be. Most would fail every call, long after the
+// mistake was made.
 func (cfg Config) check() error {
-	for name, n := range map[string]int{
-		"MaxShards": cfg.MaxShards, "CacheTTL": int(cfg.CacheTTL), "KeyTTL": int(cfg.KeyTTL), "Timeout": int(cfg.Timeout),
-		"Wait": int(cfg.Wait), "MaxBatch": cfg.MaxBatch, "MaxQueue": cfg.MaxQueue,
+	for name, n := range map[string]int64{
+		"MaxShards": int64(cfg.MaxShards), "CacheTTL": int64(cfg.CacheTTL), "KeyTTL": int64(cfg.KeyTTL), "Timeout": int64(cfg.Timeout),
+		"Wait": int64(cfg.Wait), "MaxBatch": int64(cfg.MaxBatch), "MaxQueue": int64(cfg.MaxQueue),
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s of Config is below 0", name)

@@ -31,19 +31,22 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// must is what a command prints that succeeds.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, errOut, code := counters(t, args...)
+	if code != 0 {
+		t.Fatalf("%q: exit code %d, %s%s", args, code, out, errOut)
+	}
+	return out
+}
+
 func testRestore(t *testing.T, live bool) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "demo-counters")
 	t.Setenv("FIELDS", "total=count,likes")
-	must := func(args ...string) string {
-		t.Helper()
-		out, errOut, code := counters(t, args...)
-		if code != 0 {
-			t.Fatalf("%q: exit code %d, %s%s", args, code, out, errOut)
-		}
-		return out
-	}
+	must := func(args ...string) string { t.Helper(); return must(t, args...) }
 
 	want := map[string][2]int64{} // :: counter → its two fields
 	for n := range 6 {
@@ -127,14 +130,7 @@ func TestRestoreIntoTheSameDatabase(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "demo-counters")
-	must := func(args ...string) string {
-		t.Helper()
-		out, errOut, code := counters(t, args...)
-		if code != 0 {
-			t.Fatalf("%q: exit code %d, %s%s", args, code, out, errOut)
-		}
-		return out
-	}
+	must := func(args ...string) string { t.Helper(); return must(t, args...) }
 	db := firestore.Client(t, "demo-counters")
 	events := startRollup(t, firestore, "(default)")
 	parts := []func(path string) bool{ // what of a counter is imported

@@ -31,10 +31,6 @@ var patience = store.Patience{Conflicts: 20, Doubts: 20}
 
 const timeout = ledger.InDoubt / 3
 
-// maxIDs is how many commands of a counter may be in doubt at a time, more than one a second: with
-// all numbers that a ledger may hold their ids fit into a document, and never keep it from counting.
-const maxIDs = 2000
-
 // Change is what a command does.
 type Change struct {
 	// :: field of the shards → what its total holds beyond them from now on
@@ -76,8 +72,8 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 		}
 		life = l.Created
 		settled := Settled(l, now)
-		if len(l.Ops)-len(settled) >= maxIDs {
-			return nil, fmt.Errorf("%w: %d commands within %v", store.ErrContention, maxIDs, ledger.InDoubt)
+		if len(l.Ops)-len(settled) >= ledger.MaxOps {
+			return nil, fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)
 		}
 		var diff ledger.Diff
 		db.Meet(l, doc, life, &diff)

@@ -277,6 +277,10 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 // InDoubt is how long a command may be in doubt: longer than any goes on trying.
 const InDoubt = 30 * time.Minute
 
+// MaxOps is how many commands of a counter may be in doubt at a time: with [MaxNumbers]
+// their ids, of 26 characters, fit into a document, and never keep it from counting.
+const MaxOps = 1500
+
 // maxKey is how long a shard's id may be to name its entry, in bytes. With longer ones a ledger
 // would be full of names.
 const maxKey = 100

@@ -68,7 +68,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"ids of commands fill the ledger", "internal/command",
-		"if len(l.Ops)-len(settled) >= maxIDs {", "if false {", test("TestMoreCommandsThanMayBeInDoubt"),
+		"if len(l.Ops)-len(settled) >= ledger.MaxOps {", "if false {", test("TestMoreCommandsThanMayBeInDoubt"),
 	},
 	{
 		"ids of commands stay in a ledger that nothing writes", "internal/command",
