@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"math"
 	"net/url"
 	"regexp"
 	"slices"
@@ -327,20 +326,42 @@ func integer(name string, t json.Token, most int64) (int64, error) {
 	if !ok {
 		return 0, bad("%s is %v; want an integer other than 0", name, describe(t))
 	}
-	by, err := strconv.ParseInt(number.String(), 10, 64)
-	if errors.Is(err, strconv.ErrSyntax) { // 1.0 and 1e2 are integers too: clients send what they hold as doubles so
-		if f, _ := number.Float64(); f == math.Trunc(f) {
-			const exact = 1 << 53 // from here on a double may stand for another integer
-			by, err, most = int64(max(-exact, min(f, exact))), nil, min(most, exact-1)
-		}
+	by, err := whole(number.String())
+	shown := number.String()
+	if len(shown) > 40 { // a body has room for 65,000 digits
+		shown = shown[:40] + "…"
 	}
 	switch {
 	case errors.Is(err, strconv.ErrRange), err == nil && (by > most || by < -most):
-		return 0, bad("%s is %v; at most %d is allowed, up or down", name, number, most)
+		return 0, bad("%s is %v; at most %d is allowed, up or down", name, shown, most)
 	case err != nil, by == 0:
-		return 0, bad("%s is %v; want an integer other than 0", name, number)
+		return 0, bad("%s is %v; want an integer other than 0", name, shown)
 	}
 	return by, nil
+}
+
+// whole is the integer that a number of JSON stands for, by its digits: a double of 0.999… may be 1.
+// 1.0 and 1e2 are integers, too, since clients send what they hold as doubles so. Errors:
+// [strconv.ErrSyntax] for a fraction, [strconv.ErrRange] beyond 64 bits.
+func whole(number string) (int64, error) {
+	mantissa, exponent := number, ""
+	if at := strings.IndexAny(number, "eE"); at >= 0 {
+		mantissa, exponent = number[:at], number[at+1:]
+	}
+	integer, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(integer+fraction, "0")
+	if digits == "" || digits == "-" {
+		return 0, nil
+	}
+	power, _ := strconv.ParseInt(exponent, 10, 32) // beyond 32 bits the nearest, which no body has digits for
+	power += int64(len(integer) - len(digits))
+	switch { // it is digits·10^power, and the last digit is not 0
+	case power < 0:
+		return 0, strconv.ErrSyntax
+	case power > 18:
+		return 0, strconv.ErrRange
+	}
+	return strconv.ParseInt(digits+strings.Repeat("0", int(power)), 10, 64)
 }
 
 // end makes sure that nothing follows.

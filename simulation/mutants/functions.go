@@ -14,4 +14,9 @@ var ofFunctions = []mutant{
 		"an event that can never count comes again for a day", "functions",
 		"case errors.Is(err, rollup.ErrPoison):", "case errors.Is(err, rollup.ErrPoison) && false:", test("TestRollupPoison"),
 	},
+	{
+		"what a double takes for an integer counts", "functions",
+		"case power < 0:\n\t\treturn 0, strconv.ErrSyntax", "case power < 0:\n\t\tf, err := strconv.ParseFloat(number, 64)\n\t\treturn int64(f), err",
+		test("TestNumbersAreTakenByTheirDigits"),
+	},
 }
