@@ -17,13 +17,13 @@ type terraform struct {
 	env []string
 }
 
-// startTerraform skips the test where terraform or its providers can't be had.
-func startTerraform(t *testing.T, p project) terraform {
+// newTerraform skips the test where terraform or its providers can't be had.
+func newTerraform(t *testing.T) terraform {
 	t.Helper()
 	if _, err := exec.LookPath("terraform"); err != nil {
 		t.Skip("terraform is not on the PATH: the module is not tried with the real providers")
 	}
-	tf := terraform{dir: t.TempDir(), env: append(append(os.Environ(), p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "TF_IN_AUTOMATION=1")}
+	tf := terraform{dir: t.TempDir(), env: append(os.Environ(), "TF_IN_AUTOMATION=1")}
 	module, err := filepath.Abs("../terraform")
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +91,9 @@ func (tf terraform) apply(t *testing.T, vars ...string) {
 // The module with the real providers: applied, changed, and destroyed.
 func TestTerraform(t *testing.T) {
 	t.Parallel()
+	tf := newTerraform(t)
 	p := startProject(t, "--active=cloudresourcemanager", "--own-domain")
-	tf := startTerraform(t, p)
+	tf.env = append(append(tf.env, p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 
 	// Where an organisation refuses allUsers, all else is there.
 	if out, code := tf.run(t, "apply", "-auto-approve", "-var=public=true"); code == 0 || strings.Count(out, "Error: ") != 1 {

@@ -67,9 +67,6 @@ func TestArchiveHoldsTheFunctionsAndNoTests(t *testing.T) {
 			t.Errorf("%s is uploaded: the buildpack needs Go source, and no tests", f)
 		}
 	}
-	if _, err := os.Stat("../function.go"); err != nil {
-		t.Skip("function.go is not there, so there is nothing to deploy")
-	}
 	list := exec.Command("go", "list", "-deps", "-f", `{{$d := .Dir}}{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range $.EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, "./functions")
 	list.Dir = ".."
 	list.Stderr = os.Stderr

@@ -28,11 +28,14 @@ type browser struct {
 	console []string // Errors, warnings and exceptions, since they were last asked for.
 }
 
-// startBrowser starts a Chromium of its own. It skips the test where there is none, except in CI.
+// chromium are the names that it goes by.
+var chromium = []string{"chromium", "chromium-browser", "google-chrome"}
+
+// startBrowser starts a Chromium of its own.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(need(t, "chromium", "chromium-browser", "google-chrome")),
+		chromedp.ExecPath(need(t, chromium...)),
 		chromedp.UserDataDir(t.TempDir()),
 		chromedp.NoSandbox, // It may run as root, in a container.
 		chromedp.DisableGPU,

@@ -56,8 +56,8 @@ func TestHostedPost(t *testing.T) {
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, from, aPost...)
+			b := startBrowser(t)
 			b.do(chromedp.Navigate(s.url + "/?counter=post-1"))
 			b.until(live)
 			b.until(`!document.getElementById("missing-document").hidden && document.getElementById("document-path").textContent === "posts/post-1"`)
@@ -95,8 +95,8 @@ func TestHostedPost(t *testing.T) {
 // Posts in the order of a counted field, through the Web SDK in a browser.
 func TestOrderByLikes(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withSDK, aPost...)
+	b := startBrowser(t)
 	web := &http.Client{Transport: &http.Transport{}}
 	defer web.CloseIdleConnections()
 	send := func(method, path, body string) {

@@ -12,13 +12,12 @@ import (
 // TestLook has axe look at the page, and keeps pictures for people to look at.
 func TestLook(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
-	s := startSystem(t, withoutSDK)
-	nodeModules(t)
-	axe, err := os.ReadFile(modules + "/node_modules/axe-core/axe.min.js")
+	axe, err := os.ReadFile(nodeModules(t) + "/axe-core/axe.min.js")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
 	for _, counter := range []string{"post-123", "down", strings.Repeat("long name ", 12)} {
 		c := s.counter(t, counter)
 		for _, by := range []int64{10, -20, 5, -25, 8, -8, 3, -3} {

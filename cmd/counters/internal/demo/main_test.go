@@ -63,12 +63,12 @@ func nodeModules(t *testing.T) string {
 // local system.
 func TestWebModules(t *testing.T) {
 	t.Parallel()
-	npm, chromium := need(t, "npm"), need(t, "chromium", "chromium-browser", "google-chrome")
+	npm, browser := need(t, "npm"), need(t, chromium...)
 	nodeModules(t)
 	s := startSystem(t, withoutSDK)
 	cmd := exec.CommandContext(t.Context(), npm, "test")
 	cmd.Dir = modules
-	cmd.Env = append(os.Environ(), "COUNTERS_GATEWAY="+s.Gateway, "CHROMIUM="+chromium)
+	cmd.Env = append(os.Environ(), "COUNTERS_GATEWAY="+s.Gateway, "CHROMIUM="+browser)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("npm test: %v\n%s", err, out)
 	}

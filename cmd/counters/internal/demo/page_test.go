@@ -38,8 +38,14 @@ const (
 	withoutSDK feed = false // as on a machine without an internet, from a fresh clone
 )
 
+// startSystem starts a system for a page in a browser. It comes first in a test: where Chromium or npm is missing, it skips
+// the test, and nothing is running yet.
 func startSystem(t *testing.T, from feed, variables ...string) *system {
 	t.Helper()
+	need(t, chromium...)
+	if from == withSDK {
+		nodeModules(t)
+	}
 	line := startProxy(t)
 	s := &system{startDev(t, from, variables...), line, "http://" + line.Addr().String()}
 	line.setTo(s.Gateway)
@@ -70,7 +76,7 @@ func startDev(t *testing.T, from feed, variables ...string) *dev.System {
 		Firestore: s.Firestore, CDN: nowhere, Logger: s.Logger(),
 	}
 	if from == withSDK {
-		c.NodeModules = nodeModules(t)
+		c.NodeModules = modules + "/node_modules"
 	}
 	p, err := New(c)
 	if err != nil {
@@ -124,8 +130,8 @@ func TestClicksAndOthersAndCut(t *testing.T) {
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, from)
+			b := startBrowser(t)
 			elsewhere := s.counter(t, "clicks & more")
 
 			// A counter that doesn't exist is offered, and its first increment makes it.
@@ -193,8 +199,8 @@ func TestHealsAfterARestart(t *testing.T) {
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, from)
+			b := startBrowser(t)
 			b.do(chromedp.Navigate(s.url + "/?counter=heals"))
 			b.until(live)
 			b.do(chromedp.SendKeys(chromedp.CSS("#rate"), strings.Repeat(kb.ArrowRight, 8)))
@@ -236,8 +242,8 @@ func TestHealsAfterARestart(t *testing.T) {
 // there is one, once.
 func TestOfflineClicksOutliveAReload(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
 	b.do(chromedp.Navigate(s.url + "/?counter=offline"))
 	b.until(live)
 	b.offline(true)
@@ -338,8 +344,8 @@ func TestLikes(t *testing.T) {
 // had added, whatever of that the roll-up had counted.
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
 	counter := s.counter(t, "load")
 	add(t, counter, 1_000)
 
@@ -405,8 +411,8 @@ func TestLoad(t *testing.T) {
 // not.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withoutSDK, "MAX_INCREMENT=5")
+	b := startBrowser(t)
 	b.do(chromedp.Navigate(s.url + "/?counter=refused"))
 	b.until(live)
 	b.do(chromedp.Evaluate[chromedp.Void](`
@@ -424,8 +430,8 @@ func TestRefused(t *testing.T) {
 // TestNoSuchID holds that what can't be an id is said to be so.
 func TestNoSuchID(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
 	for _, id := range []string{"a%2Fb", "..", "__x__"} {
 		b.do(chromedp.Navigate(s.url + "/?counter=" + id))
 		b.until(`!document.getElementById("problem").hidden`)
@@ -439,8 +445,8 @@ func TestNestedCounters(t *testing.T) {
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, from, "COUNTERS=teams/{team}/posts/{post}", "SHARDS=parts", "NUM_SHARDS=3")
+			b := startBrowser(t)
 			b.do(chromedp.Navigate(s.url + "/?counter=red%2Fpost-1"))
 			b.until(live)
 			b.do(chromedp.Click(plusOne), chromedp.Click(plusTen))

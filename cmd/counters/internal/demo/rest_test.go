@@ -18,8 +18,8 @@ func TestAtRest(t *testing.T) {
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, from)
+			b := startBrowser(t)
 			b.do(chromedp.Navigate(s.url + "/?counter=rest"))
 			b.until(live)
 			b.until(`document.getElementById("connection").textContent === "Live"`)
@@ -66,8 +66,8 @@ func TestAtRestDrawsItsShards(t *testing.T) {
 	} {
 		t.Run(shards, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, withoutSDK, "NUM_SHARDS="+shards)
+			b := startBrowser(t)
 			b.do(chromedp.Navigate(s.url + "/?counter=rest"))
 			b.until(live)
 			b.until(`document.querySelectorAll("#flow.rest path").length === ` + want.drawn)
@@ -88,8 +88,8 @@ func TestDocumentsAlone(t *testing.T) {
 	for name, from := range map[string]feed{"SDK": withSDK, "gateway": withoutSDK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := startBrowser(t)
 			s := startSystem(t, from, "COUNTERS=stats/site", "FIELDS=rating=avg(/ratings.stars),public=avg(/ratings.stars where public==true)", "MEMBERS=any")
+			b := startBrowser(t)
 			b.do(chromedp.Navigate(s.url + "/"))
 			b.until(live)
 			b.until(`document.getElementById("make").textContent === "counters create site" && !document.getElementById("missing-made").hidden`)
@@ -137,8 +137,8 @@ func TestDocumentsAlone(t *testing.T) {
 // feed, and is back by itself.
 func TestOfflineIsSaid(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
 	b.do(chromedp.Navigate(s.url + "/?counter=offline"))
 	b.until(live)
 	b.offline(true) // The connection that is open isn't cut.
@@ -153,8 +153,8 @@ func TestOfflineIsSaid(t *testing.T) {
 // which would be refused.
 func TestPostBeforeItIsThere(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
 	s := startSystem(t, withoutSDK, aPost...)
+	b := startBrowser(t)
 	b.do(chromedp.Navigate(s.url + "/?counter=post-1"))
 	b.until(live)
 	b.until(`!document.getElementById("missing-document").hidden`)

@@ -80,14 +80,15 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
-// A counter's id may be any text. What a terminal would obey is written out, and a command still
-// means that id.
+// unprintable is an id, which may be any text.
+const unprintable = "a\x1b]0;it's\a\\\u202e\u009b0"
+
+// What a terminal would obey is written out.
 func TestReportHoldsNothingForTheTerminal(t *testing.T) {
 	t.Parallel()
-	const id = "a\x1b]0;it's\a\\\u202e\u009b0"
 	d := newDeployment(t)
-	d.set(t, "counters/"+id, map[string]any{"num_shards": 1})
-	d.set(t, "counters/"+id+"/shards/0", map[string]any{"count": 3.5})
+	d.set(t, "counters/"+unprintable, map[string]any{"num_shards": 1})
+	d.set(t, "counters/"+unprintable+"/shards/0", map[string]any{"count": 3.5})
 	read, found := d.read(t, Target{})
 	var text bytes.Buffer
 	if _, err := NewReport(read, found).WriteTo(&text); err != nil {
@@ -96,11 +97,16 @@ func TestReportHoldsNothingForTheTerminal(t *testing.T) {
 	if i := strings.IndexFunc(text.String(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 || !strings.Contains(text.String(), `\x1b]0;it`) {
 		t.Errorf("printed:\n%q", text.String())
 	}
+}
+
+// Whatever is in an id, a command that is proposed means just that id to a shell.
+func TestCommandsMeanTheirIDs(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash to take a command apart")
 	}
-	if out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+line(id)).Output(); err != nil || string(out) != id {
-		t.Errorf("%s means %q to bash, %v; want %q", line(id), out, err, id)
+	if out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+line(unprintable)).Output(); err != nil || string(out) != unprintable {
+		t.Errorf("%s means %q to bash, %v; want %q", line(unprintable), out, err, unprintable)
 	}
 }
