@@ -233,7 +233,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 // glance are the paths of what tells whether a counter is right: of a ledger not the states, which
 // may be hundreds of KB, and of a document of the app's own nothing of the app's.
 func (c *Client) glance() []string {
-	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerSums, store.LedgerFloor}, store.LedgerBack...)
+	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerSums, store.LedgerFloor, store.LedgerFormat, store.LedgerShards}, store.LedgerBack...)
 	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
 		paths = append(paths, c.db.OwnPath(own))
 	}

@@ -73,7 +73,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 	if itsLedger == nil {
 		l, _, err = tx.Adopt(ctx, c.id, doc)
 	} else {
-		l, err = store.DecodeLedger(itsLedger)
+		l, err = store.DecodeLedger(c.client.db.Shards, itsLedger)
 	}
 	if err != nil {
 		return nil, err

@@ -138,6 +138,9 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 // whether there will be something after it.
 func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (going int, more bool, err error) {
 	db := r.client.db
+	if _, err := store.DecodeLedger(db.Shards, itsLedger); errors.Is(err, store.ErrOthers) {
+		return 0, false, err // its deletion would take what they have counted along
+	}
 	r.learn(nil, itsLedger)
 	members, err := r.someMembers(ctx, r.fields, maxWrites, tx.Documents)
 	if err != nil {
@@ -200,7 +203,7 @@ func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.D
 		r.fields = slices.Clone(r.client.db.Fields)
 	}
 	names := map[string]bool{}
-	if l, err := store.DecodeLedger(itsLedger); err == nil { // of one that is damaged nothing is known
+	if l, err := store.DecodeLedger(r.client.db.Shards, itsLedger); err == nil { // of one that is damaged nothing is known
 		for _, counts := range append(slices.Collect(maps.Values(l.States)), ledger.Entry{Counts: l.Base}) {
 			for name := range counts.Counts {
 				names[name] = true

@@ -65,7 +65,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 	if err != nil {
 		return s, at, nil, err
 	}
-	l, err := store.DecodeLedger(docs[1])
+	l, err := store.DecodeLedger(db.Shards, docs[1])
 	if err != nil {
 		return s, at, nil, err
 	}

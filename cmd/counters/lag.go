@@ -85,7 +85,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	}
 	known := ledger.New(nil) // of a counter that no event has come of: nothing is counted yet
 	if docs[1] != nil {
-		if known, err = store.DecodeLedger(docs[1]); err != nil {
+		if known, err = store.DecodeLedger(db.Shards, docs[1]); err != nil {
 			return lag{}, fmt.Errorf("read counter %q: %w", id, err)
 		}
 	}

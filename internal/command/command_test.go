@@ -97,7 +97,7 @@ func (w *world) ledger(t *testing.T) *ledger.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := store.DecodeLedger(docs[0])
+	l, err := store.DecodeLedger("shards", docs[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,6 +80,7 @@ func (db *DB) takeOver(l *ledger.Ledger, field layout.Field, doc *firestorepb.Do
 func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
 	fields := LedgerFields(l)
 	SetIntegers(fields, LedgerSums, tx.db.Sums(l))
+	tx.db.own(fields)
 	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
 }
 
@@ -108,6 +109,7 @@ func (db *DB) UpdateLedger(counter string, l *ledger.Ledger, fields map[string]*
 	if fields != nil {
 		sums := db.Sums(l)
 		SetIntegers(fields, LedgerSums, sums)
+		db.own(fields)
 		for name := range l.Sums {
 			if _, shown := sums[name]; !shown {
 				removed = append(removed, layout.FieldPath(LedgerSums, name))
@@ -128,7 +130,7 @@ func (db *DB) Ledger(ctx context.Context, counter string, paths []string, adopt 
 			return nil, nil, now, fmt.Errorf("read ledger: %w", err)
 		}
 		if docs[0] != nil {
-			l, err := DecodeLedger(docs[0])
+			l, err := DecodeLedger(db.Shards, docs[0])
 			return l, docs[1], now, err
 		}
 		if made, err := adopt(docs[1]); err != nil || !made {

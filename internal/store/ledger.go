@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	LedgerFlushes  = "flushes"
 	LedgerOps      = "ops" // :: id → when it was applied
 	LedgerImported = "imported"
+	LedgerFormat   = "format" // see ledgerFormat
+	LedgerShards   = "shards" // id of the collection of the shards that it holds states of
 
 	stateAsOf, stateCounts                 = "as_of", "counts"
 	answerReadTime, answerValue, answerOdd = "read_time", "value", "odd"
@@ -37,9 +40,36 @@ const (
 // finds it there takes away.
 var LedgerBack = []string{LedgerGone, LedgerEnding}
 
-// ErrDamaged says that a ledger's document is not what this module writes. Delete it, and the next
-// roll-up makes another of what the shards hold.
+// ledgerFormat is the version of what a ledger's fields mean. A later format that has further fields
+// and leaves the meaning of these is no other version. Ledgers of before there were versions are read
+// as version 1: they have none but the fields in unversioned.
+const ledgerFormat = 1
+
+// unversioned are the fields that a ledger had when formats got versions. One without a version that
+// has others is of an earlier format, and what it counted is in fields that nothing reads any more.
+var unversioned = []string{
+	LedgerStates, LedgerAnswers, LedgerBase, LedgerReplaced, LedgerFloor, LedgerGone, LedgerEnding, LedgerSums, LedgerFlushes, LedgerOps, LedgerImported,
+}
+
+// ErrDamaged says that a ledger can't be used: its document is not what this module writes, or an
+// [ErrFormat] or [ErrOthers]. Make it again of what the shards hold (counters reconcile
+// --rebuild-ledgers), or delete it, and the next roll-up makes another.
 var ErrDamaged = errors.New("ledger is damaged")
+
+var (
+	// ErrFormat says that a ledger is of a format that this revision doesn't read: an earlier one, or
+	// one of a later revision's.
+	ErrFormat error = unusable("ledger is of another format")
+	// ErrOthers says that a ledger holds states of the shards in another collection. Two deployments
+	// with different SHARDS can't count for the same documents.
+	ErrOthers error = unusable("ledger is another deployment's")
+)
+
+// unusable is an [ErrDamaged] that nothing has damaged.
+type unusable string
+
+func (e unusable) Error() string        { return string(e) }
+func (e unusable) Is(target error) bool { return target == ErrDamaged }
 
 // LedgerFields are all fields of a new ledger, for creating it.
 func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
@@ -113,12 +143,39 @@ func integers[M ~map[string]int64](counts M) *firestorepb.Value {
 	return Map(values)
 }
 
-// DecodeLedger reads a ledger's document. A field of another type than ours is an
-// [ErrDamaged]: something else wrote it, and guessing would make a total that can't be
-// explained, or import a counter twice.
-func DecodeLedger(doc *firestorepb.Document) (*ledger.Ledger, error) {
+// own says in a ledger's fields what format they are of, and of whose shards.
+func (db *DB) own(fields map[string]*firestorepb.Value) {
+	fields[LedgerFormat], fields[LedgerShards] = Int(ledgerFormat), String(db.Shards)
+}
+
+// usable says why a ledger's document is not to be read as one of this format and of these shards.
+func usable(fields map[string]*firestorepb.Value, shards string) error {
+	format, versioned := fields[LedgerFormat]
+	of, named := fields[LedgerShards]
+	switch {
+	case !versioned:
+		for name := range fields {
+			if !slices.Contains(unversioned, name) {
+				return fmt.Errorf("%w: it has no version, and a field %q of an earlier revision's", ErrFormat, name)
+			}
+		}
+	case format.GetIntegerValue() != ledgerFormat:
+		return fmt.Errorf("%w: this revision reads version %d, and it is of %v", ErrFormat, ledgerFormat, format)
+	case named && of.GetStringValue() != shards:
+		return fmt.Errorf("%w: it is of the shards in %q, and SHARDS is %q here", ErrOthers, of.GetStringValue(), shards)
+	}
+	return nil
+}
+
+// DecodeLedger reads the document of a ledger of the shards in a collection of that id. A field of
+// another type than ours is an [ErrDamaged]: something else wrote it, and guessing would make a
+// total that can't be explained, or import a counter twice.
+func DecodeLedger(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 	var d decoder
 	fields := doc.GetFields()
+	if err := usable(fields, shards); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, doc.GetName())
+	}
 	l := &ledger.Ledger{
 		Base:     d.integers(fields[LedgerBase]),
 		Replaced: d.integers(fields[LedgerReplaced]),

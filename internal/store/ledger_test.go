@@ -66,7 +66,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 			t.Fatalf("the mask is %q", mask)
 		}
 		maps.Copy(fields, diff)
-		got, err := DecodeLedger(&firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(created), UpdateTime: timestamppb.New(want.Updated)})
+		got, err := DecodeLedger("shards", &firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(created), UpdateTime: timestamppb.New(want.Updated)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,14 +90,14 @@ func TestDecodeDamagedLedger(t *testing.T) {
 		fields[LedgerOps] = Map(map[string]*firestorepb.Value{"id": Time(at(4))})
 		return fields
 	}
-	l, err := DecodeLedger(&firestorepb.Document{Fields: fields()})
+	l, err := DecodeLedger("shards", &firestorepb.Document{Fields: fields()})
 	if err != nil || l.Imported["source"] != 1 || !l.Floor.Equal(at(9)) || !l.Ops["id"].Equal(at(4)) {
 		t.Fatalf("decoded %+v, %v", l, err)
 	}
 	for name := range fields() {
 		damaged := fields()
 		damaged[name] = Double(0.5)
-		if _, err := DecodeLedger(&firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+		if _, err := DecodeLedger("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -111,15 +111,53 @@ func TestDecodeDamagedLedger(t *testing.T) {
 			in = in[name].GetMapValue().GetFields()
 		}
 		in[path[len(path)-1]] = String("7")
-		if _, err := DecodeLedger(&firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+		if _, err := DecodeLedger("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%v: %v", path, err)
 		}
 	}
 	for _, path := range [][]string{{LedgerStates, "0", "as_of"}, {LedgerAnswers, "comments", "read_time"}} {
 		damaged := fields()
 		delete(damaged[path[0]].GetMapValue().GetFields()[path[1]].GetMapValue().GetFields(), path[2])
-		if _, err := DecodeLedger(&firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+		if _, err := DecodeLedger("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("without %v: %v", path, err)
+		}
+	}
+}
+
+// A ledger says of what format it is, and of whose shards. One of 4de5ded says neither, and is read;
+// of what is older, the fields have other names, and it is refused.
+func TestDecodeLedgerOfAnother(t *testing.T) {
+	t.Parallel()
+	written := func(shards string) map[string]*firestorepb.Value {
+		fields := LedgerFields(ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}}))
+		(&DB{Layout: layout.Layout{Shards: shards}}).own(fields)
+		return fields
+	}
+	with := func(fields map[string]*firestorepb.Value, name string, value *firestorepb.Value) map[string]*firestorepb.Value {
+		if fields[name] = value; value == nil {
+			delete(fields, name)
+		}
+		return fields
+	}
+	unversioned := with(with(written("shards"), LedgerFormat, nil), LedgerShards, nil)
+	for name, c := range map[string]struct {
+		fields map[string]*firestorepb.Value
+		want   error
+	}{
+		"ours":                             {written("shards"), nil},
+		"of 4de5ded":                       {unversioned, nil},
+		"nothing in it":                    {nil, nil},
+		"a field of a later revision's":    {with(written("shards"), "more", Int(1)), nil},
+		"of before 745b404":                {map[string]*firestorepb.Value{"shards": Map(map[string]*firestorepb.Value{"0": Map(map[string]*firestorepb.Value{"count": Int(5), "as_of": Time(at(1))})}), "base": Int(1), "flushes": Int(3)}, ErrFormat},
+		"of before, with fields":           {map[string]*firestorepb.Value{"fields": Map(nil), "flushes": Int(3)}, ErrFormat},
+		"of a later format":                {with(written("shards"), LedgerFormat, Int(2)), ErrFormat},
+		"of a format that is no number":    {with(written("shards"), LedgerFormat, String("1")), ErrFormat},
+		"of other shards":                  {written("_counter_shards_"), ErrOthers},
+		"of shards that are no collection": {with(written("shards"), LedgerShards, Int(1)), ErrOthers},
+	} {
+		_, err := DecodeLedger("shards", &firestorepb.Document{Fields: c.fields})
+		if c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !errors.Is(err, ErrDamaged)) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 }
@@ -135,7 +173,7 @@ func FuzzDecodeLedger(f *testing.F) {
 		if proto.Unmarshal(data, &doc) != nil {
 			t.Skip()
 		}
-		l, err := DecodeLedger(&doc)
+		l, err := DecodeLedger("shards", &doc)
 		if err == nil {
 			l.Totals(layout.Field{Name: "total", Shard: "count"}) // whatever it holds
 		}

@@ -226,7 +226,7 @@ func (w *watched) view() view {
 			v.Shards[id] = integer(doc.GetFields()[first.Shard])
 		}
 	}
-	if l, err := store.DecodeLedger(w.documents[w.ledger]); err == nil {
+	if l, err := store.DecodeLedger(w.layout.Shards, w.documents[w.ledger]); err == nil {
 		for id, e := range l.States {
 			v.Ledger[id] = state{Count: e.Counts[first.Shard], AsOf: e.AsOf.UnixMilli()}
 		}

@@ -93,7 +93,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	}
 	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{}}
 	if docs[1] != nil {
-		if c.Ledger, err = store.DecodeLedger(docs[1]); err != nil {
+		if c.Ledger, err = store.DecodeLedger(db.Shards, docs[1]); err != nil {
 			c.BadLedger = err.Error()
 		}
 	}
