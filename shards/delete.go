@@ -171,8 +171,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		tx.Write(r.takeOff(members, r.fields)...)
 		return len(members), true, nil
 	case large:
-		fold(tx, shards[1:maxWrites-1], shards[0].GetName(), false)
-		return maxWrites - 2, true, nil
+		return maxWrites - 1 - fold(tx, shards[:maxWrites-1], false), true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {

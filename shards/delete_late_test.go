@@ -3,6 +3,8 @@ package shards_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -251,5 +253,37 @@ func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A large deletion is cut short near the ends of an int64, where its shards add up to more on the way,
+// and in the end: what is left adds up to the same.
+func TestDeletionNearTheEndsOfAnInt64(t *testing.T) {
+	t.Parallel()
+	const quarter = 1 << 62
+	for _, counts := range [][]int64{{math.MinInt64, quarter, quarter, quarter}, {quarter, quarter, quarter, quarter, quarter}, {math.MinInt64, -5}} {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 520)
+		for n, count := range counts {
+			w.inc(t, fmt.Sprint(n), count)
+		}
+		w.inc(t, "519", 1)
+		w.cutAfter(2) // the mark, and the first part
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); status.Code(err) != codes.PermissionDenied {
+			t.Fatalf("cut short: %v", err)
+		}
+		w.Server.SetInterceptor(nil)
+		want, got := big.NewInt(1), new(big.Int)
+		for _, count := range counts {
+			want.Add(want, big.NewInt(count))
+		}
+		left := w.counts(t, "a")
+		for _, count := range left {
+			got.Add(got, big.NewInt(count))
+		}
+		if got.Cmp(want) != 0 || len(left) > 30 {
+			t.Errorf("%v: %d shards are left with %s, want %s", counts, len(left), got, want)
+		}
+		deleteAgain(t, w, c)
 	}
 }

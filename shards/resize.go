@@ -29,8 +29,8 @@ type ResizeOptions struct {
 // Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved
 // onto the others, some in each commit; a client that does not know yet finds its shard gone, and
 // reads the counter again. When it is cut short, resizing again finishes it.
-// Errors: [ErrInvalidShards], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the
-// client library's.
+// Errors: [ErrInvalidShards], also where so few can't hold what the others do, [ErrNotFound],
+// [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return c.call("resize", func() error { return c.resize(ctx, n, opts) })
 }
@@ -117,36 +117,55 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 			}
 		}
 	}
-	if target == nil && len(moved) > 0 {
-		tx.Write(store.Create(to, db.NoCounts()))
+	if len(moved) == 0 {
+		return nil
 	}
-	fold(tx, moved, to, keep)
+	if target == nil {
+		tx.Write(store.Create(to, db.NoCounts()))
+		target = &firestorepb.Document{Name: to}
+	}
+	if n := fold(tx, append([]*firestorepb.Document{target}, moved...), keep); n > 1 {
+		return fmt.Errorf("%w: %d; what the others hold and shard %s takes is beyond ±2⁶³", ErrInvalidShards, s.NumShards, store.IDOf(to))
+	}
 	return nil
 }
 
-// fold has a transaction add what shards hold to another one, of any field, as another revision may
-// show it. It deletes them, or keeps them with nothing in them.
-func fold(tx *store.Tx, shards []*firestorepb.Document, to string, keep bool) {
-	held := map[string]int64{}
+// fold has a transaction gather in the first of some shards what all of them hold, of any field, as
+// another revision may show it. It deletes the others, or keeps them with nothing in them. It returns
+// how many it takes: where a sum is beyond an int64, the second holds the rest, and so on. What they
+// held is set and not added: an increment stops at ±2⁶³, and a double stays one.
+func fold(tx *store.Tx, shards []*firestorepb.Document, keep bool) (takes int) {
+	held := map[string][]int64{}
 	for _, shard := range shards {
-		empty := map[string]*firestorepb.Value{}
 		for name, value := range shard.GetFields() {
 			if n, ok := store.Integer(value); ok && n != 0 {
-				held[name] = ledger.Add(held[name], n)
-				empty[name] = store.Int(0)
+				held[name] = append(held[name], n)
 			}
 		}
-		if !keep {
+	}
+	takes = 1
+	for name, counts := range held {
+		held[name] = ledger.Parts(counts...)
+		takes = max(takes, len(held[name]))
+	}
+	for i, shard := range shards {
+		if i >= takes && !keep {
 			tx.Write(store.Delete(shard.GetName()))
-		} else if len(empty) > 0 {
-			tx.Write(store.Update(shard.GetName(), store.Exists(true), empty, nil))
+			continue
+		}
+		fields := map[string]*firestorepb.Value{}
+		for name, parts := range held {
+			_, has := shard.GetFields()[name]
+			switch {
+			case i < len(parts):
+				fields[name] = store.Int(parts[i])
+			case has:
+				fields[name] = store.Int(0)
+			}
+		}
+		if len(fields) > 0 {
+			tx.Write(store.Update(shard.GetName(), store.Exists(true), fields, nil))
 		}
 	}
-	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	for name, n := range held {
-		transforms = append(transforms, store.Increment(layout.FieldPath(name), n))
-	}
-	if len(transforms) > 0 {
-		tx.Write(store.Update(to, store.Exists(true), nil, nil, transforms...))
-	}
+	return takes
 }

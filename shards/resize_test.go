@@ -3,6 +3,8 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,4 +298,59 @@ func TestResizeOntoNoInteger(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantSum(t, "a", 9)
+}
+
+// A move adds up what shards hold beyond an int64 on the way, and what doesn't fit in the end stays
+// where it is.
+func TestResizeNearTheEndsOfAnInt64(t *testing.T) {
+	t.Parallel()
+	const quarter = 1 << 62
+	for name, s := range map[string]struct {
+		counts []int64
+		want   int64 // in one shard; 0 is refused
+	}{
+		"the moved ones are beyond": {[]int64{math.MinInt64, quarter, quarter, quarter}, quarter},
+		"with the one that stays":   {[]int64{quarter, quarter, quarter, math.MinInt64}, quarter},
+		"all of them are beyond":    {[]int64{quarter, quarter - 1, 5}, 0},
+		"and below":                 {[]int64{math.MinInt64, -1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", len(s.counts))
+			held := map[string]int64{}
+			for n, count := range s.counts {
+				held[strconv.Itoa(n)] = count
+				w.inc(t, strconv.Itoa(n), count)
+			}
+			err := c.Resize(t.Context(), 1, shards.ResizeOptions{})
+			if s.want != 0 {
+				held = map[string]int64{"0": s.want}
+			}
+			if refused := errors.Is(err, shards.ErrInvalidShards); refused != (s.want == 0) || err != nil && !refused {
+				t.Error(err)
+			}
+			if got := w.counts(t, "a"); !maps.Equal(got, held) {
+				t.Errorf("%v, want %v", got, held)
+			}
+		})
+	}
+}
+
+// A shard that a client has made a double takes what others held as an integer: beyond 2⁵³ a double
+// has no room for it.
+func TestResizeOntoADouble(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": float64(1<<53 - 1)}); err != nil {
+		t.Fatal(err)
+	}
+	w.inc(t, "1", 4)
+	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 1<<53+3 {
+		t.Errorf("%d, %v; want 2⁵³ + 3", s.Total, err)
+	}
 }

@@ -458,3 +458,25 @@ func TestForget(t *testing.T) {
 		t.Errorf("%v is left, want what was asked until now", l.Answers)
 	}
 }
+
+// What is beyond an int64 is kept in as few as it takes, and lost in none.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		terms := rapid.SliceOfN(rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 62, -1, 0})), 0, 9).Draw(t, "terms")
+		of := func(terms []int64) *big.Int {
+			sum := new(big.Int)
+			for _, n := range terms {
+				sum.Add(sum, big.NewInt(n))
+			}
+			return sum
+		}
+		parts := Parts(terms...)
+		if of(parts).Cmp(of(terms)) != 0 || len(parts) > max(1, len(terms)) {
+			t.Fatalf("%d are %s in %d, want %s", terms, of(parts), parts, of(terms))
+		}
+		if of(terms).IsInt64() && len(parts) != 1 {
+			t.Fatalf("%d takes %d", of(terms), parts)
+		}
+	})
+}

@@ -20,6 +20,22 @@ func Sub(a, b int64) int64 {
 	return w.clamp()
 }
 
+// Parts is the sum of all terms as int64s that add up to it: one, or where that is beyond an int64 as
+// few as it takes, never more than there are terms.
+func Parts(terms ...int64) (parts []int64) {
+	var w wide
+	for _, n := range terms {
+		w.add(n)
+	}
+	for more := true; more; more = w.hi != 0 || w.lo != 0 {
+		n := w.clamp()
+		w.sub(n)
+		w.hi, w.lo = w.hi+w.lo>>32, w.lo&math.MaxUint32
+		parts = append(parts, n)
+	}
+	return parts
+}
+
 // wide is hi<<32 + lo, a sum of int64s. It doesn't overflow with fewer than 2³¹ terms, so their
 // order doesn't matter.
 type wide struct{ hi, lo int64 }

@@ -107,6 +107,14 @@ var ofCommands = []mutant{
 		"if !again {\n\t\t\tfound.Added", "if true {\n\t\t\tfound.Added", test("TestImportInPlaceAfterAdoption"),
 	},
 	{
+		"what is beyond an int64 on the way is lost", "shards",
+		"held[name] = ledger.Parts(counts...)", "held[name] = []int64{ledger.Add(counts[0], ledger.Add(counts[1:]...))}", test("TestResizeNearTheEndsOfAnInt64|TestDeletionNearTheEndsOfAnInt64"),
+	},
+	{
+		"a resize moves what has no room", "shards",
+		"n := fold(tx, append([]*firestorepb.Document{target}, moved...), keep); n > 1 {", "n := fold(tx, append([]*firestorepb.Document{target}, moved...), keep); n < 1 {", test("TestResizeNearTheEndsOfAnInt64"),
+	},
+	{
 		"a resize takes away shards that the counter has again", "shards",
 		"shard == nil || number < s.NumShards", "shard == nil || number < s.NumShards-1000", test("TestResizeBesideAResize"),
 	},

@@ -200,7 +200,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a cleanup of many shards forgets what they hold", "shards",
-		"for name, n := range held {", "for name, n := range map[string]int64{} {", test("TestDeletionCutShortAnywhere|TestTheDocumentComesBackDuringARemoval"),
+		"held[name] = append(held[name], n)", "_ = append(held[name], n)", test("TestDeletionCutShortAnywhere|TestTheDocumentComesBackDuringARemoval"),
 	},
 	{
 		"a cleanup that runs out of time begins to wait again", "shards",
