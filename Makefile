@@ -32,6 +32,7 @@ mutants: ## Leave out the rules one at a time, and see that each is caught; with
 lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
+	go vet -C cmd/bench ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	@if lint=$$(command -v golangci-lint || command -v "$$(go env GOBIN)/golangci-lint" || command -v "$$(go env GOPATH)/bin/golangci-lint"); then \
 	  "$$lint" run; \
@@ -40,10 +41,10 @@ lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	fi
 
 bench: ## Compare with what people build today; about a minute.
-	go run ./cmd/bench --quick
+	go run -C cmd/bench . --quick
 
 figures: ## Write the figures and plots of README and docs from a full run: on an idle machine, a good quarter of an hour.
-	go run ./cmd/bench --docs
+	go run -C cmd/bench . --docs
 
 generate: ## Write again what is made from the code: settings tables, tables in docs.
 	go generate ./...

@@ -23,8 +23,7 @@ func TestImports(t *testing.T) {
 		"./internal/settings":    {module + "/internal/store", "google.golang.org/grpc", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
 		"./emulator/...":         {module + "/cmd", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/layout", module + "/internal/store"},
 		"./counterstest":         {module + "/cmd", module + "/functions", module + "/internal/settings", "testing"},
-		"./cmd/counters":         {module + "/cmd/bench", "gonum.org", "github.com/valyala/fasthttp", "github.com/HdrHistogram"},
-		"./cmd/internal/...":     {module + "/cmd/counters", module + "/cmd/bench"},
+		"./cmd/internal/...":     {module + "/cmd/counters"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", room).Output()
 		if err != nil {

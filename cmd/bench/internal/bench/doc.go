@@ -48,7 +48,7 @@
 //
 // CPU profiles of our functions under the load of a scenario (Options.Profiles):
 //
-//	go run ./cmd/bench --quick --scenario zipf --profiles p && go tool pprof -top -cum p/zipf-ours-Increment.pprof
+//	go run -C cmd/bench . --quick --scenario zipf --profiles p && go tool pprof -top -cum p/zipf-ours-Increment.pprof
 //
 // The hot paths have Go benchmarks, with allocations: decoding, merging and coalescing in rollup,
 // the batcher in shards, commits in emulator/internal/engine. A profile of one of them:

@@ -83,7 +83,7 @@ func (r *Report) FitForDocs() error {
 	case r.LoadAverage < 0 || r.LoadAverage > idlePerCore*float64(runtime.NumCPU()):
 		return fmt.Errorf("%w: the machine had a load average of %.2f before. Measure again where nothing else runs: make figures", ErrDocs, r.LoadAverage)
 	case len(missing) > 0:
-		return fmt.Errorf("%w: some scenarios were not measured to their end. To measure those, and keep the others: go run ./cmd/bench --docs --scenario %s\n%s", ErrDocs, strings.Join(missing, ","), strings.Join(why, "\n"))
+		return fmt.Errorf("%w: some scenarios were not measured to their end. To measure those, and keep the others: go run -C cmd/bench . --docs --scenario %s\n%s", ErrDocs, strings.Join(missing, ","), strings.Join(why, "\n"))
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestDocsAreOfTheResults(t *testing.T) {
 	}
 	for _, b := range blocks() {
 		if diff := cmp.Diff(read(t, copied, b.page), read(t, root, b.page)); diff != "" {
-			t.Errorf("%s isn't what %s says; make it again: go run ./cmd/bench --docs --from %s\n%s", b.page, resultsFile, resultsFile, diff)
+			t.Errorf("%s isn't what %s says; make it again: go run -C cmd/bench . --docs --from %s\n%s", b.page, resultsFile, resultsFile, diff)
 		}
 	}
 }
