@@ -62,7 +62,7 @@ Usage: scripts/deploy.sh --project P --location L [options]
 
 Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that docs/deploying.md
 lists, and, in a checkout, Go: the functions' own code checks the settings before anything is made. It asks nothing, and
-takes five to ten minutes in a new project. Rules are released with the Firebase CLI: firebase deploy --only firestore:rules.
+takes five to ten minutes in a new project. Rules are released with the Firebase CLI, in the folder firestore: firebase deploy --only firestore:rules.
 HELP
 }
 

@@ -93,7 +93,8 @@ git archive HEAD:terraform | tar -C "$module" --exclude='*.go' --exclude=check.s
 mv "$module/release/archive.tf" "$module/archive.tf"
 rmdir "$module/release"
 cp "$out/counters-functions_$version.zip" "$module/functions.zip"
-git show HEAD:firestore.rules >"$module/firestore.rules"
+mkdir "$module/firestore"
+git show HEAD:firestore/firestore.rules >"$module/firestore/firestore.rules"
 git show HEAD:LICENSE >"$module/LICENSE"
 blob=https://github.com/firestore-counters/counters/blob/v$version
 sed -e "s|](\.\./|]($blob/|g" -e 's|source = "github.com/firestore-counters/counters//terraform"|source  = "firestore-counters/counters/google"\n  version = "'"$version"'"|' \

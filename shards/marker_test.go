@@ -14,7 +14,7 @@ import (
 // keys, whatever the key.
 func TestOurMarkersLookLikeNoClientsRequest(t *testing.T) {
 	t.Parallel()
-	rules, err := os.ReadFile("../firestore.rules")
+	rules, err := os.ReadFile("../firestore/firestore.rules")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestIndexesFileIsTheModules(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../firestore.indexes.json")
+	content, err := os.ReadFile("../firestore/firestore.indexes.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestIndexesFileIsTheModules(t *testing.T) {
 	var firebase struct {
 		Firestore struct{ Rules, Indexes string }
 	}
-	content, err = os.ReadFile("../firebase.json")
+	content, err = os.ReadFile("../firestore/firebase.json")
 	if err == nil {
 		err = json.Unmarshal(content, &firebase)
 	}

@@ -4,7 +4,7 @@ locals {
 
   # The rules file is written for the default path and shards, in matches as {counter} and in paths
   # as $(counter).
-  rules = replace(replace(replace(replace(file("${local.root}/firestore.rules"),
+  rules = replace(replace(replace(replace(file("${local.root}/firestore/firestore.rules"),
     "match /counters/{counter}", "match /${var.counters}"),
     "documents/counters/$(counter)", "documents/${replace(replace(var.counters, "{", "$("), "}", ")")}"),
     "match /shards/{", "match /${var.shards}/{"),

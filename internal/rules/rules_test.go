@@ -15,7 +15,7 @@ import (
 // Comments are left out of both.
 func read(t *testing.T) (plain, clients string) {
 	t.Helper()
-	content, err := os.ReadFile("../../firestore.rules")
+	content, err := os.ReadFile("../../firestore/firestore.rules")
 	if err != nil {
 		t.Fatal(err)
 	}

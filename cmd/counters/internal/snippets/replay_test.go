@@ -44,7 +44,7 @@ service cloud.firestore {
 // as the rules refuse the second.
 func TestReplayedBatch(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../../../firestore.rules")
+	content, err := os.ReadFile("../../../../firestore/firestore.rules")
 	if err != nil {
 		t.Fatal(err)
 	}
