@@ -19,7 +19,7 @@ import (
 
 func newCostCommand() *cobra.Command {
 	var l cost.Load
-	var location string
+	var location, billing string
 	var asJSON, atLarge, exact bool
 	var perDay float64
 	cmd := &cobra.Command{
@@ -27,16 +27,21 @@ func newCostCommand() *cobra.Command {
 		Short: "Work out what counters cost, how many shards they need, and what else would do",
 		Long: `Work out on paper what counters cost and how many shards each of them needs: with this project, with a blind
 trigger, with a sum() per read, with a single document; and from which rate on which of them is the cheapest. Prices are
-list prices of ` + cost.AsOf + ` for Firestore's Standard edition, without the free tier; the benchmark, cmd/bench
-of this project, counts the same on a machine of your own.
+list prices for Firestore's Standard edition, without the free tier; the benchmark, cmd/bench of this project, counts
+the same on a machine of your own.
 
 Shards are reckoned with twice the writes that they get: they are picked at random, and at full load some are always
-behind. Requests of functions are billed by the time of their instances too, in steps of 100 ms: a counter that is hit
-once a second pays for that more than for all else.`,
+behind.
+
+Cloud Run bills a function in one of two ways. By the request: $0.40 a million, and the time of an instance while a
+request is in flight, in steps of 100 ms. By the instance: all the time that an instance is there, up to 15 minutes after
+its last request, at a lower price, and nothing for requests. Each function is reckoned in the way that costs less, of
+this project and of all others; --billing takes one for all.`,
 		Example: `  counters cost --rate 1000
   counters cost --per-day 1000000
+  counters cost --rate 1000 --billing request
   counters cost --rate 1000 --counters 1000 --reads 50 --json
-  counters cost --rate 5 --location nam5 --exact-writes=false
+  counters cost --rate 5 --location europe-west1 --exact-writes=false
   counters cost --rate 0.1 --documents 500 --reads 10
   counters cost --at-large`,
 		Args: arguments(0),
@@ -60,7 +65,11 @@ once a second pays for that more than for all else.`,
 			if err != nil {
 				return badUsage("--location: %w", err)
 			}
-			sheet := newCostSheet(l, prices)
+			by := cost.Billing(billing)
+			if by != cost.Cheaper && !slices.Contains(cost.Billings, by) {
+				return badUsage("--billing %s: want request or instance", billing)
+			}
+			sheet := newCostSheet(l, prices, by)
 			if asJSON {
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
@@ -77,7 +86,8 @@ once a second pays for that more than for all else.`,
 	flags.Float64Var(&l.Reads, "reads", 1, "reads of totals a second")
 	flags.IntVar(&l.Documents, "documents", 0, "documents that a counter counts, where each increment is one that is made, changed or deleted anyway")
 	flags.IntVar(&l.Shards, "shards", 0, "shards of each counter, 1 to 1000; 0 is as many as each design needs")
-	flags.StringVar(&location, "location", "us-central1", "where the database is: us-central1 or nam5")
+	flags.StringVar(&location, "location", "us-central1", "where the database is: one of "+strings.Join(cost.Locations(), ", "))
+	flags.StringVar(&billing, "billing", "", "how all functions are billed: request or instance (default: each in the way that costs less)")
 	flags.DurationVar(&l.Commit, "commit", cost.CommitTime, "how long a commit takes")
 	flags.DurationVar(&l.Interval, "interval", time.Second, "ROLLUP_INTERVAL")
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
@@ -131,33 +141,76 @@ const (
 
 // costSheet is what the command finds out.
 type costSheet struct {
-	Load        cost.Load     `json:"load"`
-	Prices      cost.Prices   `json:"prices"`
-	PricesAsOf  string        `json:"prices_as_of"`
-	Designs     []pricedUsage `json:"designs"`
-	Recommended cost.Name     `json:"recommended,omitempty"` // the cheapest that holds; none where none does
-	Choices     []cost.Choice `json:"choices"`
+	Load        cost.Load        `json:"load"`
+	Billing     cost.Billing     `json:"billing,omitempty"` // of all functions; empty for the cheaper one of each
+	Prices      cost.Prices      `json:"prices"`
+	Designs     []pricedUsage    `json:"designs"`
+	Functions   []pricedFunction `json:"functions"`
+	Recommended cost.Name        `json:"recommended,omitempty"` // the cheapest that holds; none where none does
+	Choices     []cost.Choice    `json:"choices"`
 }
 
 type pricedUsage struct {
 	cost.Design
 	PerMillion cost.Usage `json:"per_million"` // increments
 	Million    float64    `json:"usd_per_million"`
+	ByRequest  float64    `json:"usd_per_million_by_request"`
+	ByInstance float64    `json:"usd_per_million_by_instance"`
 	Month      float64    `json:"usd_per_month"`
 	Logs       float64    `json:"request_logs_usd_per_month"` // on top, where they are kept
 }
 
-func newCostSheet(l cost.Load, prices cost.Prices) *costSheet {
-	s := &costSheet{Load: l, Prices: prices, PricesAsOf: cost.AsOf, Choices: l.Choices(prices)}
+// pricedFunction is a function of a design, in both ways to pay for it.
+type pricedFunction struct {
+	Design     cost.Name    `json:"design"`
+	Function   string       `json:"function"`
+	ByRequest  float64      `json:"usd_per_month_by_request"`
+	ByInstance float64      `json:"usd_per_month_by_instance"`
+	Billing    cost.Billing `json:"billing"`
+	From       float64      `json:"by_instance_from,omitempty"` // increments a second; none where that is never the cheaper way
+}
+
+func newCostSheet(l cost.Load, prices cost.Prices, by cost.Billing) *costSheet {
+	s := &costSheet{Load: l, Billing: by, Prices: prices, Choices: l.Choices(prices, by)}
 	for _, d := range l.Designs() {
 		u := l.PerMillion(d)
-		_, logs := prices.RequestLogs(d.Usage.Requests * secondsPerMonth)
-		s.Designs = append(s.Designs, pricedUsage{d, u, prices.Bill(u).Total(), prices.Bill(d.Usage).Total() * secondsPerMonth, logs})
+		total := func(by cost.Billing) float64 { return prices.Bill(u, by).Total() }
+		_, logs := prices.RequestLogs(d.Usage.Requests() * secondsPerMonth)
+		s.Designs = append(s.Designs, pricedUsage{
+			Design: d, PerMillion: u, Million: total(by), ByRequest: total(cost.ByRequest), ByInstance: total(cost.ByInstance),
+			Month: prices.Bill(d.Usage, by).Total() * secondsPerMonth, Logs: logs,
+		})
+		s.addFunctions(d)
 	}
-	if best, ok := l.Cheapest(prices); ok {
+	if best, ok := l.Cheapest(prices, by); ok {
 		s.Recommended = best.Name
 	}
 	return s
+}
+
+// addFunctions adds the functions of a design, but of those that have the same as another.
+func (s *costSheet) addFunctions(d cost.Design) {
+	if d.Name == cost.Unshared || d.Name == cost.OneDocument || d.Name == cost.Floor {
+		return
+	}
+	bill, borders := s.Prices.Bill(d.Usage, s.Billing), s.Load.Borders(s.Prices, d.Name)
+	names := [2]string{"increments", "trigger"}
+	if d.Name == cost.Ours || d.Name == cost.Counted {
+		names = [2]string{"Increment", "Rollup"}
+	}
+	for i, f := range []struct {
+		cost.Function
+		billing cost.Billing
+		from    float64
+	}{{d.Usage.Increment, bill.Increment, borders.Increment}, {d.Usage.Rollup, bill.Rollup, borders.Rollup}} {
+		if f.billing == "" {
+			continue
+		}
+		month := func(by cost.Billing) float64 {
+			return s.Prices.Run.Total(f.Function, cost.Deployed, by) * secondsPerMonth
+		}
+		s.Functions = append(s.Functions, pricedFunction{d.Name, names[i], month(cost.ByRequest), month(cost.ByInstance), f.billing, f.from})
+	}
 }
 
 func (s *costSheet) design(name cost.Name) pricedUsage {
@@ -169,10 +222,12 @@ func (s *costSheet) print(w io.Writer) error {
 	if perSecond >= 1 { // of --per-day it has many digits
 		perSecond = math.Round(100*perSecond) / 100
 	}
-	fmt.Fprintf(w, "%s and %s a second of %s, on paper.\nFirestore Standard edition in %s, list prices of %s.\n\n",
-		quantity(perSecond, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"), s.Prices.Location, s.PricesAsOf)
+	fmt.Fprintf(w, "%s and %s a second of %s, on paper, by list prices:\n"+
+		"  Firestore in %s, Standard edition: %s\n  Cloud Run in %s, tier %d: %s\n\n",
+		quantity(perSecond, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"),
+		s.Prices.Location, s.Prices.Source, s.Prices.Run.Region, s.Prices.Tier, cost.RunSource)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "per million increments:\tshards\treads\twrites\tdeletes\trequests\tinstance s\t$ a million\t$ a month\tms\t")
+	fmt.Fprintln(t, "per million:\tshards\treads\twrites\tdeletes\trequests\t$ by request\tby instance\tas billed\t$ a month\tms\t")
 	var remarks []string
 	for _, d := range s.Designs {
 		name, numShards := string(d.Name), "-"
@@ -188,14 +243,18 @@ func (s *costSheet) print(w io.Writer) error {
 			takes = fmt.Sprintf("%.1f", float64(d.Takes)/float64(time.Millisecond))
 		}
 		u := d.PerMillion
-		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.2f\t%s\t\n", name, numShards, u.Reads, u.Writes, u.Deletes, u.Requests, u.InstanceSeconds, d.Million, d.Month, takes)
+		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.2f\t%s\t\n",
+			name, numShards, u.Reads, u.Writes, u.Deletes, u.Requests(), d.ByRequest, d.ByInstance, d.Million, d.Month, takes)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nms: until an increment is answered, on average, the network and the function left out. MAX_BATCH=1 is this project where\nno increment shares a commit: none waits for another's, and each pays for its own.")
+	fmt.Fprintln(w, "\nms: until an increment is answered, on average, the network and the function left out. MAX_BATCH=1 is this project where\nno increment shares a commit: none waits for another's, and each pays for its own. The floor is what no way to build a\ncounter can leave out: a write for all that come during a commit, and one function on one instance.")
 	if len(remarks) > 0 {
 		fmt.Fprintln(w, "\n(!)\n"+strings.Join(remarks, "\n"))
+	}
+	if err := s.printFunctions(w); err != nil {
+		return err
 	}
 	if err := s.printShards(w); err != nil {
 		return err
@@ -204,6 +263,25 @@ func (s *costSheet) print(w io.Writer) error {
 		fmt.Fprintf(w, "Cloud Run's log of each request would add $%.2f a month: deployments leave those that succeeded out.\n", logs)
 	}
 	return s.printChoices(w)
+}
+
+// printFunctions says how each function is billed, and from which rate on the other way would be
+// the better one.
+func (s *costSheet) printFunctions(w io.Writer) error {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "$ a month, each function:\t\tby request\tby instance\tbilled by\tby instance is less from\t")
+	for i, f := range s.Functions {
+		design, from := string(f.Design), "no rate on"
+		if i > 0 && s.Functions[i-1].Design == f.Design {
+			design = ""
+		}
+		if f.From > 0 {
+			from = rate(f.From) + " on"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%s\t%s\t\n", design, f.Function, f.ByRequest, f.ByInstance, f.Billing, from)
+	}
+	return t.Flush()
 }
 
 // printShards says what to create.

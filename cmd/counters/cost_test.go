@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 func TestCost(t *testing.T) {
@@ -25,10 +28,10 @@ func TestCost(t *testing.T) {
 			}
 		}
 	}
-	// shards, reads, writes, deletes, requests, instance seconds, $ a million, $ a month, ms
+	// shards, reads, writes, deletes, requests, $ by request, by instance, as billed, $ a month, ms
 	for name, want := range map[string][]string{
-		"blind trigger (!)": {"200", "50000", "2000000", "0", "2000000", "2000", "4.481", "11613.46", "10.0"},
-		"floor":             {"-", "0", "0", "0", "1000000", "0", "0.400", "1036.80", "-"},
+		"blind trigger (!)": {"200", "50000", "2000000", "0", "2000000", "4.481", "3.668", "3.668", "9507.46", "10.0"},
+		"floor":             {"-", "0", "100000", "0", "1000000", "0.605", "0.199", "0.199", "515.81", "-"},
 	} {
 		if got := strings.Join(rows[name], " "); got != strings.Join(want, " ") {
 			t.Errorf("%s: %s, want %v in:\n%s", name, got, want, stdout.String())
@@ -92,6 +95,7 @@ func TestCostRefuses(t *testing.T) {
 		{[]string{"--rate", "NaN", "--reads", "-1"}, []string{"--rate NaN", "--reads -1"}},
 		{[]string{"--commit", "0s", "--interval", "6s"}, []string{"--commit 0s", "--interval 6s"}},
 		{[]string{"--location", "mars-north1"}, []string{"mars-north1", "us-central1", "nam5"}},
+		{[]string{"--billing", "hour"}, []string{"--billing hour", "request or instance"}},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), append([]string{"cost"}, tt.args...), &stdout, &stderr); code != exitUsage || stdout.Len() > 0 {
@@ -101,6 +105,54 @@ func TestCostRefuses(t *testing.T) {
 			if !strings.Contains(stderr.String(), want) {
 				t.Errorf("%v: %q doesn't say %q", tt.args, stderr.String(), want)
 			}
+		}
+	}
+}
+
+// Each function is billed in the way that costs less, unless the command is told, and the rate is
+// printed from which on the other one wins: of this project, a blind trigger and a sum.
+func TestCostBilling(t *testing.T) {
+	t.Parallel()
+	sheet := func(args ...string) (s costSheet) {
+		t.Helper()
+		stdout, stderr, code := counters(t, append([]string{"cost", "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(stdout), &s); code != 0 || err != nil {
+			t.Fatalf("%v: exit code %d, %v: %s", args, code, err, stderr)
+		}
+		return s
+	}
+	billed := func(s costSheet) (b []string) {
+		for _, f := range s.Functions {
+			b = append(b, fmt.Sprintf("%s %s: %s from %.1f", f.Design, f.Function, f.Billing, f.From))
+		}
+		return b
+	}
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"--rate 1000", []string{"this project Increment: instance from 9.3", "this project Rollup: instance from 3.2", "blind trigger increments: instance from 9.3", "blind trigger trigger: instance from 9.3", "sum() on read increments: instance from 9.3"}},
+		{"--rate 5", []string{"this project Increment: request from 9.3", "this project Rollup: instance from 3.2", "blind trigger increments: request from 9.3", "blind trigger trigger: request from 9.3", "sum() on read increments: request from 9.3"}},
+		{"--rate 1000 --billing request", []string{"this project Increment: request from 9.3", "this project Rollup: request from 3.2", "blind trigger increments: request from 9.3", "blind trigger trigger: request from 9.3", "sum() on read increments: request from 9.3"}},
+	} {
+		if got := billed(sheet(strings.Fields(c.args)...)); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+			t.Errorf("%s: %q, want %q", c.args, got, c.want)
+		}
+	}
+	// A million at 1,000 a second, in dollars, nothing being read.
+	for args, want := range map[string]float64{"--rate 1000 --reads 0": 0.23, "--rate 1000 --reads 0 --billing request": 0.68, "--rate 1000 --reads 0 --billing instance": 0.23} {
+		s := sheet(strings.Fields(args)...)
+		if got := s.design(cost.Ours).Million; math.Abs(got-want) > 0.005 {
+			t.Errorf("%s: $%.3f a million, want $%.2f", args, got, want)
+		}
+		if d := s.design(cost.Ours); s.Billing == cost.ByRequest && d.Million != d.ByRequest || s.Billing != cost.ByRequest && d.Million != d.ByInstance {
+			t.Errorf("%s: $%v a million, by the request $%v, by the instance $%v", args, d.Million, d.ByRequest, d.ByInstance)
+		}
+	}
+	text, stderr, code := counters(t, "cost", "--rate", "1000", "--location", "europe-central2")
+	for _, want := range []string{"Firestore in europe-central2, Standard edition: cloud.google.com/firestore/pricing, as of 2026-09", "Cloud Run in europe-central2, tier 2", "8.1/s on"} {
+		if code != 0 || !strings.Contains(text, want) {
+			t.Errorf("exit code %d, %s: no %q in\n%s", code, stderr, want, text)
 		}
 	}
 }

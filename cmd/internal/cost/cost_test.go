@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,34 +18,166 @@ func near(t *testing.T, what string, got, want, within float64) {
 	}
 }
 
-// What a million increments are known to cost, before the time of instances.
+// What a million increments are known to cost, before the time of instances, and what an hour of an
+// instance does.
 func TestBill(t *testing.T) {
 	t.Parallel()
+	events := func(n float64) Function { return Function{Requests: n} }
+	hour := Function{Requests: 3600, Busy: 3600, There: 3600}
 	for _, tt := range []struct {
 		name     string
 		usage    Usage
 		location string
+		by       Billing
 		want     float64
 	}{
-		{"two writes and two requests each", Usage{Writes: 2e6, Requests: 2e6}, "us-central1", 2.60},
-		{"the same in nam5", Usage{Writes: 2e6, Requests: 2e6}, "nam5", 4.40},
-		{"a marker each, and its deletion", Usage{Writes: 1e6, Deletes: 1e6}, "us-central1", 1.00},
-		{"a request each", Usage{Requests: 1e6}, "nam5", 0.40},
-		{"a read each", Usage{Reads: 1e6}, "us-central1", 0.30},
-		{"an hour of an instance", Usage{InstanceSeconds: 3600}, "us-central1", 0.0909},
+		{"two writes and two requests each", Usage{Writes: 2e6, Increment: events(1e6), Rollup: events(1e6)}, "us-central1", ByRequest, 2.60},
+		{"the same in nam5", Usage{Writes: 2e6, Increment: events(1e6), Rollup: events(1e6)}, "nam5", ByRequest, 4.40},
+		{"the same by the instance", Usage{Writes: 2e6, Increment: events(1e6), Rollup: events(1e6)}, "us-central1", ByInstance, 1.80},
+		{"a marker each, and its deletion", Usage{Writes: 1e6, Deletes: 1e6}, "us-central1", Cheaper, 1.00},
+		{"a request each", Usage{Increment: events(1e6)}, "nam5", ByRequest, 0.40},
+		{"a read each", Usage{Reads: 1e6}, "us-central1", ByRequest, 0.30},
+		{"an hour of an instance", Usage{Increment: hour}, "us-central1", ByRequest, 0.0909 + 0.00144},
+		{"the same by the instance", Usage{Increment: hour}, "us-central1", ByInstance, 0.0684},
+		{"two functions, each its cheaper way", Usage{Increment: hour, Rollup: Function{Requests: 10, Busy: 1, There: 900}}, "us-central1", Cheaper, 0.0684 + 2.525e-5 + 4e-6},
+		{"an hour that is kept warm", Usage{Increment: Function{There: 3600, Kept: 3600}}, "us-central1", ByRequest, 0.0135},
 	} {
 		prices, err := PricesOf(tt.location)
 		if err != nil {
 			t.Fatal(err)
 		}
-		near(t, tt.name, prices.Bill(tt.usage).Total(), tt.want, 1e-9)
+		near(t, tt.name, prices.Bill(tt.usage, tt.by).Total(), tt.want, 1e-9)
 	}
+	mixed := List()[0].Bill(Usage{Increment: hour, Rollup: Function{Requests: 10, Busy: 1, There: 900}}, Cheaper)
+	if mixed.Increment != ByInstance || mixed.Rollup != ByRequest {
+		t.Errorf("billed by the %s and the %s", mixed.Increment, mixed.Rollup)
+	}
+}
+
+// A million reads, writes and deletes, an hour of an instance by either way, and a million requests,
+// in every location: worked out by hand from the pages that the price list names.
+func TestPricesByHand(t *testing.T) {
+	t.Parallel()
+	const tier1, tier2 = 1, 2
+	hours := map[int]struct{ byRequest, byInstance float64 }{ // 3,600 × (a vCPU + half a GiB), and $0.40
+		tier1: {0.0864 + 0.0045 + 0.40, 0.0648 + 0.0036},
+		tier2: {0.12096 + 0.0063 + 0.40, 0.07776 + 0.00432},
+	}
+	want := map[string]struct {
+		region    string
+		tier      int
+		documents float64 // ten times the sum of the three prices for 100,000
+	}{
+		"us-central1":          {"us-central1", tier1, 1.30},
+		"nam5":                 {"us-central1", tier1, 2.60},
+		"eur3":                 {"europe-west4", tier1, 2.60},
+		"us-west1":             {"us-west1", tier1, 1.30},
+		"us-west2":             {"us-west2", tier2, 1.56},
+		"europe-west1":         {"europe-west1", tier1, 1.43},
+		"europe-central2":      {"europe-central2", tier2, 1.69},
+		"asia-northeast1":      {"asia-northeast1", tier1, 1.66},
+		"australia-southeast1": {"australia-southeast1", tier2, 1.66},
+		"me-central1":          {"me-central1", tier2, 1.57},
+	}
+	used := Usage{Reads: 1e6, Writes: 1e6, Deletes: 1e6, Increment: Function{Requests: 1e6, Busy: 3600, There: 3600}}
+	for _, p := range List() {
+		w, ok := want[p.Location]
+		if !ok {
+			t.Errorf("%s is not checked by hand", p.Location)
+			continue
+		}
+		if p.Run.Region != w.region || p.Tier != w.tier || p.Source == "" {
+			t.Errorf("%s: functions in %s, tier %d, from %q", p.Location, p.Run.Region, p.Tier, p.Source)
+		}
+		near(t, p.Location+" by the request", p.Bill(used, ByRequest).Total(), w.documents+hours[w.tier].byRequest, 1e-9)
+		near(t, p.Location+" by the instance", p.Bill(used, ByInstance).Total(), w.documents+hours[w.tier].byInstance, 1e-9)
+	}
+	if len(List()) != len(want) {
+		t.Errorf("%d locations, want %d", len(List()), len(want))
+	}
+}
+
+// The rates from which on a function costs less by the instance, by the bill on both sides of them.
+func TestBorders(t *testing.T) {
+	t.Parallel()
+	prices := List()[0]
+	l := Load{Rate: 100, Counters: 1, PerShard: HotRate, Commit: CommitTime, Interval: time.Second, Instances: 1}
+	near(t, "Increment's", l.Borders(prices, Ours).Increment, 9.4, 0.02)
+	near(t, "sum()'s", l.Borders(prices, SumOnRead).Increment, 9.4, 0.02)
+	if b := l.Borders(prices, SumOnRead); b.Rollup != 0 {
+		t.Errorf("sum() has a roll-up, by the instance from %v/s on", b.Rollup)
+	}
+	for _, name := range []Name{Ours, Unshared, Blind, SumOnRead, OneDocument} {
+		b := l.Borders(prices, name)
+		for of, border := range map[string]float64{"Increment": b.Increment, "Rollup": b.Rollup} {
+			if border == 0 {
+				continue
+			}
+			for factor, want := range map[float64]Billing{0.99: ByRequest, 1.01: ByInstance} {
+				at := l
+				at.Rate = border * factor
+				bill := prices.Bill(at.design(name).Usage, Cheaper)
+				if got := map[string]Billing{"Increment": bill.Increment, "Rollup": bill.Rollup}[of]; got != want {
+					t.Errorf("%s, %s at %.2f/s: by the %s, want by the %s", name, of, at.Rate, got, want)
+				}
+			}
+		}
+	}
+	// An instance that nobody lets go costs less by the request, whatever is asked of it: in a crowd
+	// of them there is hardly a request a second each.
+	l.Instances = 1000
+	if b := l.Borders(prices, Ours); b.Increment < 5000 {
+		t.Errorf("over 1,000 instances from %.0f/s on", b.Increment)
+	}
+}
+
+// No way to build a counter costs less than the floor, at whatever rate.
+func TestFloor(t *testing.T) {
+	t.Parallel()
+	p := List()[0]
+	for rate := 0.01; rate < 1e5; rate *= 3 {
+		for _, counters := range []int{1, 300} {
+			l := Load{Rate: rate, Counters: counters, PerShard: HotRate, Commit: CommitTime, Interval: time.Second, Instances: 1}
+			floor := p.Bill(l.floor().Usage, Cheaper).Total()
+			for _, d := range l.Designs() {
+				for _, by := range Billings {
+					if p.Bill(d.Usage, by).Total() < floor*(1-1e-9) {
+						t.Errorf("%v/s, %d counters: %s by the %s costs less than the floor", rate, counters, d.Name, by)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What the cheaper way of each function comes to is never more than either way of both.
+func TestCheaperIsCheaper(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.SampledFrom(List()).Draw(t, "prices")
+		function := func(name string) Function {
+			f := Function{Requests: rapid.Float64Range(0, 1e9).Draw(t, name), There: rapid.Float64Range(0, 1e6).Draw(t, name)}
+			f.Busy = f.There * rapid.Float64Range(0, 1).Draw(t, name)
+			f.Kept = (f.There - f.Busy) * rapid.Float64Range(0, 1).Draw(t, name)
+			return f
+		}
+		u := Usage{Increment: function("Increment"), Rollup: function("Rollup")}
+		least := p.Bill(u, Cheaper).Total()
+		for _, by := range Billings {
+			if total := p.Bill(u, by).Total(); total < least*(1-1e-12) {
+				t.Errorf("by the %s it is $%v, each by its cheaper way $%v", by, total, least)
+			}
+		}
+	})
 }
 
 func TestPricesOfUnknownLocation(t *testing.T) {
 	t.Parallel()
-	if _, err := PricesOf("mars-north1"); err == nil {
-		t.Error("no error")
+	if _, err := PricesOf("mars-north1"); err == nil || !strings.Contains(err.Error(), "europe-west1") {
+		t.Errorf("err = %v, want one that names the locations", err)
+	}
+	if _, ok := RunIn("mars-north1"); ok {
+		t.Error("mars-north1 has prices of Cloud Run")
 	}
 }
 
@@ -144,8 +277,15 @@ func TestDesigns(t *testing.T) {
 	near(t, "roll-ups", ours.RollUps, 1, 0.01)
 	near(t, "writes", ours.Usage.Writes, 202, 0.01)
 	near(t, "deletes", ours.Usage.Deletes, 100, 0.01)
-	near(t, "requests", ours.Usage.Requests, 1100, 0.01)
-	near(t, "instance seconds", ours.Usage.InstanceSeconds, 2, 0.01)
+	near(t, "requests", ours.Usage.Requests(), 1100, 0.01)
+	for _, f := range []Function{ours.Usage.Increment, ours.Usage.Rollup} {
+		near(t, "busy", f.Busy, 1, 0.01)
+		near(t, "there", f.There, 1, 0.01)
+	}
+	// A commit of those that came meanwhile, and an instance: nobody can do with less.
+	floor := designs[Floor]
+	near(t, "the floor's writes", floor.Usage.Writes, 100, 0.01)
+	near(t, "the floor's instances", floor.Usage.Increment.There+floor.Usage.Rollup.There, 1, 0.01)
 	for name, workable := range map[Name]bool{Ours: true, Blind: false, SumOnRead: false, OneDocument: false} {
 		if (designs[name].Unworkable == "") != workable {
 			t.Errorf("%s: unworkable because %q", name, designs[name].Unworkable)
@@ -155,7 +295,7 @@ func TestDesigns(t *testing.T) {
 	l.InexactWrites = true
 	unmarked := l.ours()
 	near(t, "writes without markers", unmarked.Usage.Writes, 102, 0.01)
-	near(t, "requests without markers", unmarked.Usage.Requests, 1100, 0.01)
+	near(t, "requests without markers", unmarked.Usage.Requests(), 1100, 0.01)
 
 	// Over many counters each increment is a write of a shard and waits for a roll-up of its own,
 	// and some share a commit and its marker.
@@ -165,7 +305,7 @@ func TestDesigns(t *testing.T) {
 	near(t, "markers over many counters", spread.Usage.Deletes, 400, 0.01)
 	near(t, "writes over many counters", spread.Usage.Writes, 1000+400+2*1000, 0.1)
 	near(t, "roll-ups over many counters", spread.RollUps, 1000, 0.1)
-	near(t, "instance seconds over many counters", spread.Usage.InstanceSeconds, 2, 0.01)
+	near(t, "instances over many counters", spread.Usage.Increment.Busy+spread.Usage.Rollup.Busy, 2, 0.01)
 	if spread.Shards != 1 || spread.Unworkable != "" {
 		t.Errorf("a tenth of an increment a second: %d shards, %q", spread.Shards, spread.Unworkable)
 	}
@@ -222,7 +362,7 @@ func TestChoices(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := Load{Counters: 1, Reads: 1, PerShard: HotRate, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}
-	choices := l.Choices(prices)
+	choices := l.Choices(prices, Cheaper)
 	var names []Name
 	for i, c := range choices {
 		names = append(names, c.Name)
@@ -238,12 +378,12 @@ func TestChoices(t *testing.T) {
 		for factor, chosen := range map[float64]bool{0.7: false, 1.4: true} {
 			at := l
 			at.Rate = border.From * factor
-			best, ok := at.Cheapest(prices)
+			best, ok := at.Cheapest(prices, Cheaper)
 			if !ok || (best.Name == border.Name) != chosen {
 				t.Errorf("at %.2f/s the cheapest is %s, and from %.2f/s on it is to be %s", at.Rate, best.Name, border.From, border.Name)
 			}
 			for _, other := range at.Designs() {
-				if other.Unworkable == "" && other.Name != Blind && prices.Bill(other.Usage).Total() < prices.Bill(best.Usage).Total() {
+				if other.Unworkable == "" && other.Name != Blind && prices.Bill(other.Usage, Cheaper).Total() < prices.Bill(best.Usage, Cheaper).Total() {
 					t.Errorf("at %.2f/s %s is cheaper than %s", at.Rate, other.Name, best.Name)
 				}
 			}
@@ -263,9 +403,9 @@ func TestCountedFields(t *testing.T) {
 	seldom := load.PerMillion(load.counted())
 	near(t, "seldom: writes", seldom.Writes, 2e6, 0.02)
 	near(t, "seldom: reads", seldom.Reads, 1e6, 0.02)
-	near(t, "seldom: requests", seldom.Requests, 1e6, 1e-9)
-	near(t, "seldom: dollars", prices.Bill(seldom).Total(), 5, 0.1)
-	if ours := prices.Bill(load.PerMillion(load.ours())).Total(); ours < 1.5*prices.Bill(seldom).Total() {
+	near(t, "seldom: requests", seldom.Requests(), 1e6, 1e-9)
+	near(t, "seldom: dollars", prices.Bill(seldom, Cheaper).Total(), 5, 0.1)
+	if ours := prices.Bill(load.PerMillion(load.ours()), Cheaper).Total(); ours < 1.5*prices.Bill(seldom, Cheaper).Total() {
 		t.Errorf("shards for the same: $%.2f a million", ours)
 	}
 	load.Rate = 100
@@ -282,11 +422,11 @@ func TestCountedFields(t *testing.T) {
 
 	// Few reads of what changes now and then: neither is needed.
 	load.Rate, load.Documents, load.Reads = 1, 500, 1
-	if best, ok := load.Cheapest(prices); !ok || best.Name != CountOnRead {
+	if best, ok := load.Cheapest(prices, Cheaper); !ok || best.Name != CountOnRead {
 		t.Errorf("for a read per change %s is the cheapest", best.Name)
 	}
 	load.Rate, load.Reads, load.Documents = 100, 100, 5000
-	if best, ok := load.Cheapest(prices); !ok || best.Name != Counted {
+	if best, ok := load.Cheapest(prices, Cheaper); !ok || best.Name != Counted {
 		t.Errorf("for a hundred changes and reads a second %s is the cheapest", best.Name)
 	}
 }
@@ -319,17 +459,17 @@ func TestUnshared(t *testing.T) {
 				of[d.Name] = d
 			}
 			ours, unshared := of[Ours], of[Unshared]
-			if unshared.Commits != rate || unshared.Usage.Deletes != rate || unshared.Usage.Requests != 2*rate || unshared.RollUps > 1 {
+			if unshared.Commits != rate || unshared.Usage.Deletes != rate || unshared.Usage.Requests() != 2*rate || unshared.RollUps > 1 {
 				t.Errorf("%v/s: %+v", rate, unshared)
 			}
 			if unshared.Takes != commit || of[Blind].Takes != commit || ours.Takes < commit || ours.Takes > commit*3/2+1 {
 				t.Errorf("%v/s, %v a commit: ours takes %v, without sharing %v, blind %v", rate, commit, ours.Takes, unshared.Takes, of[Blind].Takes)
 			}
-			if p := List()[0]; p.Bill(unshared.Usage).Total() < p.Bill(ours.Usage).Total() {
+			if p := List()[0]; p.Bill(unshared.Usage, Cheaper).Total() < p.Bill(ours.Usage, Cheaper).Total() {
 				t.Errorf("%v/s, %v a commit: it is cheaper not to share", rate, commit)
 			}
 			l.PerShard = HotRate
-			if best, _ := l.Cheapest(List()[0]); best.Name == Unshared {
+			if best, _ := l.Cheapest(List()[0], Cheaper); best.Name == Unshared {
 				t.Errorf("%v/s: %s is recommended", rate, best.Name)
 			}
 			l.InexactWrites = true

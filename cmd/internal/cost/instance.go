@@ -12,8 +12,8 @@ const billingStep = 100 * time.Millisecond
 // whichever it is.
 type Period struct{ Begin, End time.Duration }
 
-// InstanceTime is the billed time of one instance that answered requests during the periods: with
-// request-based billing, the time in which at least one of them was in flight. However many there
+// InstanceTime is the billed time of one instance that answered requests during the periods, billed
+// [ByRequest]: the time in which at least one of them was in flight. However many there
 // are at once, it is billed once.
 //
 // Cloud Run rounds up to 100 ms; what exactly, its price list doesn't say. Here each request is

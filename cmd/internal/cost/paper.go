@@ -44,7 +44,7 @@ const (
 	Blind       Name = "blind trigger"
 	SumOnRead   Name = "sum() on read"
 	OneDocument Name = "one document"
-	Floor       Name = "floor" // one request of a function per increment, and nothing else
+	Floor       Name = "floor" // what no way to build a counter can leave out: see [Load.Designs]
 
 	Counted     Name = "counted field" // where there is a document for each increment
 	CountOnRead Name = "count() on read"
@@ -76,7 +76,9 @@ const spare = 2
 // aggregated is how many index entries an aggregation counts for one billed read.
 const aggregated = 1000
 
-// Designs are all designs under a load, in the order of the constants.
+// Designs are all designs under a load, in the order of the constants. The floor is a write for all
+// increments of a counter that come while a commit is in flight, and a function on one instance: who
+// answers after a commit can't do with less.
 func (l Load) Designs() []Design {
 	designs := []Design{l.ours(), l.unshared(), l.blind(), l.sumOnRead(), l.oneDocument(), l.floor()}
 	if l.Documents > 0 {
@@ -152,10 +154,10 @@ func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration)
 		Usage: Usage{
 			Reads: reads,
 			// a flush writes the total and the ledger
-			Writes:          batches + markers + 2*flushes,
-			Deletes:         markers, // by TTL
-			Requests:        l.Rate + batches,
-			InstanceSeconds: l.instances(l.Rate, l.request()) + busy*instances,
+			Writes:    batches + markers + 2*flushes,
+			Deletes:   markers, // by TTL
+			Increment: l.function(l.Rate),
+			Rollup:    Function{Requests: batches, Busy: busy * instances, There: l.there(batches)},
 		},
 	})
 }
@@ -168,10 +170,10 @@ func (l Load) blind() Design {
 		Commits: l.Rate,
 		RollUps: l.Rate,
 		Usage: Usage{
-			Reads:           l.Reads,
-			Writes:          2 * l.Rate,
-			Requests:        2 * l.Rate,
-			InstanceSeconds: 2 * l.instances(l.Rate, l.request()),
+			Reads:     l.Reads,
+			Writes:    2 * l.Rate,
+			Increment: l.function(l.Rate),
+			Rollup:    l.function(l.Rate),
 		},
 	}
 	if each := l.Rate / float64(l.Counters); each > l.PerShard {
@@ -186,11 +188,7 @@ func (l Load) sumOnRead() Design {
 		Name:    SumOnRead,
 		Takes:   l.Commit,
 		Commits: l.Rate,
-		Usage: Usage{
-			Writes:          l.Rate,
-			Requests:        l.Rate,
-			InstanceSeconds: l.instances(l.Rate, l.request()),
-		},
+		Usage:   Usage{Writes: l.Rate, Increment: l.function(l.Rate)},
 	})
 	d.Usage.Reads = l.Reads * math.Ceil(float64(d.Shards)/aggregated)
 	return d
@@ -227,10 +225,9 @@ func (l Load) counted() Design {
 		Name:    Counted,
 		RollUps: recounts,
 		Usage: Usage{
-			Reads:           reads,
-			Writes:          2 * recounts,
-			Requests:        l.Rate,
-			InstanceSeconds: instances * max(holding, inFlight(l.Rate/instances, l.request())),
+			Reads:  reads,
+			Writes: 2 * recounts,
+			Rollup: Function{Requests: l.Rate, Busy: instances * max(holding, inFlight(l.Rate/instances, l.request())), There: l.there(l.Rate)},
 		},
 	}
 }
@@ -241,7 +238,14 @@ func (l Load) countOnRead() Design {
 }
 
 func (l Load) floor() Design {
-	return Design{Name: Floor, Usage: Usage{Requests: l.Rate}, Unworkable: "counts nothing"}
+	counters := float64(l.Counters)
+	commits := counters * groupcommit.Rate(l.Rate/counters, l.Commit)
+	one := l
+	one.Instances = 1
+	return Design{
+		Name: Floor, Commits: commits, Unworkable: "is what all have in common, and shows no total",
+		Usage: Usage{Writes: commits, Increment: one.function(l.Rate)},
+	}
 }
 
 // number is a rate in a few digits.
@@ -255,11 +259,19 @@ func number(v float64) string {
 // request is the billed time of one request that commits.
 func (l Load) request() float64 { return max(l.Commit, billingStep).Seconds() }
 
-// instances are the billed seconds a second of all instances under requests that take as long as
-// given.
-func (l Load) instances(rate, seconds float64) float64 {
+// function is one that commits with each request.
+func (l Load) function(rate float64) Function {
 	n := float64(l.Instances)
-	return n * inFlight(rate/n, seconds)
+	return Function{Requests: rate, Busy: n * inFlight(rate/n, l.request()), There: l.there(rate)}
+}
+
+// linger is how long an instance stays after its last request: Cloud Run says up to 15 minutes.
+const linger = 15 * time.Minute
+
+// there is how many instances of a function are there, on average.
+func (l Load) there(rate float64) float64 {
+	n := float64(l.Instances)
+	return n * inFlight(rate/n, linger.Seconds()+l.request())
 }
 
 // inFlight is the share of time in which at least one request is in flight, when they come at

@@ -1,27 +1,128 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// AsOf is when the prices were looked up.
+// AsOf is when the price lists were looked through.
 const AsOf = "2026-11"
 
-// Prices are list prices in US dollars, without the free tier.
+// Prices are list prices in US dollars, without the free tier: of a location of the database, and of
+// functions beside it.
 type Prices struct {
 	Location string `json:"location"` // of the database
 
 	Reads   float64 `json:"reads_per_100k"` // and so on: Firestore, Standard edition, per 100,000 documents
 	Writes  float64 `json:"writes_per_100k"`
 	Deletes float64 `json:"deletes_per_100k"`
+	Source  string  `json:"source"` // of these, with the month of the copy that they are from
 
-	// Cloud Run with request-based billing, in us-central1.
-	Requests   float64 `json:"requests_per_million"`
-	VCPUSecond float64 `json:"vcpu_second"`
-	GiBSecond  float64 `json:"gib_second"`
-
+	Run    `json:"cloud_run"`
 	LogGiB float64 `json:"log_gib"` // of logs, beyond those that are free each month
+}
+
+// Run are Cloud Run's prices in a region.
+type Run struct {
+	Region   string  `json:"region"`
+	Tier     int     `json:"tier"`
+	Requests float64 `json:"requests_per_million"` // where instances are billed by the request
+
+	ByRequest  Second `json:"by_request"`
+	Kept       Second `json:"kept_warm"` // of an instance that is kept warm, without a request, billed by the request
+	ByInstance Second `json:"by_instance"`
+}
+
+// Second is what a second of an instance costs.
+type Second struct {
+	VCPU float64 `json:"vcpu_second"`
+	GiB  float64 `json:"gib_second"`
+}
+
+func (s Second) of(size Size) float64 { return size.VCPU*s.VCPU + size.GiB*s.GiB }
+
+// RunSource is where Cloud Run's prices and the regions of its tiers are from.
+const RunSource = "cloud.google.com/run/pricing and run/docs/locations, as of 2026-10"
+
+// tiers are Cloud Run's prices by tier.
+var tiers = map[int]Run{
+	1: {Tier: 1, Requests: 0.40, ByRequest: Second{0.000024, 0.0000025}, Kept: Second{0.0000025, 0.0000025}, ByInstance: Second{0.000018, 0.000002}},
+	2: {Tier: 2, Requests: 0.40, ByRequest: Second{0.0000336, 0.0000035}, Kept: Second{0.0000035, 0.0000035}, ByInstance: Second{0.0000216, 0.0000024}},
+}
+
+// regions are those of each tier.
+var regions = map[int]string{
+	1: "asia-east1 asia-northeast1 asia-northeast2 asia-south1 asia-southeast3 europe-north1 europe-north2 europe-southwest1 " +
+		"europe-west1 europe-west4 europe-west8 europe-west9 me-west1 northamerica-south1 us-central1 us-east1 us-east4 us-east5 us-south1 us-west1",
+	2: "africa-south1 asia-east2 asia-northeast3 asia-south2 asia-southeast1 asia-southeast2 australia-southeast1 australia-southeast2 " +
+		"europe-central2 europe-west10 europe-west12 europe-west2 europe-west3 europe-west6 me-central1 me-central2 northamerica-northeast1 " +
+		"northamerica-northeast2 southamerica-east1 southamerica-west1 us-west2 us-west3 us-west4",
+}
+
+// RunIn returns Cloud Run's prices in a region; false where the region is of no tier that is known.
+func RunIn(region string) (Run, bool) {
+	for tier, in := range regions {
+		if slices.Contains(strings.Fields(in), region) {
+			r := tiers[tier]
+			r.Region = region
+			return r, true
+		}
+	}
+	return Run{}, false
+}
+
+// located are Firestore's prices of reads, writes and deletes, and the region of the functions where
+// that isn't the location. Google's page shows one location at a time: only those are here of which a
+// copy was found.
+var located = []struct {
+	location, region       string
+	reads, writes, deletes float64
+	source                 string
+}{
+	{"us-central1", "", 0.03, 0.09, 0.01, "cloud.google.com/firestore/pricing, as of 2026-09"},
+	{"nam5", "us-central1", 0.06, 0.18, 0.02, "cloud.google.com/firestore/pricing, as of 2026"},
+	{"eur3", "europe-west4", 0.06, 0.18, 0.02, "cloud.google.com/firestore/pricing, as of 2026-09"},
+	{"asia-northeast1", "", 0.038, 0.115, 0.013, "cloud.google.com/firestore/pricing, as of 2026-09"},
+	{"australia-southeast1", "", 0.038, 0.115, 0.013, "cloud.google.com/firestore/pricing, as of 2026-03"},
+	{"europe-central2", "", 0.039, 0.117, 0.013, "cloud.google.com/firestore/pricing, as of 2026-09"},
+	{"europe-west1", "", 0.033, 0.099, 0.011, "cloud.google.com/firestore/pricing, as of 2026-09"},
+	{"me-central1", "", 0.036, 0.109, 0.012, "cloud.google.com/firestore/pricing, as of 2025"},
+	{"us-west1", "", 0.03, 0.09, 0.01, "firebase.google.com/docs/firestore/pricing, as of 2023"},
+	{"us-west2", "", 0.036, 0.108, 0.012, "firebase.google.com/docs/firestore/pricing, as of 2023"},
+}
+
+// List is the price list, by location.
+func List() []Prices {
+	var list []Prices
+	for _, l := range located {
+		run, known := RunIn(cmp.Or(l.region, l.location))
+		if !known {
+			panic("no tier of " + l.location) // Not possible: a test prices them all.
+		}
+		list = append(list, Prices{Location: l.location, Reads: l.reads, Writes: l.writes, Deletes: l.deletes, Source: l.source, Run: run, LogGiB: 0.50})
+	}
+	return list
+}
+
+// Locations are those of the price list.
+func Locations() []string {
+	var known []string
+	for _, l := range located {
+		known = append(known, l.location)
+	}
+	return known
+}
+
+// PricesOf returns the prices of a location of the database. One that isn't in the list is an error
+// that says which are.
+func PricesOf(location string) (Prices, error) {
+	list := List()
+	if i := slices.IndexFunc(list, func(p Prices) bool { return p.Location == location }); i >= 0 {
+		return list[i], nil
+	}
+	return Prices{}, fmt.Errorf("no source for the prices of %q: want one of %s, or the one whose prices are nearest to yours", location, strings.Join(Locations(), ", "))
 }
 
 // Cloud Run logs each request unless a deployment leaves that out.
@@ -34,33 +135,4 @@ const (
 func (p Prices) RequestLogs(requests float64) (gib, usd float64) {
 	gib = requests * requestLog / (1 << 30)
 	return gib, max(gib-freeLogs, 0) * p.LogGiB
-}
-
-// An instance of a function: concurrency above 1 takes a whole vCPU at least.
-const (
-	instanceVCPU = 1
-	instanceGiB  = 0.5
-)
-
-// List is the price list. Sources: cloud.google.com/firestore/pricing and
-// cloud.google.com/run/pricing.
-func List() []Prices {
-	run := Prices{Requests: 0.40, VCPUSecond: 0.000024, GiBSecond: 0.0000025, LogGiB: 0.50}
-	regional, multi := run, run
-	regional.Location, regional.Reads, regional.Writes, regional.Deletes = "us-central1", 0.03, 0.09, 0.01
-	multi.Location, multi.Reads, multi.Writes, multi.Deletes = "nam5", 0.06, 0.18, 0.02
-	return []Prices{regional, multi}
-}
-
-// PricesOf returns the prices of a location of the database, us-central1 or nam5. Any other is an
-// error that says so.
-func PricesOf(location string) (Prices, error) {
-	var known []string
-	for _, p := range List() {
-		if p.Location == location {
-			return p, nil
-		}
-		known = append(known, p.Location)
-	}
-	return Prices{}, fmt.Errorf("no prices for location %q: want %s", location, strings.Join(known, " or "))
 }

@@ -47,7 +47,11 @@ func (r *Report) spread(id string) string { return Metric{Measure: r.ratio(id).M
 func dollars(v float64) string { return fmt.Sprintf("$%.2f", v) }
 
 func (r *Report) price(scenario, contestant string) string {
-	m := r.of(scenario, contestant, "", "per million")
+	return r.priced(scenario, contestant, perMillion)
+}
+
+func (r *Report) priced(scenario, contestant, figure string) string {
+	m := r.of(scenario, contestant, "", figure)
 	if m.Rounds == 0 {
 		return "-"
 	}
@@ -82,7 +86,9 @@ func (r *Report) readme() string {
 		{"off by, after 100,000 increments with doubled events and lost answers", r.figure("drift", nameOurs, "", "drift"), r.figure("drift", nameBlind, "", "drift")},
 		{"a million increments at 1,000 a second", r.price("cost", nameOurs), r.price("cost", nameBlind)},
 		{"a million increments over a day, on paper", dollars(onPaper(cost.Ours, aDay)), dollars(onPaper(cost.Blind, aDay))},
-	}.String() + "\n" + r.taken() + ". Where it doesn't win, and what exactness costs: [docs/benchmarks.md](docs/benchmarks.md).\n"
+	}.String() + "\n" + r.taken() + ". Dollars are with each function [billed](docs/cost.md#two-ways-to-pay) in the way that costs less. " +
+		fmt.Sprintf("Over a day blind is cheaper, and a `sum()` per read more so: %s. ", dollars(onPaper(cost.SumOnRead, aDay))) +
+		"Where it doesn't win, and what exactness costs: [docs/benchmarks.md](docs/benchmarks.md).\n"
 }
 
 // measured are the figures beside what people build today.
@@ -109,7 +115,11 @@ func (r *Report) measured() string {
 		{"writes a second on the hot counter's document", r.figure("lag", nameOurs, "", "total writes/s"), r.figure("lag", nameBlind, "", "total writes/s"), ""},
 		{"drift after 100,000 increments, 10 % of events twice, 1 % of answers lost", r.figure("drift", nameOurs, "", "drift"), r.figure("drift", nameBlind, "", "drift"), ""},
 		{"cost of a million increments at 1,000 a second, one counter", r.price("cost", nameOurs), r.price("cost", nameBlind), r.spread("cost:ours/blind")},
-		{"the same, ÷ floor (a request for each, and nothing else)", "", "floor: " + r.price("cost", nameNoop), r.spread("cost:ours/no-op")},
+		{"the same, all by the request", r.priced("cost", nameOurs, byRequest), r.priced("cost", nameBlind, byRequest) + "; no-op: " + r.priced("cost", nameNoop, byRequest), r.spread("cost, by the request:ours/blind")},
+		{"the same, all by the instance", r.priced("cost", nameOurs, byInstance), r.priced("cost", nameBlind, byInstance), r.spread("cost, by the instance:ours/blind")},
+		{"the same with a `sum()` per read", r.price("cost", nameOurs), "`sum()`: " + r.price("cost", nameSum), ""},
+		{"the same, ÷ floor (a write for all that come during a commit, and one function)", "", "floor: " + dollars(onPaper(cost.Floor, steadyLoad)) + " on paper", r.spread("cost:floor")},
+		{"until such an increment is answered, p50", r.figure("cost", nameOurs, "", "p50") + " ms", r.figure("cost", nameBlind, "", "p50") + " ms", ""},
 		{"cost of a million over 1,000 counters, evenly, ÷ blind on paper", r.price("even", nameOurs), dollars(evenOnPaper()) + " on paper", r.spread("even:cost")},
 		{"cost of a million members who join, ÷ increments with a key", r.figure("members", nameOurs, joins, "per million"), r.figure("members", nameOurs, keyed, "per million"), r.spread("members:cost")},
 		{"reads of the total a second, ÷ `sum()`", r.figure("reads", nameOurs, "", "reads/s"), "`sum()`: " + r.figure("reads", nameSum, "", "reads/s"), r.spread("reads:ours/sum")},

@@ -46,7 +46,7 @@ func (s *session) members(ctx context.Context) (Result, error) {
 			return []Metric{
 				t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }),
 				t.metric("a commit", "", func(r turn) float64 { return r.rate / r.commits }),
-				t.latency("p50", 0.5), t.metric("per million", "$", turn.price),
+				t.latency("p50", 0.5), t.metric(perMillion, "$", turn.price),
 			}
 		}
 		all, err := s.race(ctx, &r, c)

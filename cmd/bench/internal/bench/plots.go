@@ -263,18 +263,18 @@ func (r *Report) costPlot() ([]*plot.Plot, error) {
 		return nil, nil
 	}
 	var panels []*plot.Plot
-	for _, prices := range cost.List() {
+	for _, place := range places {
 		var bars []bar
 		for _, row := range result.Rows {
 			if row.PerMillion != nil {
-				b := row.PerMillion.Costs[prices.Location]
+				b := row.PerMillion.Costs[place].Cheaper
 				bars = append(bars, bar{name: row.Contestant, parts: []float64{b.Reads, b.Writes, b.Deletes, b.Requests, b.Instances}, label: fmt.Sprintf("$%.2f", b.Total())})
 			}
 		}
 		if len(bars) == 0 {
 			continue
 		}
-		p, err := barPanel("US dollars per million increments at 1,000 a second, "+prices.Location+", list prices of "+cost.AsOf, bars, "reads", "writes", "deletes", "requests", "instances")
+		p, err := barPanel("US dollars per million increments at 1,000 a second, "+place+", each function billed its cheaper way, list prices of "+cost.AsOf, bars, "reads", "writes", "deletes", "requests", "instances")
 		if err != nil {
 			return nil, err
 		}

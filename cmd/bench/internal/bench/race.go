@@ -95,15 +95,32 @@ type turn struct {
 	cpu       CPU
 }
 
-// price is the bill of a million requests in US dollars, the database being in us-central1.
-func (t turn) price() float64 { return t.bill().Total() }
+// price is the bill of a million requests in US dollars, each function being billed in the way that
+// costs less, and the database in us-central1.
+func (t turn) price() float64 { return t.bill(cost.Cheaper).Total() }
+
+// pricedBy is the same with all functions billed in one way.
+func pricedBy(by cost.Billing) func(turn) float64 {
+	return func(t turn) float64 { return t.bill(by).Total() }
+}
 
 // cpuEach is the seconds of CPU time that all sides together used for an answer. Whatever else runs
 // on the machine takes rounds from the clock, but hardly changes this.
 func (t turn) cpuEach() float64 { return t.cpu.all() / float64(t.answered) }
 
-func (t turn) bill() cost.Bill {
-	return cost.List()[0].Bill(t.usage.PerMillion(float64(t.answered)))
+func (t turn) bill(by cost.Billing) cost.Bill {
+	return priced("us-central1").Bill(t.usage.PerMillion(float64(t.answered)), by)
+}
+
+// places are the locations of the database that bills are for.
+var places = []string{"us-central1", "nam5"}
+
+func priced(place string) cost.Prices {
+	prices, err := cost.PricesOf(place)
+	if err != nil {
+		panic(err) // Not possible: the list has both.
+	}
+	return prices
 }
 
 // turns is what all of a contestant's turns came to.

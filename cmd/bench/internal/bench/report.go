@@ -81,8 +81,16 @@ type Metric struct {
 
 // Bills are what a million increments use and cost.
 type Bills struct {
-	Usage cost.Usage           `json:"usage"`
-	Costs map[string]cost.Bill `json:"usd"` // :: location → the bill there
+	Usage cost.Usage      `json:"usage"`
+	Costs map[string]Ways `json:"usd"` // :: location → the bills there
+}
+
+// Ways are the bills of a usage with each function billed in the way that costs less, and with all
+// of them billed in either way.
+type Ways struct {
+	Cheaper    cost.Bill `json:"cheaper"`
+	ByRequest  cost.Bill `json:"by_request"`
+	ByInstance cost.Bill `json:"by_instance"`
 }
 
 // Ratio compares two contestants, round by round.
@@ -140,9 +148,10 @@ func bills(u cost.Usage, increments int) *Bills {
 	if increments == 0 {
 		return nil
 	}
-	b := &Bills{Usage: u.PerMillion(float64(increments)), Costs: map[string]cost.Bill{}}
-	for _, prices := range cost.List() {
-		b.Costs[prices.Location] = prices.Bill(b.Usage)
+	b := &Bills{Usage: u.PerMillion(float64(increments)), Costs: map[string]Ways{}}
+	for _, place := range places {
+		p := priced(place)
+		b.Costs[place] = Ways{p.Bill(b.Usage, cost.Cheaper), p.Bill(b.Usage, cost.ByRequest), p.Bill(b.Usage, cost.ByInstance)}
 	}
 	return b
 }

@@ -32,8 +32,8 @@ func reportOfFigures() *Report {
 			{Contestant: "blind", Metrics: []Metric{{Name: "lag p99", Unit: "s", Measure: measure(rates(25)), AtLeast: true}}},
 		}, Lags: []Line{{Name: "ours", Points: [][2]float64{{0, 0}, {1, 0.9}, {2, 0.1}}}, {Name: "blind", Points: [][2]float64{{0, 0}, {1, 1}, {2, 2}}}}},
 		{Scenario: "cost", Title: "Cost", Rows: []Row{
-			{Contestant: "ours", PerMillion: bills(cost.Usage{Writes: 180, Deletes: 90, Requests: 1090, InstanceSeconds: 2}, 1000)},
-			{Contestant: "blind", PerMillion: bills(cost.Usage{Writes: 2000, Requests: 2000, InstanceSeconds: 2}, 1000)},
+			{Contestant: "ours", PerMillion: bills(cost.Usage{Writes: 180, Deletes: 90, Increment: cost.Function{Requests: 1000, Busy: 1, There: 1}, Rollup: cost.Function{Requests: 90, Busy: 1, There: 1}}, 1000)},
+			{Contestant: "blind", PerMillion: bills(cost.Usage{Writes: 2000, Increment: cost.Function{Requests: 1000, Busy: 1, There: 1}, Rollup: cost.Function{Requests: 1000, Busy: 1, There: 1}}, 1000)},
 		}},
 		{Scenario: "drift", Title: "Drift", Error: "it broke"},
 		{Scenario: "cold", Title: "Cold", Ratios: []Ratio{
@@ -107,11 +107,11 @@ func TestTablesFit(t *testing.T) {
 		record(h, time.Duration(9+i)*333*time.Millisecond)
 		rounds.rounds = append(rounds.rounds, turn{
 			rate: 222_222 + 111_111*float64(i), answered: 1_111_111, latencies: h, commits: 12_345, left: 12_345, writes: 1.01,
-			usage: cost.Usage{Reads: 3_333_333, Writes: 5_555_555, Deletes: 1_111_111, Requests: 3_333_333, InstanceSeconds: 12_345}, cpu: CPU{33, 33, 33},
+			usage: cost.Usage{Reads: 3_333_333, Writes: 5_555_555, Deletes: 1_111_111, Increment: cost.Function{Requests: 3_333_333, Busy: 12_345, There: 12_345}}, cpu: CPU{33, 33, 33},
 		})
 	}
 	r := &Report{}
-	for _, columns := range [][]Metric{throughput(rounds), append(throughput(rounds), left(rounds)), append(throughput(rounds), rounds.metric("per million", "$", turn.price))} {
+	for _, columns := range [][]Metric{throughput(rounds), append(throughput(rounds), left(rounds)), append(throughput(rounds), rounds.metric(perMillion, "$", turn.price)), priceColumns(rounds)} {
 		row := rounds.row(nameUnmarked, "1,000 clients", columns...)
 		r.Results = append(r.Results, Result{Title: "Hot", Scenario: "hot", Rows: []Row{row}})
 	}
@@ -157,7 +157,7 @@ func TestReportAsJSON(t *testing.T) {
 	if m := back.result("lag").metric("blind", "", "lag p99"); m.Median != 25 || !m.AtLeast {
 		t.Errorf("lag of blind = %+v", m)
 	}
-	if bill := back.result("cost").Rows[0].PerMillion.Costs["us-central1"]; bill.Writes < 0.16 || bill.Writes > 0.17 {
+	if bill := back.result("cost").Rows[0].PerMillion.Costs["us-central1"].Cheaper; bill.Writes < 0.16 || bill.Writes > 0.17 {
 		t.Errorf("writes of ours = $%v a million, want $0.162", bill.Writes)
 	}
 }
@@ -178,7 +178,7 @@ func TestWritePlots(t *testing.T) {
 		// and in the legend
 		"lag.svg": {map[string]int{"#0072B2": 2, "#D55E00": 2}, []string{"ours", "blind"}},
 		// writes, instances
-		"cost.svg":     {map[string]int{"#D55E00": 2 * 3, "#009E73": 2 * 3}, []string{"nam5", "us-central1", "$2.65", "$0.66"}},
+		"cost.svg":     {map[string]int{"#D55E00": 2 * 3, "#009E73": 2 * 3}, []string{"nam5", "us-central1", "$1.84", "$0.21"}},
 		"at-large.svg": {map[string]int{"#0072B2": 2, "#D55E00": 2, "#009E73": 2, "#56B4E9": 2}, []string{"increments a second", "instances of Rollup"}},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))

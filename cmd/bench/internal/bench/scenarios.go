@@ -117,7 +117,7 @@ func (s *session) even(ctx context.Context) (Result, error) {
 	c.rounds, c.warm = pick(s, 1, 3), pick(s, 2*time.Second, 1500*time.Millisecond) // until every counter is known
 	// what is rolled up a second later is part of the bill
 	c.settle = pick(s, 1500*time.Millisecond, 3*time.Second)
-	c.columns = func(t *turns) []Metric { return append(throughput(t), t.metric("per million", "$", turn.price)) }
+	c.columns = func(t *turns) []Metric { return append(throughput(t), t.metric(perMillion, "$", turn.price)) }
 	of, err := s.race(ctx, &r, c)
 	if of[nameOurs] != nil {
 		r.Ratios = append(r.Ratios, ratio("even:cost", "cost per million, ours ÷ blind on paper", of[nameOurs].each(turn.price), of[nameOurs].each(func(turn) float64 { return evenOnPaper() })))
@@ -130,13 +130,13 @@ func evenOnPaper() float64 {
 	return onPaper(cost.Blind, cost.Load{Rate: 1000, Counters: manyCounters, Shards: manyShards})
 }
 
-// onPaper is what a million increments cost by calculation, in US dollars, the database being in
-// us-central1.
+// onPaper is what a million increments cost by calculation, in US dollars, each function being billed
+// in the way that costs less, and the database in us-central1.
 func onPaper(name cost.Name, l cost.Load) float64 {
 	l.PerShard, l.Commit, l.Interval, l.Instances = cost.HotRate, cost.CommitTime, time.Second, 1
 	for _, d := range l.Designs() {
 		if d.Name == name {
-			return cost.List()[0].Bill(l.PerMillion(d)).Total()
+			return priced("us-central1").Bill(l.PerMillion(d), cost.Cheaper).Total()
 		}
 	}
 	return 0
@@ -230,21 +230,43 @@ func (s *session) steady(rate float64, contestants []contestant, window time.Dur
 // second.
 func clientsFor(rate float64) int { return min(1000, 16+int(rate)/4) }
 
+// Figures of the cost's scenario, in US dollars.
+const (
+	perMillion = "per million" // each function billed in the way that costs less
+	byRequest  = "by request"
+	byInstance = "by instance"
+)
+
+// steadyLoad is the load of the cost's scenario, on paper.
+var steadyLoad = cost.Load{Rate: 1000, Counters: 1, Shards: hotShards}
+
+func priceColumns(t *turns) []Metric {
+	return []Metric{
+		t.metric(perMillion, "$", turn.price), t.metric(byRequest, "$", pricedBy(cost.ByRequest)), t.metric(byInstance, "$", pricedBy(cost.ByInstance)),
+		t.latency("p50", 0.5), left(t),
+	}
+}
+
 // price is what increments cost at a steady rate.
 func (s *session) price(ctx context.Context) (Result, error) {
-	const rate = 1000
-	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, billed while a request is in flight, each for 100 ms at least", rate, hotShards, slowly, cost.AsOf)}
+	rate := steadyLoad.Rate
+	r := Result{Settings: fmt.Sprintf("one counter, %s increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, each function billed by the request (while one is in flight, each for 100 ms at least, and for each) or by the instance (for all the time), whichever costs less, unless the column says otherwise", short(rate), hotShards, slowly, cost.AsOf)}
 	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 6*time.Second))
-	bare := func(t turn) float64 { return t.price() - t.bill().Instances }
-	c.columns = func(t *turns) []Metric {
-		return []Metric{t.metric("per million", "$", turn.price), t.metric("without instances", "$", bare), left(t)}
-	}
+	c.columns = priceColumns
 	c.figure = figure{"", "cost per million", turn.price}
-	c.pairs = [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}}
-	_, err := s.race(ctx, &r, c)
+	c.pairs = [][2]string{{nameOurs, nameBlind}}
+	of, err := s.race(ctx, &r, c)
+	floor := onPaper(cost.Floor, steadyLoad)
+	if a, b := of[nameOurs], of[nameBlind]; a != nil && b != nil {
+		for _, by := range cost.Billings {
+			price := pricedBy(by)
+			r.Ratios = append(r.Ratios, ratio("cost, by the "+string(by)+":ours/blind", fmt.Sprintf("cost per million by the %s, ours ÷ blind", by), a.each(price), b.each(price)))
+		}
+		r.Ratios = append(r.Ratios, ratio("cost:floor", "cost per million, ours ÷ floor", a.each(turn.price), a.each(func(turn) float64 { return floor })))
+	}
 	r.Notes = append(r.Notes,
-		fmt.Sprintf("The floor is the no-op function: a request per increment, and the instance time that it takes. The requests' price alone is $%s.", short(onPaper(cost.Floor, cost.Load{Rate: rate, Counters: 1}))),
-		fmt.Sprintf("On paper, with increments at random times: ours $%s, blind $%s (counters cost --rate %d --shards %d --reads 0).", short(onPaper(cost.Ours, cost.Load{Rate: rate, Counters: 1, Shards: hotShards})), short(onPaper(cost.Blind, cost.Load{Rate: rate, Counters: 1, Shards: hotShards})), rate, hotShards))
+		fmt.Sprintf("The floor, $%s, is what no way to build a counter can leave out: a write for all increments that come during a commit, and one function on one instance.", short(floor)),
+		fmt.Sprintf("On paper, with increments at random times: ours $%s, blind $%s (counters cost --rate %.0f --shards %d --reads 0).", short(onPaper(cost.Ours, steadyLoad)), short(onPaper(cost.Blind, steadyLoad)), rate, hotShards))
 	return r, err
 }
 

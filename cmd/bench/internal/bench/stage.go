@@ -267,7 +267,8 @@ func (st *stage) cpu() CPU {
 
 // usage is what has been billed since the last call of begin, for the loads that were sent since
 // then. The time of instances counts until the last load's end: what the trigger holds for longer
-// is the same few seconds once, however long the load was.
+// is the same few seconds once, however long the load was. Billed by the instance, those that have
+// taken a request are there all that time, as they are under a load that goes on.
 func (st *stage) usage(loads ...*load) cost.Usage {
 	stats := st.server.Stats()
 	u := cost.Usage{
@@ -277,19 +278,17 @@ func (st *stage) usage(loads ...*load) cost.Usage {
 	var end time.Duration
 	for _, l := range loads {
 		end = max(end, l.began.Add(l.elapsed).Sub(st.since))
-		u.Requests += float64(len(l.samples))
 		for at, periods := range l.periods(st.since) {
 			http[at] = append(http[at], periods...)
 		}
 	}
 	for _, periods := range http {
-		u.InstanceSeconds += cost.InstanceTime(periods).Seconds()
+		u.Increment = u.Increment.Plus(cost.Function{Requests: float64(len(periods)), Busy: cost.InstanceTime(periods).Seconds(), There: end.Seconds()})
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, periods := range st.busy {
-		u.Requests += float64(len(periods))
-		u.InstanceSeconds += cost.InstanceTime(until(end, periods)).Seconds()
+		u.Rollup = u.Rollup.Plus(cost.Function{Requests: float64(len(periods)), Busy: cost.InstanceTime(until(end, periods)).Seconds(), There: end.Seconds()})
 	}
 	return u
 }

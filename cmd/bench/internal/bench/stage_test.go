@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
@@ -78,21 +79,28 @@ func TestContestants(t *testing.T) {
 			if rolled.Total != tt.total || sum.Total != tt.sum {
 				t.Errorf("total = %d, shards = %d, want %d, %d", rolled.Total, sum.Total, tt.total, tt.sum)
 			}
-			if tt.writes != nil && u.Writes != tt.writes(u.Requests) {
+			if tt.writes != nil && u.Writes != tt.writes(u.Requests()) {
 				t.Errorf("writes = %v", u.Writes)
 			}
 			events := float64(0)
 			if st.events != nil {
 				events = float64(st.events.Stats().Posts)
 			}
-			if u.Requests != increments+events {
-				t.Errorf("requests = %v, want %v of increments and %v of events", u.Requests, increments, events)
+			if u.Increment.Requests != increments || u.Rollup.Requests != events {
+				t.Errorf("requests = %v and %v, want %v of increments and %v of events", u.Increment.Requests, u.Rollup.Requests, increments, events)
 			}
 			if tt.name == "ours" && (u.Deletes == 0 || u.Deletes > increments || u.Writes < 2*u.Deletes) {
 				t.Errorf("%v writes and %v markers for %v increments", u.Writes, u.Deletes, increments)
 			}
-			if took := l.elapsed.Seconds(); u.InstanceSeconds <= 0 || u.InstanceSeconds > 4*(took+0.1) {
-				t.Errorf("%v instance seconds on at most 4 instances in %v s", u.InstanceSeconds, took)
+			for _, f := range []cost.Function{u.Increment, u.Rollup} {
+				// Billed by the instance, those that took a request are there all the time.
+				took, instances := l.elapsed.Seconds(), 2.0
+				if f.Requests == 0 {
+					instances = 0
+				}
+				if f.Busy > instances*(took+0.1) || f.Requests > 0 && f.Busy <= 0 || f.There > instances*(took+0.1) || f.Requests > 0 && f.There < took {
+					t.Errorf("%+v on at most 2 instances in %v s", f, took)
+				}
 			}
 		})
 	}

@@ -133,11 +133,12 @@ func (r *Result) writeBills(w io.Writer) {
 		}
 		if !headed {
 			headed = true
-			fmt.Fprint(t, "  per million:\tload\treads\twrites\tdeletes\trequests\tinstance s\t$ us-central1\t$ nam5\n")
+			fmt.Fprint(t, "  per million:\tload\treads\twrites\tdeletes\trequests\t$ by request\tinstance\tcheaper\tnam5\n")
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\n", row.Contestant, row.Load,
-			short(b.Usage.Reads), short(b.Usage.Writes), short(b.Usage.Deletes), short(b.Usage.Requests), short(b.Usage.InstanceSeconds),
-			b.Costs["us-central1"].Total(), b.Costs["nam5"].Total())
+		here := b.Costs["us-central1"]
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\n", row.Contestant, row.Load,
+			short(b.Usage.Reads), short(b.Usage.Writes), short(b.Usage.Deletes), short(b.Usage.Requests()),
+			here.ByRequest.Total(), here.ByInstance.Total(), here.Cheaper.Total(), b.Costs["nam5"].Cheaper.Total())
 	}
 }
 

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
+)
+
+//go:generate go test . -run TestCostPage -update
+
+var update = flag.Bool("update", false, "write the tables of docs/cost.md, as `go generate ./cmd/counters` does")
+
+// The tables of docs/cost.md are made of what counters cost works out.
+func TestCostPage(t *testing.T) {
+	t.Parallel()
+	const page = "../../docs/cost.md"
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
+	for name, table := range map[string]string{"on paper": paperTable(), "ways to pay": waysTable(), "locations": locationsTable()} {
+		begin, end := "<!-- "+name+": made by go generate ./cmd/counters -->\n", "<!-- end of "+name+" -->\n"
+		before, rest, ok := strings.Cut(text, begin)
+		_, after, there := strings.Cut(rest, end)
+		if !ok || !there {
+			t.Fatalf("docs/cost.md has no lines %q and %q", begin, end)
+		}
+		text = before + begin + table + end + after
+	}
+	if text == string(content) {
+		return
+	}
+	if !*update {
+		t.Fatal("docs/cost.md is not what counters cost says: run go generate ./cmd/counters")
+	}
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// paperLoad is a load of the page: nothing is read, the rest is what the command takes by default.
+func paperLoad(rate float64, counters int) cost.Load {
+	return cost.Load{Rate: rate, Counters: counters, Commit: cost.CommitTime, Interval: time.Second, Instances: 1, PerShard: cost.HotRate}
+}
+
+func sheetOf(l cost.Load, location string) *costSheet {
+	prices, err := cost.PricesOf(location)
+	if err != nil {
+		panic(err) // Not possible: the page names known ones.
+	}
+	return newCostSheet(l, prices, cost.Cheaper)
+}
+
+// paperTable has what a month costs, and of what.
+func paperTable() string {
+	sheets := []*costSheet{sheetOf(paperLoad(3.858, 10_000), "us-central1"), sheetOf(paperLoad(100, 1), "us-central1"), sheetOf(paperLoad(1000, 1), "us-central1")}
+	var b strings.Builder
+	row := func(name string, cell func(s *costSheet, d pricedUsage) string) {
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, s := range sheets {
+			fmt.Fprintf(&b, " %s |", cell(s, s.design(cost.Ours)))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| a month | 10 million over 10,000 quiet counters | 100 a second on one counter (259 million) | 1,000 a second on one counter (2.6 billion) |\n| --- | --- | --- | --- |\n")
+	dollars := func(v float64) string { return "$" + thousands(v) }
+	documents := func(s *costSheet, perSecond, price float64, what string) string {
+		n := perSecond * secondsPerMonth
+		return fmt.Sprintf("%s M %s, %s", strings.TrimSuffix(fmt.Sprintf("%.1f", n/1e6), ".0"), what, dollars(n*price/1e5))
+	}
+	row("increments' commits: shard and marker", func(s *costSheet, d pricedUsage) string {
+		return documents(s, d.Usage.Writes-2*d.RollUps, s.Prices.Writes, "writes")
+	})
+	row("markers deleted by TTL", func(s *costSheet, d pricedUsage) string {
+		return documents(s, d.Usage.Deletes, s.Prices.Deletes, "deletes")
+	})
+	row("roll-ups: total and ledger", func(s *costSheet, d pricedUsage) string { return documents(s, 2*d.RollUps, s.Prices.Writes, "writes") })
+	for i, name := range []string{"`Increment`", "`Rollup`"} {
+		row(name, func(s *costSheet, _ pricedUsage) string { return bothWays(s.Functions[i]) })
+	}
+	total := func(d pricedUsage) string {
+		text := fmt.Sprintf("$%s, $%.2f a million", thousands(d.Month), d.Million)
+		if d.Unworkable != "" {
+			text += " (!)"
+		}
+		return text
+	}
+	row("**together**", func(_ *costSheet, d pricedUsage) string { return "**" + total(d) + "**" })
+	for _, other := range []cost.Name{cost.Blind, cost.SumOnRead, cost.OneDocument} {
+		row(string(other), func(s *costSheet, _ pricedUsage) string { return total(s.design(other)) })
+	}
+	return b.String()
+}
+
+// bothWays is a function by both ways to pay, the one that is taken in bold.
+func bothWays(f pricedFunction) string {
+	request, instance := "$"+thousands(f.ByRequest)+" by the request", "$"+thousands(f.ByInstance)+" by the instance"
+	if f.Billing == cost.ByInstance {
+		return request + ", **" + instance + "**"
+	}
+	return "**" + request + "**, " + instance
+}
+
+// waysTable has what a million increments of one counter cost by rate, in both ways.
+func waysTable() string {
+	var b strings.Builder
+	b.WriteString("| increments a second | by the request | by the instance | the cheaper way of each | blind trigger | `sum()` on read | floor |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, rate := range []float64{0.1, 1, 11.574, 100, 1000, 10_000} {
+		s := sheetOf(paperLoad(rate, 1), "us-central1")
+		d := s.design(cost.Ours)
+		name := strings.TrimSuffix(strings.TrimSuffix(thousands(rate), "0"), ".0")
+		if rate == 11.574 {
+			name = "11.6: a million a day"
+		}
+		fmt.Fprintf(&b, "| %s | $%s | $%s | **$%s** | $%s | $%s | $%s |\n", name, thousands(d.ByRequest), thousands(d.ByInstance), thousands(d.Million),
+			thousands(s.design(cost.Blind).Million), thousands(s.design(cost.SumOnRead).Million), thousands(s.design(cost.Floor).Million))
+	}
+	return b.String()
+}
+
+// locationsTable is the price list, with what a million increments cost at 1,000 a second.
+func locationsTable() string {
+	var b strings.Builder
+	b.WriteString("| location | reads, writes, deletes per 100,000 | Cloud Run | a million at 1,000 a second | Firestore's prices from |\n| --- | --- | --- | --- | --- |\n")
+	list := cost.List()
+	slices.SortFunc(list, func(a, b cost.Prices) int { return cmp.Compare(a.Location, b.Location) })
+	for _, p := range list {
+		run := fmt.Sprintf("tier %d", p.Tier)
+		if p.Run.Region != p.Location {
+			run = p.Run.Region + ", " + run
+		}
+		fmt.Fprintf(&b, "| `%s` | $%v, $%v, $%v | %s | $%.2f | %s |\n", p.Location, p.Reads, p.Writes, p.Deletes, run, sheetOf(paperLoad(1000, 1), p.Location).design(cost.Ours).Million, p.Source)
+	}
+	return b.String()
+}
+
+// thousands is an amount with cents, and with commas between thousands.
+func thousands(v float64) string {
+	whole, cents, _ := strings.Cut(fmt.Sprintf("%.2f", v), ".")
+	for at := len(whole) - 3; at > 0; at -= 3 {
+		whole = whole[:at] + "," + whole[at:]
+	}
+	return whole + "." + cents
+}
