@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/buildpack"
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/buildpack"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // What is uploaded builds as the Go buildpack builds it, and serves all three functions.

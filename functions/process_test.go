@@ -18,8 +18,8 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/freeport"
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 	"github.com/firestore-counters/counters/shards"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // TestCloudShellTutorial types the five steps of docs/cloudshell.md, in a checkout, with the real

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 	"github.com/firestore-counters/counters/shards"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/official"
+	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 // needOfficialEmulator skips the test where Google's emulator isn't installed.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/official"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 // What is counted is told apart by the path of a document, and nothing else is taken for it.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // newTestGateway serves a gateway in front of functions at the given addresses.

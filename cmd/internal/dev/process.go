@@ -15,7 +15,7 @@ import (
 
 	psnet "github.com/shirou/gopsutil/v4/net"
 
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 const (

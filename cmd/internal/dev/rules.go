@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/official"
+	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 // rulesPolling is how often the file of the rules is looked at, for what an editor has saved.

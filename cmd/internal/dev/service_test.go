@@ -19,7 +19,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // Three instances of each function come and go under load: they start while requests wait, are

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/official"
+	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 // The two servers side by side, in one run and on one machine, which their client shares:

@@ -25,7 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/official"
+	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 var record = flag.Bool("record", false, "keep in testdata what the official emulator answers")

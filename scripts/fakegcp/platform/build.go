@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/firestore-counters/counters/internal/buildpack"
+	"github.com/firestore-counters/counters/internal/testbed/buildpack"
 )
 
 // builds builds each source once: the functions of a deployment are uploaded one by one, and all

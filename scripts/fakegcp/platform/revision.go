@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // revision is one deployment of a service: instances that serve requests in turn.

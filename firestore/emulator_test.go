@@ -1,4 +1,4 @@
-package rules
+package firestore
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/firestore-counters/counters/internal/official"
+	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 // google is the official emulator of this test binary; nil where there is none, and then why says

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // ErrMissing means that the emulator is not installed, or that java isn't.

@@ -1,4 +1,4 @@
-package rules
+package firestore
 
 import (
 	"net/http"
@@ -12,7 +12,7 @@ import (
 // whoever writes it.
 func TestRulesOfCountedCollections(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/counted.md")
+	text, err := os.ReadFile("../docs/counted.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/freeport"
 )
 
 // A port that is found can be listened at, and is none that the system gives to whoever asks for

@@ -1,4 +1,4 @@
-package rules
+package firestore
 
 import (
 	"net/http"
@@ -15,7 +15,7 @@ import (
 // Comments are left out of both.
 func read(t *testing.T) (plain, clients string) {
 	t.Helper()
-	content, err := os.ReadFile("../../firestore/firestore.rules")
+	content, err := os.ReadFile("firestore.rules")
 	if err != nil {
 		t.Fatal(err)
 	}
