@@ -94,6 +94,7 @@ func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	client.Looks(false)
 	return client
 }
 

@@ -107,7 +107,7 @@ func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
 			w.must(w.shard(1).Set(w.ctx, map[string]any{"count": value}))
 			w.arrived()
 			for range 2 {
-				if r := w.reconcile(); r.Right() || !strings.Contains(r.Problem, `"1"`) {
+				if r := w.walk(); r.Right() || !strings.Contains(r.Problem, `"1"`) {
 					t.Errorf("reconcile = %+v, want a problem with shard 1", r)
 				}
 			}
@@ -221,7 +221,7 @@ func TestReconcileLooksIntoALedgerBehindARightTotal(t *testing.T) {
 	w.inc(0, -2)
 	w.arrived() // and is lost
 	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 3}}))
-	if r := w.reconcile(); r.Shards != 1 {
+	if r := w.walk(); r.Shards != 1 {
 		t.Errorf("%+v, want that the ledger is corrected", r)
 	}
 	w.inc(1, 1)
@@ -252,11 +252,11 @@ func TestSumsInALedger(t *testing.T) {
 	w.inc(0, 5)
 	w.apply(w.arrived()...)
 	wants(map[string]int64{"total=count": 5})
-	w.reconcile() // so that the ledger knows both shards
+	w.walk() // so that the ledger knows both shards
 	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "likes", Value: 0}}))
 	w.rollup = newer
 	for range 2 {
-		if r := w.reconcile(); !r.Right() {
+		if r := w.walk(); !r.Right() {
 			t.Errorf("%+v, want that all is right", r)
 		}
 		wants(map[string]int64{"total=count": 5, "likes": 0})
@@ -268,7 +268,7 @@ func TestSumsInALedger(t *testing.T) {
 	w.must(w.shard(1).Update(w.ctx, []firestore.Update{{Path: "likes", Value: 0}}))
 	w.arrived() // and is lost
 	w.rollup = newer
-	if r := w.reconcile(); r.Shards != 1 {
+	if r := w.walk(); r.Shards != 1 {
 		t.Errorf("%+v, want that the ledger is corrected", r)
 	}
 	wants(map[string]int64{"total=count": 6, "likes": 0})

@@ -27,4 +27,7 @@ func (c *Client) Apply(ctx context.Context, counter string, states []ledger.Stat
 	return Applied{len(f.diff.States), f.deltas["total"], f.otherFlushes, f.gone, len(f.diff.Full), !f.diff.Oldest().IsZero()}, err
 }
 
+// Looks has a client's walks look at each shard, or at none without a reason.
+func (c *Client) Looks(each bool) { c.looks = func() bool { return each } }
+
 func (c Change) State() ledger.State { return c.state() }

@@ -60,6 +60,20 @@ func (w *world) reconcile() rollup.Report {
 	return r
 }
 
+// walk reconciles all counters, and returns the report of this one.
+func (w *world) walk() (report rollup.Report) {
+	w.t.Helper()
+	s, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Report: func(r rollup.Report, err error) {
+		if w.must(nil, err); r.Counter == w.id {
+			report = r
+		}
+	}})
+	if err != nil || !s.Done {
+		w.t.Fatalf("walk: %+v, %v", s, err)
+	}
+	return report
+}
+
 // A reconcile that has read an earlier counter under the same id says nothing about the one
 // that is there now.
 func TestReconcileOfAnEarlierCounter(t *testing.T) {

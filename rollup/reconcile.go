@@ -50,18 +50,19 @@ type ReconcileOptions struct {
 
 	limit  time.Duration // for one counter
 	budget *atomic.Int64 // reads that are left; the last one to take some may take more
-	each   bool          // look at each shard, whatever the totals say
+	each   bool          // look at each shard, whatever the sums say
 }
 
 // defaultCleanupAfter is how long a document has to be gone.
 const defaultCleanupAfter = 24 * time.Hour
 
-// Reconcile corrects a counter's totals if they are not what its shards and its base add up to. A
-// counter that is right costs two reads and an aggregation per field (one read per 1,000 shards).
-// It is safe at any moment, beside increments, events, commands and another reconcile. Errors:
+// Reconcile corrects a counter's ledger where it is not what each of its shards holds, and its totals
+// where they are not what that and its base add up to. It costs two reads, and one per shard. It is
+// safe at any moment, beside increments, events, commands and another reconcile. Errors:
 // [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
 // the call may be repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
+	opts.each = opts.budget == nil || c.looks()
 	r, err := c.reconcile(ctx, counter, opts)
 	if err != nil {
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
@@ -168,7 +169,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		return nil, err
 	}
 	if glance {
-		if doc != nil && l.Gone.IsZero() && r.asked == nil {
+		if doc != nil && l.Gone.IsZero() && l.Uneven.IsZero() && r.asked == nil {
 			if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
 				r.account(doc, nil, l)
 				return nil, err
@@ -182,7 +183,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read shards: %w", err)
 		}
-		r.snap = &ledger.Snapshot{At: now, States: store.ShardStates(shards)}
+		r.snap = &ledger.Snapshot{At: now, States: store.ShardStates(shards), Uneven: l.Uneven}
 		r.odd = c.problemOf(shards)
 	}
 	r.report.Gone = doc == nil
@@ -233,7 +234,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 // glance are the paths of what tells whether a counter is right: of a ledger not the states, which
 // may be hundreds of KB, and of a document of the app's own nothing of the app's.
 func (c *Client) glance() []string {
-	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerSums, store.LedgerFloor, store.LedgerFormat, store.LedgerShards}, store.LedgerBack...)
+	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerSums, store.LedgerUneven, store.LedgerFloor, store.LedgerFormat, store.LedgerShards}, store.LedgerBack...)
 	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
 		paths = append(paths, c.db.OwnPath(own))
 	}

@@ -94,3 +94,83 @@ func (m metered) RecvMsg(msg any) error {
 	}
 	return err
 }
+
+// Sums that agree don't say that a ledger is what the shards hold, where something was taken off one
+// of them. Where it is known that it was, a walk looks at each shard, and now and then everywhere; a
+// reconcile by name always does.
+func TestAWalkLooksBehindSumsThatAgree(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name                 string
+		known, looks, byName bool
+	}{
+		{"known", true, false, false},
+		{"now and then", false, true, false},
+		{"by name", false, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.rollup.Looks(tt.looks)
+			w.snippet(3)
+			for n := range 3 {
+				w.inc(n, 10)
+			}
+			w.apply(w.arrived()...)
+			w.inc(0, -7)
+			w.inc(1, 7)
+			w.arrived() // and lost
+			if tt.known {
+				w.inc(2, -1)
+				w.apply(w.arrived()...)
+				w.inc(2, 1)
+				w.apply(w.arrived()...)
+			}
+			for range 2 {
+				if tt.byName {
+					w.reconcile()
+				} else {
+					w.walk()
+				}
+				if due := w.inLedger("uneven_at"); due != nil {
+					t.Errorf("after a look at each shard the ledger says that one is due: %v", due)
+				}
+			}
+			w.inc(0, 1)
+			w.apply(w.arrived()...)
+			w.total(31)
+		})
+	}
+}
+
+// Of what is taken off a shard while a reconcile has read the shards already, it has seen nothing:
+// the next one looks again.
+func TestALookFromBeforeAMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.inc(0, 10)
+	w.inc(1, 10)
+	w.apply(w.arrived()...)
+	w.inc(0, 5)
+	w.arrived() // and lost: there is something to correct
+	for range 2 {
+		w.inc(1, -1)
+		w.apply(w.arrived()...) // there is a mark before, too
+	}
+	w.before(func() {
+		w.inc(1, -3)
+		w.apply(w.arrived()...)
+		w.inc(0, 3)
+		w.inc(1, -3)
+		w.arrived() // and lost
+	})
+	w.reconcile()
+	if w.inLedger("uneven_at") == nil {
+		t.Error("the ledger says that each shard was looked at since")
+	}
+	w.walk()
+	w.inc(0, 1)
+	w.apply(w.arrived()...)
+	w.total(10 + 5 + 3 + 1 + 10 - 2 - 3 - 3)
+}

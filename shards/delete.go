@@ -169,8 +169,10 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	case large && len(members) > 0:
 		members = members[:min(len(members), membersAtOnce)]
 		tx.Write(r.takeOff(members, r.fields)...)
+		r.uneven(tx, itsLedger)
 		return len(members), true, nil
 	case large:
+		r.uneven(tx, itsLedger)
 		return maxWrites - 1 - fold(tx, shards[:maxWrites-1], false), true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})

@@ -55,6 +55,14 @@ func (c Counter) shardDocuments(ctx context.Context, at time.Time) ([]*firestore
 	return docs, nil
 }
 
+// uneven has a transaction that takes something off shards say so in the counter's ledger, which it
+// has read, where there is one.
+func (c Counter) uneven(tx *store.Tx, itsLedger *firestorepb.Document) {
+	if itsLedger != nil {
+		tx.Write(c.client.db.Uneven(c.id))
+	}
+}
+
 // someMembers reads memberships of fields, at most that many.
 func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, read func(context.Context, store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
 	for _, field := range fields {

@@ -79,7 +79,7 @@ func (c Counter) decideReset(ctx context.Context, opts ResetOptions) (*command.C
 	if err != nil {
 		return nil, err
 	}
-	ch := &command.Change{Bases: map[string]int64{}, Anew: true}
+	ch := &command.Change{Bases: map[string]int64{}, Anew: true, Uneven: true}
 	for _, field := range db.Fields {
 		ch.Bases[field.Shard] = 0
 	}
@@ -124,7 +124,8 @@ func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
 	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
-		if _, _, _, err := c.existing(ctx, tx.Get); err != nil {
+		_, docs, _, err := c.existing(ctx, tx.Get, db.LedgerOf(c.id))
+		if err != nil {
 			return 0, false, err
 		}
 		members, err := c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)
@@ -132,6 +133,7 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 			return 0, false, err
 		}
 		tx.Write(c.takeOff(members, db.Fields)...)
+		c.uneven(tx, docs[1])
 		return len(members), true, nil
 	})
 }

@@ -95,11 +95,11 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 // between.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	db := c.client.db
-	s, docs, _, err := c.existing(ctx, tx.Get, append([]string{to}, from...)...)
+	s, docs, _, err := c.existing(ctx, tx.Get, append([]string{db.LedgerOf(c.id), to}, from...)...)
 	if err != nil {
 		return err
 	}
-	target, moved := docs[1], slices.DeleteFunc(docs[2:], func(shard *firestorepb.Document) bool {
+	target, moved := docs[2], slices.DeleteFunc(docs[3:], func(shard *firestorepb.Document) bool {
 		number, _ := layout.ShardNumber(store.IDOf(shard.GetName()))
 		return shard == nil || number < s.NumShards
 	})
@@ -127,6 +127,7 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 	if n := fold(tx, append([]*firestorepb.Document{target}, moved...), keep); n > 1 {
 		return fmt.Errorf("%w: %d; what the others hold and shard %s takes is beyond ±2⁶³", ErrInvalidShards, s.NumShards, store.IDOf(to))
 	}
+	c.uneven(tx, docs[1])
 	return nil
 }
 

@@ -24,6 +24,9 @@ events that never came, and for totals that something else wrote, which is repor
 ledger, as Google's snippets make them, gets one. Fields that count documents, such as comments=count(comments), are
 counted again: at once on counters that are named.
 
+A counter that is named takes a read per shard. Of most others, a sum of their shards tells that they are right, for
+about 3 reads.
+
 It is safe at any moment, beside increments, events and another reconcile.`,
 		Example: `  counters reconcile post-123
   counters reconcile --all --dry-run --json`,

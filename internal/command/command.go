@@ -37,6 +37,7 @@ type Change struct {
 	Bases map[string]int64
 	// whatever these totals were: no import is to bring back the numbers that they have replaced
 	Anew     bool
+	Uneven   bool                 // writes take something off shards
 	Imported map[string]int64     // :: source → what base holds of it from now on
 	Writes   []*firestorepb.Write // of other documents
 	// is called once this change is known to be the one that was applied; may be nil
@@ -125,8 +126,12 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, re
 	fields, paths := store.LedgerDiff(diff)
 	store.SetIntegers(fields, store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{Applied(id)}
+	if ch.Uneven {
+		transforms = append(transforms, store.ServerTime(store.LedgerUneven))
+	}
 	return append([]*firestorepb.Write{
-		db.UpdateLedger(counter, l, fields, append(removed, paths...), Applied(id)),
+		db.UpdateLedger(counter, l, fields, append(removed, paths...), transforms...),
 		db.Show(counter, store.Exists(true), l),
 	}, ch.Writes...)
 }

@@ -11,6 +11,8 @@ type Diff struct {
 	Removed []string          // keys of entries that go
 	Answers map[string]Answer // :: key of a definition → its new answer
 	Floor   time.Time         // the new floor; the zero time leaves it
+	Uneven  time.Time         // the new time of that; the zero time leaves it
+	Even    bool              // each shard was looked at since
 
 	// what the ledger comes to hold of fields that are shown from now on
 	Base     Counts
@@ -29,7 +31,7 @@ type Diff struct {
 // Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.
 func (d Diff) Empty() bool {
 	entries := len(d.States) + len(d.Removed) + len(d.Answers) + len(d.Base)
-	return entries == 0 && d.Gone.IsZero() && !d.Back
+	return entries == 0 && d.Gone.IsZero() && !d.Back && !d.Even
 }
 
 // Oldest is the time of the oldest state in the diff; zero where there is none. States that hold
@@ -59,6 +61,9 @@ func (l *Ledger) Apply(d Diff) {
 	maps.Copy(l.Answers, d.Answers)
 	if !d.Floor.IsZero() {
 		l.Floor = d.Floor
+	}
+	if !d.Uneven.IsZero() || d.Even {
+		l.Uneven = d.Uneven
 	}
 	if !d.Gone.IsZero() {
 		l.Gone = d.Gone

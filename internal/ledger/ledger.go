@@ -77,6 +77,18 @@ func (e Entry) olderThan(s State) bool {
 	return s.Supersedes(State{AsOf: e.AsOf, Gone: len(e.Counts) == 0 && len(s.Counts) > 0})
 }
 
+// less reports whether a shard holds less of a field than it did.
+func (e Entry) less(before Entry) bool {
+	for _, counts := range []Counts{e.Counts, before.Counts} {
+		for name := range counts {
+			if e.Counts[name] < before.Counts[name] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // numbers is how many of [MaxNumbers] an entry takes.
 func (e Entry) numbers() int { return max(1, len(e.Counts)) }
 
@@ -122,6 +134,11 @@ type Ledger struct {
 	// shows since whoever wrote the ledger last: there are none where it was missing, or had no room.
 	// By these a reconcile sees, without reading States, whether they are what the shards hold.
 	Sums Counts
+	// Uneven is when something was last taken off a shard, as far as that is known, since each was last
+	// looked at; zero where nothing was. Then Sums may be those of the shards, and States not be what
+	// they hold: what one lacks is what another has too much. Without it they can't be, because what
+	// shards only grow by is missing from the sum.
+	Uneven time.Time
 	// how often it was rolled up, by which an instance sees how many flushes others made
 	Flushes int64
 	// :: id of a command → when it was applied; for as long as one may be in doubt
@@ -247,6 +264,12 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			d.States = make(map[string]Entry, len(states))
 		}
 		d.States[key] = e
+		if e.less(known) && s.AsOf.After(d.Uneven) {
+			d.Uneven = s.AsOf
+		}
+	}
+	if !d.Uneven.After(l.Uneven) {
+		d.Uneven = time.Time{}
 	}
 	for key, a := range answers {
 		known, ok := l.Answers[key]

@@ -9,6 +9,7 @@ import (
 type Snapshot struct {
 	At     time.Time
 	States []State
+	Uneven time.Time // what the ledger said of that at this time
 }
 
 // Correct is what a snapshot changes in a ledger that was read at the time now, which is the
@@ -45,6 +46,8 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 			d.Impossible = d.Impossible || known.AsOf.After(now)
 		}
 	}
+	// what was taken off since may be missing from the snapshot
+	d.Even = !l.Uneven.IsZero() && l.Uneven.Equal(s.Uneven)
 	return d
 }
 

@@ -24,6 +24,7 @@ const (
 	LedgerGone     = "gone_at"
 	LedgerEnding   = "ending"
 	LedgerSums     = "sums" // :: layout.Field.Key → integer
+	LedgerUneven   = "uneven_at"
 	LedgerFlushes  = "flushes"
 	LedgerOps      = "ops" // :: id → when it was applied
 	LedgerImported = "imported"
@@ -109,6 +110,11 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []
 	if !d.Floor.IsZero() {
 		fields[LedgerFloor] = Time(d.Floor)
 	}
+	if !d.Uneven.IsZero() {
+		fields[LedgerUneven] = Time(d.Uneven)
+	} else if d.Even {
+		removed = append(removed, LedgerUneven)
+	}
 	SetIntegers(fields, LedgerBase, d.Base)
 	SetIntegers(fields, LedgerReplaced, d.Replaced)
 	if !d.Gone.IsZero() {
@@ -118,6 +124,12 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []
 		removed = append(removed, LedgerBack...)
 	}
 	return fields, removed
+}
+
+// Uneven is the write that says in a ledger that something was taken off shards: see
+// [ledger.Ledger.Uneven]. It is for the transaction that takes it, and has found the ledger there.
+func (db *DB) Uneven(counter string) *firestorepb.Write {
+	return Update(db.LedgerOf(counter), Exists(true), nil, nil, ServerTime(LedgerUneven))
 }
 
 // SetIntegers has an update of a ledger set integers of one of its maps.
@@ -182,6 +194,7 @@ func DecodeLedger(shards string, doc *firestorepb.Document) (*ledger.Ledger, err
 		Imported: d.integers(fields[LedgerImported]),
 		Sums:     d.integers(fields[LedgerSums]),
 		Floor:    d.time(fields[LedgerFloor]),
+		Uneven:   d.time(fields[LedgerUneven]),
 		Gone:     d.time(fields[LedgerGone]),
 		Ending:   fields[LedgerEnding].GetBooleanValue(),
 		Flushes:  d.integer(fields[LedgerFlushes]),

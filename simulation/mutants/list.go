@@ -100,7 +100,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a command without the ledger's condition", "internal/command",
-		"db.UpdateLedger(counter, l, fields, append(removed, paths...), Applied(id))", "store.Update(db.LedgerOf(counter), nil, fields, append(removed, paths...), Applied(id))", simulation,
+		"db.UpdateLedger(counter, l, fields, append(removed, paths...), transforms...)", "store.Update(db.LedgerOf(counter), nil, fields, append(removed, paths...), transforms...)", simulation,
 	},
 	{
 		"a command doesn't look for its own id", "internal/command",

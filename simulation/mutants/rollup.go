@@ -127,6 +127,46 @@ var ofRollup = []mutant{
 		" || sum.GetIntegerValue() != known {", " || known < known {", test("TestReconcileLooksIntoALedgerBehindARightTotal"),
 	},
 	{
+		"a walk takes sums that agree for a ledger that is right", "rollup",
+		" && l.Uneven.IsZero() && r.asked == nil {", " && r.asked == nil {", test("TestAWalkLooksBehindSumsThatAgree"),
+	},
+	{
+		"a walk looks at no shard that it has no reason to look at", "rollup",
+		"opts.budget == nil || c.looks()", "opts.budget == nil", test("TestAWalkLooksBehindSumsThatAgree"),
+	},
+	{
+		"a reconcile by name takes sums that agree for a ledger that is right", "rollup",
+		"opts.budget == nil || c.looks()", "c.looks()", test("TestAWalkLooksBehindSumsThatAgree"),
+	},
+	{
+		"a look from before something was taken off a shard is one after it", "internal/ledger",
+		"&& l.Uneven.Equal(s.Uneven)", "", testIn("rollup", "TestALookFromBeforeAMove"),
+	},
+	{
+		"a flush doesn't say that something was taken off a shard", "internal/ledger",
+		"if e.less(known) && s", "if false && s", testIn("rollup", "TestAWalkLooksBehindSumsThatAgree"),
+	},
+	{
+		"a resize doesn't say what it takes off shards", "shards",
+		"	c.uneven(tx, docs[1])\n	return nil", "	return nil", test("TestALedgerThatHasHeardOfNoMove"),
+	},
+	{
+		"a reset doesn't say what it takes off shards", "shards",
+		", Anew: true, Uneven: true}", ", Anew: true}", test("TestALedgerThatHasHeardOfNoMove"),
+	},
+	{
+		"a reset doesn't say that it takes members off", "shards",
+		"		c.uneven(tx, docs[1])\n		return len(members)", "		_ = docs\n		return len(members)", test("TestALedgerThatHasHeardOfNoMove"),
+	},
+	{
+		"a deletion doesn't say that it takes members off", "shards",
+		"r.uneven(tx, itsLedger)\n		return len(members)", "return len(members)", test("TestALedgerThatHasHeardOfNoMove"),
+	},
+	{
+		"a deletion doesn't say that it moves shards", "shards",
+		"r.uneven(tx, itsLedger)\n		return maxWrites - 1", "return maxWrites - 1", test("TestALedgerThatHasHeardOfNoMove"),
+	},
+	{
 		"a reconcile takes an older revision's sums for its own", "internal/store",
 		"removed = append(removed, layout.FieldPath(LedgerSums, name))", "_ = name", testIn("rollup", "TestSumsInALedger"),
 	},

@@ -1,0 +1,153 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// What moves counts from one shard to another keeps their sum, by which alone a ledger that has
+// heard of none of it seems right. The next event would make the total wrong, so a reconcile finds
+// out before.
+func TestALedgerThatHasHeardOfNoMove(t *testing.T) {
+	t.Parallel()
+	// each leaves shards whose sum is what it was when the ledger heard of them last, and shard 0
+	for name, move := range map[string]func(t *testing.T, w *world, c shards.Counter) (sum int64){
+		"a shrink": func(t *testing.T, w *world, c shards.Counter) int64 {
+			w.set(t, 4, 10)
+			w.rollUp(t, "a")
+			if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return 40
+		},
+		"a shrink that keeps its shards": func(t *testing.T, w *world, c shards.Counter) int64 {
+			w.set(t, 4, 10)
+			w.rollUp(t, "a")
+			if err := c.Resize(t.Context(), 1, shards.ResizeOptions{KeepShards: true}); err != nil {
+				t.Fatal(err)
+			}
+			return 40
+		},
+		"a reset that was cut short when members were off": func(t *testing.T, w *world, c shards.Counter) int64 {
+			w.rollUp(t, "a")
+			w.populate(t, 499) // whose events are lost
+			w.cutAfter(1)
+			if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}); err == nil {
+				t.Fatal("it was not cut short")
+			}
+			return 0
+		},
+		"a reset from 0": func(t *testing.T, w *world, c shards.Counter) int64 {
+			w.inc(t, "0", 5)
+			w.rollUp(t, "a")
+			w.inc(t, "1", -5)
+			w.rollUp(t, "a")
+			if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return 0
+		},
+		"a deletion of members that was cut short, and whose document was written anew": func(t *testing.T, w *world, c shards.Counter) int64 {
+			w.rollUp(t, "a")
+			w.populate(t, 499)
+			w.cutAfter(2)
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err == nil {
+				t.Fatal("it was not cut short")
+			}
+			w.again(t)
+			return 0
+		},
+		"a deletion of shards that was cut short, and whose document was written anew": func(t *testing.T, w *world, c shards.Counter) int64 {
+			if err := c.Resize(t.Context(), 600, shards.ResizeOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.set(t, 4, 10)
+			w.rollUp(t, "a")
+			w.cutAfter(2)
+			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err == nil {
+				t.Fatal("it was not cut short")
+			}
+			w.again(t)
+			return 40
+		},
+	} {
+		for _, how := range []string{"a walk", "another walk", "a reconcile by name"} {
+			t.Run(fmt.Sprint(name, ", ", how), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
+				want := move(t, w, c)
+				w.Server.SetInterceptor(nil)
+				client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				if how != "a reconcile by name" { // one of the two may look by chance
+					_, err = client.ReconcileAll(t.Context(), rollup.ReconcileOptions{})
+				} else {
+					_, err = client.Reconcile(t.Context(), "a", rollup.ReconcileOptions{})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if due := w.doc(t, "counters/a/counter_rollup/ledger")["uneven_at"]; due != nil {
+					t.Errorf("after a look at each shard the ledger says that one is due: %v", due)
+				}
+				w.inc(t, "0", 1)
+				w.told(t, client, "0")
+				if got := w.doc(t, "counters/a")["total"]; got != want+1 {
+					t.Errorf("the total is %v, want %d", got, want+1)
+				}
+			})
+		}
+	}
+}
+
+// set sets the first shards of the counter a.
+func (w *world) set(t *testing.T, n, count int) {
+	t.Helper()
+	for i := range n {
+		if _, err := w.fs.Doc(fmt.Sprint("counters/a/shards/", i)).Set(t.Context(), map[string]any{"count": count}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// again has something else write the document of the counter a anew.
+func (w *world) again(t *testing.T) {
+	t.Helper()
+	w.Server.SetInterceptor(nil)
+	total := w.doc(t, "counters/a")["total"]
+	if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"total": total}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// told has a roll-up hear of a shard of the counter a.
+func (w *world) told(t *testing.T, client *rollup.Client, shard string) {
+	t.Helper()
+	r := rollup.NewRoller(client, rollup.RollerOptions{})
+	changes, err := client.Named("counters/a/shards/" + shard)
+	err = errors.Join(err, r.Add(t.Context(), changes...), r.Close(context.Background()))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// doc is what a document holds.
+func (w *world) doc(t *testing.T, path string) map[string]any {
+	t.Helper()
+	doc, err := w.fs.Doc(path).Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Data()
+}
