@@ -1,7 +1,7 @@
 // A distributed counter in a web page: watch its total, add to it, like it, and show at once what
 // was done. It depends on nothing; totals come from the Firebase SDK where the page has it, else
 // from the Increment function.
-import { CounterError, isText } from "./entry.js";
+import { CounterError, isID } from "./entry.js";
 import { overHTTP } from "./http.js";
 import { Queue } from "./queue.js";
 import { localStorageOrNone } from "./record.js";
@@ -131,7 +131,8 @@ export class Counters {
    * @param {string} [field] `Counters.field` unless given
    */
   counter(id, field = this.field) {
-    for (const part of [id, field]) if (!isText(part)) throw new TypeError(`want an id, not ${JSON.stringify(part)}`);
+    want(id);
+    want(field);
     const name = nameOf(id, field);
     let counter = this.#counters.get(name);
     if (!counter) {
@@ -347,6 +348,7 @@ export class Counter {
    * @returns {boolean | undefined}
    */
   joined(member = this.#counters.member) {
+    want(member);
     const known = this.#member(member);
     this.#watch(member, known);
     return this.#liked(member);
@@ -359,7 +361,7 @@ export class Counter {
 
   /** @param {boolean} joined @param {string} [member] */
   async #like(joined, member = this.#counters.member) {
-    if (!isText(member)) throw new TypeError(`want an id, not ${JSON.stringify(member)}`);
+    want(member);
     return this.#counters.queue.like(this.id, this.field, member, joined);
   }
 
@@ -491,6 +493,11 @@ export class Counter {
     this.#members.forEach((known, member) => this.#watch(member, known));
     this.changed();
   }
+}
+
+/** @param {unknown} id */
+function want(id) {
+  if (!isID(id)) throw new TypeError(`want an id, not ${JSON.stringify(id)}`);
 }
 
 /** @param {string} id @param {string} field */

@@ -299,7 +299,12 @@ export declare function lateOf(entry: Entry | undefined): [number, number];
 export declare function latest(a: [number, number], b: [number, number]): [number, number];
 /** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
 export declare function uuid(): string;
-/** @param {unknown} part of a request: text, of whole characters */
-export declare function isText(part: unknown): boolean;
+/**
+ * Whether it is an id that a request can carry: text, of whole characters. As a part of a URL's path,
+ * "." and ".." would be steps to another one, whatever is escaped, and an empty part before the first
+ * one would name another host.
+ * @param {unknown} id of a counter, a field or a member
+ */
+export declare function isID(id: unknown): boolean;
 /** @param {Waiting} waiting */
 export declare function joinedOf({ entry }: Waiting): boolean | undefined;

@@ -142,12 +142,17 @@ export function uuid() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** @param {unknown} part of a request: text, of whole characters */
-export function isText(part) {
+/**
+ * Whether it is an id that a request can carry: text, of whole characters. As a part of a URL's path,
+ * "." and ".." would be steps to another one, whatever is escaped, and an empty part before the first
+ * one would name another host.
+ * @param {unknown} id of a counter, a field or a member
+ */
+export function isID(id) {
   try {
-    return typeof part === "string" && part !== "" && encodeURIComponent(part) !== "";
+    return typeof id === "string" && id.split("/").every((part) => !["", ".", ".."].includes(part) && encodeURIComponent(part));
   } catch {
-    return false; // It has half of one, such as of an emoji that was cut in two.
+    return false; // It has half of a character, such as of an emoji that was cut in two.
   }
 }
 

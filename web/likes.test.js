@@ -268,3 +268,29 @@ test("what can't be a member is refused before it is sent", async (t) => {
   for (const member of ["", null, 7]) await assert.rejects(counter.join(member), TypeError);
   assert.equal(f.requests.length, 0);
 });
+
+test("an id sends the user's token to its own path alone", async (t) => {
+  const f = await startFunction(t);
+  const headers = () => ({ Authorization: "Bearer t" });
+  for (const url of [f.url, `${f.url}/increment`]) {
+    const counters = open(t, url, { headers });
+    for (const id of ["..", ".", "../..", "a/..", "./a", "a/../../b", "", "/", "/example.com", "a//b", "a/"]) {
+      assert.throws(() => counters.counter(id), TypeError, id);
+      assert.throws(() => counters.counter("a", id), TypeError, id);
+      const counter = await watched(t, counters);
+      assert.throws(() => counter.joined(id), TypeError, id);
+      for (const refused of [counter.join(id), counter.leave(id)]) await assert.rejects(refused, TypeError, id);
+    }
+    counters.close();
+    // What an earlier version has stored, or another program.
+    for (const stored of [["../..", "likes", "me", "like"], ["a", "..", "me", "like"], ["a", "likes", "..", "like"], ["..", "likes", "key"]]) {
+      const record = { at: Date.now(), end: 0, id: "1", joined: 0, late: ["0", "0"], by: 1, tried: 0, as: "" };
+      counters.stored.setItem(`counters-queue ${JSON.stringify([url, "me"])} ${JSON.stringify(stored)}`, JSON.stringify(record));
+    }
+    const next = open(t, url, { headers, storage: counters.stored });
+    for (const id of ["...", "..a", "%2e%2e", ".%2E", "a/.../b"]) await (await watched(t, next, id)).join();
+    next.close();
+  }
+  const own = (id) => `${id.split("/").map(encodeURIComponent).join("/")}/likes/me`;
+  assert.deepEqual(f.requests, ["", "/increment"].flatMap((at) => ["...", "..a", "%2e%2e", ".%2E", "a/.../b"].map((id) => `PUT ${at}/${own(id)}`)));
+});

@@ -207,7 +207,32 @@ func TestClients(t *testing.T) {
 			if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || got.Totals["likes"] != 6 || got.Totals["views"] != 3 {
 				t.Errorf("%v, %v: want 6 likes and 3 views", got, err)
 			}
+			followsDots(ctx, t, client, dir)
 		})
+	}
+}
+
+// followsDots holds what docs/clients.md warns of: a client that is made checks no id, and its HTTP
+// library takes .. for a step to another path.
+func followsDots(ctx context.Context, t *testing.T, c client, dir string) {
+	t.Helper()
+	paths := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		paths <- r.RequestURI
+		w.WriteHeader(http.StatusBadRequest) // which ends it
+	}))
+	defer server.Close()
+	command := c.command(dir, "..", server.URL+"/site/increment", server.URL)
+	cmd := exec.CommandContext(ctx, command.Path, command.Args[1:]...)
+	cmd.Env = command.Env
+	out, err := cmd.CombinedOutput()
+	select {
+	case path := <-paths:
+		if strings.HasPrefix(path, "/site/increment/.") {
+			t.Errorf("it sends to %s: docs/clients.md says that it follows ..", path)
+		}
+	default:
+		t.Errorf("it sends nothing (%v: %s): docs/clients.md says that it does", err, out)
 	}
 }
 
