@@ -8,7 +8,6 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -30,7 +29,7 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 // create is one transaction, so that what it finds missing is, and so is what the ledger says
 // of the shards.
 func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
-	db, op := c.client.db, command.NewID()
+	db := c.client.db
 	defer c.client.known.Remove(c.id)
 	if len(db.Fields) > 0 {
 		opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
@@ -47,19 +46,17 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	return db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
 		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
 		switch {
 		case err != nil:
 			return err
-		case command.WasApplied(docs[1], op):
-			return nil // made by a commit whose answer was lost, whatever has become of it since
 		case db.Deleting(docs[0]):
 			return fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 		case docs[0] != nil:
 			return ErrExists
 		}
-		shards, err := c.size(ctx, tx, nil, docs[1], opts.Shards, opts.Total, time.Time{}, command.Applied(op))
+		shards, err := c.size(ctx, tx, nil, docs[1], opts.Shards, opts.Total, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -69,7 +66,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 
 // ledger is the counter's, from total on where that is not 0. The transaction makes it where there
 // is none, as of a floor where that is not zero.
-func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (l *ledger.Ledger, err error) {
+func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, total int64, floor time.Time) (l *ledger.Ledger, err error) {
 	if itsLedger == nil {
 		l, _, err = tx.Adopt(ctx, c.id, doc)
 	} else {
@@ -86,9 +83,9 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 	}
 	if itsLedger == nil {
 		l.Floor = floor
-		tx.CreateLedger(c.id, l, transforms...)
+		tx.CreateLedger(c.id, l)
 	} else {
-		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, append(command.Settled(l, l.Updated), store.LedgerBack...), transforms...))
+		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, store.LedgerBack))
 	}
 	return l, nil
 }

@@ -231,6 +231,23 @@ func TestCreateLosesItsAnswer(t *testing.T) {
 	}
 }
 
+// A creation's answer is lost, and before it is looked for others count, and delete the counter: it
+// is not made again, with its number to start from.
+func TestACreationInDoubtMakesNoSecondLife(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := handle(t, w.open(t, shards.Config{}), "a")
+	w.afterLost(t, func() {
+		if err := errors.Join(other.Add(t.Context(), 5), other.Delete(t.Context(), shards.DeleteOptions{})); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := handle(t, w.open(t, shards.Config{}), "a").Create(t.Context(), shards.CreateOptions{Total: 100}); err != nil {
+		t.Error(err)
+	}
+	w.wantNothing(t)
+}
+
 // The commit of a creation arrives late: the counter has been made by the next one, and deleted
 // since. It doesn't come back.
 func TestLateCreationBringsNothingBack(t *testing.T) {

@@ -184,27 +184,67 @@ func TestLatePartOfADeletionSparesTheSuccessor(t *testing.T) {
 }
 
 // What is left of a counter without a document is deleted in one commit. Its answer is lost, and by
-// the time it is looked for there is another life at the path, without a document as well.
+// the time it is looked for there is another life at the path, without a document as well. So there is
+// where a life is shards alone, as the Python and Go snippets have it.
 func TestADeletionInDoubtSparesTheSuccessor(t *testing.T) {
 	t.Parallel()
+	for name, live := range map[string]func(t *testing.T, w *world, count int64){
+		"without a document": func(t *testing.T, w *world, count int64) {
+			w.counter(t, w.open(t, shards.Config{}), "a", 2)
+			w.inc(t, "0", count)
+			w.rollUp(t, "a")
+			w.deleteByHand(t)
+		},
+		"shards alone": func(t *testing.T, w *world, count int64) {
+			if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": count}); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			live(t, w, 7)
+			w.afterLost(t, func() { live(t, w, 3) })
+			if err := handle(t, w.open(t, shards.Config{}), "a").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.wantSum(t, "a", 3)
+		})
+	}
+}
+
+// Two delete a large counter that nothing has rolled up, and one of them is done before the other goes
+// on: what the app makes in its place then is another life.
+func TestTwoDeletionsSpareASuccessorWithoutALedger(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	w.counter(t, client, "a", 2)
-	w.inc(t, "0", 7)
-	w.rollUp(t, "a")
-	w.deleteByHand(t)
-	w.afterLost(t, func() {
-		c := w.counter(t, client, "a", 2)
-		if err := c.Add(t.Context(), 3); err != nil {
+	public := func(count int64) {
+		bulk := w.fs.BulkWriter(t.Context())
+		_, err := bulk.Create(w.fs.Doc("counters/a"), map[string]any{"num_shards": 600})
+		for n := 0; n < 600 && err == nil; n++ {
+			_, err = bulk.Create(w.fs.Doc(fmt.Sprint("counters/a/shards/", n)), map[string]any{"count": count})
+		}
+		bulk.End()
+		if err != nil {
 			t.Error(err)
 		}
-		w.rollUp(t, "a")
-		w.deleteByHand(t)
-	})
-	if err := handle(t, w.open(t, shards.Config{}), "a").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
-		t.Fatal(err)
 	}
-	w.wantSum(t, "a", 3)
+	public(1)
+	other := handle(t, w.open(t, shards.Config{}), "a")
+	c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
+		if n != 2 {
+			return
+		}
+		if err := other.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		public(2)
+	}), "a")
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+	w.wantSum(t, "a", 1200)
 }
 
 // Two delete a large counter, and one of them has made it again when the other goes on, with any of

@@ -8,18 +8,36 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
+
+// once carries a transaction out once, however often its body is tried. A marker goes with its commit:
+// where the answer is lost, the next try finds it, whatever has become of the rest since.
+func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
+	id, try := command.NewID(), 0
+	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		docs, now, err := tx.Get(ctx, c.db.Request(id))
+		if err != nil || docs[0] != nil {
+			return err
+		}
+		try++
+		if err := body(ctx, tx, try); err != nil {
+			return err
+		}
+		tx.Write(c.marks(id, marker{batch: id}, now))
+		return nil
+	})
+}
 
 // inSteps makes one transaction after another, as long as there is more to do. A step is told how
 // often it is tried, and returns how many documents it takes off; progress, which may be nil, hears
 // how many are by then.
 func (c Counter) inSteps(ctx context.Context, progress func(removed int), step func(ctx context.Context, tx *store.Tx, try int) (n int, more bool, err error)) error {
 	for removed, more := 0, true; more; {
-		n, try := 0, 0
-		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-			try++
+		n := 0
+		err := c.client.once(ctx, func(ctx context.Context, tx *store.Tx, try int) (err error) {
 			n, more, err = step(ctx, tx, try)
 			return err
 		})

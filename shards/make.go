@@ -142,12 +142,12 @@ func (c *Client) complete(counters []string) {
 // size has a transaction give a counter n shards, and what else it takes to be counted: its
 // document and its ledger, from total on where that is not 0, and made as of a floor where that is
 // not zero. It returns those shards that may be missing.
-func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, n int, total int64, floor time.Time, transforms ...*firestorepb.DocumentTransform_FieldTransform) (missing []string, err error) {
+func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, n int, total int64, floor time.Time) (missing []string, err error) {
 	db := c.client.db
 	was := db.NumShards(doc)
 	var l *ledger.Ledger
 	if doc == nil || db.Hosted && itsLedger == nil { // by which the next reconcile finds one whose every event gets lost
-		if l, err = c.ledger(ctx, tx, doc, itsLedger, total, floor, transforms...); err != nil {
+		if l, err = c.ledger(ctx, tx, doc, itsLedger, total, floor); err != nil {
 			return nil, err
 		}
 	}

@@ -162,10 +162,9 @@ func (k *counter) begin(at int64, changes []Change) {
 	}
 }
 
-// commandOf is the command that a commit is of. A creation leaves an id too, and may come again
-// once the counter is deleted.
+// commandOf is the command that a commit is of.
 func (c *checker) commandOf(id string, k *counter, d *deed, was *Document) *applied {
-	if k.ledger == nil || d.made {
+	if k.ledger == nil {
 		return nil
 	}
 	for op := range k.ledger.Ops {

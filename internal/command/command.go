@@ -72,7 +72,7 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 			return nil, ErrNotFound
 		}
 		life = l.Created
-		settled := Settled(l, now)
+		settled := settledIn(l, now)
 		if len(l.Ops)-len(settled) >= ledger.MaxOps {
 			return nil, fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)
 		}
@@ -126,7 +126,7 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, re
 	fields, paths := store.LedgerDiff(diff)
 	store.SetIntegers(fields, store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
-	transforms := []*firestorepb.DocumentTransform_FieldTransform{Applied(id)}
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{applied(id)}
 	if ch.Uneven {
 		transforms = append(transforms, store.ServerTime(store.LedgerUneven))
 	}
@@ -136,9 +136,9 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, re
 	}, ch.Writes...)
 }
 
-// Settled are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
+// settledIn are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
 // of Firestore's, to be removed.
-func Settled(l *ledger.Ledger, now time.Time) (paths []string) {
+func settledIn(l *ledger.Ledger, now time.Time) (paths []string) {
 	for id, at := range l.Ops {
 		if now.Sub(at) > ledger.InDoubt {
 			paths = append(paths, layout.FieldPath(store.LedgerOps, id))
@@ -147,12 +147,7 @@ func Settled(l *ledger.Ledger, now time.Time) (paths []string) {
 	return paths
 }
 
-// Applied is the transform of a ledger that says that an attempt was applied.
-func Applied(id string) *firestorepb.DocumentTransform_FieldTransform {
+// applied is the transform of a ledger that says that an attempt was applied.
+func applied(id string) *firestorepb.DocumentTransform_FieldTransform {
 	return store.ServerTime(layout.FieldPath(store.LedgerOps, id))
-}
-
-// WasApplied reports whether a ledger's document says so of an attempt.
-func WasApplied(doc *firestorepb.Document, id string) bool {
-	return doc.GetFields()[store.LedgerOps].GetMapValue().GetFields()[id] != nil
 }

@@ -77,11 +77,11 @@ func (db *DB) takeOver(l *ledger.Ledger, field layout.Field, doc *firestorepb.Do
 }
 
 // CreateLedger makes a ledger.
-func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
+func (tx *Tx) CreateLedger(counter string, l *ledger.Ledger) {
 	fields := LedgerFields(l)
 	SetIntegers(fields, LedgerSums, tx.db.Sums(l))
 	tx.db.own(fields)
-	tx.Write(Create(tx.db.LedgerOf(counter), fields, transforms...))
+	tx.Write(Create(tx.db.LedgerOf(counter), fields))
 }
 
 // Sums are what a ledger's states and answers come to in the fields that are shown, by their
