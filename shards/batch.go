@@ -41,7 +41,7 @@ type request struct {
 
 	line  *line     // where it stands, or stood last: the queue's
 	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
-	until time.Time // when its batches must have ended; zero before the first of them
+	until time.Time // when its batches must have ended: see due; zero before the first of them
 	// when its key's marker was made alone, so that commits which were in doubt are not applied;
 	// zero where that was not so
 	settled time.Time
@@ -214,9 +214,9 @@ func (g *gathering) full() bool {
 }
 
 // take takes requests into the batch, oldest first, and returns those that are left for a
-// later one: because this one is full, has the same key or member, or would hold a sum that
-// does not fit into an int64, whichever of its requests drop out of it. The batch's first
-// request is always taken.
+// later one: because this one is full, has another time to end, the same key or member, or would
+// hold a sum that does not fit into an int64, whichever of its requests drop out of it. The batch's
+// first request is always taken.
 func (g *gathering) take(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.requests) == 0 {
 		g.requests = requests // the usual case, which needs no maps
@@ -246,6 +246,9 @@ func (g *gathering) joins(r *request) bool {
 	}
 	if len(g.requests) == 0 {
 		return true
+	}
+	if !r.until.Equal(g.requests[0].until) {
+		return false // who has left a batch has less time, and goes with those who left it too
 	}
 	if own := r.document(); own != "" && g.keys[own] {
 		return false

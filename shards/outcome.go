@@ -51,15 +51,14 @@ type inFlight struct {
 	reserved int     // how many of its requests count as waiting
 }
 
-// due is when a batch must have ended that begins now: at until, or earlier where one of its requests
-// was in a batch before, which it has left. Leaving one gives nobody more time.
+// due is when a batch must have ended that begins now: at until, or when the one had to that its
+// requests have left. Leaving one gives nobody more time.
 func (f *inFlight) due(until time.Time) time.Time {
+	if left := f.requests[0].until; !left.IsZero() {
+		return left
+	}
 	for _, r := range f.requests {
-		if r.until.IsZero() {
-			r.until = until
-		} else if r.until.Before(until) {
-			until = r.until
-		}
+		r.until = until
 	}
 	return until
 }

@@ -417,3 +417,45 @@ func TestQueuesAreBounded(t *testing.T) {
 		w.finish()
 	})
 }
+
+// Requests that have left a shared batch go on with what time they had, and those that come after them
+// have all of theirs.
+func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 4 * time.Second
+		var mu sync.Mutex
+		left := map[string]time.Duration{} // :: field → what time there was when its last batch began
+		q := newQueue(limits{batch: 500, waiting: 1000}, func(f *inFlight) {
+			until := f.due(time.Now().Add(timeout))
+			mu.Lock()
+			for _, r := range f.requests {
+				left[r.sums[0].amounts[0].field] = time.Until(until)
+			}
+			mu.Unlock()
+			if time.Sleep(3 * time.Second); !f.shared() {
+				f.answer(outcome{})
+			}
+		})
+		add := func(counter, field string) {
+			q.add(t.Context(), &request{sums: sums{{counter, []amount{{field, 1}}}}, done: make(chan outcome, 1)})
+		}
+		var adding sync.WaitGroup
+		for n := range groupcommit.FewCommits { // so that the next ones share a commit
+			adding.Go(func() { add(fmt.Sprint("other", n), "other") })
+		}
+		synctest.Wait()
+		adding.Go(func() { add("a", "leaves") })
+		adding.Go(func() { add("b", "leaves") })
+		time.Sleep(groupcommit.SharedWait)
+		synctest.Wait()
+		for range 5 {
+			adding.Go(func() { add("a", "comes") })
+		}
+		adding.Wait()
+		q.close()
+		if left["leaves"] != time.Second || left["comes"] != timeout {
+			t.Errorf("%v, want a second for who leaves, and %v for who comes", left, timeout)
+		}
+	})
+}

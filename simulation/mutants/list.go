@@ -157,7 +157,11 @@ var bySimulation = []mutant{
 	},
 	{
 		"who leaves a batch has more time", "shards",
-		"until = r.until", "_ = until", test("TestLeavingABatchGivesNoMoreTime"),
+		"!left.IsZero() {\n\t\treturn left", "!left.IsZero() {\n\t\treturn until", test("TestLeavingABatchGivesNoMoreTime"),
+	},
+	{
+		"who comes after one that has left a batch has no more time", "shards",
+		"if !r.until.Equal(g.requests[0].until) {", "if false {", test("TestWhoComesAfterALeaverHasTimeOfTheirOwn"),
 	},
 	{
 		"a commit without a time limit of its own", "shards",
