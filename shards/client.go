@@ -27,7 +27,7 @@ type Config struct {
 	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
 
 	// AutoCreate makes a counter of NumShards shards with its first increment, instead of
-	// returning [ErrNotFound].
+	// returning [ErrNotFound]. It can't be with Hosted.
 	AutoCreate bool
 	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to
 	// [MaxShards]; default [DefaultNumShards].
@@ -78,9 +78,11 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// check says which setting is below 0 that can't be. Most would fail every call, long after the
-// mistake was made.
+// check says which settings can't be. Most would fail every call, long after the mistake was made.
 func (cfg Config) check() error {
+	if cfg.Hosted && cfg.AutoCreate {
+		return fmt.Errorf("AutoCreate of Config is set, and Hosted: %w", ErrHosted)
+	}
 	for name, n := range map[string]int64{
 		"MaxShards": int64(cfg.MaxShards), "CacheTTL": int64(cfg.CacheTTL), "KeyTTL": int64(cfg.KeyTTL), "Timeout": int64(cfg.Timeout),
 		"Wait": int64(cfg.Wait), "MaxBatch": int64(cfg.MaxBatch), "MaxQueue": int64(cfg.MaxQueue),
@@ -112,8 +114,8 @@ type Client struct {
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
 // connection that the program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
-// yet. Errors: [ErrInvalidShards], a setting below 0 that can't be, or the client library's, which
-// finds no credentials, say.
+// yet. Errors: [ErrInvalidShards], [ErrHosted] with AutoCreate, a setting below 0 that can't be, or the
+// client library's, which finds no credentials, say.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {

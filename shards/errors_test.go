@@ -195,3 +195,16 @@ func TestSettingsBelowZero(t *testing.T) {
 		}
 	}
 }
+
+// An increment must make no document of the app's own.
+func TestHostedCountersAreNotMadeByIncrements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, err := shards.Open(t.Context(), shards.Config{Project: "p", Hosted: true, AutoCreate: true}, option.WithGRPCConn(w.Conn(t)))
+	if err == nil {
+		client.Close()
+	}
+	if !errors.Is(err, shards.ErrHosted) || !strings.Contains(err.Error(), "AutoCreate") {
+		t.Errorf("%v, want ErrHosted, and why", err)
+	}
+}
