@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -424,6 +425,29 @@ func TestIDsThatAreNotPrintable(t *testing.T) {
 		out, errOut, _ := counters(t, args...)
 		if all := out + errOut; strings.ContainsAny(all, "\x1b\a\u202e") || args[0] != "reconcile" && !strings.Contains(all, quoted) {
 			t.Errorf("%q printed %q", args, all)
+		}
+	}
+}
+
+// JSON has such ids as they are, in escapes of its own.
+func TestIDsThatAreNotPrintableInJSON(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	const id, member = "a\u009b2J\x7f\u202e\U000e0041\U0001f44d日", "\u009bm"
+	for _, args := range [][]string{
+		{"create", id}, {"inc", id}, {"get", id}, {"list"}, {"join", id, "total", member}, {"members", id, "total"}, {"audit", id}, {"lag", id}, {"reconcile", id},
+		{"resize", id, "--shards", "1"}, {"rebase", id, "--total", "5", "--yes"}, {"reset", id, "--yes", "--members", "remove"}, {"delete", id, "--yes"},
+	} {
+		out, errOut, _ := counters(t, append(args, "--json")...)
+		if out == "" || strings.ContainsAny(out+errOut, "\u009b\x7f\u202e\U000e0041") || !utf8.ValidString(out) {
+			t.Errorf("%q printed %q, %q", args, out, errOut)
+		}
+		var said map[string]any
+		if err := json.Unmarshal([]byte(out), &said); err != nil || said["counter"] != nil && said["counter"] != id || said["member"] != nil && said["member"] != member {
+			t.Errorf("%q printed %q: %v, %v", args, out, said, err)
+		}
+		if args[0] == "list" && !strings.Contains(out, "👍日") {
+			t.Errorf("what can be printed is escaped: %q", out)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -146,7 +145,7 @@ has. An increment beside it, by hand or by "inc", is what is left then.`,
 					}
 				}
 				if t.json {
-					return errors.Join(json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"counter": c.ID(), "fields": audits}), err)
+					return errors.Join(t.print(cmd, map[string]any{"counter": c.ID(), "fields": audits}, ""), err)
 				}
 				for _, a := range audits {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: shards add up to %d: %s, and %d otherwise; base %d, exact %d, total %d\n",

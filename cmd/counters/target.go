@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
@@ -350,7 +350,7 @@ func (t *target) print(cmd *cobra.Command, value any, text string, args ...any) 
 
 func (t *target) printTo(w io.Writer, value any, text string, args ...any) error {
 	if t.json {
-		return json.NewEncoder(w).Encode(value)
+		return terminal.WriteJSON(w, value)
 	}
 	_, err := fmt.Fprintf(w, text+"\n", args...)
 	return err

@@ -3,8 +3,12 @@
 package terminal
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 // Escape writes everything in text that isn't printable out as in a Go string, but for ends of
@@ -20,4 +24,25 @@ func Escape(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// WriteJSON writes a value as a line of JSON, with everything in it that isn't printable in JSON's
+// own escapes: whoever reads that gets it as it is. Errors: [json.Marshal]'s, or the writer's.
+func WriteJSON(w io.Writer, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, r := range string(text) {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	_, err = io.WriteString(w, b.String()+"\n")
+	return err
 }
