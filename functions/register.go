@@ -21,14 +21,19 @@ import (
 // Register makes the functions of this package known to the functions framework: Increment, Rollup
 // and Reconcile. It is called by whoever serves, once FUNCTION_TARGET says which of them; again,
 // where it wasn't known the first time. When the environment is bad for the function that
-// FUNCTION_TARGET names, it ends the process with a message for whoever deployed it.
-func Register() {
+// FUNCTION_TARGET names, it ends the process with a message for whoever deployed it. What is around
+// goes around each function: who may call is up to Cloud Run's IAM, and elsewhere to whoever serves.
+func Register(around ...func(http.Handler) http.Handler) {
 	if target := os.Getenv("FUNCTION_TARGET"); functionsByName[target] != nil {
 		prepare(target)
 	}
 	known.Do(func() {
 		for name, build := range functionsByName {
-			functions.HTTP(name, newFunction(build).ServeHTTP)
+			var handler http.Handler = newFunction(build)
+			for _, wrap := range around {
+				handler = wrap(handler)
+			}
+			functions.HTTP(name, handler.ServeHTTP)
 		}
 	})
 }

@@ -73,6 +73,22 @@ func (a access) origin(origin, host string) bool {
 	return a.named(name)
 }
 
+// behind is who may call what stands behind the gateway: the gateway, and whoever delivers events. They
+// call it by its address, and from no page but those that the gateway lets through, which have its
+// origin then.
+func behind(gateway string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			foreign := func(origin string) bool { return origin != gateway }
+			if !(access{}).named(hostname(r.Host)) || slices.ContainsFunc(r.Header.Values("Origin"), foreign) {
+				problem(w, http.StatusForbidden, "Pages get here through the gateway alone: "+gateway)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
 // hostname is the name or address in a Host header, without port and brackets.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -41,7 +41,7 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 		patience: triggerPatience,
 		logger:   s.logger,
 	}
-	s.serve(l, t)
+	s.serve(l, behind(s.Gateway)(t))
 	err := t.register(ctx, s.patterns())
 	if err == nil {
 		s.Notes = append(s.Notes, "Events come from the triggers of the Firestore at "+s.Firestore+". It posts each once; from there on they are delivered as always.")

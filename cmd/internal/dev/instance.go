@@ -80,7 +80,7 @@ func (i *instance) once(ctx context.Context, ready func()) error {
 	s := i.supervisor
 	lines := s.output.lines(prefix(i.function, i.number, s.instances))
 	defer lines.flush()
-	p, err := launch(ctx, s.program, i.function, s.environ, lines, lines, s.scaled)
+	p, err := launch(ctx, s.program, i.function, s.environ, lines, lines, s.gateway, s.scaled)
 	if err != nil {
 		return err
 	}

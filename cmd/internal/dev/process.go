@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,18 +41,19 @@ type Process struct {
 // process gets SIGTERM, and SIGKILL ten seconds later, as on Cloud Run. What it prints goes to
 // stdout and stderr; to nowhere where they are nil.
 func StartProcess(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer) (*Process, error) {
-	return launch(ctx, program, function, environ, stdout, stderr, false)
+	return launch(ctx, program, function, environ, stdout, stderr, "", false)
 }
 
-// launch is [StartProcess], of a process that may be stopped for a while if frozen says so.
-func launch(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer, frozen bool) (*Process, error) {
+// launch is [StartProcess], of a process behind the gateway of that origin, or none, that may be stopped for a while if frozen
+// says so.
+func launch(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer, gateway string, frozen bool) (*Process, error) {
 	port, err := freeport.Find()
 	if err != nil {
 		return nil, fmt.Errorf("start function %s: %w", function, err)
 	}
 	p := &Process{Addr: net.JoinHostPort("127.0.0.1", port), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, program)
-	p.cmd.Env = append(append([]string{}, environ...), serveVariable+"=1", "FUNCTION_TARGET="+function, "PORT="+port)
+	p.cmd.Env = append(append([]string{}, environ...), serveVariable+"="+cmp.Or(gateway, "none"), "FUNCTION_TARGET="+function, "PORT="+port)
 	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
 	p.cmd.Cancel = func() error {
 		if p.cmd.Process.Signal(syscall.SIGTERM) != nil {

@@ -12,14 +12,16 @@ import (
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 )
 
-// serveVariable in the environment makes a process serve the function that FUNCTION_TARGET names.
+// serveVariable in the environment makes a process serve the function that FUNCTION_TARGET names. It is
+// the origin of the gateway that the process stands behind, or "none".
 const serveVariable = "COUNTERS_DEV_SERVE"
 
 // ServeIfChild serves a function, and doesn't return, in a process that [StartProcess] has started
 // for it; each register is called there, to make functions known to the framework. In any other
 // process it does nothing. It must come before anything that reads flags or standard input.
 func ServeIfChild(register ...func()) {
-	if os.Getenv(serveVariable) == "" {
+	gateway := os.Getenv(serveVariable)
+	if gateway == "" {
 		return
 	}
 	for _, f := range register {
@@ -35,7 +37,7 @@ func ServeIfChild(register ...func()) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	functions.Register()
+	functions.Register(behind(gateway))
 	err := funcframework.StartHostPort("127.0.0.1", os.Getenv("PORT"))
 	fmt.Fprintf(os.Stderr, "serve %s: %v\n", os.Getenv("FUNCTION_TARGET"), err)
 	os.Exit(1)

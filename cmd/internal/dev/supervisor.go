@@ -15,6 +15,7 @@ type supervisor struct {
 	program   string   // Path of the program that serves functions, this one.
 	functions []string // Names, the values of FUNCTION_TARGET.
 	instances int      // Processes per function.
+	gateway   string   // The origin of the gateway that they stand behind.
 	scaled    bool     // One of each is started, and from then on they come and go with grow and shrink.
 	environ   []string // What every process gets, beside the variables that tell it what to serve.
 	output    *output

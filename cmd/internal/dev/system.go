@@ -296,6 +296,7 @@ func (s *System) startFunctions(ctx context.Context, c Config, out *output) erro
 		program:   program,
 		functions: []string{incrementFunction, rollupFunction, reconcileFunction},
 		instances: c.Instances,
+		gateway:   s.Gateway,
 		scaled:    c.CloudRun.Concurrency > 0,
 		environ:   environ,
 		output:    out,
@@ -330,7 +331,7 @@ func (s *System) startServices(c CloudRun) error {
 	if err != nil {
 		return fmt.Errorf("listen for events: %w", err)
 	}
-	s.serve(l, front(s.services[rollupFunction]))
+	s.serve(l, behind(s.Gateway)(front(s.services[rollupFunction])))
 	return s.events.SetTargets("http://" + l.Addr().String() + "/")
 }
 
