@@ -174,3 +174,18 @@ func TestALookFromBeforeAMove(t *testing.T) {
 	w.apply(w.arrived()...)
 	w.total(10 + 5 + 3 + 1 + 10 - 2 - 3 - 3)
 }
+
+// A sum with a double in it is a double, and one of 2⁵³ may stand for 2⁵³ + 1.
+func TestASumThatMayBeRounded(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, hostedPosts)
+	c.set("posts/p", map[string]any{})
+	c.set("posts/p/ratings/1", map[string]any{"stars": float64(1<<53 - 1)})
+	if r, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{}); err != nil || r.Problem != "" || r.Fields["stars"].After != 1<<53-1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	c.set("posts/p/ratings/2", map[string]any{"stars": 2})
+	if r, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{}); err != nil || !strings.Contains(r.Problem, "too large") || r.Fields["stars"].After != 1<<53-1 {
+		t.Errorf("%+v, %v: want that the sum is said to be too large", r, err)
+	}
+}

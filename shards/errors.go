@@ -47,7 +47,7 @@ var (
 	// else wrote it. Delete the document, and the counter is adopted again.
 	ErrDamagedLedger = store.ErrDamaged
 	// ErrNotInteger says that a shard holds something else than a whole number, or a
-	// double beyond ±2⁵³.
+	// double from ±2⁵³ on.
 	ErrNotInteger = store.ErrNotInteger
 	// ErrHosted says that the documents are the app's own: it makes and deletes them, and
 	// no command does.

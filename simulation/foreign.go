@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -64,7 +65,7 @@ func whole(v *firestorepb.Value) bool {
 	case *firestorepb.Value_IntegerValue:
 		return true
 	case *firestorepb.Value_DoubleValue:
-		return n.DoubleValue == float64(int64(n.DoubleValue))
+		return n.DoubleValue == math.Trunc(n.DoubleValue) && math.Abs(n.DoubleValue) < 1<<53
 	}
 	return false
 }

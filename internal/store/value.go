@@ -51,12 +51,12 @@ func Number(v *firestorepb.Value) *float64 {
 	return nil
 }
 
-// ErrNotInteger says that something else than a whole number is there, or a double beyond ±2⁵³.
+// ErrNotInteger says that something else than a whole number is there, or a double from ±2⁵³ on.
 var ErrNotInteger = errors.New("not an integer")
 
 // Integer is the integer that a value stands for, and 0 where there is none. A whole double within
-// ±2⁵³ is the integer that it is: one client's increment(1.0) makes a field a double for good. It
-// reports false for anything else.
+// ±2⁵³ is the integer that it is: one client's increment(1.0) makes a field a double for good. One of
+// 2⁵³ may stand for 2⁵³ + 1, which no double is. It reports false for that, and for anything else.
 func Integer(v *firestorepb.Value) (int64, bool) {
 	switch n := v.GetValueType().(type) {
 	case nil:
@@ -64,7 +64,7 @@ func Integer(v *firestorepb.Value) (int64, bool) {
 	case *firestorepb.Value_IntegerValue:
 		return n.IntegerValue, true
 	case *firestorepb.Value_DoubleValue:
-		if f := n.DoubleValue; f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+		if f := n.DoubleValue; f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 			return int64(f), true
 		}
 	}

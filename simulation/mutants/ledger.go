@@ -79,6 +79,10 @@ var ofLedger = []mutant{
 		"if !ok || ValidateID(path[at+1:]) != nil {", "if !ok {", test("TestParseShard"),
 	},
 	{
+		"a double that may stand for another integer is one", "internal/store",
+		"math.Abs(f) < 1<<53", "math.Abs(f) <= 1<<53", test("TestInteger"),
+	},
+	{
 		"a whole double is no integer", "internal/store",
 		"if f := n.DoubleValue; f == math.Trunc(f)", "if f := n.DoubleValue; f == 0 && f == math.Trunc(f)", testIn("shards", "TestWholeDoublesAreIntegers"),
 	},
