@@ -75,8 +75,24 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 	if err != nil {
 		return nil, err
 	}
-	fields := map[string]*firestorepb.Value{}
+	fields, removed := map[string]*firestorepb.Value{}, store.LedgerBack
 	if total != 0 {
+		if itsLedger != nil {
+			_, at, err := tx.Get(ctx, itsLedger.GetName())
+			if err != nil {
+				return nil, err
+			}
+			shards, err := tx.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id)})
+			if err != nil {
+				return nil, fmt.Errorf("read shards: %w", err)
+			}
+			diff, err := enter(l, at, shards)
+			if err != nil {
+				return nil, err
+			}
+			fields, removed = store.LedgerDiff(diff)
+			removed = append(removed, store.LedgerBack...)
+		}
 		first := c.client.db.Fields[0].Shard
 		l.Base[first] = l.BaseFor(first, total)
 		store.SetIntegers(fields, store.LedgerBase, map[string]int64{first: l.Base[first]})
@@ -85,7 +101,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 		l.Floor = floor
 		tx.CreateLedger(c.id, l)
 	} else {
-		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, store.LedgerBack))
+		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, removed))
 	}
 	return l, nil
 }

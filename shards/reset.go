@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -15,7 +16,7 @@ import (
 
 // command carries out what must not be applied twice. Errors are decide's, [ErrNotFound],
 // [ErrBusy], [ErrUnknown] or the client library's.
-func (c Counter) command(ctx context.Context, decide func(context.Context, *ledger.Ledger) (*command.Change, error)) error {
+func (c Counter) command(ctx context.Context, decide func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error)) error {
 	defer c.client.known.Remove(c.id)
 	return command.Run(ctx, c.client.db, c.id, decide)
 }
@@ -46,7 +47,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 			return err
 		}
 	}
-	return c.command(ctx, func(ctx context.Context, _ *ledger.Ledger) (*command.Change, error) {
+	return c.command(ctx, func(ctx context.Context, _ *ledger.Ledger, _ time.Time) (*command.Change, error) {
 		return c.decideReset(ctx, opts)
 	})
 }
@@ -139,9 +140,9 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 }
 
 // Rebase sets the counter's total to what is given, and leaves its shards as they are: what the
-// total holds beyond them is changed. Increments that were not rolled up before it come on top, so
-// reconcile first where that matters. A total that would take a base beyond an int64 comes as close
-// as one allows. Errors are those of [Counter.Reset].
+// total holds beyond them is changed. Increments that are committed while it runs are in the total
+// that is set, or come on top. A total that would take a base beyond an int64 comes as close as one
+// allows. Errors are those of [Counter.Reset], and [store.ErrLedgerFull].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	return c.call("rebase", func() error {
 		if err := c.client.sums(); err != nil {
@@ -163,12 +164,30 @@ func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 			return fmt.Errorf("%w: %w", ErrInvalidField, err)
 		}
 	}
-	return c.command(ctx, func(_ context.Context, l *ledger.Ledger) (*command.Change, error) {
+	return c.command(ctx, func(ctx context.Context, l *ledger.Ledger, at time.Time) (*command.Change, error) {
 		ch := &command.Change{Bases: map[string]int64{}, Anew: true}
+		docs, err := c.shardDocuments(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		if ch.Entered, err = enter(l, at, docs); err != nil {
+			return nil, err
+		}
 		for name, total := range totals {
 			field, _ := c.client.db.Field(name)
 			ch.Bases[field.Shard] = l.BaseFor(field.Shard, total)
 		}
 		return ch, nil
 	})
+}
+
+// enter enters in a ledger what all shards hold, as of the time when it was read: a base is what a
+// total holds beyond that, whatever events have come.
+func enter(l *ledger.Ledger, at time.Time, shards []*firestorepb.Document) (ledger.Diff, error) {
+	diff := l.Correct(at, ledger.Snapshot{At: at, States: store.ShardStates(shards), Uneven: l.Uneven})
+	l.Apply(diff)
+	if l.Numbers() > ledger.MaxNumbers {
+		return diff, fmt.Errorf("%w: the counter has %d shards", store.ErrLedgerFull, len(shards))
+	}
+	return diff, nil
 }

@@ -151,3 +151,61 @@ func (w *world) doc(t *testing.T, path string) map[string]any {
 	}
 	return doc.Data()
 }
+
+// A total that is asked for is what the counter shows at once and for good, whatever events have not
+// come yet, or never do: of a reset, say, or of increments.
+func TestATotalIsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(t *testing.T, w *world, c shards.Counter) error{
+		"rebase after a reset": func(t *testing.T, w *world, c shards.Counter) error {
+			if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return c.Rebase(t.Context(), 100)
+		},
+		"rebase": func(t *testing.T, w *world, c shards.Counter) error {
+			w.inc(t, "2", 9)
+			return c.Rebase(t.Context(), 100)
+		},
+		"create": func(t *testing.T, w *world, c shards.Counter) error {
+			w.inc(t, "0", -9)
+			w.inc(t, "3", -22)
+			if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return c.Create(t.Context(), shards.CreateOptions{Shards: 4, Total: 100})
+		},
+		"create after shards went": func(t *testing.T, w *world, c shards.Counter) error {
+			for _, doc := range []string{"counters/a", "counters/a/shards/2", "counters/a/shards/3"} {
+				if _, err := w.fs.Doc(doc).Delete(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: 100})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
+			w.set(t, 4, 10)
+			w.rollUp(t, "a")
+			if err := set(t, w, c); err != nil {
+				t.Fatal(err)
+			}
+			shows := func(want int64) {
+				t.Helper()
+				if got := w.total(t, "a"); got != want {
+					t.Errorf("the total is %v, want %d", got, want)
+				}
+				w.wantSum(t, "a", want)
+			}
+			shows(100)
+			w.inc(t, "0", 1)
+			if r := w.rollUp(t, "a"); r.Late != 1 || r.Drift != 0 {
+				t.Errorf("%+v, want 1 late", r)
+			}
+			shows(101)
+		})
+	}
+}

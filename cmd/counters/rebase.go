@@ -17,8 +17,8 @@ func newRebaseCommand(t *target) *cobra.Command {
 		Use:   "rebase ID --total N",
 		Short: "Set a counter's total",
 		Long: `Set a counter's total, and leave its shards as they are: what it holds beyond them is
-changed. The counter is reconciled first, so that only increments that are committed beside it
-come on top.`,
+changed. The shards are looked at in the same moment, so that only increments that are committed
+beside it come on top.`,
 		Example: `  counters rebase post-123 --total 1500
   counters rebase post-123 --total likes=1500,views=20000`,
 		Args: argumentsOr(1, "total"),
@@ -28,9 +28,6 @@ come on top.`,
 				return err
 			}
 			return t.withConfirmed(cmd, yes, "set to "+amount, args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				if err := t.reconcileOne(ctx, c.ID()); err != nil {
-					return err
-				}
 				if err := c.RebaseFields(ctx, totals); err != nil {
 					return err
 				}

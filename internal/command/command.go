@@ -35,6 +35,8 @@ const timeout = ledger.InDoubt / 3
 type Change struct {
 	// :: field of the shards → what its total holds beyond them from now on
 	Bases map[string]int64
+	// what the shards hold that the ledger did not know, which decide has entered in its copy
+	Entered ledger.Diff
 	// whatever these totals were: no import is to bring back the numbers that they have replaced
 	Anew     bool
 	Uneven   bool                 // writes take something off shards
@@ -47,10 +49,10 @@ type Change struct {
 // NewID is an id of an attempt.
 func NewID() string { return rand.Text() }
 
-// Run carries out what decide makes of the ledger. decide may be called several times; nil is
-// nothing to do. A counter that has no ledger yet gets one. Errors are decide's, [ErrNotFound],
+// Run carries out what decide makes of the ledger, which was read at a time. decide may be called
+// several times; nil is nothing to do. A counter that has no ledger yet gets one. Errors are decide's, [ErrNotFound],
 // [store.ErrContention], [store.ErrDoubt] or the client library's.
-func Run(ctx context.Context, db *store.DB, counter string, decide func(context.Context, *ledger.Ledger) (*Change, error)) error {
+func Run(ctx context.Context, db *store.DB, counter string, decide func(ctx context.Context, l *ledger.Ledger, at time.Time) (*Change, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tried := map[string]*Change{} // by the id of the attempt
@@ -78,7 +80,7 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(context.
 		}
 		var diff ledger.Diff
 		db.Meet(l, doc, life, &diff)
-		if last, err = decide(ctx, l); err != nil || last == nil {
+		if last, err = decide(ctx, l, now); err != nil || last == nil {
 			return nil, err
 		}
 		id := NewID()
@@ -119,6 +121,7 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, re
 			removed = append(removed, layout.FieldPath(store.LedgerReplaced, field.Name))
 		}
 	}
+	diff.States, diff.Removed, diff.Floor, diff.Even = ch.Entered.States, ch.Entered.Removed, ch.Entered.Floor, ch.Entered.Even
 	if diff.Base == nil {
 		diff.Base = ledger.Counts{}
 	}

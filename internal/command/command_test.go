@@ -86,7 +86,7 @@ func (w *world) create(t *testing.T) shards.Counter {
 // add runs the command that adds to what likes holds beyond the shards. It is the simplest that
 // must not be applied twice.
 func (w *world) add(ctx context.Context, n int64, applied func()) error {
-	return command.Run(ctx, w.db, "a", func(_ context.Context, l *ledger.Ledger) (*command.Change, error) {
+	return command.Run(ctx, w.db, "a", func(_ context.Context, l *ledger.Ledger, _ time.Time) (*command.Change, error) {
 		return &command.Change{Bases: map[string]int64{"likes": l.Base["likes"] + n}, Applied: applied}, nil
 	})
 }
@@ -182,7 +182,7 @@ func TestALateCommitIsKnown(t *testing.T) {
 		return emulator.Verdict{Before: unavailable}
 	})
 	attempts, applied := 0, 0
-	err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
+	err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
 		attempts++
 		n := attempts
 		return &command.Change{Bases: map[string]int64{"likes": int64(n)}, Applied: func() { applied = n }}, nil
@@ -268,14 +268,14 @@ func TestDecide(t *testing.T) {
 	before, version := w.Server.Stats().Commits, w.ledger(t).Updated
 	no := errors.New("no")
 	for _, want := range []error{nil, no} {
-		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) { return nil, want }); !errors.Is(err, want) {
+		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) { return nil, want }); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
 	if got := w.ledger(t).Updated; w.Server.Stats().Commits != before || !got.Equal(version) {
 		t.Error("something was written")
 	}
-	if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
+	if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
 		return &command.Change{
 			Bases: map[string]int64{"likes": 1, "views": 2}, Imported: map[string]int64{"x": 3},
 			Writes: []*firestorepb.Write{store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil)},
@@ -298,7 +298,7 @@ func TestAnewForgetsWhatWasReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, anew := range []bool{false, true} {
-		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) {
+		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
 			return &command.Change{Bases: map[string]int64{"likes": 1}, Anew: anew}, nil
 		}); err != nil {
 			t.Fatal(err)
@@ -419,7 +419,9 @@ func TestRunOfACounterThatGoesBeforeItIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	err = command.Run(t.Context(), db, "a", func(context.Context, *ledger.Ledger) (*command.Change, error) { return &command.Change{}, nil })
+	err = command.Run(t.Context(), db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
+		return &command.Change{}, nil
+	})
 	if !errors.Is(err, command.ErrNotFound) {
 		t.Errorf("%v, want that there is no such counter", err)
 	}

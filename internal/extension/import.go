@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -125,7 +126,7 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 	if field, shown := c.db.Field(source.last()); shown {
 		into = field
 	}
-	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
+	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger, _ time.Time) (*command.Change, error) {
 		// After the ledger: whoever imports at the same time has read an older value, or
 		// loses the condition.
 		value, err := c.value(ctx, source)

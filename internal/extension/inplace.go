@@ -128,7 +128,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 	var done Imported
 	field, _ := c.db.Field(source.Field)
 	key := source.key()
-	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger) (*command.Change, error) {
+	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger, _ time.Time) (*command.Change, error) {
 		total, _ := l.Total(field)
 		found := Imported{Value: total}
 		// After the ledger: whoever imports at the same time has moved them, or

@@ -76,7 +76,7 @@ func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
 		"nothing":   func(*pages) {},
 		"reconcile": func(p *pages) { p.rollUpAll() },
 		"a rebase of another field": func(p *pages) {
-			if err := p.hello().Rebase(t.Context(), 1000); err != nil {
+			if err := p.hello().Rebase(t.Context(), 1001); err != nil {
 				t.Error(err)
 			}
 		},

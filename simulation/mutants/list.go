@@ -127,6 +127,14 @@ var bySimulation = []mutant{
 		"ch.Bases[field.Shard] = l.BaseFor(field.Shard, total)", "ch.Bases[field.Shard] = total", test("TestCommandsBeyondAnInt64"),
 	},
 	{
+		"a rebase takes what the ledger knows for what the shards hold", "shards",
+		"	if ch.Entered, err = enter(l, at, docs); err != nil {", "	if ch.Entered, err = enter(&ledger.Ledger{}, at, docs[:0]); err != nil {", test("TestATotalIsWhatWasAskedFor"),
+	},
+	{
+		"a counter that is made takes what the ledger knows for what the shards hold", "shards",
+		"if itsLedger != nil {\n			_, at,", "if false {\n			_, at,", test("TestATotalIsWhatWasAskedFor"),
+	},
+	{
 		"an exact read at another time than its base", "shards",
 		"c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, time.Time{})", test("TestSumIsOfOneTime"),
 	},
