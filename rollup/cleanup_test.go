@@ -358,7 +358,7 @@ func TestCleanupOfManyShardsStopsAnywhere(t *testing.T) {
 				_, _ = client.Reconcile(ctx, w.id, w.atOnce())
 				w.server.SetInterceptor(nil)
 				likes, joined, left, _ := w.left()
-				if want := max(1, shards-max(0, stop-1)*498); left != want || joined > 0 && stop > 0 {
+				if want := max(1, shards-max(0, stop-1)*497); left != want || joined > 0 && stop > 0 {
 					t.Errorf("%d shards and %d members after %d commits, want %d shards: the test shows nothing", left, joined, stop, want)
 				}
 				if likes != int64(joined)+otherwise {

@@ -23,6 +23,9 @@ import (
 // number of its members and what was counted otherwise, and whoever goes on, or makes the document
 // again, finds it so.
 
+// shardsAtOnce is how many shards a step takes, beside two writes to the ledger.
+const shardsAtOnce = maxWrites - 2
+
 // errBack says that a counter which was to be removed is there, or has counted something.
 var errBack = errors.New("the counter is back")
 
@@ -173,7 +176,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		return len(members), true, nil
 	case large:
 		r.uneven(tx, itsLedger)
-		return maxWrites - 1 - fold(tx, shards[:maxWrites-1], false), true, nil
+		return shardsAtOnce - fold(tx, shards[:shardsAtOnce], false), true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {

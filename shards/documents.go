@@ -96,8 +96,8 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 	return docs, nil
 }
 
-// membersAtOnce is how many members are taken off in one commit, beside a shard.
-const membersAtOnce = maxWrites - 1
+// membersAtOnce is how many members are taken off in one commit, beside a shard and the ledger.
+const membersAtOnce = shardsAtOnce - 1
 
 // takeOff are the writes that take members off, which a transaction has read: their memberships,
 // and as many off shard 0. Where they were counted is all the same: a field is what its shards add

@@ -164,7 +164,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a deletion doesn't say that it moves shards", "shards",
-		"r.uneven(tx, itsLedger)\n		return maxWrites - 1", "return maxWrites - 1", test("TestALedgerThatHasHeardOfNoMove"),
+		"r.uneven(tx, itsLedger)\n		return shardsAtOnce -", "return shardsAtOnce -", test("TestALedgerThatHasHeardOfNoMove"),
 	},
 	{
 		"a reconcile takes an older revision's sums for its own", "internal/store",
