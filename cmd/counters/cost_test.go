@@ -171,7 +171,11 @@ func TestCostInPages(t *testing.T) {
 	if code != 0 || !strings.Contains(read("at-large.md"), table) {
 		t.Errorf("at-large.md has another table than this (exit code %d):\n%s%s", code, table, stderr)
 	}
+	const readme = "../README.md"
 	for _, c := range []struct{ page, args, says string }{
+		{readme, "--reads 0 --per-day 10000 --counters 1000", "`--per-day 10000 --counters 1000` | $%.2f |"},
+		{readme, "--reads 0 --per-day 1000000 --counters 1000", "`--per-day 1000000 --counters 1000` | $%.2f |"},
+		{readme, "--reads 0 --rate 1000", "`--rate 1000` | $%.2f |"},
 		{"cost.md", "--reads 0 --rate 3.858 --counters 10000", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 100", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 1000", "$%.2f a million**"},
@@ -183,7 +187,11 @@ func TestCostInPages(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &sheet); code != 0 || err != nil {
 			t.Fatalf("%s: exit code %d, %v: %s", c.args, code, err, stderr)
 		}
-		if says := fmt.Sprintf(c.says, sheet.Designs[0].Million); !strings.Contains(read(c.page), says) {
+		figure := sheet.Designs[0].Million
+		if c.page == readme {
+			figure = sheet.Designs[0].Month
+		}
+		if says := fmt.Sprintf(c.says, figure); !strings.Contains(read(c.page), says) {
 			t.Errorf("%s doesn't say %q, as counters cost %s does", c.page, says, c.args)
 		}
 	}

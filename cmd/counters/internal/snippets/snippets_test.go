@@ -110,6 +110,20 @@ func incrementTimes(ctx context.Context, counter *firestore.DocumentRef, n int) 
 	return nil
 }
 
+// TestReadme presses the like button that README.md shows first.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	node := inNode("readme.mjs")
+	node.need(t)
+	system, _ := startSystem(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	likes, err := node.run(ctx, system.Firestore, system.Project, system.Gateway)
+	if err != nil || likes != "♥ 2" {
+		t.Errorf("the button says %q, %v", likes, err)
+	}
+}
+
 // TestMixed has the snippets of all languages that are here increment one counter at the same time.
 func TestMixed(t *testing.T) {
 	t.Parallel()
