@@ -38,8 +38,8 @@ const docsHead = `# The embedded Firestore
 
 <!-- Made by go generate ./emulator/... from the conformance tests; don't edit. -->
 
-Package [emulator](../emulator) is a Firestore in memory, for tests and for a laptop: gRPC, REST and the Web SDK's protocol on one
-port, started in a millisecond, with Go alone.
+Package [emulator](../emulator) is a Firestore in memory, for tests and for a laptop. It speaks gRPC, REST and the Web SDK's
+protocol on one port, starts in a millisecond, and needs only Go.
 
 ` + "```go" + `
 func TestLikes(t *testing.T) {
@@ -58,52 +58,52 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 
 | | |
 | --- | --- |
-| gRPC | every method of google.firestore.v1 but ExecutePipeline; PartitionQuery, which the official emulator lacks |
-| REST | ` + "`/v1/projects/{p}/databases/{d}/documents…`" + `, with every verb of these methods |
-| Web SDK | Listen and Write over WebChannel, for pages of this machine; ` + "`Options.Origins`" + ` and ` + "`--allow-origin`" + ` let others in, which the official emulator always does |
-| Transactions | pessimistic, with shared read locks; read-only ones and reads of the last hour; a retried one gets through |
-| Listening | documents and queries, resumed by token, a commit never split |
-| Events | of every change: to a function in the program (` + "`Server.OnChange`" + `; ` + "`WaitForChanges`" + ` until it has seen what was committed), or posted as Eventarc does (package eventarc, ` + "`counters emulator --events`" + `) |
-| TTL | ` + "`Options.TTL`" + ` and ` + "`--ttl`" + ` name a field per collection; expired documents are deleted every minute. ` + "`counters dev`" + ` and ` + "`counters emulator`" + ` do it for counter_requests |
-| Faults | commits that fail, that lose their answer, that are slow, documents that are too hot, and two commits that meet at a chosen moment |
-| Virtual time | ` + "`Server.Connect`" + ` is a connection without a socket, for testing/synctest |
-| Administration | ` + "`DELETE /emulator/v1/projects/{p}/databases/{d}/documents`" + `, ` + "`POST /reset`" + `; not for web pages of other machines |
+| gRPC | every method of google.firestore.v1 except ExecutePipeline; also PartitionQuery, which the official emulator lacks |
+| REST | ` + "`/v1/projects/{p}/databases/{d}/documents…`" + `, every verb of these methods |
+| Web SDK | Listen and Write over WebChannel, for pages of this machine; ` + "`Options.Origins`" + ` and ` + "`--allow-origin`" + ` let others in (the official emulator lets all in) |
+| Transactions | pessimistic, with shared read locks; read-only ones; reads of the last hour; a retry gets through |
+| Listening | documents and queries; resumes by token; never splits a commit |
+| Events | of every change, to a function in the program (` + "`Server.OnChange`" + `, ` + "`WaitForChanges`" + `), or posted as Eventarc does (package eventarc, ` + "`counters emulator --events`" + `) |
+| TTL | ` + "`Options.TTL`" + ` and ` + "`--ttl`" + ` name a field per collection; expired documents are deleted every minute. ` + "`counters dev`" + ` and ` + "`counters emulator`" + ` name counter_requests |
+| Faults | commits fail, lose their answer or are slow; documents are too hot; two commits meet at a chosen moment |
+| Virtual time | ` + "`Server.Connect`" + ` connects without a socket, for testing/synctest |
+| Administration | ` + "`DELETE /emulator/v1/projects/{p}/databases/{d}/documents`" + `, ` + "`POST /reset`" + `; closed to web pages of other machines |
 
-## What it hasn't
+## What it lacks
 
 | | instead |
 | --- | --- |
-| Security rules: everybody may do everything | the official emulator: ` + "`gcloud emulators firestore start`" + `, and FIRESTORE_EMULATOR_HOST; ` + "`counters dev`" + ` works with it |
-| Indexes: no query is refused for lack of one | a real database says which index a query needs |
-| Vector search, explain, pipelines | UNIMPLEMENTED says so at once; the official emulator, or a real database |
+| Security rules: everybody may do everything | the official emulator: ` + "`counters dev --rules`" + `, or ` + "`gcloud emulators firestore start`" + ` and FIRESTORE_EMULATOR_HOST |
+| Indexes: it refuses no query for lack of one | a real database says which index a query needs |
+| Vector search, explain, pipelines: UNIMPLEMENTED | the official emulator, or a real database |
 | Export and import, a user interface | ` + "`counters dev`" + ` has a page for counters |
-| A disk | everything is gone when it ends |
+| A disk: everything is gone when it ends | read what you need before that, with any client |
 
 ## The suites of Firestore's own clients
 
-Run by hand against both servers, November 2026:
+We ran them by hand against both servers in November 2026:
 
 | suite | official emulator 1.19.9 | here |
 | --- | --- | --- |
 | Go client 1.29.0, integration tests | fails PartitionQuery and one of listening | fails vector search |
-| | both fail QueryDocuments and NewClientWithDatabase, which want a project with indexes and a second database | |
-| Node.js client 8.3.0, system tests of documents and queries | 331 pass of 344, in 31 s | 310 pass, in 19 s: all of those but 21 of vector search |
+| | fails QueryDocuments and NewClientWithDatabase, which need indexes and a second database | fails the same |
+| Node.js client 8.3.0, system tests of documents and queries | 331 of 344 pass, in 31 s | 310 pass, in 19 s: all of those except 21 of vector search |
 
 ## Speed
 
-` + "`go test -run '^$' -bench . ./emulator/internal/conformance`" + ` on two cores, which client, server and other work shared:
+` + "`go test -run '^$' -bench . ./emulator/internal/conformance`" + ` on two cores, shared with clients and other work:
 
 | | official emulator 1.19.9 | here |
 | --- | --- | --- |
 | increments of 100 documents, from 32 goroutines | 2,115 commits a second | 4,477 |
-| listeners that begin, are told and go | 807 a second | 2,939 |
+| listeners that start, get a document and stop | 807 a second | 2,939 |
 | from start to first answer | 7.3 s | 1.5 ms |
 | memory of 100,000 small documents | 210 MB of the process | 82 MB of the heap |
 
 ## Held against the official emulator
 
-Each observation is one answer (an error's code, a document, results in their order, which times are the same), recorded from the
-official emulator 1.19.9 and compared in every test run; where that emulator is installed, the recording is compared, too.
+Each observation is one answer: an error's code, a document, results in their order, or which times are the same. The answers were
+recorded from the official emulator 1.19.9. Every test run compares ours with them, and the official emulator's, too, if it is installed.
 `
 
 func TestDocs(t *testing.T) {
