@@ -183,7 +183,7 @@ func (r *reconciling) ask(ctx context.Context, l *ledger.Ledger, doc *firestorep
 	for _, field := range r.client.db.Counted {
 		a, ok := l.Answers[field.Key()]
 		old := !ok || a.ReadTime.After(now) || now.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
-		if doc != nil && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
+		if (doc != nil || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
 			due = append(due, field)
 		} else if a.Odd {
 			r.problems = append(r.problems, oddAnswer(field))

@@ -320,7 +320,8 @@ func TestFullLedger(t *testing.T) {
 	w.total(8)
 }
 
-// Where every number in a ledger is of a shard that is there, an event of one more is refused.
+// Where every number in a ledger is of a shard that is there, an event of one more is acknowledged for
+// a note. So is a deletion, which a snapshot of before contradicts.
 func TestALedgerFullOfShardsThatAreThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,8 +334,16 @@ func TestALedgerFullOfShardsThatAreThere(t *testing.T) {
 	w.apply(w.arrived()...)
 	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 3}))
 	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	if err := r.Add(w.ctx, change(w.arrived()[0])); !errors.Is(err, rollup.ErrLedgerFull) {
-		t.Errorf("Add = %v, want ErrLedgerFull", err)
+	for _, why := range []string{"a shard", "its deletion"} {
+		if err := r.Add(w.ctx, change(w.arrived()[0])); err != nil {
+			t.Errorf("%s: Add = %v", why, err)
+		}
+		if note := w.note(); note == nil || !strings.Contains(note["why"].(string), "no room") {
+			t.Errorf("%s: noted is %v", why, note)
+		} else if why == "a shard" {
+			w.must(w.shard(1).Delete(w.ctx))
+			w.removeNote()
+		}
 	}
 }
 

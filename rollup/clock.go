@@ -36,6 +36,16 @@ func (c *serverClock) passed(t time.Time) bool {
 	return !c.newest.IsZero() && !t.After(c.newest.Add(time.Since(c.at)))
 }
 
+// now is what Firestore's clock says at least; the zero time where nothing is known of it.
+func (c *serverClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest.IsZero() {
+		return c.newest
+	}
+	return c.newest.Add(time.Since(c.at))
+}
+
 // check refuses a change from the future, as [ErrPoison]: nothing is newer than now. Its state
 // would hide what the shard really holds for as long as its time is ahead. Firestore is asked for
 // its time only where this process doesn't know that it is late enough, which is rare: an event

@@ -28,7 +28,7 @@ type coalescer[W any] struct {
 	burst       int           // flushes that a full bucket holds, at least 1
 	maxWaiting  int           // events, those in flight included
 	maxFlushes  int           // in flight at a time
-	// from the first of a row of failures until a counter's events are answered with an error
+	// from the first of a row of failures until a counter's events are noted, or answered with an error
 	patience time.Duration
 	spread   func() float64 // at random, from 0 to 1
 
@@ -140,6 +140,8 @@ const (
 	committed outcome = iota
 	unchanged         // there was nothing to commit
 	failed            // not committed: to go again
+	contended         // the same, because others were faster: this is the counter's own trouble
+	own               // not committed, for a reason that is the counter's own, and stays
 	permanent         // not committed, and going again will not help
 )
 
@@ -258,11 +260,17 @@ func (c *coalescer[W]) wake() (time.Time, bool) {
 	return c.queue[0].due(), true
 }
 
-// done takes a flush back, with what became of it, and returns the events that need not wait any
-// longer: those whose state or answer was counted, and those that are to be delivered again. What
-// was asked too early is to be asked again. The states and answers of a failed flush go again with
-// what has come meanwhile, and their events wait on, until that has gone on for too long.
-func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (counted, refused []W, early []answered[W]) {
+// settled is what becomes of the events of a flush that need not wait any longer.
+type settled[W any] struct {
+	counted []W           // their states, or answers, are in the ledger
+	noted   []W           // they can't be, for a reason of their counter's own: done once that is noted
+	refused []W           // to be delivered again
+	early   []answered[W] // asked too early: to be asked again
+}
+
+// done takes a flush back, with what became of it. The states and answers of a failed flush go again
+// with what has come meanwhile, and their events wait on, until that has gone on for too long.
+func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s settled[W]) {
 	c.flushes--
 	b := c.backlogs[flush.counter]
 	b.flushed = true
@@ -282,54 +290,60 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (c
 			next = now.Add(b.interval)
 		}
 		c.wait(b, next)
-	case failed, permanent:
+	case failed, contended, own, permanent:
 		b.interval = min(c.most, b.interval*2)
 		// What waits has waited already. At random, or two instances that meet once meet each time.
 		c.wait(b, now.Add(c.least/2+time.Duration(c.spread()*float64(c.least))))
 	}
-	if c.draining && o != failed {
+	goesAgain := o == failed || o == contended
+	if c.draining && !goesAgain {
 		c.wait(b, now.Add(-c.ahead()))
 	}
 	switch {
-	case o != failed:
+	case !goesAgain:
 		b.failing = time.Time{}
 	case b.failing.IsZero():
 		b.failing = now
 	}
-	again := o == failed && now.Sub(b.failing) < c.patienceNow()
+	again := goesAgain && now.Sub(b.failing) < c.patienceNow()
 	for shard, h := range b.inFlight {
 		switch {
 		case again && b.next[shard] == nil:
 			b.next[shard] = h
 		case again: // superseded: its events are done
-		case o == failed || o == permanent || slices.Contains(f.diff.Full, ledger.Key(shard)):
-			refused = append(refused, h.events...)
+		case o == failed || o == permanent:
+			s.refused = append(s.refused, h.events...)
+		case o == contended || o == own || slices.Contains(f.diff.Full, ledger.Key(shard)):
+			s.noted = append(s.noted, h.events...)
 		default:
-			counted = append(counted, h.events...)
+			s.counted = append(s.counted, h.events...)
 		}
 	}
 	for _, a := range b.flying {
 		switch {
 		case again:
 			b.answered = append(b.answered, a)
-		case o == failed || o == permanent || a.has(f.diff.Full):
-			refused = append(refused, events(a.events)...)
+		case o == failed || o == permanent:
+			s.refused = append(s.refused, events(a.events)...)
+		case o == contended || o == own || a.has(f.diff.Full):
+			s.noted = append(s.noted, events(a.events)...)
 		case a.has(f.diff.Early):
-			early = append(early, a)
+			s.early = append(s.early, a)
 			c.waiting -= len(a.events)
 		default:
-			counted = append(counted, events(a.events)...)
+			s.counted = append(s.counted, events(a.events)...)
 		}
 	}
-	if again {
+	switch {
+	case again:
 		b.events += flush.events
-	} else if o == failed {
+	case o == failed:
 		b.failing = time.Time{}
-	}
+	} // of one that is contended, what comes next need not wait for as long again
 	b.inFlight, b.flying = nil, nil
-	c.waiting -= len(counted) + len(refused)
+	c.waiting -= len(s.counted) + len(s.noted) + len(s.refused)
 	c.queue.push(b)
-	return counted, refused, early
+	return s
 }
 
 // patienceNow is the patience; of a process that ends, no more than a few attempts.

@@ -260,11 +260,11 @@ func TestCoalescerDrainingIsImpatient(t *testing.T) {
 	c := newCoalescer(10, 10)
 	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, 1)
 	c.drain(after(0))
-	if _, refused, _ := c.done(after(0), mustStart(t, c, after(0), 1), failed, flushed{}); len(refused) != 0 {
+	if refused := c.done(after(0), mustStart(t, c, after(0), 1), failed, flushed{}).refused; len(refused) != 0 {
 		t.Errorf("refused %v at the first failure", refused)
 	}
 	b := mustStart(t, c, after(3*time.Second), 1)
-	if _, refused, _ := c.done(b.started, b, failed, flushed{}); len(refused) != 1 {
+	if refused := c.done(b.started, b, failed, flushed{}).refused; len(refused) != 1 {
 		t.Errorf("refused %v after three intervals, want all", refused)
 	}
 }
@@ -285,7 +285,7 @@ func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 	c.add(after(0), "a", ledger.State{Shard: "1", Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, 2)
 	b := mustStart(t, c, after(0), 2)
 	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 4}, AsOf: at(4)}, 3) // older than the one in flight
-	if _, refused, _ := c.done(b.started, b, failed, flushed{}); len(refused) != 0 {
+	if refused := c.done(b.started, b, failed, flushed{}).refused; len(refused) != 0 {
 		t.Errorf("refused %v at the first failure", refused)
 	}
 	b = mustStart(t, c, after(time.Second), 3)
@@ -294,11 +294,11 @@ func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 			t.Errorf("an older state took the place of the newer: %v", s)
 		}
 	}
-	if _, refused, _ := c.done(after(15*time.Second-1), b, failed, flushed{}); len(refused) != 0 {
+	if refused := c.done(after(15*time.Second-1), b, failed, flushed{}).refused; len(refused) != 0 {
 		t.Errorf("refused %v a moment before the patience ends", refused)
 	}
 	b = mustStart(t, c, after(16*time.Second), 3)
-	if _, refused, _ := c.done(b.started, b, failed, flushed{}); len(refused) != 2 || c.waiting != 0 {
+	if refused := c.done(b.started, b, failed, flushed{}).refused; len(refused) != 2 || c.waiting != 0 {
 		t.Errorf("refused %v at its end, %d waiting, want all and none", refused, c.waiting)
 	}
 	mustNotStart(t, c, after(time.Hour))
@@ -372,16 +372,16 @@ func TestCoalescerSupersedes(t *testing.T) {
 		t.Errorf("%d events are waiting, want 1", c.waiting)
 	}
 	// What is in flight fails, and has been superseded: the newer state goes next.
-	if counted, refused, _ := c.done(after(0), b, failed, flushed{}); len(counted)+len(refused) != 0 {
-		t.Errorf("answered %v, %v", counted, refused)
+	if s := c.done(after(0), b, failed, flushed{}); len(s.counted)+len(s.refused) != 0 {
+		t.Errorf("answered %v, %v", s.counted, s.refused)
 	}
 	b = mustStart(t, c, after(time.Minute), 11)
 	if len(b.states) != 1 || b.states[0].Counts["count"] != 3 {
 		t.Errorf("states %v, want the newest one", b.states)
 	}
-	counted, refused, _ := c.done(after(time.Minute), b, committed, flushed{})
-	if !slices.Equal(counted, []int{10}) || len(refused) != 0 || c.waiting != 0 {
-		t.Errorf("answered %v, %v, %d waiting, want the tenth", counted, refused, c.waiting)
+	done := c.done(after(time.Minute), b, committed, flushed{})
+	if !slices.Equal(done.counted, []int{10}) || len(done.refused) != 0 || c.waiting != 0 {
+		t.Errorf("answered %v, %v, %d waiting, want the tenth", done.counted, done.refused, c.waiting)
 	}
 }
 
@@ -401,15 +401,51 @@ func TestCoalescerSupersedesWhenFull(t *testing.T) {
 	}
 }
 
-// A shard for which the ledger has no room is refused, and the others are counted.
-func TestCoalescerRefusesWhatHasNoRoom(t *testing.T) {
+// An event of a shard for which the ledger has no room is to be noted, and the others are counted.
+func TestCoalescerNotesWhatHasNoRoom(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 1)
 	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, 1)
 	c.add(after(0), "a", ledger.State{Shard: "1", Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, 2)
-	counted, refused, _ := c.done(after(0), mustStart(t, c, after(0), 2), committed, flushed{diff: ledger.Diff{Full: []string{"1"}}})
-	if !slices.Equal(counted, []int{1}) || !slices.Equal(refused, []int{2}) || c.waiting != 0 {
-		t.Errorf("counted %v, refused %v, %d waiting", counted, refused, c.waiting)
+	s := c.done(after(0), mustStart(t, c, after(0), 2), committed, flushed{diff: ledger.Diff{Full: []string{"1"}}})
+	if !slices.Equal(s.counted, []int{1}) || !slices.Equal(s.noted, []int{2}) || len(s.refused) != 0 || c.waiting != 0 {
+		t.Errorf("%+v, %d waiting", s, c.waiting)
+	}
+}
+
+// What is its counter's own trouble is never answered with an error: what stays is noted at once, and
+// contention once it has gone on for too long; from then on at once, until a flush succeeds.
+func TestCoalescerNotesWhatIsItsCounters(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 1)
+	n := 0
+	flush := func(now time.Duration, o outcome) settled[int] {
+		t.Helper()
+		n++
+		c.add(after(now), "a", ledger.State{Shard: fmt.Sprint(n), Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, n)
+		b, ok := c.start(after(now))
+		if !ok {
+			t.Fatalf("nothing to flush after %v", now)
+		}
+		return c.done(after(now), b, o, flushed{})
+	}
+	want := func(what string, s settled[int], noted int) {
+		t.Helper()
+		if len(s.refused) > 0 || len(s.noted) != noted || c.waiting != n && noted > 0 && c.waiting != 0 {
+			t.Errorf("%s: %+v, %d waiting, want %d noted", what, s, c.waiting, noted)
+		}
+	}
+	want("a damaged ledger", flush(0, own), 1)
+	want("others were faster", flush(10*time.Second, contended), 0)
+	want("again", flush(20*time.Second, contended), 0)
+	want("for too long", flush(25*time.Second, contended), 3)
+	want("and on", flush(40*time.Second, contended), 1)
+	if s := flush(60*time.Second, committed); len(s.counted) != 1 {
+		t.Errorf("%+v", s)
+	}
+	want("another time", flush(80*time.Second, contended), 0)
+	if s := flush(100*time.Second, failed); len(s.refused) != 2 || len(s.noted) > 0 {
+		t.Errorf("of the database's: %+v", s)
 	}
 }
 
@@ -465,12 +501,20 @@ func TestCoalescerProperties(t *testing.T) {
 			if o != unchanged {
 				commits[b.counter] = append(commits[b.counter], b.started)
 			}
-			counted, refused, _ := c.done(now, b, o, flushed{otherFlushes: rapid.Int64Range(0, 3).Draw(t, "others")})
-			if o != committed && o != unchanged && len(counted) > 0 {
-				t.Fatalf("%v were counted by a flush that failed", counted)
+			done := c.done(now, b, o, flushed{otherFlushes: rapid.Int64Range(0, 3).Draw(t, "others")})
+			if o != committed && o != unchanged && len(done.counted) > 0 {
+				t.Fatalf("%v were counted by a flush that failed", done.counted)
 			}
-			success(counted)
-			for _, event := range refused {
+			if o != contended && o != own && len(done.noted) > 0 {
+				t.Fatalf("%v are to be noted, after %d", done.noted, o)
+			}
+			for _, event := range done.noted { // a reconcile finds them
+				if f, ok := newest[shardOf[event]]; !ok || states[event].Supersedes(f) {
+					newest[shardOf[event]] = states[event]
+				}
+			}
+			success(append(done.counted, done.noted...))
+			for _, event := range done.refused {
 				answers[event]++
 			}
 		}
@@ -518,7 +562,7 @@ func TestCoalescerProperties(t *testing.T) {
 				if len(flushes) == 0 {
 					t.Skip()
 				}
-				finish(rapid.SampledFrom([]outcome{committed, unchanged, failed, permanent}).Draw(t, "outcome"))
+				finish(rapid.SampledFrom([]outcome{committed, unchanged, failed, contended, own, permanent}).Draw(t, "outcome"))
 			},
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)

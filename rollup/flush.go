@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -40,7 +41,7 @@ var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true, Alone: true
 // document is healed by the flush that meets it. Where the document is missing, the ledger counts
 // alone.
 //
-// Errors: [ErrContention], [ErrPoison]; anything else is the client library's, and flushing again
+// Errors: [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and flushing again
 // is always safe.
 func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	f := flushing{client: c, batch: b, held: c.take(b.counter)}
@@ -48,7 +49,8 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	resp, err := c.db.Settle(ctx, patience, f.plan)
 	if err != nil {
 		if store.IsTooLarge(err) {
-			err = fmt.Errorf("%w: %w", ErrPoison, err)
+			// Its document is beyond a megabyte, whatever made it so large.
+			err = fmt.Errorf("%w: Firestore doesn't take it: %w", ErrLedgerFull, err)
 		}
 		return f.flushed, fmt.Errorf("roll up counter %q: %w", b.counter, err)
 	}
@@ -125,7 +127,8 @@ func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		c.db.Meet(l.Ledger, doc, now, &f.diff)
 		if len(f.diff.Full) > 0 && !f.room && l.Gaps() >= spare {
 			f.room = true
-			if _, err := c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err != nil {
+			// where that makes no room, what the ledger has counts on
+			if _, err := c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err != nil && !errors.Is(err, ErrLedgerFull) {
 				return nil, err
 			}
 			return f.plan(ctx)

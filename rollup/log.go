@@ -7,6 +7,9 @@ const (
 	LogContention = "contention" // a flush failed because too many write the counter's documents
 	// a document showed another total than its ledger has, and was set; with drift, by how much
 	LogDrift = "drift"
+	// events of a counter can't be counted, for a reason of its own: it must be reconciled, and each
+	// time that this fails it is said again; with age_s, since when, and error
+	LogNoted = "counter must be reconciled"
 )
 
 // Further messages, also with the counter.
@@ -17,8 +20,10 @@ const (
 	// one has no answer; with collection and error, or field and problem
 	logRecountFailed = "recount failed"
 	// a counter has got a ledger; with shards, total and any replaced_total
-	logAdopted = "adopted"
-	logProblem = "problem" // something keeps a total from being right; with problem
-	// states of more shards than a ledger holds were refused; with refused, known
+	logAdopted     = "adopted"
+	logNotedDone   = "what was noted is reconciled" // with age_s
+	logNotesUnread = "notes can't be read"          // of counters that must be reconciled
+	logProblem     = "problem"                      // something keeps a total from being right; with problem
+	// of more shards than a ledger holds; with refused, known: see LogNoted
 	logLedgerFull = "ledger is full"
 )

@@ -28,9 +28,12 @@ const (
 	ruleCorrect   modelRule = "what a commit says of the fields is compared, and set where it differs"
 	ruleYoung     modelRule = "a snapshot that isn't younger than the floor says nothing"
 	ruleCondition modelRule = "a commit is on condition of the ledger that it was made of"
+	ruleBegun     modelRule = "a note whose reconcile has begun is not relied on as it is"
+	ruleTaken     modelRule = "a note is taken away only as it was when its reconcile began"
+	ruleMoves     modelRule = "a reconcile for a note moves the floor"
 )
 
-var modelRules = []modelRule{ruleFloor, ruleDeletion, ruleCarry, ruleReadTime, ruleCreated, ruleGone, ruleZeros, ruleCorrect, ruleYoung, ruleCondition}
+var modelRules = []modelRule{ruleFloor, ruleDeletion, ruleCarry, ruleReadTime, ruleCreated, ruleGone, ruleZeros, ruleCorrect, ruleYoung, ruleCondition, ruleBegun, ruleTaken, ruleMoves}
 
 // lifeModel is one counter's path in a Firestore whose clock moves on with every commit and read:
 // shards, a collection, a document that the app deletes, makes again and overwrites, lives that
@@ -50,6 +53,7 @@ type lifeModel struct {
 	ledger   *ledger.Ledger
 	copies   map[int]*ledger.Ledger // :: instance → its copy
 	events   []modelEvent
+	note     modelNote
 	lossy    bool // events get lost
 	quiet    bool // nothing else happens any more
 }
@@ -58,6 +62,12 @@ type lifeModel struct {
 type modelEvent struct {
 	state   ledger.State
 	comment bool
+}
+
+// modelNote is the note of the counter, for which events are acknowledged that can't be counted.
+type modelNote struct {
+	there, begun bool
+	version      int
 }
 
 // modelWrong is how a walk ends that found something wrong.
@@ -241,6 +251,33 @@ func (m *lifeModel) holds(l *ledger.Ledger) bool {
 	return m.ledger != nil && (m.ledger.Updated.Equal(l.Updated) || m.off == ruleCondition)
 }
 
+// noted acknowledges events for the note.
+func (m *lifeModel) noted() {
+	if !m.note.there || m.note.begun && m.off != ruleBegun {
+		m.note = modelNote{there: true, version: m.tick()}
+	}
+}
+
+// reconcileNote reconciles for the note, and takes it away.
+func (m *lifeModel) reconcileNote() {
+	if !m.note.there {
+		return
+	}
+	m.note = modelNote{there: true, begun: true, version: m.tick()}
+	version := m.note.version
+	if m.ledger == nil {
+		m.read(2)
+	} else {
+		m.reconcile(m.off != ruleMoves)
+	}
+	if !m.quiet && m.chance(.3) {
+		m.step(true)
+	}
+	if m.note.version == version || m.off == ruleTaken {
+		m.note = modelNote{}
+	}
+}
+
 // flush reports whether what it was given is counted, and false where it is to come again.
 func (m *lifeModel) flush(instance int, states []ledger.State, answer *ledger.Answer) bool {
 	shown := modelFields[instance]
@@ -297,8 +334,9 @@ func (m *lifeModel) show(instance int) {
 	maps.Copy(m.doc, l.Totals(modelFields[instance]...))
 }
 
-// reconcile corrects the ledger by a snapshot, which may be of a while ago when it is committed.
-func (m *lifeModel) reconcile() {
+// reconcile corrects the ledger by a snapshot, which may be of a while ago when it is committed. It
+// commits where something is wrong, or in any case.
+func (m *lifeModel) reconcile(anyway bool) {
 	if m.ledger == nil {
 		return
 	}
@@ -317,7 +355,14 @@ func (m *lifeModel) reconcile() {
 	if m.off == ruleYoung && !snapshot.At.After(l.Floor) {
 		l.Floor = at(0)
 	}
+	if !l.Floor.Before(snapshot.At) && m.off != ruleYoung { // another was faster, which may know less
+		snapshot = ledger.Snapshot{At: at(m.tick()), States: m.states()}
+		answer = ledger.Answer{ReadTime: snapshot.At, Value: m.comments}
+	}
 	d := l.Correct(at(m.tick()), snapshot)
+	if d.Empty() && !anyway {
+		return
+	}
 	l.Apply(d)
 	if answers := l.Merge(nil, map[string]ledger.Answer{modelAnswer: answer}); len(answers.Early) == 0 {
 		l.Apply(answers)
@@ -358,6 +403,10 @@ func (m *lifeModel) deliver(instance int, last bool) {
 			m.step(m.chance(.5))
 		}
 	}
+	if !m.quiet && m.chance(.15) { // it can't be rolled up now
+		m.noted()
+		return
+	}
 	done := m.flush(instance, states, answer)
 	if done {
 		for _, s := range states {
@@ -383,8 +432,10 @@ func (m *lifeModel) step(deliveries bool) {
 		m.comment()
 	case p < .6:
 		m.app()
-	case p < .68:
-		m.reconcile()
+	case p < .66:
+		m.reconcile(m.chance(.5))
+	case p < .7:
+		m.reconcileNote()
 	case deliveries:
 		m.deliver(m.IntN(2), false)
 	}
@@ -408,6 +459,7 @@ func (m *lifeModel) end() {
 	if m.ledger == nil {
 		m.read(1)
 	}
+	m.reconcileNote()
 	// One more event of one shard: everything else is in the ledger.
 	counts := maps.Clone(m.shards["a"].Counts)
 	if counts == nil {
@@ -420,7 +472,7 @@ func (m *lifeModel) end() {
 		m.deliver(1, true)
 	}
 	if m.lossy {
-		m.reconcile()
+		m.reconcile(true)
 	}
 	want := map[string]int64{"likes": 0, "views": 0}
 	for _, s := range m.shards {

@@ -3,6 +3,7 @@ package rollup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -51,6 +52,9 @@ type ReconcileOptions struct {
 	limit  time.Duration // for one counter
 	budget *atomic.Int64 // reads that are left; the last one to take some may take more
 	each   bool          // look at each shard, whatever the sums say
+	// events were acknowledged for a note: look at everything, and commit in any case, so that no
+	// snapshot of before says anything any more
+	noted bool
 }
 
 // defaultCleanupAfter is how long a document has to be gone.
@@ -63,7 +67,25 @@ const defaultCleanupAfter = 24 * time.Hour
 // the call may be repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	opts.each = opts.budget == nil || c.looks()
-	r, err := c.reconcile(ctx, counter, opts)
+	reconcile := func() (Report, error) { return c.reconcile(ctx, counter, opts) }
+	var err error
+	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before
+		var n *store.Note
+		var now time.Time
+		if n, now, err = c.db.NoteOf(ctx, counter); n != nil {
+			begun, ok := store.Note{}, false
+			if begun, ok, err = c.begin(ctx, n, now); ok {
+				reconcile = func() (Report, error) { return c.reconcileNoted(ctx, begun, opts) }
+			}
+		}
+	}
+	r := Report{Counter: counter}
+	if err == nil {
+		r, err = reconcile()
+	}
+	if errors.Is(err, errUnfinished) {
+		err = nil // which is its problem; and the note stays
+	}
 	if err != nil {
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
 	}
@@ -144,7 +166,7 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	c, counter := r.client, r.report.Counter
 	// first what tells whether the counter is right
 	var paths []string
-	glance := r.snap == nil && !r.opts.each
+	glance := r.snap == nil && !r.opts.each && !r.opts.noted
 	if glance {
 		paths = c.glance()
 	}
@@ -160,6 +182,9 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 			r.problems = []string{"its deletion was not finished: delete it again"}
 		}
 		r.account(doc, nil, &ledger.Ledger{})
+		if r.opts.noted && !r.over {
+			return nil, errUnfinished
+		}
 		return nil, nil
 	}
 	if err != nil || l == nil {
@@ -214,9 +239,10 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		r.account(doc, before, l)
 	}
 	switch {
-	case doc == nil && diff.Empty():
+	case doc == nil && diff.Empty() && !r.opts.noted:
 		r.gone(l, now)
 		return nil, nil
+	case r.opts.noted && !r.opts.DryRun:
 	case doc != nil && diff.Empty() && c.db.Shows(doc, l) && maps.Equal(l.Sums, c.db.Sums(l)):
 		return nil, nil
 	case r.opts.DryRun:

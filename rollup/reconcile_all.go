@@ -27,7 +27,11 @@ type Summary struct {
 	Failed   int   `json:"failed"`   // counters that could not be checked or repaired
 	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
 	Reads    int64 `json:"reads"`    // that counting documents took
-	Done     bool  `json:"done"`     // whether the last counter was reached
+	// Noted is how many counters, of up to 1,000, have events that were acknowledged and can't be
+	// counted yet, since NotedSince the first: a reconcile of all looks at them first.
+	Noted      int       `json:"noted"`
+	NotedSince time.Time `json:"noted_since,omitzero"`
+	Done       bool      `json:"done"` // whether the last counter was reached
 }
 
 // add counts one report.
@@ -75,7 +79,25 @@ const (
 	cursorAt    = "updated_at"
 )
 
-// ReconcileAll reconciles all counters, until the context ends. A counter's failure is reported
+// reconcileNotes does what is noted, in at most half of the time.
+func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum *Summary) (err error) {
+	if !opts.DryRun {
+		half := ctx
+		if end, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+			defer cancel()
+		}
+		opts.budget, opts.Report = nil, nil
+		if sum.Reads, err = c.reconcileDue(half, time.Time{}, opts); err != nil {
+			return err
+		}
+	}
+	sum.Noted, sum.NotedSince, err = c.Noted(ctx)
+	return err
+}
+
+// ReconcileAll reconciles all counters, those first that are noted (see [Roller.Add]), until the context ends. A counter's failure is reported
 // and passed over. Running out of time is not an error: the summary is not done then. Errors are
 // those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
@@ -84,6 +106,9 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 	opts.budget.Store(cmp.Or(opts.RecountReads, defaultRecountReads))
 	resume := opts.Resume && !opts.DryRun
 	var sum Summary
+	if err := c.reconcileNotes(ctx, opts, &sum); err != nil && ctx.Err() == nil {
+		return sum, fmt.Errorf("reconcile: %w", err)
+	}
 	var at cursor
 	if resume {
 		var err error

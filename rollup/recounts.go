@@ -148,7 +148,8 @@ func (r *recounts[W]) wake() (time.Time, bool) {
 func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64) (covered []waitingEvent[W], refused []W) {
 	r.running--
 	t := r.tasks[flush.of]
-	if t.failures++; o != failed {
+	goesAgain := o == failed || o == contended
+	if t.failures++; !goesAgain {
 		t.failures = 0
 	}
 	switch o {
@@ -161,14 +162,14 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 		t.earliest = now.Add(t.interval)
 	}
 	switch {
-	case o == failed && t.failures <= r.maxFailures:
+	case goesAgain && t.failures <= r.maxFailures:
 		t.next = append(t.inFlight, t.next...)
 		t.events += flush.events
-	case o == failed || o == permanent:
+	case o == committed || o == unchanged:
+		covered = t.inFlight
+	default:
 		t.failures = 0
 		refused = events(t.inFlight)
-	default:
-		covered = t.inFlight
 	}
 	t.inFlight = nil
 	if len(t.next) == 0 {

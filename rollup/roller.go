@@ -24,6 +24,12 @@ type RollerOptions struct {
 	Burst      int
 	MaxPending int // events that may wait, default 5000; about one per shard that is written
 	MaxFlushes int // counters flushed side by side, default 64
+	// Patience is how long the flushes of a counter may fail in a row before its events wait no
+	// longer, default 15s: they are noted where others were always faster, and answered with an error
+	// otherwise. That is dear: Pub/Sub delivers them again after 10 s at the earliest, and sends less
+	// of everybody's meanwhile, while an event that is held costs little. So it should be less than an
+	// event's context has.
+	Patience time.Duration
 
 	// RecountMax is how late a field that counts documents may be, default 60s. Where an event's
 	// context has a deadline, its recount begins by three quarters of the time until then.
@@ -33,12 +39,6 @@ type RollerOptions struct {
 // flushTimeout bounds one flush. A commit on a contended document takes a second or so to be
 // refused, and an event should not be held for much longer than the longest interval.
 const flushTimeout = 8 * time.Second
-
-// flushPatience is how long flushes of a counter fail in a row before its events are answered with
-// an error. That is dear: Pub/Sub delivers them again after 10 s at the earliest, and sends less of
-// everybody's meanwhile, while an event that is held costs little. It is less than a request may
-// take (REQUEST_TIMEOUT, 20 s).
-const flushPatience = 15 * time.Second
 
 // maxFailures is how many recounts of a collection fail in a row before its events are answered
 // with an error.
@@ -54,6 +54,7 @@ type Roller struct {
 	pending  coalescer[chan<- error]
 	recounts recounts[chan<- error] // of fields that show queries' answers
 	closed   bool
+	looked   time.Time // when notes were last looked for, or the roller was made
 
 	kick    chan struct{} // something may be due
 	idle    chan struct{} // closed with run's end
@@ -70,7 +71,7 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 		log:    client.log,
 		pending: coalescer[chan<- error]{
 			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
-			burst: max(1, cmp.Or(opts.Burst, 5)), maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: flushPatience, spread: rand.Float64,
+			burst: max(1, cmp.Or(opts.Burst, 5)), maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: cmp.Or(opts.Patience, 15*time.Second), spread: rand.Float64,
 			backlogs: map[string]*backlog[chan<- error]{},
 		},
 		recounts: recounts[chan<- error]{
@@ -78,8 +79,9 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxRunning: cmp.Or(opts.MaxFlushes, 64), maxFailures: maxFailures,
 			tasks: map[collection]*recountTask[chan<- error]{},
 		},
-		kick: make(chan struct{}, 1),
-		idle: make(chan struct{}),
+		looked: time.Now(),
+		kick:   make(chan struct{}, 1),
+		idle:   make(chan struct{}),
 	}
 	r.running, r.stop = context.WithCancel(context.Background())
 	r.all.Go(r.run)
@@ -87,10 +89,14 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 }
 
 // Add returns once the flush that holds a change has committed, or once a newer change of its shard
-// waits, which covers it. Adding a change again counts nothing more. Errors: [ErrPoison], for a
-// change from the future; [ErrBusy]; [ErrClosed]; [ErrLedgerFull]; [ErrContention];
-// [ErrDamagedLedger]; the context's, in which case the change may be counted all the same; and the
-// client library's.
+// waits, which covers it. Where the counter can't be rolled up for a reason of its own, such as
+// [ErrDamagedLedger], [ErrLedgerFull] or [ErrContention] for too long, it returns once it is noted
+// in the database that the counter must be reconciled; that is done within minutes, by an instance
+// that flushes anything, or by [Client.ReconcileAll]. Adding a change again counts nothing more.
+//
+// Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; the context's, in which
+// case the change may be counted all the same; the client library's; and where nothing could be
+// noted the reason for the note.
 //
 // Several changes are those of one event, and it returns once they are all done: with an
 // [ErrPoison] only where there is no other error.
@@ -257,12 +263,12 @@ func (r *Roller) flush(b batch) {
 	}
 	r.mu.Lock()
 	now := time.Now()
-	counted, refused, early := r.pending.done(now, b, o, f)
-	for _, a := range early {
+	s := r.pending.done(now, b, o, f)
+	for _, a := range s.early {
 		for _, e := range a.events {
 			superseded, ok := r.recounts.add(now, collection{b.counter, a.collection}, e, 0)
-			if counted = append(counted, superseded...); !ok {
-				refused = append(refused, e.event)
+			if s.counted = append(s.counted, superseded...); !ok {
+				s.refused = append(s.refused, e.event)
 			}
 		}
 	}
@@ -276,19 +282,56 @@ func (r *Roller) flush(b batch) {
 			r.recounts.tasks[of].first = f.made
 		}
 	}
+	if !r.closed && now.Sub(r.looked) >= noteDue {
+		r.looked = now
+		r.all.Go(r.reconcileDue)
+	}
 	r.mu.Unlock()
-	for _, event := range counted {
+	for _, event := range s.counted {
 		event <- nil
 	}
-	for _, event := range refused {
-		event <- cmp.Or(err, ErrLedgerFull)
+	for _, event := range s.refused {
+		event <- cmp.Or(err, ErrBusy)
+	}
+	if len(s.noted) > 0 {
+		err := r.note(b.counter, cmp.Or(err, ErrLedgerFull))
+		for _, event := range s.noted {
+			event <- err
+		}
 	}
 	r.poke()
 }
 
-// failure is what became of a flush, or a recount, that returned an error.
+// note notes that a counter must be reconciled. Its error says first why.
+func (r *Roller) note(counter string, why error) error {
+	ctx, cancel := context.WithTimeout(r.running, noteTimeout)
+	defer cancel()
+	if err := r.client.note(ctx, counter, why); err != nil {
+		return fmt.Errorf("%w; %w", why, err)
+	}
+	return nil
+}
+
+// reconcileDue looks for notes that are due.
+func (r *Roller) reconcileDue() {
+	until := r.client.clock.now()
+	if until.IsZero() {
+		return // nothing was ever answered
+	}
+	if _, err := r.client.reconcileDue(r.running, until, ReconcileOptions{}); err != nil && r.running.Err() == nil {
+		r.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
+	}
+}
+
+// failure is what became of a flush, or a recount, that returned an error. What is the counter's own
+// trouble is none of the database's, whose errors are answered with one.
 func failure(err error) outcome {
-	if store.KindOf(err) == store.Permanent || errors.Is(err, ErrPoison) || errors.Is(err, ErrDamagedLedger) || errors.Is(err, ErrLedgerFull) {
+	switch {
+	case errors.Is(err, ErrDamagedLedger), errors.Is(err, ErrLedgerFull):
+		return own
+	case errors.Is(err, ErrContention):
+		return contended
+	case errors.Is(err, ErrPoison), store.KindOf(err) == store.Permanent:
 		return permanent
 	}
 	return failed
@@ -313,6 +356,7 @@ func (r *Roller) report(ctx context.Context, b batch, applied flushed, err error
 	switch {
 	case err != nil && errors.Is(err, ErrContention):
 		r.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
+	case err != nil && failure(err) == own: // said once, by its note
 	case err != nil:
 		r.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
 	case applied.gone:

@@ -51,7 +51,7 @@ func NewID() string { return rand.Text() }
 
 // Run carries out what decide makes of the ledger, which was read at a time. decide may be called
 // several times; nil is nothing to do. A counter that has no ledger yet gets one. Errors are decide's, [ErrNotFound],
-// [store.ErrContention], [store.ErrDoubt] or the client library's.
+// [store.ErrContention], [store.ErrDoubt], [store.ErrLedgerFull] for one more source, or the client library's.
 func Run(ctx context.Context, db *store.DB, counter string, decide func(ctx context.Context, l *ledger.Ledger, at time.Time) (*Change, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -82,6 +82,11 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(ctx cont
 		db.Meet(l, doc, life, &diff)
 		if last, err = decide(ctx, l, now); err != nil || last == nil {
 			return nil, err
+		}
+		for source := range last.Imported {
+			if _, again := l.Imported[source]; !again && (len(l.Imported) >= ledger.MaxImported || l.Numbers() >= ledger.MaxNumbers) {
+				return nil, fmt.Errorf("%w: %d were imported into this counter, and %d can be: import the rest into another", store.ErrLedgerFull, len(l.Imported), ledger.MaxImported)
+			}
 		}
 		id := NewID()
 		tried[id] = last

@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +19,7 @@ const (
 	Ledger        = "ledger"
 	Requests      = "counter_requests"
 	Reconcile     = "reconcile"
+	Notes         = "counter_notes"
 )
 
 // Fields of a counter's document.
@@ -42,6 +45,8 @@ const ExpireAt = "expire_at"
 //	{counter}/{field}_members/{member}   member, at, shard
 //	counter_requests/{hash}              expire_at, and what was asked
 //	counter_rollup/reconcile             where the last walk over all counters stopped
+//	counter_rollup/{hash}/counter_notes/{hash}
+//	                                     counter, since, due: one that must be reconciled
 //
 // The first two rows are the layout of Google's public "distributed counters" page, where a
 // counter's document is counters/{counter}.
@@ -163,6 +168,20 @@ func (l Layout) Request(hash string) string { return l.root() + Requests + "/" +
 // Cursor is the resource name of the document that says where the last walk over all
 // counters stopped.
 func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
+
+// Notes is the resource name of the collection of the notes of counters that must be reconciled: of
+// this deployment's, which is known by where its shards are.
+func (l Layout) Notes() string {
+	return l.root() + Rollup + "/" + hash(l.ShardPattern()) + "/" + Notes
+}
+
+// Note is the resource name of a counter's note.
+func (l Layout) Note(counter string) string { return l.Notes() + "/" + hash(counter) }
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
 
 // ShardPattern is the path of all shards, as a trigger's path pattern has it.
 func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }

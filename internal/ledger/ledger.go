@@ -203,9 +203,10 @@ func (l *Ledger) BaseFor(field string, total int64) int64 {
 	return w.clamp()
 }
 
-// Numbers is how many of [MaxNumbers] the ledger holds.
+// Numbers is how many of [MaxNumbers] the ledger holds: those of shards, answers, and what was
+// imported, which takes less than a shard does.
 func (l *Ledger) Numbers() int {
-	n := len(l.Answers)
+	n := len(l.Answers) + min(len(l.Imported), MaxImported)
 	for _, e := range l.States {
 		n += e.numbers()
 	}
@@ -255,9 +256,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			more -= known.numbers()
 		}
 		if !fits(more) {
-			if !s.Gone {
-				d.Full = append(d.Full, key)
-			}
+			d.Full = append(d.Full, key) // a deletion too, or such a snapshot would bring its shard back
 			continue
 		}
 		if d.States == nil { // duplicates need none
@@ -296,6 +295,10 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 	}
 	return d
 }
+
+// MaxImported is how many counters of another kind are imported into one, which leaves four fifths of
+// [MaxNumbers] to its shards.
+const MaxImported = MaxNumbers / 5
 
 // InDoubt is how long a command may be in doubt: longer than any goes on trying.
 const InDoubt = 30 * time.Minute

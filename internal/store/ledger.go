@@ -46,10 +46,12 @@ var LedgerBack = []string{LedgerGone, LedgerEnding}
 // as version 1: they have none but the fields in unversioned.
 const ledgerFormat = 1
 
-// unversioned are the fields that a ledger had when formats got versions. One without a version that
-// has others is of an earlier format, and what it counted is in fields that nothing reads any more.
+// unversioned are the fields that a ledger had when formats got versions, and one that is written
+// alone. A ledger without a version that has others is of an earlier format, and what it counted is in
+// fields that nothing reads any more.
 var unversioned = []string{
 	LedgerStates, LedgerAnswers, LedgerBase, LedgerReplaced, LedgerFloor, LedgerGone, LedgerEnding, LedgerSums, LedgerFlushes, LedgerOps, LedgerImported,
+	LedgerUneven,
 }
 
 // ErrDamaged says that a ledger can't be used: its document is not what this module writes, or an

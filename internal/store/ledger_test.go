@@ -144,16 +144,17 @@ func TestDecodeLedgerOfAnother(t *testing.T) {
 		fields map[string]*firestorepb.Value
 		want   error
 	}{
-		"ours":                             {written("shards"), nil},
-		"of 4de5ded":                       {unversioned, nil},
-		"nothing in it":                    {nil, nil},
-		"a field of a later revision's":    {with(written("shards"), "more", Int(1)), nil},
-		"of before 745b404":                {map[string]*firestorepb.Value{"shards": Map(map[string]*firestorepb.Value{"0": Map(map[string]*firestorepb.Value{"count": Int(5), "as_of": Time(at(1))})}), "base": Int(1), "flushes": Int(3)}, ErrFormat},
-		"of before, with fields":           {map[string]*firestorepb.Value{"fields": Map(nil), "flushes": Int(3)}, ErrFormat},
-		"of a later format":                {with(written("shards"), LedgerFormat, Int(2)), ErrFormat},
-		"of a format that is no number":    {with(written("shards"), LedgerFormat, String("1")), ErrFormat},
-		"of other shards":                  {written("_counter_shards_"), ErrOthers},
-		"of shards that are no collection": {with(written("shards"), LedgerShards, Int(1)), ErrOthers},
+		"ours":                                {written("shards"), nil},
+		"of 4de5ded":                          {unversioned, nil},
+		"of 4de5ded, with less in its shards": {with(maps.Clone(unversioned), LedgerUneven, Time(at(1))), nil},
+		"nothing in it":                       {nil, nil},
+		"a field of a later revision's":       {with(written("shards"), "more", Int(1)), nil},
+		"of before 745b404":                   {map[string]*firestorepb.Value{"shards": Map(map[string]*firestorepb.Value{"0": Map(map[string]*firestorepb.Value{"count": Int(5), "as_of": Time(at(1))})}), "base": Int(1), "flushes": Int(3)}, ErrFormat},
+		"of before, with fields":              {map[string]*firestorepb.Value{"fields": Map(nil), "flushes": Int(3)}, ErrFormat},
+		"of a later format":                   {with(written("shards"), LedgerFormat, Int(2)), ErrFormat},
+		"of a format that is no number":       {with(written("shards"), LedgerFormat, String("1")), ErrFormat},
+		"of other shards":                     {written("_counter_shards_"), ErrOthers},
+		"of shards that are no collection":    {with(written("shards"), LedgerShards, Int(1)), ErrOthers},
 	} {
 		_, err := DecodeLedger("shards", &firestorepb.Document{Fields: c.fields})
 		if c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !errors.Is(err, ErrDamaged)) {

@@ -19,7 +19,7 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Query asks for the documents of a collection, in the order of their ids.
+// Query asks for the documents of a collection, in the order of their ids, or of a time.
 type Query struct {
 	Collection string    // resource name, as of [Layout]
 	Group      bool      // all collections of that id, however deep below the same parent
@@ -27,6 +27,8 @@ type Query struct {
 	Limit      int       // at most this many; 0 is all
 	At         time.Time // as they were then, within the last hour; the zero time is now
 	Names      bool      // only their names, without a field
+	By         string    // a field that holds a time; only documents that have it
+	Until      time.Time // those with a time By that is no later; the zero time is all
 }
 
 // reader reads, within a transaction where it has one.
@@ -86,6 +88,15 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		OrderBy: []*firestorepb.StructuredQuery_Order{{
 			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: firestore.DocumentID}, Direction: firestorepb.StructuredQuery_ASCENDING,
 		}},
+	}
+	if q.By != "" {
+		by := &firestorepb.StructuredQuery_FieldReference{FieldPath: q.By}
+		query.OrderBy = []*firestorepb.StructuredQuery_Order{{Field: by, Direction: firestorepb.StructuredQuery_ASCENDING}}
+		if !q.Until.IsZero() {
+			query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+				FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: by, Op: firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Value: Time(q.Until)},
+			}}
+		}
 	}
 	if q.After != "" {
 		query.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.After}}}}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// Note says that a counter must be reconciled: events of it are acknowledged that could not be
+// counted, for a reason of its counter's own. It lies apart from the counter, whose documents may be
+// that reason, and lasts until a reconcile has covered all who rely on it.
+//
+// Whoever acknowledges an event for a note has read it after the event came, and found it there and
+// not begun. Whoever reconciles says first that this has begun, and takes the note away afterwards
+// only as it was then. So what is acknowledged for a note is covered by a snapshot that is newer
+// than the note's last word.
+type Note struct {
+	Counter string
+	Why     string
+	Since   time.Time // it is there
+	Due     time.Time // to be looked at, again
+	Tries   int64     // reconciles that have begun
+	// Begun: nothing more may be acknowledged for the note, until whoever wants to takes this back
+	Begun bool
+
+	version time.Time // of its document
+}
+
+// Fields of a note's document. Due has its index; [NoteSince] only grows with each note that is
+// made, and is exempt: firestore.indexes.json.
+const (
+	NoteSince = "since"
+
+	noteCounter = "counter"
+	noteWhy     = "why"
+	noteDue     = "due"
+	noteTries   = "tries"
+	noteBegun   = "begun"
+)
+
+// maxWhy is how many bytes of a reason are kept.
+const maxWhy = 1000
+
+// NoteOf is the note of a counter, as of the time that it returns; nil where there is none.
+func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, error) {
+	docs, now, err := db.Get(ctx, db.Note(counter))
+	if err != nil || docs[0] == nil {
+		return nil, now, err
+	}
+	n := noteOf(docs[0])
+	return &n, now, nil
+}
+
+// Notes are the notes that are due by a time, or all where that is zero, those first that are due
+// first; limit at most.
+func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
+	docs, err := db.Documents(ctx, Query{Collection: db.Layout.Notes(), By: noteDue, Until: until, Limit: limit})
+	if err != nil {
+		return nil, fmt.Errorf("look for notes: %w", err)
+	}
+	notes := make([]Note, len(docs))
+	for i, doc := range docs {
+		notes[i] = noteOf(doc)
+	}
+	return notes, nil
+}
+
+func noteOf(doc *firestorepb.Document) Note {
+	fields := doc.GetFields()
+	return Note{
+		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
+		Since: fields[NoteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
+		Tries: fields[noteTries].GetIntegerValue(), Begun: fields[noteBegun].GetBooleanValue(),
+		version: doc.GetUpdateTime().AsTime(),
+	}
+}
+
+// CreateNote is the write that makes a note.
+func (db *DB) CreateNote(n Note) *firestorepb.Write {
+	if len(n.Why) > maxWhy {
+		n.Why = n.Why[:maxWhy]
+	}
+	return Create(db.Note(n.Counter), map[string]*firestorepb.Value{
+		noteCounter: String(n.Counter), noteWhy: String(n.Why), NoteSince: Time(n.Since), noteDue: Time(n.Due), noteTries: Int(n.Tries),
+	})
+}
+
+// KeepNote is the write with which a note that was begun is to be relied on again: whoever has begun
+// doesn't take it away any more.
+func (db *DB) KeepNote(n Note) *firestorepb.Write {
+	return Update(db.Note(n.Counter), UpdatedAtTime(n.version), nil, []string{noteBegun})
+}
+
+// BeginNote says that a reconcile of the counter begins, and when the note is due again where that
+// fails. It reports false where the note has changed meanwhile: another has begun, or relies on it.
+func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note, ok bool, err error) {
+	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
+	resp, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
+	}, nil)})
+	switch {
+	case err == nil:
+		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
+		return n, true, nil
+	case KindOf(err) == Conflict:
+		return n, false, nil
+	}
+	return n, false, fmt.Errorf("begin with a note: %w", err)
+}
+
+// RemoveNote takes a note away that was begun, unless others rely on it by now. Where that fails the
+// note stays, and is due again.
+func (db *DB) RemoveNote(ctx context.Context, n Note) error {
+	_, err := db.Commit(ctx, []*firestorepb.Write{DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version))})
+	if err == nil || KindOf(err) == Conflict {
+		return nil
+	}
+	return fmt.Errorf("take a note away: %w", err)
+}

@@ -1,0 +1,143 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// What is true of one counter alone, and stays so, must not be answered with an error: the whole
+// subscription's deliveries slow down then, and all counters with them. Its events are acknowledged
+// for a note instead, see [store.Note], and a reconcile covers them soon.
+
+const (
+	// noteDue is how long a note waits for its first reconcile, and how often an instance looks for
+	// notes. The pause doubles with each that fails: one of a full ledger reads thousands of shards.
+	noteDue    = time.Minute
+	longestDue = 5 * time.Minute
+	// notesAtOnce is how many notes are looked at in one go.
+	notesAtOnce = 1000
+	// notedLimit is how long a counter may take, its queries included.
+	notedLimit = aggregationTimeout + 10*time.Second
+	// noteTimeout bounds what noting takes: it is beside what an event has waited for already.
+	noteTimeout = 5 * time.Second
+)
+
+// errUnfinished: the counter's deletion is to be finished, and then its note goes with it.
+var errUnfinished = errors.New("its deletion was not finished")
+
+// note has it noted that a counter must be reconciled. Once it returns without an error, events that
+// came before the call may be acknowledged.
+func (c *Client) note(ctx context.Context, counter string, why error) error {
+	var made bool
+	_, err := c.db.Settle(ctx, store.Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		n, now, err := c.db.NoteOf(ctx, counter)
+		switch made = false; {
+		case err != nil:
+			return nil, err
+		case n == nil:
+			made = true
+			return []*firestorepb.Write{c.db.CreateNote(store.Note{Counter: counter, Why: why.Error(), Since: now, Due: now.Add(noteDue)})}, nil
+		case n.Begun: // and its snapshot may be from before the events
+			return []*firestorepb.Write{c.db.KeepNote(*n)}, nil
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("note that counter %q must be reconciled: %w", counter, err)
+	}
+	if made {
+		c.log.LogAttrs(ctx, slog.LevelError, LogNoted, slog.String("counter", counter), slog.Float64("age_s", 0), slog.Any("error", why))
+	}
+	return nil
+}
+
+// begin begins a reconcile for a note that was read at the time now. It reports false where another
+// was faster.
+func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun store.Note, ok bool, err error) {
+	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
+}
+
+// reconcileNoted reconciles a counter for a note, and takes the note away once that covers it.
+func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
+	opts.noted = true
+	r, err := c.reconcile(ctx, begun.Counter, opts)
+	if err == nil && ctx.Err() == nil {
+		err = c.db.RemoveNote(ctx, begun)
+	}
+	return r, err
+}
+
+// reconcileDue reconciles what is noted and due by a time of Firestore's, or all that is noted where
+// that is zero. It returns the reads that counting documents took.
+func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts ReconcileOptions) (reads int64, err error) {
+	notes, err := c.db.Notes(ctx, until, notesAtOnce)
+	if err != nil {
+		return 0, err
+	}
+	var group errgroup.Group
+	group.SetLimit(max(1, opts.Parallel))
+	var total atomic.Int64
+	for _, n := range notes {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.limit, notedLimit))
+			defer cancel()
+			total.Add(c.reconcileOneDue(ctx, n.Counter, until, opts))
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return total.Load(), nil
+}
+
+// reconcileOneDue reconciles a counter whose note was due a moment ago, unless another instance does.
+func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time.Time, opts ReconcileOptions) (reads int64) {
+	n, now, err := c.db.NoteOf(ctx, counter)
+	if err == nil && (n == nil || !until.IsZero() && n.Due.After(now)) {
+		return 0
+	}
+	var r Report
+	if err == nil {
+		begun, ok := store.Note{}, false
+		if begun, ok, err = c.begin(ctx, n, now); err == nil && !ok {
+			return 0
+		}
+		if err == nil {
+			r, err = c.reconcileNoted(ctx, begun, opts)
+		}
+	}
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return r.Reads // this process ends
+	}
+	attrs := []slog.Attr{slog.String("counter", counter)}
+	if n != nil {
+		attrs = append(attrs, slog.Float64("age_s", now.Sub(n.Since).Seconds()))
+	}
+	if err == nil {
+		c.log.LogAttrs(ctx, slog.LevelInfo, logNotedDone, attrs...)
+	} else {
+		c.log.LogAttrs(ctx, slog.LevelError, LogNoted, append(attrs, slog.Any("error", err))...)
+	}
+	return r.Reads
+}
+
+// Noted is how many counters must be reconciled and are not yet, of up to 1,000, and since when the
+// first of them.
+func (c *Client) Noted(ctx context.Context) (n int, since time.Time, err error) {
+	notes, err := c.db.Notes(ctx, time.Time{}, notesAtOnce)
+	for _, note := range notes {
+		if since.IsZero() || note.Since.Before(since) {
+			since = note.Since
+		}
+	}
+	return len(notes), since, err
+}

@@ -1,0 +1,380 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// notes are those of all counters.
+func (w *world) notes() []*firestore.DocumentSnapshot {
+	w.t.Helper()
+	all, err := w.fs.CollectionGroup("counter_notes").Documents(w.ctx).GetAll()
+	w.must(all, err)
+	return all
+}
+
+// note is what is noted of the only counter; nil where nothing is.
+func (w *world) note() map[string]any {
+	w.t.Helper()
+	switch all := w.notes(); len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0].Data()
+	}
+	w.t.Fatal("several counters are noted")
+	return nil
+}
+
+func (w *world) removeNote() {
+	w.t.Helper()
+	for _, note := range w.notes() {
+		w.must(note.Ref.Delete(w.ctx))
+	}
+}
+
+// damage has something else write into a ledger.
+func (w *world) damage(counter string) {
+	w.t.Helper()
+	w.must(w.fs.Doc("counters/"+counter+"/counter_rollup/ledger").Update(w.ctx, []firestore.Update{{Path: "states", Value: "none"}}))
+}
+
+// touches reports whether a commit writes to a ledger.
+func touches(req *firestorepb.CommitRequest, counter string) bool {
+	for _, write := range req.GetWrites() {
+		if strings.HasSuffix(write.GetUpdate().GetName(), "/counters/"+counter+"/counter_rollup/ledger") {
+			return true
+		}
+	}
+	return false
+}
+
+// deliverAll delivers the events of all counters to one of several rollers, again until they are
+// acknowledged, and counts those that were answered with an error.
+func (w *world) deliverAll(rollers ...*rollup.Roller) (refused *sync.Map, settle func()) {
+	var deliveries sync.WaitGroup
+	var n atomic.Int64
+	refused = &sync.Map{} // :: counter → the first error
+	stop := w.server.OnChange(func(c emulator.Change) {
+		_, path, _ := strings.Cut(c.Name, "/documents/")
+		parts := strings.Split(path, "/")
+		if len(parts) != 4 || parts[2] != "shards" {
+			return
+		}
+		data := rollup.Change{Counter: parts[1], Shard: parts[3], Gone: c.New == nil}
+		if data.Gone {
+			data.AsOf = c.Old.GetUpdateTime().AsTime().Add(time.Microsecond)
+		} else {
+			data.AsOf, data.Counts = c.CommitTime, map[string]int64{}
+			for name, v := range c.New.GetFields() {
+				if v.GetIntegerValue() != 0 {
+					data.Counts[name] = v.GetIntegerValue()
+				}
+			}
+		}
+		r := rollers[int(n.Add(1))%len(rollers)]
+		deliveries.Go(func() {
+			for w.ctx.Err() == nil {
+				ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+				err := r.Add(ctx, data)
+				cancel()
+				if err == nil {
+					return
+				}
+				refused.LoadOrStore(data.Counter, err)
+				time.Sleep(10 * time.Second)
+			}
+		})
+	})
+	w.t.Cleanup(stop)
+	return refused, deliveries.Wait
+}
+
+// A ledger that something else has written, one that is full, and one whose commits are all refused,
+// are their own counters' trouble: none of their events is answered with an error, so that Pub/Sub
+// slows down for nobody, and once they are mended their totals come right, without anything that
+// walks over all counters.
+func TestOneCountersTroubleIsItsOwn(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		ids := []string{"damaged", "full", "stuck"}
+		for i := range 10 {
+			ids = append(ids, fmt.Sprint("healthy-", i))
+		}
+		add := func(id, shard string) {
+			w.must(w.fs.Doc("counters/"+id+"/shards/"+shard).Set(w.ctx, map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll))
+		}
+		want := map[string]int64{}
+		for _, id := range ids {
+			w.must(w.fs.Doc("counters/"+id).Set(w.ctx, map[string]any{"num_shards": 3}))
+			add(id, "0")
+			want[id]++
+			if _, err := w.rollup.Reconcile(w.ctx, id, rollup.ReconcileOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		many := map[string]any{"count": 1}
+		for i := range 4999 {
+			many[fmt.Sprint("f", i)] = 1
+		}
+		w.must(w.fs.Doc("counters/full/shards/0").Set(w.ctx, many))
+		if _, err := w.rollup.Reconcile(w.ctx, "full", rollup.ReconcileOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.damage("damaged")
+		var refusals atomic.Int64
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if touches(req, "stuck") {
+				refusals.Add(1)
+				v.Before = status.Error(codes.Aborted, "too much contention")
+			}
+			return v
+		})
+		var writes atomic.Int64 // of notes
+		w.t.Cleanup(w.server.OnChange(func(c emulator.Change) {
+			if strings.Contains(c.Name, "/counter_notes/") {
+				writes.Add(1)
+			}
+		}))
+		log := slog.New(slog.DiscardHandler)
+		rollers := make([]*rollup.Roller, 2)
+		for i := range rollers {
+			rollers[i] = rollup.NewRoller(w.openWith(rollup.Config{Project: "p", Logger: log}), rollup.RollerOptions{})
+			w.t.Cleanup(func() { _ = rollers[i].Close(context.Background()) })
+		}
+		refused, settled := w.deliverAll(rollers...)
+		const minutes = 6
+		for second := range minutes * 60 {
+			for i, id := range ids {
+				if (second+i)%3 == 0 {
+					add(id, fmt.Sprint(1+second/3%2))
+					want[id]++
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		settled()
+		refused.Range(func(id, err any) bool {
+			w.t.Errorf("an event of %v is answered with %v", id, err)
+			return true
+		})
+		if n := len(w.notes()); n != 3 || refusals.Load() == 0 {
+			w.t.Errorf("%d counters are noted", n)
+		}
+		if n, most := writes.Load(), int64(3*(1+2*minutes)); n > most {
+			w.t.Errorf("notes were written %d times in %d minutes, want at most %d", n, minutes, most)
+		}
+		if n, since, err := w.rollup.Noted(w.ctx); err != nil || n != 3 || time.Since(since) < 5*time.Minute {
+			w.t.Errorf("%d noted since %v, %v", n, since, err)
+		}
+
+		// Mended, with no event of theirs any more, they are right within minutes.
+		w.must(w.fs.Doc("counters/damaged/counter_rollup/ledger").Delete(w.ctx))
+		w.must(w.fs.Doc("counters/full/shards/0").Set(w.ctx, map[string]any{"count": 1}))
+		w.server.SetInterceptor(nil)
+		for range minutes * 60 {
+			add("healthy-0", "0")
+			want["healthy-0"]++
+			time.Sleep(time.Second)
+		}
+		settled()
+		for _, id := range ids {
+			snap, err := w.fs.Doc("counters/" + id).Get(w.ctx)
+			w.must(snap, err)
+			if got := snap.Data()["total"]; got != want[id] {
+				w.t.Errorf("%s shows %v, want %d", id, got, want[id])
+			}
+		}
+		if all := w.notes(); len(all) > 0 {
+			w.t.Errorf("there is a note yet: %v", all[0].Data())
+		}
+	})
+}
+
+// An event that comes while a counter is reconciled for its note is not acknowledged for that note,
+// whose reconcile may not see it, and the note outlasts that reconcile.
+func TestAnEventBesideTheReconcileOfANote(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(2)
+		w.apply(w.arrived()...)
+		r := w.roller(rollup.RollerOptions{})
+		add := func(shard int) {
+			w.inc(shard, 1)
+			for _, s := range w.arrived() {
+				if err := r.Add(w.ctx, change(s)); err != nil {
+					w.t.Errorf("an event is answered with %v", err)
+				}
+			}
+		}
+		w.damage("c")
+		add(0)
+		if w.note() == nil {
+			w.t.Fatal("nothing is noted")
+		}
+		w.must(w.ledger().Delete(w.ctx))
+		var phase atomic.Int64
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			switch {
+			case !touches(req, "c"):
+			case len(req.GetTransaction()) > 0: // adoption
+			case phase.CompareAndSwap(0, 1): // the reconcile's commit: its snapshot is taken
+				add(1)
+				phase.Store(2)
+			case phase.Load() == 1:
+				v.Before = status.Error(codes.InvalidArgument, "the document is too large")
+			}
+			return v
+		})
+		if report, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil || phase.Load() != 2 {
+			w.t.Fatalf("%+v, %v; in phase %d", report, err, phase.Load())
+		}
+		w.server.SetInterceptor(nil)
+		if note := w.note(); note == nil || note["begun"] != nil {
+			w.t.Errorf("noted is %v, for an event that was acknowledged", note)
+		}
+		time.Sleep(6 * time.Minute)
+		w.inc(0, 1) // any flush looks for notes
+		for _, s := range w.arrived() {
+			w.must(nil, r.Add(w.ctx, change(s)))
+		}
+		time.Sleep(time.Second)
+		w.total(3)
+		if note := w.note(); note != nil {
+			w.t.Errorf("noted is %v", note)
+		}
+	})
+}
+
+// A snapshot from before a shard was deleted, whose event was acknowledged for a note, doesn't bring
+// the shard back once the note is gone: the reconcile for the note moves the floor in any case.
+func TestAReconcileForANoteEndsEarlierSnapshots(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.inc(0, 5)
+		w.apply(w.arrived()...)
+		r := w.roller(rollup.RollerOptions{})
+		w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 3}))
+		w.arrived() // an event that gets lost
+		var phase atomic.Int64
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			switch {
+			case !touches(req, "c"):
+			case phase.CompareAndSwap(0, 1): // a reconcile that has seen the shard
+				w.must(w.shard(1).Delete(w.ctx))
+				for _, s := range w.arrived() {
+					w.must(nil, r.Add(w.ctx, change(s))) // and its deletion is noted
+				}
+				phase.Store(2)
+				if _, err := w.open().Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil {
+					w.t.Error(err)
+				}
+			case phase.Load() == 1:
+				v.Before = status.Error(codes.InvalidArgument, "the document is too large")
+			}
+			return v
+		})
+		if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.total(5)
+		if note := w.note(); note != nil {
+			w.t.Errorf("noted is %v", note)
+		}
+	})
+}
+
+// Where nothing can be noted, the event comes again.
+func TestANoteThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.damage("c")
+		w.inc(0, 1)
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if strings.Contains(req.GetWrites()[0].GetUpdate().GetName(), "/counter_notes/") {
+				v.Before = status.Error(codes.Unavailable, "busy")
+			}
+			return v
+		})
+		r := w.roller(rollup.RollerOptions{})
+		if err := r.Add(w.ctx, change(w.arrived()[0])); err == nil {
+			w.t.Error("an event is acknowledged, and nothing is noted")
+		}
+	})
+}
+
+// Many instances look for notes; one of them reconciles what is due.
+func TestOneInstanceReconcilesWhatIsNoted(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.must(w.fs.Doc("counters/other").Set(w.ctx, map[string]any{"num_shards": 1}))
+		var rollers []*rollup.Roller
+		for range 5 {
+			rollers = append(rollers, w.roller(rollup.RollerOptions{}))
+		}
+		w.damage("c")
+		w.inc(0, 1)
+		w.must(nil, rollers[0].Add(w.ctx, change(w.arrived()[0])))
+		w.must(w.ledger().Delete(w.ctx))
+		var begun atomic.Int64
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if touches(req, "c") {
+				begun.Add(1)
+			}
+			return v
+		})
+		time.Sleep(2 * time.Minute)
+		written, err := w.fs.Doc("counters/other/shards/0").Set(w.ctx, map[string]any{"count": 1})
+		w.must(written, err)
+		for _, r := range rollers {
+			w.must(nil, r.Add(w.ctx, rollup.Change{Counter: "other", Shard: "0", Counts: map[string]int64{"count": 1}, AsOf: written.UpdateTime}))
+		}
+		time.Sleep(time.Second)
+		if n := begun.Load(); n != 2 || w.note() != nil {
+			w.t.Errorf("%d commits on its ledger, want an adoption and a reconcile's; noted is %v", n, w.note())
+		}
+		w.total(1)
+	})
+}
+
+// A reconcile of all does first what is noted, of counters too that no walk finds, and a walk over a
+// deletion that is not finished leaves its note.
+func TestReconcileAllDoesFirstWhatIsNoted(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.damage("c")
+		r := w.roller(rollup.RollerOptions{})
+		w.inc(0, 1)
+		w.must(nil, r.Add(w.ctx, change(w.arrived()[0])))
+		sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{})
+		if err != nil || sum.Noted != 1 || sum.NotedSince.IsZero() || sum.Failed != 1 {
+			w.t.Errorf("%+v, %v, want one noted", sum, err)
+		}
+		w.must(w.ledger().Delete(w.ctx))
+		if sum, err = w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}); err != nil || sum.Noted != 0 || !sum.NotedSince.IsZero() || sum.Failed != 0 {
+			w.t.Errorf("%+v, %v, want none noted", sum, err)
+		}
+		w.total(1)
+	})
+}
