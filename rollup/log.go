@@ -20,7 +20,9 @@ const (
 	// one has no answer; with collection and error, or field and problem
 	logRecountFailed = "recount failed"
 	// a counter has got a ledger; with shards, total and any replaced_total
-	logAdopted     = "adopted"
+	logAdopted = "adopted"
+	// a ledger that could not be used was made again; with shards, total, base
+	logRebuilt     = "rebuilt"
 	logNotedDone   = "what was noted is reconciled" // with age_s
 	logNotesUnread = "notes can't be read"          // of counters that must be reconciled
 	logProblem     = "problem"                      // something keeps a total from being right; with problem

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -377,4 +378,92 @@ func TestReconcileAllDoesFirstWhatIsNoted(t *testing.T) {
 		}
 		w.total(1)
 	})
+}
+
+// A ledger that can't be used is made again where that is asked for, with the base that it had where
+// that can be read, and counts on. One that can be used is left alone.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil func(w *world) []firestore.Update // of its ledger
+		base  int64
+	}{
+		"fine":          {func(*world) []firestore.Update { return nil }, 100},
+		"damaged":       {func(*world) []firestore.Update { return []firestore.Update{{Path: "states", Value: "none"}} }, 100},
+		"base, too":     {func(*world) []firestore.Update { return []firestore.Update{{Path: "base", Value: "none"}} }, 0},
+		"a later one's": {func(*world) []firestore.Update { return []firestore.Update{{Path: "format", Value: 2}} }, 100},
+		"other shards'": {func(*world) []firestore.Update { return []firestore.Update{{Path: "shards", Value: "parts"}} }, 0},
+		"an earlier one's": {func(w *world) []firestore.Update {
+			return []firestore.Update{
+				{Path: "format", Value: firestore.Delete}, {Path: "shards", Value: map[string]any{"0": map[string]any{"count": 3, "as_of": w.now()}}},
+				{Path: "states", Value: firestore.Delete}, {Path: "base", Value: 100}, {Path: "id", Value: "x"}, {Path: "ops", Value: []any{}},
+			}
+		}, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 3)
+			w.apply(w.arrived()...)
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: map[string]any{"count": 100}}, {Path: "imported", Value: map[string]any{"s": 100}}}))
+			w.reconcile()
+			w.total(103)
+			spoiled := c.spoil(w)
+			if len(spoiled) > 0 {
+				w.must(w.ledger().Update(w.ctx, spoiled))
+			}
+			w.inc(1, 4)
+			late := w.arrived()
+			if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); len(spoiled) > 0 && !errors.Is(err, rollup.ErrDamagedLedger) {
+				t.Errorf("reconcile = %v, want ErrDamagedLedger", err)
+			}
+			dry, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Rebuild: true, DryRun: true})
+			if err != nil || dry.Rebuilt != (len(spoiled) > 0) {
+				t.Errorf("a dry run: %+v, %v", dry, err)
+			}
+			sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Rebuild: true})
+			if err != nil || sum.Failed != 0 {
+				t.Errorf("reconcile = %+v, %v", sum, err)
+			}
+			w.total(c.base + 7)
+			w.apply(late...)
+			w.must(w.shard(0).Delete(w.ctx))
+			w.inc(1, 1)
+			w.apply(w.arrived()...)
+			w.total(c.base + 5)
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("reconcile = %+v, want nothing to do", r)
+			}
+		})
+	}
+}
+
+// Of two deployments that count for one document in shards of different names, the second hears of it,
+// and changes nothing of what the first counts; its events don't come again and again.
+func TestTwoDeploymentsOnOnePath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	second := w.openWith(rollup.Config{Project: "p", Shards: "parts"})
+	written, err := w.fs.Doc("counters/c/parts/0").Set(w.ctx, map[string]any{"count": 50})
+	w.must(written, err)
+	r := rollup.NewRoller(second, rollup.RollerOptions{})
+	defer func() { w.must(nil, r.Close(w.ctx)) }()
+	w.must(nil, r.Add(w.ctx, rollup.Change{Counter: "c", Shard: "0", Counts: map[string]int64{"count": 50}, AsOf: written.UpdateTime}))
+	if note := w.note(); note == nil || !strings.Contains(note["why"].(string), `it is of the shards in "shards", and SHARDS is "parts" here`) {
+		t.Errorf("noted is %v", note)
+	}
+	if _, err := second.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedLedger) {
+		t.Errorf("reconcile = %v", err)
+	}
+	w.inc(0, 1)
+	w.apply(w.arrived()...)
+	w.reconcile()
+	w.total(4)
+	if w.note() == nil { // the second's, which the first doesn't look at
+		t.Error("the note is gone")
+	}
 }

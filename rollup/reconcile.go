@@ -27,6 +27,10 @@ type ReconcileOptions struct {
 	// counter is only reported.
 	Remove func(ctx context.Context, counter string, version time.Time) (removed bool, err error)
 
+	// Rebuild makes a ledger that is an [ErrDamagedLedger] again, of what the shards hold and of what
+	// can be read of its base. One of another deployment's is taken from it.
+	Rebuild bool
+
 	// CleanupAfter is how long a document of the app's own has to be gone, with nothing counted,
 	// before what was counted below it is removed, default 24h. It is counted from when a reconcile
 	// or an event first finds it missing.
@@ -187,6 +191,13 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		}
 		return nil, nil
 	}
+	if r.opts.Rebuild && errors.Is(err, ErrDamagedLedger) {
+		if err = r.rebuild(ctx, doc); err != nil || r.opts.DryRun {
+			return nil, err
+		}
+		r.opts.each = true
+		return r.plan(ctx)
+	}
 	if err != nil || l == nil {
 		return nil, err
 	}
@@ -339,11 +350,41 @@ func (r *reconciling) adopt(ctx context.Context, doc *firestorepb.Document) (ado
 	return adopted, nil
 }
 
+// rebuild is for a counter whose ledger can't be used. The queries are asked first: an answer that is
+// older than the one that the ledger had comes too late then, too.
+func (r *reconciling) rebuild(ctx context.Context, doc *firestorepb.Document) error {
+	c, counter := r.client, r.report.Counter
+	r.report.Rebuilt, r.found = true, doc
+	if r.opts.DryRun {
+		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
+		if err != nil {
+			return fmt.Errorf("read shards: %w", err)
+		}
+		r.odd = c.problemOf(shards)
+		r.account(doc, nil, ledger.New(store.ShardStates(shards)))
+		return nil
+	}
+	got, err := c.ask(ctx, counter, c.db.Counted)
+	if err != nil {
+		return fmt.Errorf("count documents: %w", err)
+	}
+	r.report.Reads += got.reads
+	l, shards, err := c.db.Rebuild(ctx, counter, got.answers)
+	if err != nil || l == nil { // nil: another was faster
+		return err
+	}
+	for _, field := range c.db.Fields {
+		total, _ := l.Total(field)
+		c.log.InfoContext(ctx, logRebuilt, "counter", counter, "field", field.Name, "shards", len(shards), "total", total, "base", l.Base[field.Shard])
+	}
+	return nil
+}
+
 // account says in the report what the fields were and are: doc as it is, and the ledger's totals as
 // they were, where there was one, and as they will be.
 func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64, after *ledger.Ledger) {
 	r.report.Gone = doc == nil && !r.report.Adopted
-	if !r.report.Adopted {
+	if !r.report.Adopted && !r.report.Rebuilt {
 		r.found = doc
 	}
 	for i, field := range r.client.db.Shown() {

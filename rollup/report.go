@@ -22,6 +22,7 @@ type Report struct {
 	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
+	Rebuilt bool `json:"rebuilt,omitempty"` // its ledger could not be used, and was made again
 	// Deleted says that what was left of it is removed now, or would be: its deletion was
 	// half-finished, or its document is the app's own and has been gone for long enough.
 	Deleted bool `json:"deleted,omitempty"`
@@ -63,7 +64,7 @@ func (r Report) Repaired() bool {
 			return true
 		}
 	}
-	return r.Adopted || r.Deleted || r.Shards != 0
+	return r.Adopted || r.Rebuilt || r.Deleted || r.Shards != 0
 }
 
 // fields are what was found of all fields that are integers.

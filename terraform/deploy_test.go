@@ -527,7 +527,7 @@ func TestDestroyRemovesWhatDeployMade(t *testing.T) {
 			made["scheduler jobs "+c.words[4]]++
 		case strings.HasPrefix(c.name(), "alpha monitoring policies create"):
 			made["alpha monitoring policies "+strings.NewReplacer("counters: totals lag behind", "lag", "counters: a total had drifted", "drift",
-				"counters: an event can never succeed", "poison", "counters: Reconcile does not run", "reconcile", "counters: roll-ups fail", "errors").
+				"counters: an event can never succeed", "poison", "counters: a counter can't be rolled up", "noted", "counters: Reconcile does not run", "reconcile", "counters: roll-ups fail", "errors").
 				Replace(fmt.Sprint(decode(t, c.file)["displayName"]))]++
 		case strings.HasPrefix(c.name(), "monitoring dashboards create"):
 			made["monitoring dashboards ours"]++

@@ -60,7 +60,7 @@ case "$*" in
       "logging metrics list"*) printf 'counters_%s\n' ambiguous_commits contention drift poison_events rollup_delta rollup_events rollup_lag ;;
       "alpha monitoring policies list"*) printf '%s\n' \
         'theirs|somebody else: totals lag behind' 'lag|counters: totals lag behind' 'drift|counters: a total had drifted' \
-        'poison|counters: an event can never succeed' 'reconcile|counters: Reconcile does not run' \
+        'poison|counters: an event can never succeed' "noted|counters: a counter can't be rolled up" 'reconcile|counters: Reconcile does not run' \
         'errors|counters: roll-ups fail' ${GCLOUD_TWICE:+'errors2|counters: roll-ups fail'} ;;
       "monitoring dashboards list"*) printf '%s\n' 'theirs|somebody else|etag-0' 'ours|counters|etag-1' ;;
       "projects get-iam-policy"*)

@@ -121,6 +121,9 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 	if opts.DryRun {
 		repaired = "to repair"
 	}
+	if s.Noted > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s can't be rolled up since %s: see counters doctor\n", quantity(s.Noted, "counter"), s.NotedSince.Local().Format(time.DateTime))
+	}
 	err = t.print(cmd, result, "%s seen, %d %s, %d of them drifted by %d in all, %d failed, %d not right", quantity(s.Seen, "counter"), s.Repaired, repaired, s.Drifted, s.Drift, s.Failed, s.Problems)
 	switch {
 	case err != nil:
@@ -178,6 +181,8 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 		line = fmt.Sprintf("%s  deleted: what was left of it", printable(r.Counter))
 	case r.Adopted:
 		line += "  adopted: it had no ledger"
+	case r.Rebuilt:
+		line += "  rebuilt: its ledger could not be used"
 	}
 	if r.Problem != "" {
 		line += "  not right: " + terminal.Escape(r.Problem)

@@ -18,6 +18,7 @@ import (
 	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -70,6 +71,35 @@ func TestImport(t *testing.T) {
 		t.Errorf("another field: %+v, %v", got, err)
 	}
 	want(1029, 0, 1135)
+}
+
+// A counter takes so many others in, and no more: the rest of its ledger is its shards'. One that it
+// has can be imported again.
+func TestImportsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	imported := map[string]any{}
+	for i := range ledger.MaxImported - 1 {
+		imported[fmt.Sprintf("%064d", i)] = 1
+	}
+	if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Set(t.Context(), map[string]any{"imported": imported}, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"pages/last", "pages/beyond"} {
+		w.set(t, path, map[string]any{"views": 5})
+	}
+	if _, err := w.imports(t, "a", extension.Source{Path: "pages/last", Field: "views"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.imports(t, "a", extension.Source{Path: "pages/beyond", Field: "views"}); !errors.Is(err, store.ErrLedgerFull) {
+		t.Errorf("one more: %+v, %v", got, err)
+	}
+	w.set(t, "pages/last", map[string]any{"views": 7})
+	if got, err := w.imports(t, "a", extension.Source{Path: "pages/last", Field: "views"}); err != nil || got.Added != 2 {
+		t.Errorf("again: %+v, %v", got, err)
+	}
+	w.wantExact(t, "a", "total", 7)
 }
 
 func TestImportRefuses(t *testing.T) {

@@ -28,11 +28,10 @@ type Note struct {
 	version time.Time // of its document
 }
 
-// Fields of a note's document. Due has its index; [NoteSince] only grows with each note that is
-// made, and is exempt: firestore.indexes.json.
+// Fields of a note's document. They keep the indexes that every field has: a query looks for what is
+// due, and there are few notes, each written about once a minute at most.
 const (
-	NoteSince = "since"
-
+	noteSince   = "since"
 	noteCounter = "counter"
 	noteWhy     = "why"
 	noteDue     = "due"
@@ -71,7 +70,7 @@ func noteOf(doc *firestorepb.Document) Note {
 	fields := doc.GetFields()
 	return Note{
 		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
-		Since: fields[NoteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
+		Since: fields[noteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
 		Tries: fields[noteTries].GetIntegerValue(), Begun: fields[noteBegun].GetBooleanValue(),
 		version: doc.GetUpdateTime().AsTime(),
 	}
@@ -83,7 +82,7 @@ func (db *DB) CreateNote(n Note) *firestorepb.Write {
 		n.Why = n.Why[:maxWhy]
 	}
 	return Create(db.Note(n.Counter), map[string]*firestorepb.Value{
-		noteCounter: String(n.Counter), noteWhy: String(n.Why), NoteSince: Time(n.Since), noteDue: Time(n.Due), noteTries: Int(n.Tries),
+		noteCounter: String(n.Counter), noteWhy: String(n.Why), noteSince: Time(n.Since), noteDue: Time(n.Due), noteTries: Int(n.Tries),
 	})
 }
 

@@ -19,6 +19,18 @@ var ofLedger = []mutant{
 		"case !layout.CountsField(field) ||", "case field != \"count\" || !layout.CountsField(field) ||", simulation,
 	},
 	{
+		"a deletion that a full ledger has no room for is passed over", "internal/ledger",
+		"d.Full = append(d.Full, key) // a deletion too", "if s.Gone {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\td.Full = append(d.Full, key) // a deletion too", testIn("rollup", "TestALedgerFullOfShardsThatAreThere"),
+	},
+	{
+		"a ledger of another format is read as if it were of this one", "internal/store",
+		"if err := usable(fields, shards); err != nil {", "if err := usable(fields, shards); false {", test("TestDecodeLedgerOfAnother"),
+	},
+	{
+		"any number of sources is imported into one counter", "internal/command",
+		"if _, again := l.Imported[source]; !again &&", "if false &&", testIn("internal/extension", "TestImportsAreBounded"),
+	},
+	{
 		"a newer state keeps what it lacks", "internal/ledger",
 		"for _, name := range s.Odd {\n\t\tif n := known", "for name := range known.Counts {\n\t\tif n := known", test("TestMergeSeveralFields"),
 	},

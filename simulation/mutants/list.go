@@ -42,7 +42,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"events of failing flushes are acknowledged", "rollup",
-		"event <- cmp.Or(err, ErrLedgerFull)", "_ = cmp.Or(err, ErrLedgerFull)\n\t\tevent <- nil", simulation,
+		"event <- cmp.Or(err, ErrBusy)", "_ = cmp.Or(err, ErrBusy)\n\t\tevent <- nil", simulation,
 	},
 	{
 		"an event is done once an older one of its shard is held", "rollup",

@@ -8,7 +8,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"events of failing flushes are never answered", "rollup",
-		"again := o == failed && now.Sub(b.failing) < c.patienceNow()", "again := o == failed", test("TestCoalescerFailedFlushGoesAgain"),
+		"again := goesAgain && now.Sub(b.failing) < c.patienceNow()", "again := goesAgain", test("TestCoalescerFailedFlushGoesAgain"),
 	},
 	{
 		"instances that meet once meet each time", "rollup",
@@ -19,8 +19,36 @@ var ofRollup = []mutant{
 		"if c.draining {\n\t\treturn min(c.patience, 3*c.least)", "if false {\n\t\treturn min(c.patience, 3*c.least)", test("TestCoalescerDrainingIsImpatient"),
 	},
 	{
-		"events are refused that the ledger has room for no more, as if they counted", "rollup",
-		"case o == failed || o == permanent || slices.Contains(f.diff.Full, ledger.Key(shard)):", "case o == failed || o == permanent:", test("TestCoalescerRefusesWhatHasNoRoom"),
+		"an event that the ledger has no room for is acknowledged as if it counted", "rollup",
+		"case o == contended || o == own || slices.Contains(f.diff.Full, ledger.Key(shard)):", "case o == contended || o == own:", test("TestCoalescerNotesWhatHasNoRoom"),
+	},
+	{
+		"a damaged ledger's events are answered with an error", "rollup",
+		"errors.Is(err, ErrDamagedLedger), errors.Is(err, ErrLedgerFull):\n\t\treturn own", "errors.Is(err, ErrDamagedLedger), errors.Is(err, ErrLedgerFull):\n\t\treturn permanent", test("TestOneCountersTroubleIsItsOwn"),
+	},
+	{
+		"contention is answered with an error", "rollup",
+		"return contended", "return failed", test("TestOneCountersTroubleIsItsOwn"),
+	},
+	{
+		"an event is acknowledged before it is noted", "rollup",
+		"err := r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- err", "_ = r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- nil", test("TestANoteThatCannotBeWritten"),
+	},
+	{
+		"an event is acknowledged for a note whose reconcile has begun", "rollup",
+		"case n.Begun:", "case n.Begun && false:", test("TestAnEventBesideTheReconcileOfANote"),
+	},
+	{
+		"a note is taken away that others rely on", "internal/store",
+		"DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version))", "Delete(db.Note(n.Counter))", testIn("rollup", "TestAnEventBesideTheReconcileOfANote"),
+	},
+	{
+		"a reconcile for a note leaves the floor", "rollup",
+		"case r.opts.noted && !r.opts.DryRun:", "case false:", test("TestAReconcileForANoteEndsEarlierSnapshots"),
+	},
+	{
+		"every instance reconciles what is noted", "rollup",
+		"begun, ok, err = c.begin(ctx, n, now); err == nil && !ok {", "begun, ok, err = c.begin(ctx, n, now); false {", test("TestOneInstanceReconcilesWhatIsNoted"),
 	},
 	{
 		"a duplicate is done while its twin waits", "rollup",

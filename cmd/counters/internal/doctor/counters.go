@@ -28,6 +28,9 @@ func (f *findings) counters(d *Deployment) {
 		id, _ := names.Path.ID(names.Path.String())
 		f.add("counter-missing", id, "there is no document "+names.Path.String(), lines(d.counters("create", id), d.counters("reconcile", id)))
 	}
+	for _, n := range d.Counters.Noted {
+		f.add("counter-noted", n.Counter, fmt.Sprintf("since %s, tried %s: %s", n.Since.UTC().Format(time.RFC3339), count(int(n.Tries), "time"), n.Why), d.counters("reconcile", n.Counter))
+	}
 	for _, c := range d.Counters.Read {
 		switch field := c.otherField(d.Target.sums()); {
 		case c.Deleting:
@@ -46,7 +49,7 @@ func (f *findings) counters(d *Deployment) {
 		f.shards(d, c)
 		switch {
 		case c.BadLedger != "":
-			f.add("ledger-invalid", c.ID, c.BadLedger, lines(d.deleteLedger(c.ID), d.counters("reconcile", c.ID)))
+			f.add(c.BadLedgerIs, c.ID, c.BadLedger, d.counters("reconcile", c.ID, "--rebuild-ledgers"))
 		case c.Ledger == nil:
 			f.add("ledger-missing", c.ID, c.unadopted(d.Target.sums()), d.counters("reconcile", c.ID))
 		default:
@@ -410,8 +413,4 @@ func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
 	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
 	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
-}
-
-func (d *Deployment) deleteLedger(id string) string {
-	return d.curl() + line("-X", "DELETE", d.address(d.layout().LedgerOf(id)))
 }

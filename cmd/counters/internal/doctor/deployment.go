@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Target says which deployment to read.
@@ -188,6 +189,8 @@ type Job struct {
 type Counters struct {
 	Read []Counter
 	More bool // whether there are others
+	// of all counters, those that can't be rolled up: the first ten to be tried again
+	Noted []store.Note
 }
 
 // Counter is a counter, its shards and its ledger, all as of one time.
@@ -202,7 +205,9 @@ type Counter struct {
 	Recounts  map[string]Recount // :: field that counts documents → what they come to
 	Shards    []Shard
 	Ledger    *ledger.Ledger // nil when there is none, or it is an earlier counter's
-	BadLedger string         // why the ledger can't be read
+	BadLedger string         // why the ledger can't be used
+	// the finding that this is
+	BadLedgerIs string
 }
 
 // Recount is what the documents of a counted collection come to.

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -446,7 +447,20 @@ var brokenDeployments = []broken{
 	}, "ledger-missing", "-snippet", "counters reconcile --project=my-project -- -snippet"},
 	{"a ledger that another program wrote", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"states": map[string]any{"0": 5}})
-	}, "ledger-invalid", "visits", "-X DELETE https://firestore.googleapis.com/v1/projects/my-project/databases/%28default%29/documents/counters/visits/counter_rollup/ledger"},
+	}, "ledger-invalid", "visits", "counters reconcile --project=my-project --rebuild-ledgers visits"},
+	{"a ledger of an earlier format", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"format": 2})
+	}, "ledger-format", "visits", "counters reconcile --project=my-project --rebuild-ledgers visits"},
+	{"a ledger of other shards", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"shards": "parts"})
+	}, "ledger-others", "visits", "counters reconcile --project=my-project --rebuild-ledgers visits"},
+	{"a counter that can't be rolled up", func(t *testing.T, d *deployment) {
+		path, err := layout.Place{Project: testProject}.Layout()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.set(t, strings.TrimPrefix(path.Note("gone"), path.Document("")), map[string]any{"counter": "gone", "since": today, "due": today, "tries": 3, "why": "ledger is damaged"})
+	}, "counter-noted", "gone", "counters reconcile --project=my-project gone"},
 	{"shards beyond the number", func(t *testing.T, d *deployment) {
 		if err := d.counter(t, "large").Create(t.Context(), shards.CreateOptions{Shards: 3}); err != nil {
 			t.Fatal(err)

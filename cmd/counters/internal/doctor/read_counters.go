@@ -44,6 +44,10 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if err != nil {
 		return denied(err)
 	}
+	noted, err := db.Notes(ctx, time.Time{}, 10)
+	if err != nil {
+		return denied(err)
+	}
 	read := make([]*Counter, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -58,7 +62,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if err := group.Wait(); err != nil {
 		return denied(err)
 	}
-	d.Counters = &Counters{More: more}
+	d.Counters = &Counters{More: more, Noted: noted}
 	for _, c := range read {
 		if c != nil {
 			d.Counters.Read = append(d.Counters.Read, *c)
@@ -94,7 +98,13 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{}}
 	if docs[1] != nil {
 		if c.Ledger, err = store.DecodeLedger(db.Shards, docs[1]); err != nil {
-			c.BadLedger = err.Error()
+			c.BadLedger, c.BadLedgerIs = err.Error(), "ledger-invalid"
+			switch {
+			case errors.Is(err, store.ErrFormat):
+				c.BadLedgerIs = "ledger-format"
+			case errors.Is(err, store.ErrOthers):
+				c.BadLedgerIs = "ledger-others"
+			}
 		}
 	}
 	c.Deleting = db.Deleting(docs[0])

@@ -164,6 +164,7 @@ func TestEmulator(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"states": map[string]any{"0": 5}})
+	d.set(t, "counters/visits/shards/0", map[string]any{"count": 4.0})
 	d.set(t, "counters/go/shards/0", map[string]any{"Count": 4})
 	reader := Reader{Firestore: []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}}
 	read, err := reader.Read(t.Context(), Target{Project: testProject, Emulator: "127.0.0.1:8080", Counters: 10})
@@ -176,10 +177,11 @@ func TestEmulator(t *testing.T) {
 	}
 	for _, want := range []string{
 		"on the emulator at 127.0.0.1:8080.\nAn emulator has counters only",
-		`"Authorization: Bearer owner" -X DELETE http://127.0.0.1:8080/v1/projects/my-project/`,
+		`"Authorization: Bearer owner" -X PATCH`, "http://127.0.0.1:8080/v1/projects/my-project/",
+		"counters reconcile --project=my-project --rebuild-ledgers visits",
 		`shards hold no integer "count", but "Count": set FIELDS=total=Count`,
 		"counters reconcile --project=my-project --fields=total=Count go",
-		"Checked 2 counters: 2 errors, 0 other findings.\n",
+		"Checked 2 counters: 2 errors, 1 other finding.\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, text.String())
