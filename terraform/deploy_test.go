@@ -37,7 +37,7 @@ func TestDeployAgainChangesInPlace(t *testing.T) {
 			}
 		}
 	}
-	for command, n := range map[string]int{"scheduler jobs update": 1, "logging metrics update": 7, "alpha monitoring policies": 5, "monitoring dashboards update": 1} {
+	for command, n := range map[string]int{"scheduler jobs update": 1, "logging metrics update": 7, "alpha monitoring policies": 6, "monitoring dashboards update": 1} {
 		if updated[command] != n {
 			t.Errorf("%d × %s, want %d: %v", updated[command], command, n, updated)
 		}

@@ -18,7 +18,7 @@ func TestMetricsReadWhatTheFunctionsLog(t *testing.T) {
 	t.Parallel()
 	looked := map[string]bool{}
 	for _, message := range []string{
-		functions.LogPoison, rollup.LogRollup, rollup.LogContention, rollup.LogDrift, shards.LogAmbiguous, shards.LogContention,
+		functions.LogPoison, rollup.LogRollup, rollup.LogContention, rollup.LogDrift, rollup.LogNoted, shards.LogAmbiguous, shards.LogContention,
 	} {
 		looked[message] = false
 	}

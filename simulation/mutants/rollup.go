@@ -48,7 +48,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"every instance reconciles what is noted", "rollup",
-		"begun, ok, err = c.begin(ctx, n, now); err == nil && !ok {", "begun, ok, err = c.begin(ctx, n, now); false {", test("TestOneInstanceReconcilesWhatIsNoted"),
+		"begun, ok, err = c.begin(ctx, n, now); err == nil && !ok {", "begun, ok, err = c.begin(ctx, n, now); err == nil && !ok && false {", test("TestOneInstanceReconcilesWhatIsNoted"),
 	},
 	{
 		"a duplicate is done while its twin waits", "rollup",
