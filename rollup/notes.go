@@ -78,11 +78,11 @@ func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts Reco
 }
 
 // reconcileDue reconciles what is noted and due by a time of Firestore's, or all that is noted where
-// that is zero. It returns the reads that counting documents took.
-func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts ReconcileOptions) (reads int64, err error) {
+// that is zero. It returns how many there were, and the reads that counting documents took.
+func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts ReconcileOptions) (found int, reads int64, err error) {
 	notes, err := c.db.Notes(ctx, until, notesAtOnce)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var group errgroup.Group
 	group.SetLimit(max(1, opts.Parallel))
@@ -96,7 +96,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 		})
 	}
 	_ = group.Wait()
-	return total.Load(), nil
+	return len(notes), total.Load(), nil
 }
 
 // reconcileOneDue reconciles a counter whose note was due a moment ago, unless another instance does.

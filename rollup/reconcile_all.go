@@ -89,7 +89,8 @@ func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum 
 			defer cancel()
 		}
 		opts.budget, opts.Report = nil, nil
-		if sum.Reads, err = c.reconcileDue(half, time.Time{}, opts); err != nil {
+		found := 0
+		if found, sum.Reads, err = c.reconcileDue(half, time.Time{}, opts); err != nil || found == 0 {
 			return err
 		}
 	}

@@ -318,7 +318,7 @@ func (r *Roller) reconcileDue() {
 	if until.IsZero() {
 		return // nothing was ever answered
 	}
-	if _, err := r.client.reconcileDue(r.running, until, ReconcileOptions{}); err != nil && r.running.Err() == nil {
+	if _, _, err := r.client.reconcileDue(r.running, until, ReconcileOptions{}); err != nil && r.running.Err() == nil {
 		r.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
 	}
 }
