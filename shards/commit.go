@@ -111,9 +111,8 @@ func (f *inFlight) pick(counter string, n int) {
 func (c *Client) writes(f *inFlight, sums sums) []*firestorepb.Write {
 	markers := f.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+len(sums))
-	now := time.Now()
 	for id, m := range markers {
-		writes = append(writes, c.marks(id, m, now))
+		writes = append(writes, c.marks(id, m))
 	}
 	for _, r := range f.requests {
 		if r.member != nil {
@@ -134,14 +133,15 @@ func (c *Client) pickedShard(f *inFlight, counter string) string {
 	return c.db.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
-// marks is the write that makes a marker, or takes the place of one that was made alone.
-func (c *Client) marks(id string, m marker, now time.Time) *firestorepb.Write {
+// marks is the write that makes a marker, or takes the place of one that was made alone. It expires by
+// Firestore's clock: where that of this machine is slow, TTL might take it while a commit is in doubt.
+func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
 	if m.asked == "" || ttl < batchMarkerTTL {
 		// a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}
-	w := store.Create(c.db.Request(id), m.fields(now.Add(ttl)))
+	w := store.Create(c.db.Request(id), m.fields(c.db.Now().Add(ttl)))
 	if !m.at.IsZero() {
 		w.CurrentDocument = store.UpdatedAtTime(m.at)
 	}
@@ -154,7 +154,7 @@ func (c *Client) settle(ctx context.Context, f *inFlight) step {
 	defer cancel()
 	id := f.deciding()
 	m := marker{batch: f.id, settled: true, at: f.markers()[id].at}
-	resp, err := c.db.Commit(ctx, []*firestorepb.Write{c.marks(id, m, time.Now())})
+	resp, err := c.db.Commit(ctx, []*firestorepb.Write{c.marks(id, m)})
 	if err != nil {
 		return f.unsettled(err)
 	}

@@ -18,7 +18,7 @@ import (
 func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
 	id, try := command.NewID(), 0
 	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, now, err := tx.Get(ctx, c.db.Request(id))
+		docs, _, err := tx.Get(ctx, c.db.Request(id))
 		if err != nil || docs[0] != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *st
 		if err := body(ctx, tx, try); err != nil {
 			return err
 		}
-		tx.Write(c.marks(id, marker{batch: id}, now))
+		tx.Write(c.marks(id, marker{batch: id}))
 		return nil
 	})
 }

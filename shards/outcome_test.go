@@ -556,3 +556,41 @@ func TestLeavingABatchGivesNoMoreTime(t *testing.T) {
 		t.Error("others have no time of their own")
 	}
 }
+
+// The marker of a commit in doubt is in the way of the one that settles it, and by the time it is read
+// TTL has taken it: that says nothing of the commit, which is settled once more.
+func TestAMarkerThatIsGoneSettlesNothing(t *testing.T) {
+	t.Parallel()
+	r := &request{done: make(chan outcome, 1)}
+	f := &inFlight{id: command.NewID(), exact: true, requests: []*request{r}}
+	steps := []step{
+		f.failed(status.Error(codes.Unavailable, "lost")),
+		f.unsettled(status.Error(codes.AlreadyExists, "it is there")),
+		f.found(nil),
+		f.resume(),
+	}
+	if want := []step{settle, readMarkers, pause, settle}; !slices.Equal(steps, want) {
+		t.Errorf("steps %v, want %v", steps, want)
+	}
+	f.giveUp(ErrBusy, context.DeadlineExceeded)
+	if out := <-r.done; !errors.Is(out.err, ErrUnknown) {
+		t.Errorf("%v, want ErrUnknown", out.err)
+	}
+}
+
+// A key's marker that another batch has made alone says that the commit in doubt is not applied, and
+// never will be: what follows is no doubt of that.
+func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
+	t.Parallel()
+	r := &request{key: "k", asked: "a", done: make(chan outcome, 1)}
+	f := &inFlight{id: command.NewID(), requests: []*request{r}}
+	f.failed(status.Error(codes.Unavailable, "lost"))
+	f.unsettled(status.Error(codes.AlreadyExists, "it is there"))
+	if next := f.found(map[string]marker{"k": {batch: "another", settled: true, at: time.UnixMicro(1)}}); next != sendCommit {
+		t.Errorf("step %d, want that another commit goes", next)
+	}
+	f.giveUp(ErrBusy, status.Error(codes.Aborted, "contention"))
+	if out := <-r.done; !errors.Is(out.err, ErrBusy) || errors.Is(out.err, ErrUnknown) {
+		t.Errorf("%v, want ErrBusy: it is certain that nothing was counted", out.err)
+	}
+}

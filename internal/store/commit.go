@@ -21,6 +21,9 @@ func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp 
 		resp, err = api.Commit(db.outgoing(ctx), req)
 		return err
 	})
+	if err == nil {
+		db.clock.saw(resp.GetCommitTime().AsTime())
+	}
 	return resp, err
 }
 

@@ -74,6 +74,7 @@ func (r reader) get(ctx context.Context, paths []string, names ...string) ([]*fi
 	if err != nil {
 		return nil, readTime, err
 	}
+	r.db.clock.saw(readTime)
 	for i, name := range names {
 		docs[i] = found[name]
 	}

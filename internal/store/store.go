@@ -38,7 +38,8 @@ type DB struct {
 	layout.Layout // names of its documents
 	reader
 
-	api *connection
+	api   *connection
+	clock clock
 
 	newWatcher func() (*firestore.Client, error)
 	mu         sync.Mutex

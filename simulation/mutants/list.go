@@ -143,6 +143,10 @@ var bySimulation = []mutant{
 		"const batchMarkerTTL = time.Hour", "const batchMarkerTTL = time.Nanosecond", test("TestMarkersExpire"),
 	},
 	{
+		"markers expire by the clock of their machine", "shards",
+		"m.fields(c.db.Now().Add(ttl))", "m.fields(time.Now().Add(ttl))", test("TestMarkersExpireByFirestoresClock"),
+	},
+	{
 		"the markers of keys expire with those of batches", "shards",
 		"ttl := c.cfg.KeyTTL\n", "ttl := batchMarkerTTL\n", test("TestMarkersExpire"),
 	},
@@ -158,6 +162,14 @@ var bySimulation = []mutant{
 	{
 		"a commit that settles is sent once, and markers are read once", "shards",
 		"return pause // for", "return f.giveUp(ErrUnknown, err) // for", statistic,
+	},
+	{
+		"a marker that TTL took is no reason to settle again", "shards",
+		"case f.doubt != nil && !decided:", "case false:", test("TestAMarkerThatIsGoneSettlesNothing"),
+	},
+	{
+		"the doubt stays after another's marker decided", "shards",
+		"f.doubt, f.conflict = nil, nil", "f.conflict = nil", test("TestAnothersMarkerEndsTheDoubt"),
 	},
 	{
 		"no time is left for settling", "shards",
