@@ -23,9 +23,6 @@ import (
 // number of its members and what was counted otherwise, and whoever goes on, or makes the document
 // again, finds it so.
 
-// shardsAtOnce is how many shards a step takes, beside two writes to the ledger.
-const shardsAtOnce = maxWrites - 2
-
 // errBack says that a counter which was to be removed is there, or has counted something.
 var errBack = errors.New("the counter is back")
 
@@ -60,8 +57,8 @@ func (c *Client) Remove(ctx context.Context, counter string, version time.Time) 
 	err = of.call("remove what is left of", func() error {
 		r := removal{Counter: of, version: &version}
 		err := r.run(ctx, nil)
-		removed = err == nil || errors.Is(err, ErrNotFound)
-		if removed || errors.Is(err, errBack) || r.begun != nil && ctx.Err() != nil {
+		removed = err == nil && !r.off || errors.Is(err, ErrNotFound)
+		if removed || r.off || errors.Is(err, errBack) || r.begun != nil && ctx.Err() != nil {
 			return nil // or it is large, and whoever comes next goes on
 		}
 		return err
@@ -76,6 +73,7 @@ type removal struct {
 	version *time.Time
 	fields  layout.Fields // that may have members: see learn
 	begun   *life         // that is being ended, once a step was sent
+	off     bool          // something was counted since the last step
 }
 
 // life tells one life of a path from the next, by the times when its documents were made; zero
@@ -106,26 +104,35 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	defer r.client.known.Remove(r.id)
 	db := r.client.db
 	return r.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, try int) (going int, more bool, err error) {
-		docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id))
+		docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id), db.EndingOf(r.id))
 		if err != nil {
 			return 0, false, err
 		}
+		shards, err := tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id)})
+		if err != nil {
+			return 0, false, fmt.Errorf("read shards: %w", err)
+		}
 		doc, itsLedger := docs[0], docs[1]
-		marked, now := db.Deleting(doc), lifeOf(doc, itsLedger)
+		marked, ending, now := db.Deleting(doc), itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue(), lifeOf(doc, itsLedger)
 		switch {
 		case r.begun != nil && !marked && r.begun.over(now):
 			// by this call, whose answer was lost, or another: what is there by now
 			// is another life's
 			return 0, false, nil
-		case r.version != nil && !marked && (doc != nil || !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() && !itsLedger.GetUpdateTime().AsTime().Equal(*r.version)):
+		case r.version != nil && !marked && (doc != nil || !ending && (!itsLedger.GetUpdateTime().AsTime().Equal(*r.version) || r.uncounted(itsLedger, shards))):
 			return 0, false, errBack
+		case r.version != nil && !marked && ending && newer(shards, docs[2]):
+			// what is left has its whole time again
+			tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), nil, []string{store.LedgerEnding}))
+			r.off = true
+			return 0, false, nil
 		case doc != nil && db.Hosted:
 			return 0, false, ErrHosted
 		case try > 2 && doc != nil && !marked: // it is being added to
 			r.mark(tx)
 			more = true
 		default:
-			going, more, err = r.step(ctx, tx, doc, itsLedger)
+			going, more, err = r.step(ctx, tx, doc, itsLedger, shards)
 		}
 		if err == nil && r.begun == nil {
 			if going == 0 && !more {
@@ -137,46 +144,55 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	})
 }
 
+// uncounted reports whether shards hold what their counter's ledger, which a reconcile has just found
+// right, does not know.
+func (r *removal) uncounted(itsLedger *firestorepb.Document, shards []*firestorepb.Document) bool {
+	l, err := store.DecodeLedger(r.client.db.Shards, itsLedger)
+	return err == nil && !l.Merge(store.ShardStates(shards), nil).Empty()
+}
+
+// newer reports whether a shard was written after the last step of a removal, where that is known:
+// Firestore gives what one commit writes one time.
+func newer(shards []*firestorepb.Document, last *firestorepb.Document) bool {
+	return last != nil && slices.ContainsFunc(shards, func(shard *firestorepb.Document) bool {
+		return shard.GetUpdateTime().AsTime().After(last.GetUpdateTime().AsTime())
+	})
+}
+
 // step writes what the next step of a removal takes. It tells how many documents that removes, and
 // whether there will be something after it.
-func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document) (going int, more bool, err error) {
+func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, shards []*firestorepb.Document) (going int, more bool, err error) {
 	db := r.client.db
 	if _, err := store.DecodeLedger(db.Shards, itsLedger); errors.Is(err, store.ErrOthers) {
 		return 0, false, err // its deletion would take what they have counted along
 	}
-	r.learn(nil, itsLedger)
+	r.learn(shards, itsLedger)
 	members, err := r.someMembers(ctx, r.fields, maxWrites, tx.Documents)
 	if err != nil {
 		return 0, false, err
 	}
-	var shards []*firestorepb.Document
-	large := len(members) == maxWrites
-	if !large {
-		if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id), Limit: maxWrites}); err != nil {
-			return 0, false, fmt.Errorf("read shards: %w", err)
+	large := len(members)+len(shards) >= maxWrites
+	if large && doc == nil && itsLedger != nil {
+		// Whoever comes next goes on at once, unless something is counted in between. A ledger that says so
+		// says that the document is missing.
+		tx.Write(store.Update(db.EndingOf(r.id), nil, nil, nil, store.Increment("steps", 1)))
+		if !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() {
+			tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)},
+				[]string{store.LedgerSums}, store.ServerTime(store.LedgerGone)))
 		}
-		if r.learn(shards, nil) {
-			return r.step(ctx, tx, doc, itsLedger)
-		}
-		large = len(members)+len(shards) >= maxWrites
-	}
-	if large && doc == nil && itsLedger != nil && !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() {
-		// whoever comes next goes on at once; a ledger that says so says that the document is missing
-		tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)},
-			[]string{store.LedgerSums}, store.ServerTime(store.LedgerGone)))
 	}
 	switch {
 	case large && doc != nil && !db.Deleting(doc):
 		r.mark(tx)
 		return 0, true, nil
 	case large && len(members) > 0:
-		members = members[:min(len(members), membersAtOnce)]
+		members = members[:min(len(members), atOnce)]
 		tx.Write(r.takeOff(members, r.fields)...)
 		r.uneven(tx, itsLedger)
 		return len(members), true, nil
 	case large:
 		r.uneven(tx, itsLedger)
-		return shardsAtOnce - fold(tx, shards[:shardsAtOnce], false), true, nil
+		return atOnce + 1 - fold(tx, shards[:atOnce+1], false), true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {
@@ -198,11 +214,10 @@ func (r *removal) mark(tx *store.Tx) {
 	tx.Write(store.Update(r.client.db.Counter(r.id), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
 }
 
-// learn notes fields that may have members, by their names in the shards, and reports whether one
-// of them is new. Beside those that are shown, these are what ledger and shards hold, which another
-// revision shows, or an earlier one did. Memberships that stay behind would be in the way of the
-// next life's members.
-func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.Document) (learned bool) {
+// learn notes fields that may have members, by their names in the shards. Beside those that are shown,
+// these are what ledger and shards hold, which another revision shows, or an earlier one did.
+// Memberships that stay behind would be in the way of the next life's members.
+func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.Document) {
 	if r.fields == nil {
 		r.fields = slices.Clone(r.client.db.Fields)
 	}
@@ -224,8 +239,6 @@ func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.D
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == name }) {
 			r.fields = append(r.fields, layout.Field{Name: name, Shard: name})
-			learned = true
 		}
 	}
-	return learned
 }

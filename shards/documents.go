@@ -96,8 +96,9 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 	return docs, nil
 }
 
-// membersAtOnce is how many members are taken off in one commit, beside a shard and the ledger.
-const membersAtOnce = shardsAtOnce - 1
+// atOnce is how many members or shards are taken off in one commit, beside the shard that what they
+// held is taken from or goes to, and what the commit notes.
+const atOnce = maxWrites - 5
 
 // takeOff are the writes that take members off, which a transaction has read: their memberships,
 // and as many off shard 0. Where they were counted is all the same: a field is what its shards add

@@ -44,6 +44,9 @@ func TestRemove(t *testing.T) {
 	spared("something was counted since", earlier)
 	spared("no version", time.Time{})
 	spared("one that comes", w.version(t).Add(time.Microsecond))
+	w.inc(t, "2", 1)
+	spared("something was counted that was not rolled up", w.version(t))
+	w.rollUp(t, "a")
 	if removed, err := client.Remove(t.Context(), "a", w.version(t)); err != nil || !removed {
 		t.Errorf("removed %v, %v", removed, err)
 	}
@@ -87,12 +90,69 @@ func TestTheDocumentComesBackDuringARemoval(t *testing.T) {
 	}
 }
 
+// A removal is cut short, and before the next one the document comes back, is counted, and goes again,
+// whether that was rolled up or not: what is left has its whole time, and then goes. So it is where a
+// client counts without a document.
+func TestARemovalIsOffOnceSomethingIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]struct{ back, rolledUp bool }{
+		"the document was back":                  {back: true},
+		"the document was back, and was counted": {back: true, rolledUp: true},
+		"it was not":                             {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			w.counter(t, client, "a", 3)
+			w.populate(t, 600)
+			w.rollUp(t, "a")
+			w.deleteByHand(t)
+			w.rollUp(t, "a")
+			w.cutAfter(1)
+			if _, err := client.Remove(t.Context(), "a", w.version(t)); status.Code(err) != codes.PermissionDenied {
+				t.Fatalf("cut short: %v", err)
+			}
+			w.Server.SetInterceptor(nil)
+			left := int64(w.memberships(t))
+			if s.back {
+				if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"title": "back"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.inc(t, "1", 5)
+			if s.rolledUp {
+				w.rollUp(t, "a")
+			}
+			if s.back {
+				w.deleteByHand(t)
+			}
+			hosted := w.open(t, shards.Config{Hosted: true})
+			roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Hosted: true}, option.WithGRPCConn(w.Conn(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer roll.Close()
+			for _, after := range []time.Duration{time.Hour, time.Hour, time.Nanosecond} {
+				r, err := roll.Reconcile(t.Context(), "a", rollup.ReconcileOptions{Remove: hosted.Remove, CleanupAfter: after})
+				if err != nil || r.Deleted != (after < time.Hour) {
+					t.Fatalf("%+v, %v; want what is left deleted after its time", r, err)
+				}
+				if !r.Deleted {
+					w.wantSum(t, "a", left+5)
+				}
+			}
+			w.wantNothing(t)
+		})
+	}
+}
+
 // A removal that runs out of time says so, and the next one goes on.
 func TestARemovalRunsOutOfTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.counter(t, w.open(t, shards.Config{}), "a", 3)
-	w.populate(t, 600)
+	w.populate(t, 1100)
 	w.rollUp(t, "a")
 	w.deleteByHand(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -129,7 +129,7 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 		if err != nil {
 			return 0, false, err
 		}
-		members, err := c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)
+		members, err := c.someMembers(ctx, db.Fields, atOnce, tx.Documents)
 		if err != nil || len(members) <= fewMembers {
 			return 0, false, err
 		}

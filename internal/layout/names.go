@@ -17,6 +17,7 @@ const (
 	DefaultShards = "shards"
 	Rollup        = "counter_rollup"
 	Ledger        = "ledger"
+	Ending        = "ending"
 	Requests      = "counter_requests"
 	Reconcile     = "reconcile"
 	Notes         = "counter_notes"
@@ -140,6 +141,10 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 
 // LedgerOf is the resource name of a counter's ledger.
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
+
+// EndingOf is the resource name of the document that each step of a removal writes, of a counter whose
+// document is missing: what is newer is none of the removal's.
+func (l Layout) EndingOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ending }
 
 // ParseLedger is the counter whose ledger has that resource name. It reports false for other
 // documents. Names are taken apart from their ends: a counter, or any part of its path, may be

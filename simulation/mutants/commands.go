@@ -28,11 +28,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a deletion reads shards outside of its transaction", "shards",
-		"if shards, err = tx.Documents(", "if shards, err = db.Documents(", simulation,
-	},
-	{
-		"a deletion reads members outside of its transaction", "shards",
-		"r.someMembers(ctx, r.fields, maxWrites, tx.Documents)", "r.someMembers(ctx, r.fields, maxWrites, db.Documents)", simulation,
+		"shards, err := tx.Documents(ctx, store.Query{Collection: db.", "shards, err := db.Documents(ctx, store.Query{Collection: db.", simulation,
 	},
 	{
 		"a large deletion is not marked", "shards",
@@ -40,7 +36,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"members of whom only shards tell stay", "shards",
-		"if r.learn(shards, nil) {", "if false {", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
+		"r.learn(shards, itsLedger)", "r.learn(nil, itsLedger)", test("TestMembersOfOtherRevisionsGoWithTheirCounter"),
 	},
 	{
 		"a deletion takes members off twice", "shards",

@@ -88,7 +88,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads a page of memberships outside of its transaction", "shards",
-		"c.someMembers(ctx, db.Fields, membersAtOnce, tx.Documents)", "c.someMembers(ctx, db.Fields, membersAtOnce, db.Documents)", test("TestLeavingBesideAResetOfManyMembers"),
+		"c.someMembers(ctx, db.Fields, atOnce, tx.Documents)", "c.someMembers(ctx, db.Fields, atOnce, db.Documents)", test("TestLeavingBesideAResetOfManyMembers"),
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
@@ -264,6 +264,18 @@ var bySimulation = []mutant{
 	{
 		"a cleanup takes what was counted since", "shards",
 		"!itsLedger.GetUpdateTime().AsTime().Equal(*r.version)", "false", test("TestRemove|TestTheDocumentComesBackDuringARemoval"),
+	},
+	{
+		"a cleanup takes what was counted since the reconcile has read", "shards",
+		"|| r.uncounted(itsLedger, shards)", "|| false", test("TestRemove"),
+	},
+	{
+		"a cleanup that was cut short takes what was counted since", "shards",
+		"&& ending && newer(shards, docs[2]):", "&& ending && false:", test("TestARemovalIsOffOnceSomethingIsCounted"),
+	},
+	{
+		"a cleanup takes its own steps for counts", "shards",
+		"store.Increment(\"steps\", 1)", "store.Increment(\"steps\", 0)", test("TestARemovalRunsOutOfTime|TestARemovalIsOffOnceSomethingIsCounted|TestTheDocumentComesBackDuringARemoval"),
 	},
 	{
 		"a hosted counter has no ledger before its first event", "shards",

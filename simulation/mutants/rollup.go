@@ -192,7 +192,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a deletion doesn't say that it moves shards", "shards",
-		"r.uneven(tx, itsLedger)\n		return shardsAtOnce -", "return shardsAtOnce -", test("TestALedgerThatHasHeardOfNoMove"),
+		"r.uneven(tx, itsLedger)\n		return atOnce + 1", "return atOnce + 1", test("TestALedgerThatHasHeardOfNoMove"),
 	},
 	{
 		"a reconcile takes an older revision's sums for its own", "internal/store",
