@@ -10,10 +10,13 @@ help: ## Print this.
 dev: ## Run the whole system on this machine.
 	go run ./cmd/counters dev
 
-test: ## Run the tests.
+test: ## Run the tests that need Go alone.
 	go test ./...
 
-race: ## Run the tests with the race detector.
+test-all: ## Run all tests. What a missing tool makes impossible is skipped, and says so.
+	go test -tags all -timeout 30m ./...
+
+race: ## Run the tests that need Go alone with the race detector.
 	go test -race ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (10s) each.
@@ -31,9 +34,9 @@ mutants: ## Leave out the rules one at a time, and see that each is caught; with
 
 lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
-	go vet ./...
+	go vet -tags all ./...
 	go vet -C cmd/bench ./...
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags all ./...
 	@if lint=$$(command -v golangci-lint || command -v "$$(go env GOBIN)/golangci-lint" || command -v "$$(go env GOPATH)/bin/golangci-lint"); then \
 	  "$$lint" run; \
 	else \
@@ -56,7 +59,7 @@ try-release: ## Build the next release twice, each in a clone that has its tag, 
 	scripts/try-release.sh
 
 session: ## Start counters dev, and type what the README types.
-	go test ./cmd/counters -count=1 -v -run '^TestDevCounts$$|^TestSessions$$/^README.md$$'
+	go test -tags all ./cmd/counters -count=1 -v -run '^TestDevCounts$$|^TestSessions$$/^README.md$$'
 
 vuln: ## Known vulnerabilities of what is called; asks vuln.go.dev.
 	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
@@ -67,4 +70,4 @@ actions: ## Check the workflows.
 ci: ## Everything that has to hold before a change lands.
 	.ci/run
 
-.PHONY: help dev test race fuzz simulate mutants lint bench figures generate release try-release session vuln actions ci
+.PHONY: help dev test test-all race fuzz simulate mutants lint bench figures generate release try-release session vuln actions ci

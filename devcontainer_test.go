@@ -27,7 +27,10 @@ func TestDevcontainer(t *testing.T) {
 		ForwardPorts      []int
 		PortsAttributes   map[string]struct{ Label, OnAutoForward string }
 		Customizations    struct {
-			VSCode struct{ Extensions []string }
+			VSCode struct {
+				Extensions []string
+				Settings   map[string]string
+			}
 		}
 	}
 	decoder := json.NewDecoder(strings.NewReader(read(".devcontainer/devcontainer.json")))

@@ -1,3 +1,5 @@
+//go:build all
+
 package counters
 
 import (
@@ -23,9 +25,6 @@ import (
 // What is uploaded builds as the Go buildpack builds it, and serves all three functions.
 func TestBuildpack(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a program and runs go mod tidy: not with -short")
-	}
 	dir := upload(t)
 
 	program := filepath.Join(t.TempDir(), "main")

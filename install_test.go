@@ -1,4 +1,4 @@
-//go:build unix
+//go:build all && unix
 
 package counters
 
@@ -99,9 +99,6 @@ func goEnv(t *testing.T, name string) string {
 // nothing to do with this one.
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds the program: not with -short")
-	}
 	environ, version := proxy(t)
 	bin, elsewhere := t.TempDir(), t.TempDir()
 	install := exec.CommandContext(t.Context(), "go", "install", modulePath+"/cmd/counters@latest")

@@ -1,3 +1,5 @@
+//go:build all
+
 package scripts
 
 import (
@@ -14,9 +16,6 @@ import (
 // The real thing: `counters dev`, with its processes, its Firestore and its event delivery.
 func TestSmokeAgainstDev(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds the command line and starts the whole system; left out with -short")
-	}
 	bin := filepath.Join(t.TempDir(), "counters")
 	if out, err := exec.Command("go", "build", "-o", bin, "../cmd/counters").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

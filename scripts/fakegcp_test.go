@@ -1,3 +1,5 @@
+//go:build all
+
 package scripts
 
 import (
@@ -29,9 +31,6 @@ type project struct {
 // startProject starts a project, or skips the test where it or gcloud can't run.
 func startProject(t *testing.T, args ...string) project {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs gcloud some hundred times: not with -short")
-	}
 	for tool, source := range map[string]string{"gcloud": "google-cloud-cli", "python3": "python3"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not on the PATH (Debian package %s): deployments are not tried with the real gcloud", tool, source)

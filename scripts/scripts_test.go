@@ -1,3 +1,5 @@
+//go:build all
+
 // Package scripts holds nothing but tests of the shell scripts. What deploy.sh and destroy.sh tell
 // gcloud to do is held against terraform's module in ../terraform.
 package scripts

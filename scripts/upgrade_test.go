@@ -1,3 +1,5 @@
+//go:build all
+
 package scripts
 
 import (
@@ -99,9 +101,6 @@ func (p project) refusesWhatDoesNotStart(t *testing.T, url string) {
 // runs doesn't survive this version, it is this version itself.
 func versionBefore(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds and deploys two versions: not with -short")
-	}
 	git := func(args ...string) string {
 		out, err := exec.CommandContext(t.Context(), "git", args...).Output()
 		if err != nil {

@@ -1,7 +1,8 @@
+//go:build all
+
 package terraform
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,26 +14,6 @@ import (
 
 // aKey is a key of Cloud KMS.
 const aKey = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
-
-// same reports what only one of two lists holds.
-func same(t *testing.T, what string, gcloud, terraform []string) {
-	t.Helper()
-	slices.Sort(gcloud)
-	slices.Sort(terraform)
-	if len(terraform) == 0 {
-		t.Errorf("%s: terraform makes none", what)
-	}
-	for _, s := range gcloud {
-		if !slices.Contains(terraform, s) {
-			t.Errorf("%s: only gcloud has %s", what, s)
-		}
-	}
-	for _, s := range terraform {
-		if !slices.Contains(gcloud, s) {
-			t.Errorf("%s: only terraform has %s", what, s)
-		}
-	}
-}
 
 // elsewhere counts documents at the root and in a group, with conditions that take indexes.
 const elsewhere = ",n=count(/notes where post=={post} and team=={team}),a=avg(**/notes.x where post=={post} and kind in ['x and y>=1',2] and n>=3),g=count(**/notes where post=={post})," +
@@ -395,22 +376,4 @@ func compareMonitoring(t *testing.T, m *module, calls []call) {
 		}
 	}
 	same(t, "monitoring", gcloud, tf)
-}
-
-func decode(t *testing.T, text string) map[string]any {
-	t.Helper()
-	v := map[string]any{}
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	return v
-}
-
-func compact(t *testing.T, text string) string {
-	t.Helper()
-	out, err := json.Marshal(decode(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
 }

@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -408,4 +409,42 @@ func fileset(root, pattern string) (cty.Value, error) {
 		files = cty.SetVal(list)
 	}
 	return files, err
+}
+
+// same reports what only one of two lists holds.
+func same(t *testing.T, what string, gcloud, terraform []string) {
+	t.Helper()
+	slices.Sort(gcloud)
+	slices.Sort(terraform)
+	if len(terraform) == 0 {
+		t.Errorf("%s: terraform makes none", what)
+	}
+	for _, s := range gcloud {
+		if !slices.Contains(terraform, s) {
+			t.Errorf("%s: only gcloud has %s", what, s)
+		}
+	}
+	for _, s := range terraform {
+		if !slices.Contains(gcloud, s) {
+			t.Errorf("%s: only terraform has %s", what, s)
+		}
+	}
+}
+
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	out, err := json.Marshal(decode(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	v := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
 }

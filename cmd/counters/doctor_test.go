@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -66,63 +64,6 @@ func TestDoctor(t *testing.T) {
 	if out, errOut, code := counters(t, "doctor", "--counters", "2"); code != 0 || errOut != "" ||
 		!strings.Contains(out, "the first 2 counters (--counters N checks more): 0 errors, 0 other findings") {
 		t.Errorf("mended: exit code %d, %q, error %q", code, out, errOut)
-	}
-}
-
-// What doctor proposes names the deployment, and mends it: fields and shards of documents of the
-// app's own.
-func TestDoctorOfHostedCounters(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	fs := firestore.Client(t, "demo-counters")
-	where := []string{"--counter-path=teams/{team}/posts/{post}", "--shards-name=parts", "--fields=likes,views", "--hosted"}
-	run := func(args ...string) (string, int) {
-		out, errOut, code := counters(t, append(args, where...)...)
-		return out + errOut, code
-	}
-	set := func(path string, data map[string]any) {
-		t.Helper()
-		if _, err := fs.Doc(path).Set(t.Context(), data, client.MergeAll); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("teams/red/posts/a", map[string]any{"title": "A"})
-	for _, command := range []string{"inc red/a --by likes=7,views=2", "reconcile red/a", "doctor"} {
-		if out, code := run(strings.Fields(command)...); code != 0 {
-			t.Fatalf("%s: %s", command, out)
-		}
-	}
-	set("teams/red/posts/a", map[string]any{"likes": 5})
-	set("teams/red/posts/a/parts/0", map[string]any{"views": client.Increment(1.0)})
-	out, code := run("doctor", "--json")
-	if code != 1 {
-		t.Errorf("exit code %d: %s", code, out)
-	}
-	var report doctor.Report
-	if err := json.NewDecoder(strings.NewReader(out)).Decode(&report); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	var found []string
-	for _, f := range report.Findings {
-		found = append(found, f.Name)
-		if args, ok := strings.CutPrefix(f.Fix, "counters "); ok {
-			words, err := exec.Command("sh", "-c", "printf '%s\n' "+args).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, errOut, code := counters(t, strings.Split(strings.TrimSpace(string(words)), "\n")...); code != 0 {
-				t.Errorf("%s: %s", f.Fix, errOut)
-			}
-		} else if out, err := exec.Command("sh", "-c", f.Fix).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", f.Fix, err, out)
-		}
-	}
-	if want := []string{"total-differs", "shard-count-double"}; !slices.Equal(found, want) {
-		t.Errorf("found %v, want %v: %s", found, want, out)
-	}
-	if out, code := run("doctor"); code != 0 || !strings.Contains(out, " 0 errors, 0 other findings") {
-		t.Errorf("mended: exit code %d: %s", code, out)
 	}
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,29 +76,6 @@ func TestWrongLines(t *testing.T) {
 	t.Setenv("HOSTED", "perhaps")
 	if _, errOut, code := counters(t, "get", "post"); code != exitUsage || !strings.Contains(errOut, "HOSTED=perhaps: want true or false") {
 		t.Errorf("HOSTED=perhaps: exit code %d, %s", code, errOut)
-	}
-}
-
-// Without the package bash-completion, the script says so once, and no Tab fails for want of it.
-func TestBashCompletionSaysWhatItNeeds(t *testing.T) {
-	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
-	script, _, code := counters(t, "completion", "bash")
-	if code != 0 || !strings.Contains(script, "complete -o default -F __start_counters counters") {
-		t.Fatal(script)
-	}
-	none := filepath.Join(t.TempDir(), "none")
-	script = strings.NewReplacer("/usr/", none+"/", "/opt/", none+"/").Replace(script)
-	cmd := exec.Command(bash, "--norc", "-c", script)
-	if out, err := cmd.CombinedOutput(); err != nil || strings.Count(string(out), "needs the package bash-completion") != 1 {
-		t.Errorf("without it: %v\n%s", err, out)
-	}
-	cmd = exec.Command(bash, "--norc", "-c", "_init_completion() { :; }\n"+script)
-	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("with it: %v\n%s", err, out)
 	}
 }
 

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -10,12 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
-	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
 // What is counted is told apart by the path of a document, and nothing else is taken for it.
@@ -57,31 +54,10 @@ func TestParseCounted(t *testing.T) {
 	}
 }
 
-// The embedded server evaluates what fields may count as Google's emulator does: filters, nested
-// fields, doubles and documents that lack a field.
+// The embedded server evaluates what fields may count: filters, nested fields, doubles and documents that lack a field.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		aggregate(t, emulator.Start(t).Conn(t))
-	})
-	t.Run("official", func(t *testing.T) {
-		t.Parallel()
-		google, err := official.Start(t.Context())
-		if errors.Is(err, official.ErrMissing) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(google.Stop)
-		conn, err := grpc.NewClient("passthrough:///"+google.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		aggregate(t, conn)
-	})
+	aggregate(t, emulator.Start(t).Conn(t))
 }
 
 func aggregate(t *testing.T, conn *grpc.ClientConn) {

@@ -1,3 +1,5 @@
+//go:build all
+
 package conformance
 
 import (
@@ -22,7 +24,7 @@ import (
 
 // The two servers side by side, in one run and on one machine, which their client shares:
 //
-//	go test -run '^$' -bench . ./emulator/internal/conformance
+//	go test -tags all -run '^$' -bench . ./emulator/internal/conformance
 
 // contenders runs a benchmark against both servers.
 func contenders(b *testing.B, run func(b *testing.B, addr string)) {

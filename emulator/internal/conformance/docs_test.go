@@ -91,7 +91,7 @@ We ran them by hand against both servers in November 2026:
 
 ## Speed
 
-` + "`go test -run '^$' -bench . ./emulator/internal/conformance`" + ` on two cores, shared with clients and other work:
+` + "`go test -tags all -run '^$' -bench . ./emulator/internal/conformance`" + ` on two cores, shared with clients and other work:
 
 | | official emulator 1.19.9 | here |
 | --- | --- | --- |

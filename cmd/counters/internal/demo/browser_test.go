@@ -1,3 +1,5 @@
+//go:build all
+
 package demo
 
 import (
@@ -14,10 +16,6 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
-
-// patience is how long a test waits for what must come, on a machine that is busy with other
-// things.
-const patience = 45 * time.Second
 
 // browser is a page in a headless Chromium.
 type browser struct {

@@ -160,3 +160,7 @@ func TestCountersAreListed(t *testing.T) {
 		t.Errorf("of %d it lists %d, more: %v", listed+1, len(got.Counters), got.More)
 	}
 }
+
+// patience is how long a test waits for what must come, on a machine that is busy with other
+// things.
+const patience = 45 * time.Second

@@ -1,3 +1,5 @@
+//go:build all
+
 package doctor
 
 import (
@@ -7,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -33,6 +36,29 @@ for line in sys.stdin:
         if len(ran) == before:
             print(f"{line.strip()}\n  is not run")
 `
+
+// A shell and our script take each command that is proposed, and gcloud's parser takes all of them, once they have been found.
+func init() {
+	trial = func(all *testing.T) func(*testing.T, string) {
+		var mu sync.Mutex
+		var commands []string
+		all.Cleanup(func() { parsedByGcloud(all, commands) })
+		return func(t *testing.T, command string) {
+			t.Helper()
+			if strings.HasPrefix(command, "scripts/deploy.sh ") {
+				dryRun(t, command)
+			}
+			if strings.HasPrefix(command, "gcloud ") {
+				mu.Lock()
+				commands = append(commands, command)
+				mu.Unlock()
+			}
+			if out, err := exec.CommandContext(t.Context(), "sh", "-n", "-c", command).CombinedOutput(); err != nil {
+				t.Errorf("no command line: %s\n%s", command, out)
+			}
+		}
+	}
+}
 
 // parsedByGcloud holds command lines against gcloud's own parser, where gcloud is installed.
 func parsedByGcloud(t *testing.T, commands []string) {
@@ -79,4 +105,39 @@ func TestCommandsOfTheDocs(t *testing.T) {
 		t.Fatalf("found only %q", commands)
 	}
 	parsedByGcloud(t, commands)
+}
+
+// dryRun lets the deployment script say what it would do.
+func dryRun(t *testing.T, command string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", command+" --dry-run")
+	cmd.Dir = "../../../.."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// The functions go where doctor expects them, by default.
+func TestRegionsAreThoseOfTheScript(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"nam5", "nam7", "eur3", "europe-west1"} {
+		out := dryRun(t, "scripts/deploy.sh --project my-project --location "+location)
+		if want := "gcloud functions deploy counters-increment --gen2 --project=my-project --region=" + regionsNear(location)[0] + " "; !strings.Contains(out, want) {
+			t.Errorf("%s: no %q in:\n%s", location, want, out)
+		}
+	}
+}
+
+// Whatever is in an id, a command that is proposed means just that id to a shell.
+func TestCommandsMeanTheirIDs(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash to take a command apart")
+	}
+	if out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+line(unprintable)).Output(); err != nil || string(out) != unprintable {
+		t.Errorf("%s means %q to bash, %v; want %q", line(unprintable), out, err, unprintable)
+	}
 }

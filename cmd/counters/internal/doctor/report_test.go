@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"encoding/json"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,17 +95,5 @@ func TestReportHoldsNothingForTheTerminal(t *testing.T) {
 	}
 	if i := strings.IndexFunc(text.String(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 || !strings.Contains(text.String(), `\x1b]0;it`) {
 		t.Errorf("printed:\n%q", text.String())
-	}
-}
-
-// Whatever is in an id, a command that is proposed means just that id to a shell.
-func TestCommandsMeanTheirIDs(t *testing.T) {
-	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash to take a command apart")
-	}
-	if out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+line(unprintable)).Output(); err != nil || string(out) != unprintable {
-		t.Errorf("%s means %q to bash, %v; want %q", line(unprintable), out, err, unprintable)
 	}
 }

