@@ -70,8 +70,8 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			path, body, address string
 			status, made        int
 		}{
-			{"/", newIDs("a", 500), "1.1.1.1", 429, 0}, // more than ever at once
-			{"/", newIDs("a", 6), "1.1.1.1", 429, 0},
+			{"/", newIDs("a", 500), "3.3.3.3", 429, 0}, // more than ever at once
+			{"/", newIDs("a", 6), "3.3.3.3", 429, 0},
 			{"/", newIDs("a", 4), "1.1.1.1", 200, 4},
 			{"/", newIDs("b", 5), "1.1.1.1", 429, 4}, // one is left, and the others come in 48 s
 			{"/", newIDs("a", 4), "1.1.1.1", 200, 4}, // all there
@@ -95,6 +95,7 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			status, made     int
 		}{
 			{"alice", "/", newIDs("a", 61), 429, 0},
+			{"alice", "/", newIDs("a", 60), 200, 60},
 			{"alice", "/", newIDs("a", 60), 200, 60},
 			{"alice", "/", newIDs("b", 30), 429, 60},
 			{"alice", "/", newIDs("a", 60), 200, 60},

@@ -67,8 +67,9 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	}
 	var h http.Handler = increments
 	if t != nil {
-		public := func(r *http.Request) bool { // who has joined is private
-			return s.PublicReads && r.Method == http.MethodGet && !increments.isMember(r)
+		_, counted := s.Fields.Split()
+		public := func(r *http.Request) bool { // who has joined is private, and to count documents costs by what there is
+			return s.PublicReads && r.Method == http.MethodGet && !increments.isMember(r) && (len(counted) == 0 || exactOf(r) != "true")
 		}
 		h = t.require(public, limit, s.TrustedProxies, log, h)
 	}
@@ -164,7 +165,7 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	}
 	switch {
 	case r.Method == http.MethodGet:
-		return h.read(w, r, counter)
+		return h.read(w, r, counter, limited)
 	case r.URL.Path == "/" || r.URL.Path == "":
 		return h.addMany(w, r, limited)
 	}
@@ -191,11 +192,22 @@ func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters 
 	if h.creations == nil {
 		return nil
 	}
+	// Reads for what is refused are counted apart, and as creations are. One alone costs what a GET does.
+	refused := "refused:" + caller
+	if h.client.Unread(counters...) > 1 {
+		if err := h.creations.owes(refused); err != nil {
+			return err
+		}
+	}
 	missing, err := h.client.Missing(ctx, counters...)
 	if err != nil {
 		return during{err, errRead}
 	}
-	return h.creations.takeAll(caller, len(missing))
+	err = h.creations.takeAll(caller, len(missing))
+	if err != nil {
+		h.creations.owe(refused, min(len(missing), h.creations.burst)) // so that a pause is a minute
+	}
+	return err
 }
 
 // rest bounds an increment by what is left of its request's time. That is nearly all of it, and the
@@ -291,9 +303,9 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 
 // read reads a counter: from memory, unless it is to be exact, and with what caches between the
 // caller and here need.
-func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id, limited string) (any, error) {
 	exact := false
-	switch value := r.URL.Query().Get("exact"); value {
+	switch value := exactOf(r); value {
 	case "", "false":
 	case "true":
 		exact = true
@@ -306,6 +318,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id strin
 	}
 	if exact {
 		snapshot, err := counter.Sum(r.Context())
+		h.limit.owe(limited, int(snapshot.Reads)-1) // the request is counted already
 		if err != nil {
 			return nil, during{err, errRead}
 		}
@@ -325,6 +338,9 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id strin
 	w.Header().Set("ETag", etagOf(snapshot))
 	return snapshot, nil
 }
+
+// exactOf is what a request says on whether the total is to be exact.
+func exactOf(r *http.Request) string { return r.URL.Query().Get("exact") }
 
 // caching says how long a total may be kept, here and on its way.
 type caching struct {

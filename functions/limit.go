@@ -106,16 +106,45 @@ func (l *limiter) charge(caller string, n int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, bucket := time.Now(), l.of(caller)
-	if owed := -bucket.TokensAt(now); owed > 0 {
+	if err := l.owed(caller); err != nil {
+		return err
+	}
+	l.add(caller, n)
+	return nil
+}
+
+// owes returns a [*rateLimited] for a caller who owes, and counts nothing.
+func (l *limiter) owes(caller string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owed(caller)
+}
+
+// owe counts n more against a caller for what has been done.
+func (l *limiter) owe(caller string, n int) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(caller, n)
+}
+
+// owed is owes where the lock is held, as it is for add.
+func (l *limiter) owed(caller string) error {
+	if owed := -l.of(caller).TokensAt(time.Now()); owed > 0 {
 		return &rateLimited{after: time.Duration(owed / l.perSecond * float64(time.Second))}
 	}
+	return nil
+}
+
+func (l *limiter) add(caller string, n int) {
+	now, bucket := time.Now(), l.of(caller)
 	for n > 0 {
 		some := min(n, bucket.Burst()) // more at once would not be counted at all
 		bucket.ReserveN(now, some)
 		n -= some
 	}
-	return nil
 }
 
 // addressOf is where a request comes from, as far as that is known. Each proxy on the way appends
@@ -123,7 +152,8 @@ func (l *limiter) charge(caller string, n int) error {
 // written. Google's load balancers append the address of the client and then their own. So proxies,
 // the setting TRUSTED_PROXIES, is how many addresses at the end are proxies' own.
 //
-// One who has IPv6 has 2^64 addresses at least: they are counted together.
+// One who has IPv6 has 2^64 addresses at least, and a customer's network mostly 2^8 or 2^16 times as
+// many: those that share 56 bits are counted together.
 func addressOf(r *http.Request, proxies int) string {
 	var hops []string
 	for _, header := range r.Header.Values("X-Forwarded-For") {
@@ -144,5 +174,5 @@ func addressOf(r *http.Request, proxies int) string {
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
 		return ip.String()
 	}
-	return netip.PrefixFrom(ip, 64).Masked().String()
+	return netip.PrefixFrom(ip, 56).Masked().String()
 }

@@ -101,7 +101,7 @@ type Client struct {
 	db    *store.DB
 	known cache
 	queue *queue
-	turns turns // of members
+	turns turns // of members, and of sums
 	log   *slog.Logger
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
@@ -109,6 +109,7 @@ type Client struct {
 	patience patience
 
 	reads   singleflight.Group // of a counter's document, for [Counter.Cached]
+	exact   singleflight.Group // that have not begun, for [Counter.Sum]
 	lookups *lookups
 }
 

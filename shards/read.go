@@ -37,6 +37,8 @@ type Snapshot struct {
 	NumShards  int       `json:"num_shards"` // 0 where documents alone are counted
 	UpdatedAt  time.Time `json:"updated_at"` // when the total was last written
 
+	Reads int64 `json:"-"` // what [Counter.Sum] was billed as, with an error too; 0 of others
+
 	// fields of the document that may be counted instead, where none is that is asked for
 	there []string
 }
@@ -137,15 +139,23 @@ func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, err
 	return missing, nil
 }
 
+// Unread is how many of the counters this client has not read lately, each counted as often as it is
+// named: what [Client.Missing] would read.
+func (c *Client) Unread(counters ...string) int { return len(c.unread(counters)) }
+
+func (c *Client) unread(counters []string) (unread []string) {
+	for _, id := range counters {
+		if _, known := c.known.within(c.cfg.CacheTTL, id); !known {
+			unread = append(unread, id)
+		}
+	}
+	return unread
+}
+
 // resolve has the client know the counters, and returns those that don't exist, or are being
 // deleted.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
-	var unknown []string
-	for _, id := range counters {
-		if _, known := c.known.within(c.cfg.CacheTTL, id); !known {
-			unknown = append(unknown, id)
-		}
-	}
+	unknown := c.unread(counters)
 	if len(unknown) == 0 {
 		return nil, nil
 	}

@@ -16,10 +16,36 @@ import (
 // Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added
 // up on the server at one time. It costs two reads and one more per 1,000 shards. Queries of fields
 // such as comments=count(comments) are asked as of that time, too, at a read per 1,000 documents.
-// Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client library's.
+// There is one sum of a counter at a time, and all who ask meanwhile share the next one. Errors:
+// [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client library's.
 func (c Counter) Sum(ctx context.Context) (s Snapshot, err error) {
-	err = c.call("sum", func() (err error) { s, err = c.sum(ctx); return err })
+	err = c.call("sum", func() (err error) { s, err = c.shared(ctx); return err })
 	return s, err
+}
+
+// shared shares a sum with all who ask before it has begun. One that has is nothing for those who
+// come later: it may not have what they have added.
+func (c Counter) shared(ctx context.Context) (Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return Snapshot{}, err
+	}
+	next := c.client.exact.DoChan(c.id, func() (any, error) {
+		ctx := context.WithoutCancel(ctx) // whoever asked first may go away, and the others still wait
+		over, err := c.client.turns.take(ctx, c.client.db.Counter(c.id))
+		if err != nil {
+			return Snapshot{}, err
+		}
+		defer over()
+		c.client.exact.Forget(c.id)
+		return c.sum(ctx)
+	})
+	select {
+	case sum := <-next:
+		s, _ := sum.Val.(Snapshot)
+		return s, sum.Err
+	case <-ctx.Done():
+		return Snapshot{}, ctx.Err()
+	}
 }
 
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
@@ -36,6 +62,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		if err != nil {
 			return s, fmt.Errorf("count %s: %w", field, err)
 		}
+		s.Reads += counted.Reads()
 		if _, ok := store.Integer(counted.Value); field.Integer() && !ok {
 			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
 		}
@@ -62,6 +89,7 @@ func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
 func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
 	db := c.client.db
 	s, docs, at, err := c.existing(ctx, db.Get, db.LedgerOf(c.id))
+	s.Reads = int64(len(docs))
 	if err != nil {
 		return s, at, nil, err
 	}
@@ -72,7 +100,9 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 	of = make([]parts, len(db.Fields))
 	for i, field := range db.Fields {
 		of[i].base = l.Base[field.Shard]
-		if of[i].shards, err = c.sumField(ctx, field, at); err != nil {
+		var reads int64
+		of[i].shards, reads, err = c.sumField(ctx, field, at)
+		if s.Reads += reads; err != nil {
 			return s, at, nil, err
 		}
 	}
@@ -81,28 +111,29 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 
 // sumField takes one query per field: one of several sums would leave out shards in which a
 // field is missing.
-func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time) (shards []int64, err error) {
+func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time) (shards []int64, reads int64, err error) {
 	value, err := c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)
 	if err != nil {
-		return nil, err
+		return nil, 1, err
 	}
 	if sum, is := value.GetValueType().(*firestorepb.Value_IntegerValue); is {
-		return []int64{sum.IntegerValue}, nil
+		return []int64{sum.IntegerValue}, 1, nil
 	}
 	// The server gives a double where a shard is one, which a client's increment(1.0) makes of it,
 	// and where the sum is beyond an int64. It is exact only up to 2⁵³, so the shards are read as
 	// they were at that time.
 	docs, err := c.shardDocuments(ctx, at)
+	reads = 1 + int64(len(docs))
 	if err != nil {
-		return nil, err
+		return nil, reads, err
 	}
 	for _, doc := range docs {
 		value := doc.GetFields()[field.Shard]
 		n, ok := store.Integer(value)
 		if !ok {
-			return nil, fmt.Errorf("%w: shard %s holds %v", ErrNotInteger, store.IDOf(doc.GetName()), value)
+			return nil, reads, fmt.Errorf("%w: shard %s holds %v", ErrNotInteger, store.IDOf(doc.GetName()), value)
 		}
 		shards = append(shards, n)
 	}
-	return shards, nil
+	return shards, reads, nil
 }

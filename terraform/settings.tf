@@ -256,7 +256,7 @@ variable "auth" {
 }
 
 variable "public_reads" {
-  description = "Answer GET without a token, whatever AUTH says."
+  description = "Answer GET without a token, whatever AUTH says, but for members, and for exact=true where FIELDS counts documents."
   type        = bool
   nullable    = false
   default     = true
@@ -299,7 +299,7 @@ variable "allowed_origins" {
 }
 
 variable "rate_limit" {
-  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 64 bits."
+  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. An exact read counts as many as it takes. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 56 bits."
   type        = number
   nullable    = false
   default     = 0

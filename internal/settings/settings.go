@@ -50,11 +50,11 @@ type Settings struct {
 	// Who may call Increment.
 	Auth           string   `env:"AUTH" envDefault:"none" desc:"Who may call Increment: none (leave it to Cloud Run's IAM), firebase (ID token in Authorization), appcheck (App Check token in X-Firebase-AppCheck)."`
 	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, that App Check tokens are issued for; needed for AUTH=appcheck."`
-	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says."`
+	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says, but for members, and for exact=true where FIELDS counts documents."`
 	Members        string   `env:"MEMBERS" desc:"Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."`
 	Reset          string   `env:"RESET" envDefault:"off" desc:"Whose counters a caller of Increment may set back to 0, with POST /{counter}/reset: own (that of the user of its token, with AUTH=firebase, where COUNTERS names it {uid}, as in users/{uid}), any (with AUTH=none: for backends behind Cloud Run's IAM) or off."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
-	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 64 bits."`
+	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. An exact read counts as many as it takes. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 56 bits."`
 	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."`
 
 	// The roll-up.

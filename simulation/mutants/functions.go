@@ -19,4 +19,8 @@ var ofFunctions = []mutant{
 		"case power < 0:\n\t\treturn 0, strconv.ErrSyntax", "case power < 0:\n\t\tf, err := strconv.ParseFloat(number, 64)\n\t\treturn int64(f), err",
 		test("TestNumbersAreTakenByTheirDigits"),
 	},
+	{
+		"who asks for a sum gets one that has begun", "shards",
+		"\t\tc.client.exact.Forget(c.id)\n", "", test("TestSumsAreShared"),
+	},
 }
