@@ -95,7 +95,7 @@ func goEnv(t *testing.T, name string) string {
 	return string(out)
 }
 
-// What the README tells people to type installs the program, which runs the whole system, from a folder that has
+// What docs/installing.md tells people to type installs the program, which runs the whole system, from a folder that has
 // nothing to do with this one.
 func TestInstall(t *testing.T) {
 	t.Parallel()
