@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	// notes. The pause doubles with each that fails: one of a full ledger reads thousands of shards.
 	noteDue    = time.Minute
 	longestDue = 5 * time.Minute
+	// besideFor is how long a note waits for a revision that knows all its fields: as long as an event
+	// is delivered again. After that they are fields of a revision that was rolled back.
+	besideFor = 24 * time.Hour
 	// notesAtOnce is how many notes are looked at in one go.
 	notesAtOnce = 1000
 	// notedLimit is how long a counter may take, its queries included.
@@ -41,13 +45,15 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 	var made bool
 	_, err := c.db.Settle(ctx, store.Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		n, now, err := c.db.NoteOf(ctx, counter)
-		switch made = false; {
-		case err != nil:
+		if made = false; err != nil {
 			return nil, err
-		case n == nil:
+		}
+		if n == nil {
 			made = true
 			return []*firestorepb.Write{c.db.CreateNote(store.Note{Counter: counter, Why: why.Error(), Since: now, Due: now.Add(noteDue)})}, nil
-		case n.Begun: // and its snapshot may be from before the events
+		}
+		// One that is begun may have its snapshot from before the events.
+		if unasked, _ := c.db.Unasked(*n); n.Begun || n.Left || len(unasked) > 0 {
 			return []*firestorepb.Write{c.db.KeepNote(*n)}, nil
 		}
 		return nil, nil
@@ -62,16 +68,32 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 }
 
 // begin begins a reconcile for a note that was read at the time now. It reports false where another
-// was faster.
+// was faster, or all that is left are queries of fields that this revision doesn't have.
 func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun store.Note, ok bool, err error) {
+	if n.Left && c.leaves(n, now) != nil {
+		return begun, false, nil
+	}
 	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
 }
 
+// leaves are the keys of fields whose queries another revision has to ask; nil where there is none.
+func (c *Client) leaves(n *store.Note, now time.Time) []string {
+	_, unknown := c.db.Unasked(*n)
+	if len(unknown) == 0 || now.Sub(n.Since) >= besideFor {
+		return nil
+	}
+	return unknown
+}
+
 // reconcileNoted reconciles a counter for a note, and takes the note away once that covers it.
-func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
+func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, now time.Time, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
-	if err == nil && ctx.Err() == nil {
+	switch left := c.leaves(&begun, now); {
+	case err != nil || ctx.Err() != nil:
+	case left != nil:
+		err = c.db.LeaveNote(ctx, begun, left, now)
+	default:
 		err = c.db.RemoveNote(ctx, begun)
 	}
 	return r, err
@@ -112,7 +134,7 @@ func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time
 			return 0
 		}
 		if err == nil {
-			r, err = c.reconcileNoted(ctx, begun, opts)
+			r, err = c.reconcileNoted(ctx, begun, now, opts)
 		}
 	}
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
@@ -134,6 +156,7 @@ func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time
 // first of them.
 func (c *Client) Noted(ctx context.Context) (n int, since time.Time, err error) {
 	notes, err := c.db.Notes(ctx, time.Time{}, notesAtOnce)
+	notes = slices.DeleteFunc(notes, func(n store.Note) bool { return n.Left })
 	for _, note := range notes {
 		if since.IsZero() || note.Since.Before(since) {
 			since = note.Since

@@ -464,3 +464,48 @@ func TestTwoDeploymentsOnOnePath(t *testing.T) {
 		t.Error("the note is gone")
 	}
 }
+
+// What a revision that counts documents has acknowledged for a note, another that doesn't know that
+// field can't cover: the note is left to those that do.
+func TestANoteOfANewerRevision(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.damage("c")
+		older := w.roller(rollup.RollerOptions{})
+		w.inc(0, 1)
+		w.must(nil, older.Add(w.ctx, change(w.arrived()[0]))) // its note asks for nothing
+		client := w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+		newer := rollup.NewRoller(client, rollup.RollerOptions{})
+		written, err := w.fs.Doc("counters/c/comments/a").Set(w.ctx, map[string]any{"text": "Hello"})
+		w.must(written, err)
+		w.must(nil, newer.Add(w.ctx, rollup.Change{Counter: "c", Collection: "comments", Document: "a", AsOf: written.UpdateTime}))
+		w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "states", Value: firestore.Delete}, {Path: "answers", Value: firestore.Delete}}))
+		time.Sleep(10 * time.Minute)
+		flush := func(r *rollup.Roller) {
+			w.t.Helper()
+			w.inc(0, 1)
+			w.must(nil, r.Add(w.ctx, change(w.arrived()[0])))
+			time.Sleep(time.Second)
+		}
+		flush(older)
+		if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil {
+			w.t.Error(err)
+		}
+		if _, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}); err != nil {
+			w.t.Error(err)
+		}
+		if w.note() == nil {
+			w.t.Error("a revision that doesn't know comments takes the note away")
+		}
+		flush(newer)
+		if note := w.note(); note != nil {
+			w.t.Errorf("noted is %v", note)
+		}
+		w.total(3)
+		w.field("comments", int64(1))
+		w.must(nil, newer.Close(w.ctx))
+		w.must(nil, client.Close())
+	})
+}

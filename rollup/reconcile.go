@@ -79,7 +79,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		if n, now, err = c.db.NoteOf(ctx, counter); n != nil {
 			begun, ok := store.Note{}, false
 			if begun, ok, err = c.begin(ctx, n, now); ok {
-				reconcile = func() (Report, error) { return c.reconcileNoted(ctx, begun, opts) }
+				reconcile = func() (Report, error) { return c.reconcileNoted(ctx, begun, now, opts) }
 			}
 		}
 	}

@@ -96,6 +96,8 @@ type counter struct {
 	source imports
 
 	events   map[string]*events // :: shard
+	noted    bool               // as one that must be reconciled
+	debts    []debt             // what was acknowledged for that
 	begun    int64              // when its ledger was made or deleted
 	vacant   bool               // there is nothing that a ledger could be made of
 	occupied int64              // when that was last no longer so
@@ -159,6 +161,8 @@ func (c *checker) entry(what any) {
 	case Odd:
 		k := c.counter(e.Counter)
 		k.oddly, k.shrinks = true, true
+	case Noted:
+		c.noted(e)
 	case Foreign:
 		c.counter(e.Counter).writers++
 	case Stuck:
@@ -203,11 +207,14 @@ func (c *checker) quiet(reconciled bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 		k := c.counters[id]
 		k.dropped = k.dropped && !reconciled
-		if l := k.ledger; l != nil && !k.dropped && l.sum() != c.exact(k)+k.kept() {
+		if k.noted && reconciled {
+			c.fail("%q is noted yet, after a reconcile of all", id)
+		}
+		if l := k.ledger; l != nil && !k.dropped && !k.noted && l.sum() != c.exact(k)+k.kept() {
 			c.fail("long after everything, reconciled: %v, the ledger of %q has %d, and it holds %d", reconciled, id, l.sum(), c.exact(k)+k.kept())
 		}
 		there := k.doc != nil && !k.doc.Deleting
-		heard := reconciled || k.again && !(k.ledger == nil && k.dropped)
+		heard := reconciled || k.again && !k.noted && !(k.ledger == nil && k.dropped)
 		if k.ledger == nil && (nested(id) || c.hosted != nil && len(k.shards) == 0) {
 			continue // nothing was told of it yet, and a walk finds it by its ledger
 		}

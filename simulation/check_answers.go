@@ -45,6 +45,7 @@ type countedCounter struct {
 	made        int64 // when its document was made
 	begun       int64 // when its ledger was made or was gone, or its life ended without one
 	again       bool  // a shard was written in fair weather
+	noted       bool  // what is acknowledged is counted once it is not noted any more
 	collections map[string]*counted
 	fields      map[string]*countedValue // :: name
 }
@@ -111,6 +112,12 @@ func (c *answersChecker) entry(what any) {
 		c.fair = true
 	case AppChanges:
 		c.counter(e.Doc.Counter).collection(e.Doc.collection()).changes[e.Doc.Shard]++
+	case Noted:
+		k := c.counter(e.Counter)
+		k.noted = e.There
+		for _, collection := range slices.Sorted(maps.Keys(k.collections)) {
+			c.covered(e.Counter, k, collection)
+		}
 	case Foreign:
 		if f := c.counter(e.Counter).fields[e.Field]; f != nil {
 			f.writers++
@@ -376,7 +383,7 @@ func (c *answersChecker) acknowledged(e Acknowledged) {
 // its events have been acknowledged.
 func (c *answersChecker) covered(id string, k *countedCounter, collection string) {
 	of := k.collection(collection)
-	if len(of.waiting) > 0 || k.ledger == nil && !c.adopts(k, of, collection) {
+	if len(of.waiting) > 0 || k.noted || k.ledger == nil && !c.adopts(k, of, collection) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.fields)) {

@@ -1,5 +1,7 @@
 package simulation
 
+import "fmt"
+
 // events are what is known of the events of a shard. An event is named by the time of its commit,
 // in microseconds.
 type events struct {
@@ -33,9 +35,30 @@ func (k *counter) expected(at int64, ch Change) {
 	k.eventsOf(ch.Doc.Shard).waiting[at] = s
 }
 
+// debt is a state whose event was acknowledged for a note.
+type debt struct {
+	state
+	shard string
+	of    int64 // the time of its commit
+}
+
+// noted checks, where a note is taken away, that everything is counted that was acknowledged for it.
+func (c *checker) noted(e Noted) {
+	k := c.counter(e.Counter)
+	if k.noted = e.There; k.noted {
+		return
+	}
+	for _, d := range k.debts {
+		if why := k.uncounted(d); why != "" {
+			c.fail("the note of %q is taken away, for which the event of shard %s as of %d was acknowledged, %s", e.Counter, d.shard, d.of, why)
+		}
+	}
+	k.debts = nil
+}
+
 // acknowledged checks that a state is counted whose event was acknowledged, whether the counter's
 // document is there or not. Only while a newer one of its shard is not acknowledged it may wait for
-// that.
+// that, and while its counter is noted for that to end.
 func (c *checker) acknowledged(e Acknowledged) {
 	id := e.Doc.Counter
 	k := c.counter(id)
@@ -51,13 +74,26 @@ func (c *checker) acknowledged(e Acknowledged) {
 			return
 		}
 	}
+	d := debt{s, e.Doc.Shard, e.Of}
+	switch why := k.uncounted(d); {
+	case why == "":
+	case k.noted:
+		k.debts = append(k.debts, d)
+	default:
+		c.fail("the event of shard %s of %q as of %d is acknowledged, %s", e.Doc.Shard, id, e.Of, why)
+	}
+}
+
+// uncounted says why a state is not counted; "" where it is, or need not be.
+func (k *counter) uncounted(d debt) string {
 	l := k.ledger
 	switch {
-	case k.begun > s.asOf, l != nil && k.floor(l) >= s.asOf: // of an earlier life, or it was there when its ledger was made
-	case l == nil && (s.gone || k.vacant || k.occupied > e.Of): // a ledger is made of what there is, and not for deletions alone
+	case k.begun > d.asOf, l != nil && k.floor(l) >= d.asOf: // of an earlier life, or it was there when its ledger was made
+	case l == nil && (d.gone || k.vacant || k.occupied > d.of): // a ledger is made of what there is, and not for deletions alone
 	case l == nil:
-		c.fail("the event of shard %s of %q as of %d is acknowledged, and the counter has no ledger", e.Doc.Shard, id, e.Of)
-	case l.States[e.Doc.Shard].AsOf < s.asOf:
-		c.fail("the event of shard %s of %q as of %d is acknowledged, which the ledger has as of %d", e.Doc.Shard, id, e.Of, l.States[e.Doc.Shard].AsOf)
+		return "and the counter has no ledger"
+	case l.States[d.shard].AsOf < d.asOf:
+		return fmt.Sprintf("which the ledger has as of %d", l.States[d.shard].AsOf)
 	}
+	return ""
 }

@@ -445,6 +445,32 @@ func storiesOfCommits() []story {
 			s.ack("0", at)
 			s.flush(1, map[string]State{"0": {1, at}})
 		}},
+		{"an event is acknowledged for a note, and counted before that is gone", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Noted{named, true})
+			s.ack("0", at)
+			s.end(1, OK)
+			s.add(Calm{})
+			s.flush(1, map[string]State{"0": {1, at}})
+			s.add(Noted{named, false})
+			s.add(Settled{})
+		}},
+		{"a note is taken away, and what was acknowledged for it is not counted", "is taken away, for which", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Noted{named, true})
+			s.ack("0", at)
+			s.add(Noted{named, false})
+			s.flush(1, map[string]State{"0": {1, at}})
+		}},
+		{"a note outlasts a reconcile of all", "is noted yet", func(s *script) {
+			s.make()
+			s.add(Noted{named, true})
+			s.add(Settled{})
+		}},
 		{"an event is acknowledged while a newer one of its shard waits", "", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)

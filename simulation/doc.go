@@ -35,6 +35,7 @@
 //   - Acknowledged only when covered. An event of a shard is acknowledged only once its state is
 //     counted, or while a newer one of the shard is not acknowledged: so where none is lost, states
 //     are counted as they arrive, at all times and not only before a reconcile.
+//     Where its counter is noted, it may be counted later: before the note is gone.
 //   - Counts belong to the path. All of that holds whether the counter's document is there or not.
 //     A life ends only where somebody has asked for it, or an app's document has been gone for as
 //     long as is set, and then nothing of it stays.
@@ -59,6 +60,10 @@
 //
 //   - The ledger keeps what was last counted of such a shard, whatever comes late. No commit of the
 //     system's makes a shard no integer, and no exact read returns anything beside a fraction.
+//
+// In a sixth of all worlds something else damages a ledger, and sets it right minutes later. Then also:
+//
+//   - No note outlasts a reconcile of all in fair weather.
 //
 // The clocks of processes may be minutes apart, and Firestore's from theirs. Callers may be users
 // who show tokens, with strangers among them, and users who name others as members:

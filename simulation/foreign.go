@@ -3,6 +3,8 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -35,6 +37,33 @@ const database = "projects/" + project + "/databases/(default)"
 func counterName(id string) string { return database + "/documents/" + counterPath(id) }
 
 func shardName(id string, n int) string { return counterName(id) + "/shards/" + strconv.Itoa(n) }
+
+// notesOf is how names of the notes begin of counters at a path, below the database.
+func notesOf(path string) string {
+	sum := sha256.Sum256([]byte(path + "/shards/{shard}"))
+	return "counter_rollup/" + hex.EncodeToString(sum[:]) + "/counter_notes/"
+}
+
+// damage has something else write in a ledger that it is of a format that nobody reads, and sets that
+// right later: until then none of its counter's events can be counted.
+func (w *world) damage(ctx context.Context, r *rand.Rand) {
+	id := w.any(r)
+	if id == "" {
+		return
+	}
+	l := newLink(w.plan.Seed, "damage")
+	format := func(n int64) error {
+		return w.commit(l, store.Update(counterName(id)+"/counter_rollup/ledger", store.Exists(true), map[string]*firestorepb.Value{"format": store.Int(n)}, nil))
+	}
+	if format(99) != nil {
+		return // it has none
+	}
+	w.rec.fault("damaged ledger")
+	sleep(ctx, between(r, time.Minute, 20*time.Minute))
+	for err := format(1); err != nil && status.Code(err) != codes.NotFound; err = format(1) {
+		time.Sleep(time.Second)
+	}
+}
 
 // snippet increments a shard as Google's snippets do: the first that comes to mind.
 func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value) {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -245,6 +246,12 @@ type Dropped struct {
 	Of      int64 // the time of its commit, in microseconds
 }
 
+// Noted says that a counter is noted as one that must be reconciled, or no longer.
+type Noted struct {
+	Counter string
+	There   bool
+}
+
 // Foreign is something else than the system writing a total.
 type Foreign struct{ Counter, Field string } // "" is the first field
 
@@ -293,6 +300,8 @@ type Faults map[string]int
 type recorder struct {
 	fields  []string // that are counted beside the first
 	nested  bool     // counters are below teams
+	notes   string   // how names of this deployment's notes begin
+	asked   []string // keys of the fields that the newest revision counts documents for
 	mu      sync.Mutex
 	history History
 	faults  Faults
@@ -314,6 +323,18 @@ func (r *recorder) add(what any) {
 func (r *recorder) commit(changes []emulator.Change) {
 	c := Commit{At: changes[0].CommitTime}
 	for _, change := range changes {
+		if _, name, _ := strings.Cut(change.Name, "/documents/"); r.notes != "" && strings.HasPrefix(name, r.notes) {
+			there := func(doc *firestorepb.Document) bool {
+				left := doc.GetFields()["left"].GetBooleanValue() // to a revision that has one of these fields
+				return doc != nil && (!left || slices.ContainsFunc(doc.GetFields()["asked"].GetArrayValue().GetValues(), func(key *firestorepb.Value) bool {
+					return slices.Contains(r.asked, key.GetStringValue())
+				}))
+			}
+			if there(change.Old) != there(change.New) {
+				r.add(Noted{Counter: cmp.Or(change.New, change.Old).GetFields()["counter"].GetStringValue(), There: there(change.New)})
+			}
+			continue
+		}
 		if isReply(change.Name) {
 			c.Counted = append(c.Counted, repliesOf(change, r.nested)...)
 			c.Replies = append(c.Replies, replyOf(change.Name))

@@ -38,6 +38,7 @@ var parts = []part{
 	{"older", func(p *Plan) { p.Older, p.Renamed = false, false }},
 	{"app", func(p *Plan) { p.App = 0 }},
 	{"foreign", func(p *Plan) { p.Foreign = 0 }},
+	{"damage", func(p *Plan) { p.Damage = 0 }},
 	{"instances", func(p *Plan) { p.Increments, p.Rollups = 1, 1 }},
 	{"increments", func(p *Plan) { p.Increments = 1 }},
 	{"rollups", func(p *Plan) { p.Rollups = 1 }},

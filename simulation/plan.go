@@ -22,11 +22,11 @@ type Plan struct {
 	Messages MessageFaults
 	Events   EventFaults
 	// How often, on average; 0 is never.
-	Crashes, Cuts, Silences, Replacements, Foreign time.Duration
-	Sweep                                          time.Duration // between two sweeps of expired markers
-	Outage                                         time.Duration // of the roll-up, from the middle of the first storm on
-	DocWriteRate                                   float64       // of a hot document; 0 is no limit
-	Named                                          bool          // increments name themselves; else there are few counters, and many increments of each
+	Crashes, Cuts, Silences, Replacements, Foreign, Damage time.Duration
+	Sweep                                                  time.Duration // between two sweeps of expired markers
+	Outage                                                 time.Duration // of the roll-up, from the middle of the first storm on
+	DocWriteRate                                           float64       // of a hot document; 0 is no limit
+	Named                                                  bool          // increments name themselves; else there are few counters, and many increments of each
 
 	Counters string // COUNTERS
 	IDs      int    // which kind of ids counters have; 0 are plain
@@ -179,6 +179,9 @@ func (p *Plan) drawRare() {
 	}
 	if often := between(r, 0.3, 5.0); r.IntN(3) == 0 && !p.Named && p.Members == 0 {
 		p.Mix.Odd = often
+	}
+	if r := dice(p.Seed, "damage", 0); r.IntN(6) == 0 {
+		p.Damage = between(r, 20*time.Second, 20*time.Minute)
 	}
 	if many := 1000 + r.IntN(200); r.IntN(4) == 0 && len(p.Counted) > 0 { // a query of them is more than one read
 		p.Many = many

@@ -3,6 +3,7 @@ package simulation
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestReached runs a world of each part that only some plans have, and sees that it is really
@@ -73,6 +74,10 @@ func TestReached(t *testing.T) {
 			"a user counts, and joins": func(what any) bool {
 				return outcome(what, func(b Begin) bool { return b.Kind == Join && !b.Stranger }, OK)
 			},
+		}},
+		{"damaged ledgers", func(p Plan) bool { return p.Damage > 0 && p.Damage < 4*time.Minute && p.Events.Drop < 1 }, map[string]func(any) bool{
+			"a counter is noted": func(what any) bool { n, is := what.(Noted); return is && n.There },
+			"and no longer":      func(what any) bool { n, is := what.(Noted); return is && !n.There },
 		}},
 		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
 			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },

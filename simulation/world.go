@@ -101,9 +101,12 @@ func Run(plan Plan) (History, Faults, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
-		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], nested: plan.Counters == nestedCounters, faults: Faults{}}, numbers: map[string]uint64{},
+		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], notes: notesOf(s.Counters.String()), nested: plan.Counters == nestedCounters, faults: Faults{}}, numbers: map[string]uint64{},
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
 			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
+	}
+	for _, f := range plan.Counted {
+		w.rec.asked = append(w.rec.asked, f.key())
 	}
 	defer w.server.Close()
 	w.dial = w.server.Connect
@@ -273,6 +276,7 @@ func (w *world) storm(epoch uint64) {
 	every("reconcile", time.Hour, func(r *rand.Rand) { w.reconcile(nil, w.crash(r)) })
 	every("reconcile some", time.Hour, func(r *rand.Rand) { w.reconcile(w.load.some(r), w.crash(r)) })
 	every("foreign", w.plan.Foreign, func(r *rand.Rand) { w.rec.fault("foreign write"); w.writeTotal(r) })
+	every("damage", w.plan.Damage, func(r *rand.Rand) { w.damage(ctx, r) })
 	every("app", w.plan.App, w.app)
 	if epoch == 0 && w.plan.Outage > 0 {
 		w.rec.fault("outage")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -22,6 +23,11 @@ type Note struct {
 	Since   time.Time // it is there
 	Due     time.Time // to be looked at, again
 	Tries   int64     // reconciles that have begun
+	// keys of the definitions whose queries have to be asked: see [layout.Field.Key]. A revision that
+	// doesn't know one of them can't cover what one that does has acknowledged.
+	Asked []string
+	// Left: all is covered but for the queries in Asked, which a revision is to ask that knows them
+	Left bool
 	// Begun: nothing more may be acknowledged for the note, until whoever wants to takes this back
 	Begun bool
 
@@ -37,6 +43,8 @@ const (
 	noteDue     = "due"
 	noteTries   = "tries"
 	noteBegun   = "begun"
+	noteAsked   = "asked"
+	noteLeft    = "left"
 )
 
 // maxWhy is how many bytes of a reason are kept.
@@ -68,7 +76,12 @@ func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, er
 
 func noteOf(doc *firestorepb.Document) Note {
 	fields := doc.GetFields()
+	var asked []string
+	for _, key := range fields[noteAsked].GetArrayValue().GetValues() {
+		asked = append(asked, key.GetStringValue())
+	}
 	return Note{
+		Asked: asked, Left: fields[noteLeft].GetBooleanValue(),
 		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
 		Since: fields[noteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
 		Tries: fields[noteTries].GetIntegerValue(), Begun: fields[noteBegun].GetBooleanValue(),
@@ -76,20 +89,45 @@ func noteOf(doc *firestorepb.Document) Note {
 	}
 }
 
+// Unasked are the keys of this revision's fields whose queries a note doesn't say are to be asked, and
+// unknown those that it does say, of fields that this revision doesn't have.
+func (db *DB) Unasked(n Note) (unasked, unknown []string) {
+	unknown = slices.Clone(n.Asked)
+	for _, field := range db.Counted {
+		key := field.Key()
+		if at := slices.Index(unknown, key); at >= 0 {
+			unknown = slices.Delete(unknown, at, at+1)
+		} else {
+			unasked = append(unasked, key)
+		}
+	}
+	return unasked, unknown
+}
+
 // CreateNote is the write that makes a note.
 func (db *DB) CreateNote(n Note) *firestorepb.Write {
+	n.Asked, _ = db.Unasked(n)
 	if len(n.Why) > maxWhy {
 		n.Why = n.Why[:maxWhy]
 	}
 	return Create(db.Note(n.Counter), map[string]*firestorepb.Value{
-		noteCounter: String(n.Counter), noteWhy: String(n.Why), noteSince: Time(n.Since), noteDue: Time(n.Due), noteTries: Int(n.Tries),
+		noteCounter: String(n.Counter), noteWhy: String(n.Why), noteSince: Time(n.Since), noteDue: Time(n.Due), noteTries: Int(n.Tries), noteAsked: texts(n.Asked),
 	})
 }
 
-// KeepNote is the write with which a note that was begun is to be relied on again: whoever has begun
-// doesn't take it away any more.
+func texts(list []string) *firestorepb.Value {
+	values := make([]*firestorepb.Value, len(list))
+	for i, text := range list {
+		values[i] = String(text)
+	}
+	return Array(values...)
+}
+
+// KeepNote is the write with which a note that was begun, or made by a revision that asks for less, is
+// to be relied on: whoever has begun doesn't take it away any more.
 func (db *DB) KeepNote(n Note) *firestorepb.Write {
-	return Update(db.Note(n.Counter), UpdatedAtTime(n.version), nil, []string{noteBegun})
+	unasked, _ := db.Unasked(n)
+	return Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}, []string{noteBegun, noteLeft})
 }
 
 // BeginNote says that a reconcile of the counter begins, and when the note is due again where that
@@ -107,6 +145,18 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 		return n, false, nil
 	}
 	return n, false, fmt.Errorf("begin with a note: %w", err)
+}
+
+// LeaveNote leaves a note that was begun, and is covered but for these queries, to a revision that knows
+// them, unless others rely on it by now.
+func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, due time.Time) error {
+	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+		noteAsked: texts(asked), noteLeft: Bool(true), noteDue: Time(due),
+	}, []string{noteBegun})})
+	if err == nil || KindOf(err) == Conflict {
+		return nil
+	}
+	return fmt.Errorf("leave a note: %w", err)
 }
 
 // RemoveNote takes a note away that was begun, unless others rely on it by now. Where that fails the

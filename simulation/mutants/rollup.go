@@ -36,7 +36,15 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event is acknowledged for a note whose reconcile has begun", "rollup",
-		"case n.Begun:", "case n.Begun && false:", test("TestAnEventBesideTheReconcileOfANote"),
+		"n.Begun || n.Left || len(unasked) > 0 {", "n.Left || len(unasked) > 0 {", test("TestAnEventBesideTheReconcileOfANote"),
+	},
+	{
+		"a revision takes a note away without asking for fields that it doesn't know", "rollup",
+		"len(unknown) == 0 || now.Sub(n.Since) >= besideFor {", "true || len(unknown) == 0 {", test("TestANoteOfANewerRevision"),
+	},
+	{
+		"a revision relies on a note of one that asks for less", "rollup",
+		"n.Begun || n.Left || len(unasked) > 0 {", "n.Begun || n.Left {", test("TestANoteOfANewerRevision"),
 	},
 	{
 		"a note is taken away that others rely on", "internal/store",
@@ -45,10 +53,6 @@ var ofRollup = []mutant{
 	{
 		"a reconcile for a note leaves the floor", "rollup",
 		"case r.opts.noted && !r.opts.DryRun:", "case false:", test("TestAReconcileForANoteEndsEarlierSnapshots"),
-	},
-	{
-		"every instance reconciles what is noted", "rollup",
-		"begun, ok, err = c.begin(ctx, n, now); err == nil && !ok {", "begun, ok, err = c.begin(ctx, n, now); err == nil && !ok && false {", test("TestOneInstanceReconcilesWhatIsNoted"),
 	},
 	{
 		"a duplicate is done while its twin waits", "rollup",

@@ -29,6 +29,9 @@ func (f *findings) counters(d *Deployment) {
 		f.add("counter-missing", id, "there is no document "+names.Path.String(), lines(d.counters("create", id), d.counters("reconcile", id)))
 	}
 	for _, n := range d.Counters.Noted {
+		if n.Left {
+			continue // to another revision
+		}
 		f.add("counter-noted", n.Counter, fmt.Sprintf("since %s, tried %s: %s", n.Since.UTC().Format(time.RFC3339), count(int(n.Tries), "time"), n.Why), d.counters("reconcile", n.Counter))
 	}
 	for _, c := range d.Counters.Read {
