@@ -80,6 +80,7 @@ type counter struct {
 	deletes  int       // of it, that are under way
 	deleted  time.Time // when the last of them ended
 	made     int       // commits that made it, and whose caller has not been told yet
+	lives    lives
 	commands commands
 
 	titles    map[int64]bool // that the app has written, or is about to

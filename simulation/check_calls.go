@@ -99,6 +99,11 @@ func (c *checker) begin(b Begin) {
 		n := c.counter(b.Counter)
 		n.shrinks = true
 		n.deletes++
+		n.lives.deletions++
+	case Create:
+		n := c.counter(b.Counter)
+		n.lives.start(b)
+		n.shrinks = n.shrinks || b.Start != 0
 	case Join, Leave, Look, Audit:
 		c.beginMember(k)
 	case Resize:
@@ -155,6 +160,10 @@ func (c *checker) end(e End) {
 		n := c.counter(k.Counter)
 		n.deletes--
 		n.deleted = c.now
+		if e.Outcome == Refused {
+			n.lives.deletions--
+			c.endedOnce(k.Counter, n)
+		}
 	case Snippet:
 		c.counter(k.Counter).snippets--
 	case DeleteDocument, DeleteByHand:
@@ -166,6 +175,9 @@ func (c *checker) end(e End) {
 				c.fail("create of %q was acknowledged, and no commit made it", k.Counter)
 			}
 			n.made = max(0, n.made-1)
+		}
+		if e.Outcome == Refused && k.Start != 0 && n.lives.started[k.Start] {
+			c.fail("create of %q from %d was refused (%s), and is applied", k.Counter, k.Start, e.Detail)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 		c.app(id, k, before, was)
 	}
 	command := c.commandOf(id, k, &d, was)
-	c.based(id, k, d, was, before, command)
+	c.based(id, k, d, was, before, command, c.startedFrom(id, k, d, was))
 	members := c.moved(id, k, d, changes)
 	if k.commands.tooMany() && command != nil {
 		c.fail("%d commands of %q are applied; %d were asked for, and %d of these refused", len(k.commands.applied), id, k.commands.asked, k.commands.refused)
@@ -84,6 +84,8 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 		k.shrinks = k.shrinks || k.byHand == 0 || c.hosted != nil // whose cleanup is beside whoever deletes documents
 		if k.byHand == 0 {
 			c.ended(id, k, before)
+			k.lives.ended++
+			c.endedOnce(id, k)
 		}
 	}
 	c.counted(id, k, d, d.delta-members, found)
@@ -221,10 +223,11 @@ func (c *checker) app(id string, k *counter, before, was *Document) {
 // exact is what the counter holds: its shards, and what its ledger has beyond them. Texts and null
 // are in no sum.
 func (c *checker) exact(k *counter) int64 {
-	if k.ledger == nil {
-		return k.sum()
+	sum := k.shardSum()
+	if k.ledger != nil {
+		sum.add(k.ledger.Base)
 	}
-	return k.sum() + k.ledger.Base
+	return sum.int64()
 }
 
 // kept is what the ledger has of shards that hold no integer: what was last counted of them.
@@ -337,11 +340,12 @@ func (k *counter) agrees() bool { return k.ledger != nil && k.ledger.sum() == k.
 
 // sum is what a ledger makes of the total.
 func (d *Document) sum() int64 {
-	sum := d.Base
+	var sum wide
+	sum.add(d.Base)
 	for _, s := range d.States {
-		sum += s.Count
+		sum.add(s.Count)
 	}
-	return sum
+	return sum.int64()
 }
 
 // stated checks what a commit wrote into the ledger: the newer replaces the older, and each is what

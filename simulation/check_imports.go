@@ -69,8 +69,8 @@ func (c *checker) oldDocs(e Commit) (others []Change) {
 
 // based checks what a commit did to the base of a counter, and to what its ledger says was
 // imported. was and before are the ledger and the counter's document as they were. a is the command
-// that the commit is of, if it is of one.
-func (c *checker) based(id string, k *counter, d deed, was, before *Document, a *applied) {
+// that the commit is of, if it is of one; started says that it makes the counter from a number.
+func (c *checker) based(id string, k *counter, d deed, was, before *Document, a *applied, started bool) {
 	taken, takes := k.source.taken, k.source.takes
 	k.source.taken, k.source.takes = 0, false
 	is := k.ledger
@@ -83,7 +83,7 @@ func (c *checker) based(id string, k *counter, d deed, was, before *Document, a 
 	}
 	switch {
 	case was == nil:
-		c.basedAnew(id, k, before)
+		c.basedAnew(id, k, before, started)
 		return
 	case was.Took && !is.Took:
 		c.fail("the ledger of %q forgets that %d was imported", id, was.Imported)
@@ -91,7 +91,7 @@ func (c *checker) based(id string, k *counter, d deed, was, before *Document, a 
 	}
 	added := is.Base - was.Base
 	if is.Took == was.Took && is.Imported == was.Imported {
-		if added != 0 && (k.commands.bases == 0 || a == nil) {
+		if added != 0 && !started && (k.commands.bases == 0 || a == nil) {
 			c.fail("the base of %q changes by %d; no command was to do that", id, added)
 		}
 		if takes {
@@ -139,13 +139,13 @@ func (k *counter) showed(total int64, was *Document) bool {
 
 // basedAnew checks a new ledger: nothing is imported, and there is no base but what the extension
 // has left in the document of the app's.
-func (c *checker) basedAnew(id string, k *counter, before *Document) {
+func (c *checker) basedAnew(id string, k *counter, before *Document, started bool) {
 	is := k.ledger
 	if is.Took {
 		c.fail("the ledger of %q is new, and %d was imported", id, is.Imported)
 	}
 	switch {
-	case is.Base == 0:
+	case is.Base == 0, started:
 	case c.inPlace && before != nil && is.Base == before.Total:
 		k.attempted += is.Base
 	default:

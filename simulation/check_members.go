@@ -263,9 +263,11 @@ func (k *counter) asked(by int64) {
 }
 
 // sum is what the shards hold.
-func (k *counter) sum() (sum int64) {
+func (k *counter) sum() int64 { return k.shardSum().int64() }
+
+func (k *counter) shardSum() (sum wide) {
 	for _, s := range k.shards {
-		sum += s.Count
+		sum.add(s.Count)
 	}
 	return sum
 }

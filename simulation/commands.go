@@ -99,8 +99,13 @@ func (w *world) makeCounter(r *rand.Rand, id string) {
 		w.write(r, id, w.inherited(r), store.Exists(false), nil)
 		return
 	}
-	w.command(r, Create, id, func(ctx context.Context, c shards.Counter) error {
-		return c.Create(ctx, shards.CreateOptions{Shards: 1 + r.IntN(5)})
+	start := w.startOf(r)
+	w.commandOf(r, Begin{Kind: Create, Counter: id, Start: start}, func(ctx context.Context, i *instance, _ *End) error {
+		counter, err := i.client.Counter(id)
+		if err != nil {
+			return err
+		}
+		return counter.Create(ctx, shards.CreateOptions{Shards: 1 + r.IntN(5), Total: start})
 	})
 }
 
@@ -122,11 +127,7 @@ func (w *world) large(all *sync.WaitGroup, number uint64) {
 	}
 	create(r)
 	for n := range 12 {
-		w.load.mu.Lock()
-		w.load.intents++
-		intent := w.load.intents
-		w.load.mu.Unlock()
-		w.increment(r, []Add{{Counter: id, By: 1 << n}}, intent, "")
+		w.increment(r, []Add{{Counter: id, By: 1 << n}}, w.intent(), "")
 		if n != 6 {
 			continue
 		}

@@ -30,6 +30,9 @@ func (h History) Of(field string) History {
 			if what.Kind == Import && what.Field != field {
 				what.Kind = Elsewhere
 			}
+			if field != "" {
+				what.Start = 0
+			}
 			if what.Kind == Increment || what.Kind == Old {
 				what.Adds = slices.DeleteFunc(slices.Clone(what.Adds), func(a Add) bool { return a.Field != field })
 				if len(what.Adds) == 0 {
@@ -127,6 +130,7 @@ type Begin struct {
 	Field, Member string // of what a member does, and of imports; the field "" is the first
 	Stranger      bool   // the caller must not be let in
 	Asked         bool   // of a reset: a function was asked for it
+	Start         int64  // of a create, what the first field starts from: no other call has the same; or 0
 }
 
 // Add is the part of an increment that is one field's of one counter.

@@ -90,7 +90,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Pieces + m.Ends)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -146,6 +146,10 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.takeOver(r, id) })
 		case is(m.Odd):
 			all.Go(func() { w.oddWrite(r, id) })
+		case is(m.Pieces):
+			all.Go(func() { w.pieces(all, number) })
+		case is(m.Ends):
+			all.Go(func() { w.ends(r, number) })
 		case is(m.Large):
 			all.Go(func() { w.large(all, number) })
 		case is(m.Delete):

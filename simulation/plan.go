@@ -58,6 +58,7 @@ type Plan struct {
 	Reordered bool // the older revision has the same fields in another order
 	Renamed   bool // the older revision shows likes by another name
 	Auth      bool // callers are users, who show tokens
+	Starts    bool // some counters are made from a number
 	Many      int  // documents that a collection has from the beginning
 
 	// pages opens web pages in a world, and returns what goes on in them in a storm, and until all is
@@ -73,6 +74,8 @@ type Mix struct {
 	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double, Member float64
 	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
 	Odd                                                                                                       float64 // writes to shards of what is no integer
+	Pieces                                                                                                    float64 // lives of shards only
+	Ends                                                                                                      float64 // of shards near the ends of an int64
 }
 
 // calmFor is how long a calm is: longer than the longest pause of Eventarc's after which the last
@@ -162,6 +165,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawRare()
 	p.drawAuth()
 	p.drawClocks()
+	p.drawLives()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
@@ -234,7 +238,7 @@ func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
 	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, false, false
 	p.Ahead, p.Clocks = 0, 0
-	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd = 0, 0, 0, 0, 0
+	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd, p.Mix.Pieces, p.Mix.Ends, p.Starts = 0, 0, 0, 0, 0, 0, 0, false
 	return p
 }
 

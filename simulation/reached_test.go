@@ -79,6 +79,20 @@ func TestReached(t *testing.T) {
 			"a counter is noted": func(what any) bool { n, is := what.(Noted); return is && n.There },
 			"and no longer":      func(what any) bool { n, is := what.(Noted); return is && !n.There },
 		}},
+		{"lives", func(p Plan) bool {
+			return p.Mix.Pieces > 0.6 && p.Mix.Ends > 0.6 && p.Starts && p.Mix.Delete > 1 && p.Messages.LostAnswer > 0.1
+		}, map[string]func(any) bool{
+			"a counter is made from a number": func(what any) bool {
+				return outcome(what, func(b Begin) bool { return b.Kind == Create && b.Start != 0 }, OK)
+			},
+			"a life of shards only ends": func(what any) bool {
+				c, ok := what.(Commit)
+				return ok && len(c.Changes) > 1 && !slices.ContainsFunc(c.Changes, func(ch Change) bool { return ch.Doc.Kind != "shard" || ch.After != nil })
+			},
+			"a shrink near the ends of an int64": func(what any) bool {
+				return changed(what, func(ch Change) bool { return ch.Doc.Kind == "shard" && ch.After == nil && ch.Before.Count == 1<<62 })
+			},
+		}},
 		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
 			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },
 		}},

@@ -223,11 +223,7 @@ func (w *world) fair(epoch int) {
 		w.makeCounter(r, id)
 	}
 	for _, add := range adds {
-		w.load.mu.Lock()
-		w.load.intents++
-		intent := w.load.intents
-		w.load.mu.Unlock()
-		w.increment(r, []Add{add}, intent, "")
+		w.increment(r, []Add{add}, w.intent(), "")
 	}
 }
 

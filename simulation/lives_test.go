@@ -1,0 +1,153 @@
+package simulation
+
+import (
+	"math"
+	"testing"
+)
+
+// TestCheckLives tells right histories from wrong ones of how counters begin and end.
+func TestCheckLives(t *testing.T) {
+	t.Parallel()
+	judge(t, Check, storiesOfLives())
+}
+
+// start is a commit that makes the counter from a number.
+func (s *script) start(from int64) {
+	s.commit(map[Doc]*Document{
+		counterDoc(): {NumShards: 1, Total: from}, ledgerDoc(): {Base: from}, shardDoc("0"): {},
+	})
+}
+
+// gone is the commit that deletes such a counter.
+func (s *script) gone() {
+	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+}
+
+// pieces is a commit of a snippet that makes a counter of shards only.
+func (s *script) pieces(call int) {
+	s.add(Begin{Call: call, Kind: Snippet, Counter: named})
+	s.commit(map[Doc]*Document{shardDoc("0"): {}, shardDoc("1"): {}})
+	s.end(call, OK)
+}
+
+func storiesOfLives() []story {
+	create := func(s *script, call int, start int64) {
+		s.add(Begin{Call: call, Kind: Create, Counter: named, Start: start})
+	}
+	return []story{
+		{"a counter from a number, which others count on and delete", "", func(s *script) {
+			create(s, 1, 7000)
+			s.start(7000)
+			s.begin(2, 1, 1)
+			s.shard("0", 1)
+			s.end(2, OK)
+			s.read(3, ExactRead, 7001, nothing)
+			s.add(Begin{Call: 4, Kind: Delete, Counter: named})
+			s.gone()
+			s.end(4, OK)
+			s.end(1, OK)
+			create(s, 5, 7001)
+			s.start(7001)
+			s.end(5, OK)
+		}},
+		{"a counter from a number comes back once it is deleted", "is made twice", func(s *script) {
+			create(s, 1, 7000)
+			s.start(7000)
+			s.add(Begin{Call: 4, Kind: Delete, Counter: named})
+			s.gone()
+			s.end(4, OK)
+			s.start(7000)
+			s.end(1, OK)
+		}},
+		{"a counter from a number that nobody asked for", "has a base", func(s *script) {
+			create(s, 1, 7000)
+			s.start(7002)
+		}},
+		{"a document that is made again shows its number once more", "", func(s *script) {
+			create(s, 1, 7000)
+			s.start(7000)
+			s.end(1, OK)
+			s.vanish()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: 7000}})
+		}},
+		{"a creation is refused that was carried out", "was refused", func(s *script) {
+			create(s, 1, 7000)
+			s.start(7000)
+			s.end(1, Refused)
+		}},
+		{"lives of shards only, each of which is deleted", "", func(s *script) {
+			for n := range 2 {
+				s.pieces(10 * n)
+				s.add(Begin{Call: 10*n + 1, Kind: Delete, Counter: named})
+				s.gone()
+				s.end(10*n+1, OK)
+			}
+		}},
+		{"a deletion takes the next life along", "2 lives of", func(s *script) {
+			s.pieces(1)
+			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
+			s.gone()
+			s.pieces(3)
+			s.gone()
+			s.end(2, OK)
+		}},
+		{"of two deletions one is refused, and both were carried out", "2 lives of", func(s *script) {
+			s.pieces(1)
+			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
+			s.add(Begin{Call: 3, Kind: Delete, Counter: named})
+			s.gone()
+			s.pieces(4)
+			s.gone()
+			s.end(2, OK)
+			s.end(3, Refused)
+		}},
+		{"near the ends of an int64 a resize moves what there is", "", func(s *script) {
+			s.near()
+			s.resize()
+			s.commit(map[Doc]*Document{shardDoc("0"): {Count: 1 << 62}, shardDoc("1"): nil, shardDoc("2"): nil, shardDoc("3"): nil})
+			s.read(3, ExactRead, 1<<62, nothing)
+		}},
+		{"near the ends of an int64 a resize loses some", "changes its shards by", func(s *script) {
+			s.near()
+			s.resize()
+			s.commit(map[Doc]*Document{shardDoc("0"): {Count: -1}, shardDoc("1"): nil, shardDoc("2"): nil, shardDoc("3"): nil})
+		}},
+	}
+}
+
+// near is a counter with shards beyond the ends of an int64 together, which add up to 2⁶².
+func (s *script) near() {
+	s.add(Begin{Call: 1, Kind: Snippet, Counter: named})
+	s.begin(2, 1, 1<<62)
+	counts := map[Doc]*Document{counterDoc(): {NumShards: 2}, shardDoc("0"): {Count: math.MinInt64}}
+	for _, id := range []string{"1", "2", "3"} {
+		counts[shardDoc(id)] = &Document{Count: 1 << 62}
+	}
+	s.commit(counts)
+	s.end(2, OK)
+	s.end(1, OK)
+}
+
+// A sum ends at the largest and the smallest int64, whatever it was on the way.
+func TestWide(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		terms []int64
+		want  int64
+	}{
+		{[]int64{math.MinInt64, 1 << 62, 1 << 62, 1 << 62}, 1 << 62},
+		{[]int64{1 << 62, 1 << 62}, math.MaxInt64},
+		{[]int64{math.MaxInt64, math.MaxInt64, math.MinInt64, math.MinInt64}, -2},
+		{[]int64{math.MinInt64, -1}, math.MinInt64},
+		{[]int64{math.MinInt64}, math.MinInt64},
+		{[]int64{-1, 1}, 0},
+	} {
+		var sum wide
+		for _, n := range test.terms {
+			sum.add(n)
+		}
+		if got := sum.int64(); got != test.want {
+			t.Errorf("%d add up to %d, want %d", test.terms, got, test.want)
+		}
+	}
+}
