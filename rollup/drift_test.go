@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -184,5 +185,30 @@ func TestADocumentThatIsBackIsNoDrift(t *testing.T) {
 				t.Errorf("drift is logged:\n%s", &log)
 			}
 		})
+	}
+}
+
+// A total that grows by 2⁶³ or more, which no increment can, as where the smallest int64 is taken off a
+// shard, is set in the same commit: it is no drift, and the document is right at once.
+func TestATotalThatGrowsBeyondAnIncrement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log strings.Builder
+	cfg := likesAndViews
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	w.rollup = w.openWith(cfg)
+	w.post(map[string]any{"title": "Hello"})
+	w.like(0, math.MinInt64, 1)
+	w.like(1, 1<<62, 0)
+	w.apply(w.arrived()...)
+	w.has(map[string]any{"title": "Hello", "likes": int64(-1 << 62), "views": int64(1)})
+	w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "likes", Value: 0}}))
+	states := w.arrived()
+	commits := 0
+	w.server.OnCommit(func([]emulator.Change) { commits++ })
+	w.apply(states...)
+	w.has(map[string]any{"title": "Hello", "likes": int64(1 << 62), "views": int64(1)})
+	if commits != 1 || strings.Contains(log.String(), "drift") {
+		t.Errorf("%d commits, want one, and no drift:\n%s", commits, &log)
 	}
 }

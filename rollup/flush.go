@@ -158,7 +158,8 @@ func (f *flushing) writes() []*firestorepb.Write {
 	f.shown, f.deltas = nil, map[string]int64{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	// fields that are shown for the first time: what they have held so far is no part of the total;
-	// and doubles: an increment of one is not exact, and one of null makes a number of it
+	// doubles: an increment of one is not exact, and one of null makes a number of it; and what grows
+	// by more than an increment can
 	set := map[string]*firestorepb.Value{}
 	for _, field := range db.Shown() {
 		path := layout.FieldPath(field.Name)
@@ -167,7 +168,7 @@ func (f *flushing) writes() []*firestorepb.Write {
 		if integer {
 			f.deltas[field.Name] = ledger.Sub(total, was)
 		}
-		if known {
+		if known && ledger.Add(was, f.deltas[field.Name]) == total {
 			f.shown = append(f.shown, field)
 			transforms = append(transforms, store.Increment(path, f.deltas[field.Name]))
 		} else if value := store.ShownAs(field, l.Ledger); value != nil {

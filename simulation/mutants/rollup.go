@@ -271,6 +271,10 @@ var ofRollup = []mutant{
 		"resume := opts.Resume && !opts.DryRun", "resume := opts.Resume", test("TestDryRunOfAll"),
 	},
 	{
+		"a total grows by no more than an increment can", "rollup",
+		"if known && ledger.Add(was, f.deltas[field.Name]) == total {", "if known {", test("TestATotalThatGrowsBeyondAnIncrement"),
+	},
+	{
 		"a cleanup of many shards forgets what they hold", "shards",
 		"held[name] = append(held[name], n)", "_ = append(held[name], n)", test("TestDeletionCutShortAnywhere|TestTheDocumentComesBackDuringARemoval"),
 	},
