@@ -46,6 +46,9 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --increment-min-instances N  (default: 0)
   --rollup-max-instances N     shards that are busy at once / 1000, rounded up (default: 2)
   --rollup-min-instances N     (default: 0)
+  --increment-billing WAY      request, or instance: for all the time that an instance is there, and nothing for requests.
+                               That costs less from about ten requests a second on: counters cost (default: request)
+  --rollup-billing WAY         the same for Rollup, where it costs less as soon as counters are written all the time
   --reconcile-schedule CRON    in UTC (default: 7 * * * *)
 
   --request-logs               keep Cloud Run's log of requests that succeeded: a kilobyte each, $0.50 a GiB beyond 50
@@ -83,7 +86,7 @@ like() { # option, value, pattern, what is wanted
 project='' location='' source='' region='' trigger_location='' prefix=counters runtime='' memory=512Mi
 create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker_check=yes invokers=() given=()
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
-rollup_max_instances=2 rollup_min_instances=0 reconcile_schedule='7 * * * *'
+rollup_max_instances=2 rollup_min_instances=0 increment_billing=request rollup_billing=request reconcile_schedule='7 * * * *'
 request_logs=no alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
 budget='' increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
 dry_run=no
@@ -120,6 +123,8 @@ while (($#)); do
     --increment-min-instances) increment_min_instances=$1 ;;
     --rollup-max-instances) rollup_max_instances=$1 ;;
     --rollup-min-instances) rollup_min_instances=$1 ;;
+    --increment-billing) increment_billing=$1 ;;
+    --rollup-billing) rollup_billing=$1 ;;
     --increment-ingress) increment_ingress=$1 ;;
     --kms-key) kms_key=$1 ;;
     --database-kms-key) database_kms_key=$1 ;;
@@ -161,6 +166,13 @@ whole --increment-max-instances "$increment_max_instances" 1 1000
 whole --increment-min-instances "$increment_min_instances" 0 "$increment_max_instances"
 whole --rollup-max-instances "$rollup_max_instances" 1 100
 whole --rollup-min-instances "$rollup_min_instances" 0 "$rollup_max_instances"
+like --increment-billing "$increment_billing" '^(request|instance)$' "request or instance"
+like --rollup-billing "$rollup_billing" '^(request|instance)$' "request or instance"
+# By the instance is billed what has 512 MiB at least, and a whole CPU, as all have.
+mebibytes=${memory%?i}
+[[ $memory == *Mi ]] || mebibytes=${mebibytes}000
+[[ "$increment_billing $rollup_billing" != *instance* ]] || ((10#$mebibytes >= 512)) ||
+  fail "--memory $memory: want 512Mi at least with --increment-billing or --rollup-billing instance: Cloud Run refuses less"
 whole --lag-alert-seconds "$lag_alert_seconds" 5 3600
 whole --reconcile-missing-after "$reconcile_missing_after" 60 82800
 ((10#$reconcile_missing_after % 60 == 0)) || fail "--reconcile-missing-after $reconcile_missing_after: want whole minutes"
@@ -268,9 +280,25 @@ allow() { # function, who may call it, members…
   done
 }
 
-deploy() { # name entry-point account flags…
-  local name=$1 entry_point=$2 runs_as=$3 new=()
-  shift 3
+# Whether a function is billed by the instance: its service has a CPU also without a request.
+by_instance() {
+  local throttled
+  throttled=$(ask gcloud run services describe "$1" --project="$project" --region="$region" \
+    --format='value(spec.template.metadata.annotations."run.googleapis.com/cpu-throttling")')
+  [[ $throttled == [Ff]alse ]]
+}
+
+bill() { # name, no- for by the instance
+  patiently gcloud run services update "$1" --project="$project" --region="$region" "--${2:-}cpu-throttling" --format=none
+}
+
+billed=() # functions that could not be billed as asked
+deploy() { # name entry-point account billing flags…
+  local name=$1 entry_point=$2 runs_as=$3 billing=$4 new=()
+  shift 4
+  # It is taken back first: what is billed by the instance may not have less than 512 MiB. A
+  # deployment keeps it.
+  if [[ $billing == request ]] && has "$name" "$functions" && by_instance "$name"; then bill "$name" || fail "$name is billed by the instance, and that can't be taken back: see above"; fi
   # On a function that is there already this would take allUsers away, until it is given again at
   # the end.
   has "$name" "$functions" || new=(--no-allow-unauthenticated)
@@ -279,6 +307,7 @@ deploy() { # name entry-point account flags…
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \
     ${kms_key:+--kms-key="$kms_key"} ${docker_repository:+--docker-repository="$docker_repository"} \
     --cpu=1 --memory="$memory" --update-labels="counters-source=$version" --set-env-vars="^|^$variables" ${new[@]+"${new[@]}"} --format=none "$@"
+  [[ $billing != instance ]] || by_instance "$name" || bill "$name" no- || billed+=("$name")
 }
 
 ### The project as it is. What can't be deployed ends here, before anything is made.
@@ -429,13 +458,13 @@ version=HASH
   echo "$file" && cat "$file"
 done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
 
-deploy "$prefix-increment" Increment "$(account increment)" --trigger-http --timeout=75s --ingress-settings="$increment_ingress" \
+deploy "$prefix-increment" Increment "$(account increment)" "$increment_billing" --trigger-http --timeout=75s --ingress-settings="$increment_ingress" \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
 
-deploy "$prefix-reconcile" Reconcile "$(account reconcile)" --trigger-http --timeout="${reconcile_timeout}s" --ingress-settings=internal-only \
+deploy "$prefix-reconcile" Reconcile "$(account reconcile)" any --trigger-http --timeout="${reconcile_timeout}s" --ingress-settings=internal-only \
   --concurrency=100 --max-instances=1 --min-instances=0
 
-deploy "$prefix-rollup" Rollup "$(account rollup)" --timeout=60s --ingress-settings=internal-only \
+deploy "$prefix-rollup" Rollup "$(account rollup)" "$rollup_billing" --timeout=60s --ingress-settings=internal-only \
   --concurrency=1000 --max-instances="$rollup_max_instances" --min-instances="$rollup_min_instances" \
   --trigger-location="$trigger_location" --trigger-service-account="$(account eventarc)" --retry \
   --trigger-event-filters=type=google.cloud.firestore.document.v1.written \
@@ -618,5 +647,6 @@ $try
 Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/${id##*/}?project=$project
 DONE
 [[ $budget_made == yes ]] || fail "all is deployed, but the budget can't be made: it takes roles/billing.costsManager on the billing account. See above"
+((${#billed[@]} == 0)) || fail "all is deployed, but ${billed[*]} is still billed by the request: see above. That takes roles/run.admin; what is billed by the instance needs 1 CPU and 512 MiB at least. Then run this again"
 ((${#refused[@]} == 0)) || fail "all is deployed, but ${refused[*]} was refused. Where the organisation shares with its own domains only, allUsers is:" \
   "give --no-invoker-check instead of --public, or ask its administrators for an exception from iam.allowedPolicyMemberDomains"

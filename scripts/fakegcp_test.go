@@ -280,9 +280,12 @@ type state struct {
 		Labels             map[string]string
 		AckDeadlineSeconds int
 		InvokerIamDisabled bool
-		ServiceConfig      struct{ URI string }
-		Exclusions         []struct{ Name, Filter string } // of a log sink
-		Answer             string                          // to the last call of a job
+		Template           struct { // of a Cloud Run service
+			Containers []struct{ Resources struct{ CPUIdle bool } }
+		}
+		ServiceConfig struct{ URI string }
+		Exclusions    []struct{ Name, Filter string } // of a log sink
+		Answer        string                          // to the last call of a job
 	}
 	Policies map[string]policy
 }
@@ -298,6 +301,23 @@ func (p project) state(t *testing.T) (s state) {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// byInstance are the services that are billed by the instance, by their last names, sorted.
+func (s state) byInstance() (names []string) {
+	for key, r := range s.Resources {
+		if len(r.Template.Containers) > 0 && !r.Template.Containers[0].Resources.CPUIdle {
+			names = append(names, path.Base(key))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// updates is how often gcloud has changed a Cloud Run service.
+func (p project) updates(t *testing.T) int {
+	t.Helper()
+	return strings.Count(p.requests(t), `"id": "run.namespaces.services.replaceService"`)
 }
 
 // count counts what there is by API, and policies and dashboards by their displayed names.
@@ -329,7 +349,18 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	others := p.state(t).count()
 
 	args := []string{"--location", "us-central1", "--public", "--set", "AUTH=firebase"}
-	out := p.run(t, "deploy.sh", append(args, "--create-database")...)
+	byInstance := append(slices.Clone(args), "--increment-billing=instance", "--rollup-billing=instance")
+	billed := func(what string, updates int, want ...string) {
+		t.Helper()
+		if got := p.state(t).byInstance(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v are billed by the instance, want %v", what, got, want)
+		}
+		if n := p.updates(t); n != updates {
+			t.Errorf("%s: services were changed %d times so far, want %d", what, n, updates)
+		}
+	}
+	out := p.run(t, "deploy.sh", append(byInstance, "--create-database")...)
+	billed("deployed", 2, "counters-increment", "counters-rollup")
 	if !strings.Contains(out, "waiting for an API that was just turned on") {
 		t.Errorf("doesn't say what it waits for:\n%s", out)
 	}
@@ -339,12 +370,16 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 			t.Errorf("%d × %s, want %d", made[name], name, n)
 		}
 	}
-	p.run(t, "counters deploy", append(args, "--create-database")...)
+	p.run(t, "counters deploy", append(byInstance, "--create-database")...)
+	billed("deployed again", 2, "counters-increment", "counters-rollup")
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
-	out = p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget", "100USD")...)
-	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget=250")...) // again
+	out = p.run(t, "deploy.sh", append(byInstance, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget", "100USD")...)
+	billed("with other settings", 2, "counters-increment", "counters-rollup")
+	// Taken back, at once with less memory than is billed by the instance.
+	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget=250", "--memory=256Mi")...)
+	billed("taken back", 4)
 	changed := p.state(t)
 	for name, resource := range changed.Resources {
 		if strings.HasPrefix(name, "pubsub ") && resource.AckDeadlineSeconds != 70 {
@@ -421,7 +456,7 @@ func TestDeployWhereAllUsersAreRefused(t *testing.T) {
 	if !p.state(t).Resources["run projects/a-project/locations/us-central1/services/counters-increment"].InvokerIamDisabled {
 		t.Error("Cloud Run still checks who calls")
 	}
-	if n := strings.Count(p.requests(t), `"id": "run.namespaces.services.replaceService"`); n != 1 {
+	if n := p.updates(t); n != 1 {
 		t.Errorf("the check was turned off %d times", n)
 	}
 	if out := p.run(t, "deploy.sh", "--location", "us-central1", "--set", "AUTH=firebase"); !strings.Contains(out, "nobody checks who calls counters-increment") {

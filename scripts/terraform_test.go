@@ -37,6 +37,7 @@ func newTerraform(t *testing.T) terraform {
 	for name, byDefault := range map[string]string{
 		"prefix": `"counters"`, "fields": `"` + everywhere + `"`, "public": "false", "run_gcloud": "false",
 		"invoker_check": "true", "memory": `"512Mi"`, "request_logs": "false", "kms_key": `""`, "docker_repository": `""`, "increment_ingress": `"ALLOW_ALL"`, "budget": `""`,
+		"increment_billing": `"request"`, "rollup_billing": `"request"`,
 	} {
 		fmt.Fprintf(&names, "variable %q {\n  default = %s\n}\n", name, byDefault)
 		fmt.Fprintf(&arguments, "  %s = var.%[1]s\n", name)
@@ -130,15 +131,20 @@ func TestTerraform(t *testing.T) {
 	if n := p.state(t).count()["billingbudgets"]; n != 1 {
 		t.Errorf("%d budgets", n)
 	}
-	if n := strings.Count(p.requests(t), `"id": "run.namespaces.services.replaceService"`); n == 0 {
+	if p.updates(t) == 0 {
 		t.Error("the check was never turned off by gcloud")
 	}
+	tf.billing(t, p, unchecked)
 
 	// A metric that has another name is another metric.
 	key := "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
 	vars := append(unchecked, "-var=prefix=likes", "-var=kms_key="+key, "-var=docker_repository=projects/p/locations/us-central1/repositories/r",
-		"-var=increment_ingress=ALLOW_INTERNAL_AND_GCLB", "-var=request_logs=true", "-var=budget=250USD")
+		"-var=increment_ingress=ALLOW_INTERNAL_AND_GCLB", "-var=request_logs=true", "-var=budget=250USD", "-var=rollup_billing=instance")
 	tf.apply(t, vars...)
+	// And a function that is made anew is billed as is said.
+	if got := p.state(t).byInstance(); !slices.Equal(got, []string{"likes-rollup"}) {
+		t.Errorf("%v are billed by the instance, want likes-rollup", got)
+	}
 	var metrics []string
 	for name := range p.state(t).Resources {
 		if metric, is := strings.CutPrefix(name, "logging projects/a-project/metrics/"); is {
@@ -162,4 +168,47 @@ func TestTerraform(t *testing.T) {
 		t.Errorf("left are %v", left)
 	}
 	p.checkViolations(t)
+}
+
+// billing has the functions billed by the instance, with a change of a setting, and by the request
+// again. Nothing is left to do after any of it.
+func (tf terraform) billing(t *testing.T, p project, vars []string) {
+	t.Helper()
+	both := append(slices.Clone(vars), "-var=increment_billing=instance", "-var=rollup_billing=instance")
+	for _, c := range []struct {
+		what    string
+		vars    []string
+		want    []string // that are billed by the instance then
+		updates int      // by gcloud, of services, for that
+	}{
+		{"set", append(slices.Clone(both), "-var=memory=1Gi"), []string{"counters-increment", "counters-rollup"}, 2},
+		// Whether callers are checked is said again, and nothing else.
+		{"another setting", append(slices.Clone(both), "-var=memory=2Gi"), []string{"counters-increment", "counters-rollup"}, 1},
+		// At once with less memory than is billed by the instance.
+		{"taken back", append(slices.Clone(vars), "-var=memory=256Mi"), nil, 3},
+	} {
+		before := p.updates(t)
+		tf.apply(t, c.vars...)
+		if got := p.state(t).byInstance(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v are billed by the instance, want %v", c.what, got, c.want)
+		}
+		if n := p.updates(t) - before; n != c.updates {
+			t.Errorf("%s: gcloud has updated services %d times, want %d", c.what, n, c.updates)
+		}
+	}
+	// What Cloud Run would refuse is refused before anything is made, and without gcloud the command is
+	// said.
+	for _, c := range []struct {
+		vars []string
+		code int
+		says string
+	}{
+		{append(both, "-var=memory=256Mi"), 1, "memory must be 512Mi at least where increment_billing or rollup_billing is instance"},
+		{[]string{"-var=rollup_billing=instance"}, 0, "gcloud run services update counters-rollup --project=a-project --region=us-central1 --no-cpu-throttling"},
+	} {
+		out, code := tf.run(t, "plan", c.vars...)
+		if code != c.code || !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
+			t.Errorf("plan %v: exit code %d, want %d and %q\n%s", c.vars, code, c.code, c.says, out)
+		}
+	}
 }

@@ -217,6 +217,46 @@ func TestDestroyRemovesTheTriggersOfCountedCollections(t *testing.T) {
 	}
 }
 
+// What a function is billed by is set behind its deployment, and taken back before it: what is billed
+// by the instance may not have less than 512 MiB. Where it is so already nothing is changed, and where
+// it is refused all else is there, and it is said what to do.
+func TestDeploySetsTheBilling(t *testing.T) {
+	t.Parallel()
+	args := []string{"--project=a-project", "--location=us-central1"}
+	for name, c := range map[string]struct {
+		env, args []string
+		want      string // the deployments of functions, and the changes of their services, in order
+		fails     string
+	}{
+		"new":        {nil, []string{"--increment-billing=instance", "--rollup-billing=instance"}, "counters-increment no-cpu-throttling counters-reconcile counters-rollup no-cpu-throttling", ""},
+		"one of two": {nil, []string{"--rollup-billing=instance"}, "counters-increment counters-reconcile counters-rollup no-cpu-throttling", ""},
+		"again":      {[]string{"GCLOUD_STATE=deployed", "GCLOUD_THROTTLED=False"}, []string{"--increment-billing=instance", "--rollup-billing=instance"}, "counters-increment counters-reconcile counters-rollup", ""},
+		"back":       {[]string{"GCLOUD_STATE=deployed", "GCLOUD_THROTTLED=false"}, []string{"--memory=256Mi"}, "cpu-throttling counters-increment counters-reconcile cpu-throttling counters-rollup", ""},
+		"as always":  {[]string{"GCLOUD_STATE=deployed"}, nil, "counters-increment counters-reconcile counters-rollup", ""},
+		"refused": {[]string{"GCLOUD_FAIL=counters-increment --project=a-project --region=us-central1 --no-cpu-throttling", "GCLOUD_FAILURES=1"}, []string{"--increment-billing=instance"},
+			"counters-increment no-cpu-throttling counters-reconcile counters-rollup", "all is deployed, but counters-increment is still billed by the request: see above. That takes roles/run.admin"},
+		"back, refused": {[]string{"GCLOUD_STATE=deployed", "GCLOUD_THROTTLED=false", "GCLOUD_FAIL=--cpu-throttling", "GCLOUD_FAILURES=9"}, nil,
+			"cpu-throttling", "counters-increment is billed by the instance, and that can't be taken back: see above"},
+	} {
+		calls, out, err := script(t, c.env, "deploy.sh", append(args, c.args...)...)
+		if (err != nil) != (c.fails != "") || !strings.Contains(out, c.fails) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		var got []string
+		for _, call := range changes(calls) {
+			switch {
+			case strings.HasPrefix(call.name(), "functions deploy "):
+				got = append(got, call.words[2])
+			case strings.HasPrefix(call.name(), "run services update "):
+				got = append(got, strings.TrimPrefix(call.flags[len(call.flags)-2], "--"))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestDeployTakesTheNewestRuntime(t *testing.T) {
 	t.Parallel()
 	for _, c := range deploy(t, aDatabase) {
@@ -331,6 +371,9 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--reconcile-missing-after=90"), "want whole minutes"},
 		{"deploy.sh", append(ok, "--rollup-max-instances=2", "--rollup-min-instances=3"), "want a whole number from 0 to 2"},
 		{"deploy.sh", append(ok, "--memory=512MB"), "--memory 512MB: want"},
+		{"deploy.sh", append(ok, "--memory=511Mi", "--rollup-billing=instance"), "--memory 511Mi: want 512Mi at least with --increment-billing or --rollup-billing instance"},
+		{"deploy.sh", append(ok, "--increment-billing=hour"), "--increment-billing hour: want request or instance"},
+		{"deploy.sh", append(ok, "--rollup-billing="), "--rollup-billing : want request or instance"},
 		{"deploy.sh", append(ok, "--runtime=go124"), "go126 or later"},
 		{"deploy.sh", append(ok, "--reconcile-schedule=hourly"), "a cron expression of five fields"},
 		{"deploy.sh", append(ok, "--increment-ingress=ALLOW_ALL"), "want all, internal-and-gclb"},

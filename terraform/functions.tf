@@ -1,4 +1,10 @@
 locals {
+  billing = { (local.increment) = var.increment_billing, (local.rollup) = var.rollup_billing }
+
+  # By the instance is billed what has 512 MiB at least, and a whole CPU, as all have.
+  memory_mib    = tonumber(regex("^[0-9]+", var.memory)) * { Mi = 1, Gi = 1024 }[regex("[A-Z]i$", var.memory)]
+  memory_is_low = contains(values(local.billing), "instance") && local.memory_mib < 512
+
   # Go's duration of the setting, in seconds.
   reconcile_seconds = ceil(
     tonumber(regex("^[0-9]+", var.reconcile_deadline)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.reconcile_deadline)]
@@ -110,6 +116,10 @@ resource "google_cloudfunctions2_function" "http" {
     precondition {
       condition     = var.kms_key == "" || var.docker_repository != ""
       error_message = "kms_key takes docker_repository: the platform's own repository isn't encrypted with it. Name one of Artifact Registry that is encrypted with the same key."
+    }
+    precondition {
+      condition     = !local.memory_is_low
+      error_message = "memory must be 512Mi at least where increment_billing or rollup_billing is instance: Cloud Run refuses less."
     }
     precondition {
       condition     = each.value.min_instances <= each.value.max_instances

@@ -13,6 +13,38 @@ resource "terraform_data" "ack_deadline" {
   }
 }
 
+# How the instances of a function are billed. The functions' resource has no argument for it, a
+# redeployment keeps it, and a service of google_cloud_run_v2_service beside the function would write
+# the image and the settings back that it has read before. So this is the setting: where it is, a
+# function is billed by the instance. It is taken back before the function changes: what is billed so
+# may not have less than 512 MiB.
+resource "terraform_data" "billed_by_instance" {
+  for_each = { for name, billing in local.billing : name => "run services update ${name} --project=${var.project_id} --region=${local.region}" if var.run_gcloud && billing == "instance" }
+
+  input = each.value
+
+  provisioner "local-exec" {
+    command = "gcloud ${each.value} --no-cpu-throttling"
+  }
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "gcloud ${self.input} --cpu-throttling"
+  }
+
+  lifecycle {
+    # One that is made anew is billed by the request.
+    replace_triggered_by = [google_cloudfunctions2_function.http["increment"].url, google_cloudfunctions2_function.rollup.url]
+  }
+}
+
+check "billing_has_gcloud" {
+  assert {
+    condition     = var.run_gcloud || !contains(values(local.billing), "instance")
+    error_message = "Not billed by the instance yet, which takes gcloud. Set run_gcloud, or run: ${join("; ", [for name, billing in local.billing : "gcloud run services update ${name} --project=${var.project_id} --region=${local.region} --no-cpu-throttling" if billing == "instance"])}"
+  }
+}
+
 # Whether Cloud Run checks who calls Increment (terraform-provider-google#23360). Said again with
 # each change of the function, as it is nowhere said to outlive one.
 resource "terraform_data" "invoker_check" {
@@ -33,6 +65,7 @@ resource "terraform_data" "invoker_check" {
     google_firestore_index.query,
     google_monitoring_alert_policy.alert,
     google_monitoring_dashboard.dashboard,
+    terraform_data.billed_by_instance, # two updates of a service at the same time get in each other's way
   ]
 
   lifecycle {

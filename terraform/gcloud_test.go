@@ -38,6 +38,7 @@ fi
 case "$*" in
   "projects describe"*) echo 123456789 ;;
   "services list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo firestore.googleapis.com ;;
+  "run services describe"*cpu-throttling*) echo ${GCLOUD_THROTTLED:-True} ;;
   "run services describe"*) echo ${GCLOUD_UNCHECKED:-} ;;
   "firestore databases list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo "$GCLOUD_DATABASE" ;;
   "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-$4 ;;

@@ -180,15 +180,41 @@ resource "google_monitoring_dashboard" "dashboard" {
   depends_on = [google_logging_metric.metric]
 }
 
+# The budget's APIs, and what is read by them, apart from all others: what waits for them isn't known
+# when a budget is added, and the functions' settings have to be.
+resource "google_project_service" "budget" {
+  for_each = var.budget == "" ? toset([]) : toset(["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"])
+
+  project            = var.project_id
+  service            = each.value
+  disable_on_destroy = false
+}
+
+resource "time_sleep" "until_budgets_are_active" {
+  count = var.budget == "" ? 0 : 1
+
+  create_duration = var.patience.apis
+
+  depends_on = [google_project_service.budget]
+}
+
+data "google_project" "billed" {
+  count = var.budget == "" ? 0 : 1
+
+  project_id = var.project_id
+
+  depends_on = [time_sleep.until_apis_are_active, time_sleep.until_budgets_are_active]
+}
+
 # It is the billing account's: whoever applies needs roles/billing.costsManager there.
 resource "google_billing_budget" "budget" {
   count = var.budget == "" ? 0 : 1
 
-  billing_account = data.google_project.project.billing_account
+  billing_account = data.google_project.billed[0].billing_account
   display_name    = "${var.prefix} in ${var.project_id}"
 
   budget_filter {
-    projects = ["projects/${data.google_project.project.number}"]
+    projects = ["projects/${data.google_project.billed[0].number}"]
   }
 
   amount {

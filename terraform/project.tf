@@ -25,7 +25,6 @@ locals {
     "storage.googleapis.com",
     ],
     var.release_rules ? ["firebaserules.googleapis.com"] : [],
-    var.budget == "" ? [] : ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"],
   )
 }
 

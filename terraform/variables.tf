@@ -90,7 +90,7 @@ variable "owns" {
 }
 
 variable "run_gcloud" {
-  description = "Let terraform run gcloud, which has to be installed and logged in where it runs, for what the providers have no argument for: how long Pub/Sub waits for the answer to an event of a counted collection, and invoker_check."
+  description = "Let terraform run gcloud, which has to be installed and logged in where it runs, for what the providers have no argument for: how long Pub/Sub waits for the answer to an event of a counted collection, invoker_check, increment_billing and rollup_billing."
   type        = bool
   nullable    = false
   default     = false
@@ -280,8 +280,32 @@ variable "rollup_min_instances" {
   }
 }
 
+variable "increment_billing" {
+  description = "How Cloud Run bills Increment: by the request, or instance for all the time that an instance is there, and nothing for requests. The latter costs less from about ten requests a second on: counters cost. The providers have no argument for it: it takes run_gcloud."
+  type        = string
+  nullable    = false
+  default     = "request"
+
+  validation {
+    condition     = contains(["request", "instance"], var.increment_billing)
+    error_message = "increment_billing must be request or instance."
+  }
+}
+
+variable "rollup_billing" {
+  description = "How Cloud Run bills Rollup, in the same words. By the instance costs less as soon as counters are written all the time. It takes run_gcloud, too."
+  type        = string
+  nullable    = false
+  default     = "request"
+
+  validation {
+    condition     = contains(["request", "instance"], var.rollup_billing)
+    error_message = "rollup_billing must be request or instance."
+  }
+}
+
 variable "memory" {
-  description = "Memory of an instance."
+  description = "Memory of an instance: 512Mi at least where functions are billed by the instance."
   type        = string
   nullable    = false
   default     = "512Mi"

@@ -36,7 +36,8 @@ behind.
 Cloud Run bills a function in one of two ways. By the request: $0.40 a million, and the time of an instance while a
 request is in flight, in steps of 100 ms. By the instance: all the time that an instance is there, up to 15 minutes after
 its last request, at a lower price, and nothing for requests. Each function is reckoned in the way that costs less, of
-this project and of all others; --billing takes one for all.`,
+this project and of all others; --billing takes one for all. A deployment sets it: --increment-billing and
+--rollup-billing of counters deploy, increment_billing and rollup_billing of terraform.`,
 		Example: `  counters cost --rate 1000
   counters cost --per-day 1000000
   counters cost --rate 1000 --billing request

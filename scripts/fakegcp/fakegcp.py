@@ -475,6 +475,8 @@ class Project:
             self.trigger(trigger)
         region, short = function["name"].split("/")[3], function["name"].split("/")[-1]
         name = f"projects/{PROJECT}/locations/{region}/services/{short}"
+        resources = self.fits({"limits": {"cpu": service.get("availableCpu") or "0.1666", "memory": service.get("availableMemory") or "256Mi"},
+                               "cpuIdle": self.idle(self.resources.get(("run", name)))}, f"Could not update Cloud Run service {name}. ")
         function.update(state="ACTIVE", environment="GEN_2", updateTime=now(), url=f"https://{region}-{PROJECT}.cloudfunctions.net/{short}")
         uri = f"https://{short}-abcdef-uc.a.run.app"
         if self.platform:
@@ -491,12 +493,28 @@ class Project:
             build.setdefault(key, value)
         if trigger:
             trigger.update(trigger=f"projects/{PROJECT}/locations/{trigger['triggerRegion']}/triggers/{short}-123456", pubsubTopic=f"projects/{PROJECT}/topics/eventarc-x")
-        self.resources.setdefault(("run", name), {"name": name, "uri": service["uri"]})
+        run = self.resources.setdefault(("run", name), {"name": name, "uri": service["uri"], "template": {"containers": [{"image": "image"}]}})
+        run["template"]["containers"][0]["resources"] = resources
         self.policies.setdefault(("run", name), {"version": 1, "etag": "BwA0AAAA", "bindings": []})
         self.tell_callers(name)
         if trigger:
             self.watch(short, short, trigger["serviceAccountEmail"], trigger["eventFilters"], trigger.get("retryPolicy") == "RETRY_POLICY_RETRY", 600)
         return function
+
+    @staticmethod
+    def idle(service):
+        """Whether a service's instances have a CPU during requests alone, and are billed by them; kept by a redeployment."""
+        return service is None or service["template"]["containers"][0]["resources"].get("cpuIdle", False)
+
+    @staticmethod
+    def fits(resources, where=""):
+        """The resources of an instance, unless they are too small to be billed by the instance."""
+        megabytes = int(resources["limits"]["memory"][:-2]) * {"Mi": 1, "Gi": 1024}[resources["limits"]["memory"][-2:]]
+        if not resources["cpuIdle"] and float(resources["limits"]["cpu"]) < 1:
+            raise invalid(f"{where}spec.template.spec.containers.resources.limits.cpu: Invalid value specified for cpu. Total cpu < 1 is not supported with cpu always allocated (unthrottled).")
+        if not resources["cpuIdle"] and megabytes < 512:
+            raise invalid(f"{where}spec.template.spec.containers.resources.limits.memory: Invalid value specified for memory. Total memory < 512 Mi is not supported with cpu always allocated (unthrottled).")
+        return resources
 
     def watch(self, name, service, account, filters, retry, deadline):
         """Has a trigger's events brought to a service."""
@@ -576,7 +594,7 @@ class Project:
         return None
 
     def run(self, call):
-        if call.method.id.startswith("run.namespaces.services."):
+        if call.method.id.startswith("run.namespaces."):
             return self.knative(call)
         if call.does("services.get") and call.method.version == "v2":
             return self.get("run", call.name)
@@ -589,23 +607,32 @@ class Project:
         return None
 
     def knative(self, call):
-        """A service as gcloud run sees it."""
-        service = next((s for s in self.under("run", "") if s["name"].endswith("/" + call.name.split("/")[-1])), None)
+        """A service, and its one revision, as gcloud run sees them."""
+        named = re.sub(r"(/revisions/.*)-00001$", r"\1", call.name)
+        service = next((s for s in self.under("run", "") if s["name"].endswith("/" + named.split("/")[-1])), None)
         if service is None:
             raise missing(call.name)
-        disabled = "run.googleapis.com/invoker-iam-disabled"
+        disabled, throttling = "run.googleapis.com/invoker-iam-disabled", "run.googleapis.com/cpu-throttling"
+        container = service["template"]["containers"][0]
         if call.does("replaceService"):
+            said = call.body["spec"]["template"]["metadata"].get("annotations", {}).get(throttling, "true")
+            container["resources"] = self.fits(dict(container["resources"], cpuIdle=said.lower() == "true"))
             service["invokerIamDisabled"] = call.body["metadata"].get("annotations", {}).get(disabled, "").lower() == "true"
             self.tell_callers(service["name"])
-        elif not call.does("services.get"):
+        elif not call.does("services.get") and not call.does("revisions.get"):
             return None
         short, region = service["name"].split("/")[-1], service["name"].split("/")[3]
         ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ConfigurationsReady", "RoutesReady")]
+        template = {"metadata": {"annotations": {throttling: str(container["resources"]["cpuIdle"]).lower()}},
+                    "spec": {"containers": [{"image": container["image"], "resources": {"limits": container["resources"]["limits"]}}]}}
+        if call.does("revisions.get"):
+            metadata = dict(template["metadata"], name=f"{short}-00001", namespace=NUMBER, labels={"cloud.googleapis.com/location": region})
+            return {"apiVersion": "serving.knative.dev/v1", "kind": "Revision", "metadata": metadata, "spec": template["spec"], "status": {"conditions": ready[:1]}}
         return {
             "apiVersion": "serving.knative.dev/v1", "kind": "Service",
             "metadata": {"name": short, "namespace": NUMBER, "generation": 1, "resourceVersion": "AAA", "labels": {"cloud.googleapis.com/location": region},
                          "annotations": {disabled: "true"} if service.get("invokerIamDisabled") else {}},
-            "spec": {"template": {"metadata": {"annotations": {}}, "spec": {"containers": [{"image": "image"}]}}, "traffic": [{"latestRevision": True, "percent": 100}]},
+            "spec": {"template": template, "traffic": [{"latestRevision": True, "percent": 100}]},
             "status": {"observedGeneration": 1, "conditions": ready, "latestReadyRevisionName": f"{short}-00001", "latestCreatedRevisionName": f"{short}-00001", "url": service["uri"],
                        "traffic": [{"revisionName": f"{short}-00001", "latestRevision": True, "percent": 100}]},
         }
@@ -919,7 +946,7 @@ def environment(address, folder):
         env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"
     env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] = f"{address}/storage/storage/v1/"
     for name, path in {
-        "BILLING": "billingbudgets/v1", "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
+        "BILLING": "billingbudgets/v1", "BILLING_BUDGETS": "billingbudgets/v1", "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
         "FIREBASERULES": "firebaserules/v1", "FIRESTORE": "firestore/v1", "IAM": "iam/v1", "IAM_BETA": "iam/v1", "LOGGING": "logging/v2",
         "MONITORING": "monitoring", "RESOURCE_MANAGER": "cloudresourcemanager/v1", "RESOURCE_MANAGER_V3": "cloudresourcemanager/v3",
         "SERVICE_USAGE": "serviceusage/v1", "STORAGE": "storage/storage/v1",

@@ -627,6 +627,57 @@ run "gcloud_runs_where_asked_for" {
   }
 }
 
+run "billed_by_the_request" {
+  command = plan
+
+  variables {
+    run_gcloud = true
+  }
+
+  assert {
+    condition     = length(terraform_data.billed_by_instance) == 0
+    error_message = "Functions must be billed by the request unless something else is asked for."
+  }
+}
+
+run "billed_by_the_instance" {
+  command = plan
+
+  variables {
+    increment_billing = "instance"
+    rollup_billing    = "instance"
+    memory            = "1Gi"
+    run_gcloud        = true
+  }
+
+  assert {
+    condition     = toset(keys(terraform_data.billed_by_instance)) == toset(["counters-increment", "counters-rollup"]) && terraform_data.billed_by_instance["counters-rollup"].input == "run services update counters-rollup --project=my-project --region=us-central1"
+    error_message = "Both functions must be billed by the instance."
+  }
+}
+
+run "billed_by_the_instance_without_gcloud" {
+  command = plan
+
+  variables {
+    rollup_billing = "instance"
+  }
+
+  expect_failures = [check.billing_has_gcloud]
+}
+
+run "billed_by_the_instance_with_too_little_memory" {
+  command = plan
+
+  variables {
+    rollup_billing = "instance"
+    run_gcloud     = true
+    memory         = "256Mi"
+  }
+
+  expect_failures = [google_cloudfunctions2_function.http]
+}
+
 run "no_invoker_check" {
   command = plan
 
@@ -759,6 +810,8 @@ run "every_size_is_checked" {
     kms_key                 = "a-key"
     database_kms_key        = "a-key"
     docker_repository       = "a-repository"
+    increment_billing       = "hour"
+    rollup_billing          = "month"
   }
 
   expect_failures = [
@@ -766,6 +819,6 @@ run "every_size_is_checked" {
     var.increment_max_instances, var.increment_min_instances, var.rollup_max_instances, var.rollup_min_instances,
     var.memory, var.reconcile_schedule, var.reconcile_missing_after, var.lag_alert_seconds, var.notification_channels,
     var.multi_regions, var.owns, var.patience, var.increment_ingress, var.kms_key, var.database_kms_key,
-    var.docker_repository, var.budget,
+    var.docker_repository, var.budget, var.increment_billing, var.rollup_billing,
   ]
 }
