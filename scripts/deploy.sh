@@ -60,6 +60,8 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --budget AMOUNT              tell the billing account's administrators when the project comes to half of this in a
                                month, and to all of it, such as 100 or 100USD; it stops nothing (default: no budget)
 
+  --rate N                     say first what that costs a month at so many increments a second of one counter, and what
+                               the most instances could cost
   --dry-run                    print each command, run none
   --help
 
@@ -88,7 +90,7 @@ create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 increment_billing=request rollup_billing=request reconcile_schedule='7 * * * *'
 request_logs=no alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
-budget='' increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
+budget='' rate='' increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
 dry_run=no
 
 while (($#)); do
@@ -134,6 +136,7 @@ while (($#)); do
     --reconcile-missing-after) reconcile_missing_after=$1 ;;
     --notification-channel) notification_channels+=("$1") ;;
     --budget) budget=$1 ;;
+    --rate) rate=$1 ;;
     *) fail "$flag: unknown option. See --help" ;;
   esac
   shift
@@ -151,6 +154,7 @@ for member in ${invokers[@]+"${invokers[@]}"}; do
   like --invoker "$member" '^(user|serviceAccount|group|domain|principal|principalSet):.+' "a member such as user:you@example.com; everybody is let in by --public"
 done
 like --budget "${budget:-1}" '^[1-9][0-9]{0,8}([A-Z]{3})?$' "a whole amount a month, such as 100, or 100USD in the billing account's currency"
+like --rate "${rate:-1}" '^[0-9]{1,6}([.][0-9]+)?$' "increments a second, such as 100"
 for channel in ${notification_channels[@]+"${notification_channels[@]}"}; do
   like --notification-channel "$channel" '^projects/[^/]+/notificationChannels/[^/]+$' "projects/P/notificationChannels/N: see gcloud beta monitoring channels list"
 done
@@ -190,9 +194,16 @@ like --trigger-location "$trigger_location" '^[a-z0-9-]+$' "a location of Eventa
 # What the settings come to is asked of the functions' own code: whatever else read them would read
 # some of them otherwise.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-check=(settings --check --shell -- ${given[@]+"${given[@]}"})
 [[ -n $program ]] || command -v go >/dev/null || fail "Go is not installed, and the settings are checked by the functions' own code before anything is made: https://go.dev/dl"
-settings=$(if [[ -n $program ]]; then "$program" "${check[@]}"; else cd "$root" && go run ./cmd/counters "${check[@]}"; fi) || fail "nothing was made: see above, and docs/settings.md"
+ours() { # a command of this project's, and its arguments
+  if [[ -n $program ]]; then "$program" "$@"; else (cd "$root" && go run ./cmd/counters "$@"); fi
+}
+settings=$(ours settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "nothing was made: see above, and docs/settings.md"
+[[ -z $rate ]] || ours estimate --rate "$rate" --location "$location" --memory "$memory" \
+  --increment-billing "$increment_billing" --rollup-billing "$rollup_billing" \
+  --increment-min-instances "$increment_min_instances" --increment-max-instances "$increment_max_instances" \
+  --rollup-min-instances "$rollup_min_instances" --rollup-max-instances "$rollup_max_instances" -- ${given[@]+"${given[@]}"} >&2 ||
+  echo "${me##*/}: so there is no estimate" >&2
 code=1
 environment=() database='' counters='' collection='' shards='' shard_fields=() collections=() watched=() indexes=() hosted=no auth='' makes_for_anybody=no reconcile_timeout=0
 eval "$settings"

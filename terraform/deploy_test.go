@@ -257,6 +257,24 @@ func TestDeploySetsTheBilling(t *testing.T) {
 	}
 }
 
+// With a rate it says first what that costs a month, and what the most instances could; where no
+// price is known, it says that, and goes on.
+func TestDeployEstimates(t *testing.T) {
+	t.Parallel()
+	for location, want := range map[string][]string{
+		"us-central1": {"At 1000 increments a second", "Increment $49.25 by the instance, Rollup $169.13 by the request", "At worst, by the most instances, 4 of Increment and 2 of Rollup"},
+		"asia-east1":  {`no source for the prices of "asia-east1"`, "so there is no estimate"},
+	} {
+		_, out, err := script(t, []string{"GCLOUD_DATABASE=(default)|" + location + "|FIRESTORE_NATIVE|STANDARD"}, "deploy.sh",
+			"--project=a-project", "--location="+location, "--rate=1000", "--increment-billing=instance", "--increment-max-instances=4")
+		for _, w := range append(want, "Deployed.") {
+			if err != nil || !strings.Contains(out, w) {
+				t.Errorf("%s: %v, no %q in\n%s", location, err, w, out)
+			}
+		}
+	}
+}
+
 func TestDeployTakesTheNewestRuntime(t *testing.T) {
 	t.Parallel()
 	for _, c := range deploy(t, aDatabase) {
@@ -372,6 +390,7 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--rollup-max-instances=2", "--rollup-min-instances=3"), "want a whole number from 0 to 2"},
 		{"deploy.sh", append(ok, "--memory=512MB"), "--memory 512MB: want"},
 		{"deploy.sh", append(ok, "--memory=511Mi", "--rollup-billing=instance"), "--memory 511Mi: want 512Mi at least with --increment-billing or --rollup-billing instance"},
+		{"deploy.sh", append(ok, "--rate=many"), "--rate many: want increments a second"},
 		{"deploy.sh", append(ok, "--increment-billing=hour"), "--increment-billing hour: want request or instance"},
 		{"deploy.sh", append(ok, "--rollup-billing="), "--rollup-billing : want request or instance"},
 		{"deploy.sh", append(ok, "--runtime=go124"), "go126 or later"},

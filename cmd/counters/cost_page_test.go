@@ -141,12 +141,3 @@ func locationsTable() string {
 	}
 	return b.String()
 }
-
-// thousands is an amount with cents, and with commas between thousands.
-func thousands(v float64) string {
-	whole, cents, _ := strings.Cut(fmt.Sprintf("%.2f", v), ".")
-	for at := len(whole) - 3; at > 0; at -= 3 {
-		whole = whole[:at] + "," + whole[at:]
-	}
-	return whole + "." + cents
-}

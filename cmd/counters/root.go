@@ -25,7 +25,7 @@ something failed, 2 where the arguments are wrong, and 130 where Ctrl-C ended th
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newCostCommand(), newSettingsCommand(), newVersionCommand())
+	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newCostCommand(), newEstimateCommand(), newSettingsCommand(), newVersionCommand())
 	var t target
 	for _, cmd := range []*cobra.Command{
 		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
