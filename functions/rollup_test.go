@@ -204,7 +204,7 @@ func TestRollupPoison(t *testing.T) {
 		return e
 	}
 	doc := func(name string) event { return shardEvent(t, "", name, number(5), f.now(t)) }
-	text := &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: "5"}}
+	half := &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: 0.5}}
 	tests := map[string]event{
 		"not a protocol buffer": valid(func(e *event) { e.data = []byte{0xff} }),
 		"not JSON":              valid(func(e *event) { e.contentType, e.data = "application/json", []byte("{") }),
@@ -216,7 +216,7 @@ func TestRollupPoison(t *testing.T) {
 		"another collection":    doc("projects/p/databases/(default)/documents/likes/c/shards/0"),
 		"another database":      doc("projects/p/databases/other/documents/counters/c/shards/0"),
 		"another project":       doc("projects/q/databases/(default)/documents/counters/c/shards/0"),
-		"count not an integer":  shardEvent(t, "", shard0, text, f.now(t)),
+		"count not an integer":  shardEvent(t, "", shard0, half, f.now(t)),
 		"no time":               valid(func(e *event) { e.data = noTime(t) }),
 	}
 	f.firestore.Server.ResetStats()

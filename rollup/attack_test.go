@@ -763,3 +763,58 @@ func TestRollerAnswersSupersededEventsAtOnce(t *testing.T) {
 	}
 	w.total(50)
 }
+
+// What was counted of a field stays when something else makes that a text or null, and what is
+// counted from there comes on top, however the roll-up hears of either.
+func TestWhatWasCountedOfAFieldThatBecomesAText(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]any{"text": "oops", "null": nil, "not a number": math.NaN()} {
+		for how, told := range map[string]func(w *world, text, one []ledger.State){
+			"events": func(w *world, text, one []ledger.State) { w.apply(text...); w.apply(one...) },
+			"twice": func(w *world, text, one []ledger.State) {
+				w.apply(append(text, text...)...)
+				w.apply(one...)
+				w.apply(text...)
+			},
+			"one flush": func(w *world, text, one []ledger.State) { w.apply(append(text, one...)...) },
+		} {
+			t.Run(name+", by "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.snippet(2)
+				w.inc(0, 7)
+				w.inc(1, 30)
+				w.apply(w.arrived()...)
+				w.must(w.shard(0).Set(w.ctx, map[string]any{"count": value}))
+				text := w.arrived()
+				if name == "not a number" { // of which increments make nothing else
+					w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 0}))
+				}
+				w.inc(0, 1)
+				told(w, text, w.arrived())
+				w.total(38)
+				if r := w.reconcile(); !r.Right() {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	}
+	t.Run("a reconcile", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 7)
+		w.apply(w.arrived()...)
+		w.must(w.shard(0).Set(w.ctx, map[string]any{"count": "oops"}))
+		w.arrived() // and lost
+		for range 2 {
+			if r := w.walk(); !strings.Contains(r.Problem, "set it to 0; what was counted there before is kept") || r.After != 7 {
+				t.Errorf("%+v, want what to do", r)
+			}
+		}
+		w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 0}))
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.total(8)
+	})
+}

@@ -32,7 +32,8 @@ type Change struct {
 	// whatever is made under its name later. Neither our clock nor the event's is asked.
 	AsOf   time.Time
 	Counts map[string]int64 // what a shard holds: its integer fields, by their names, without zeros
-	Odd    []string         // its fields that are no integers, which no event can count
+	Odd    []string         // its fields that are numbers and no integers, which no event can count
+	Blank  []string         // its fields that are no numbers: what was counted of them is kept
 	// Gone: the document was deleted; or it names its counter itself, and that is another now
 	Gone bool
 }
@@ -45,14 +46,14 @@ func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
 		c.AsOf = c.AsOf.Add(time.Microsecond)
 	case c.Shard != "":
 		s := store.ShardState(doc)
-		c.Counts, c.Odd = s.Counts, s.Odd
+		c.Counts, c.Odd, c.Blank = s.Counts, s.Odd, s.Blank
 	}
 	return c
 }
 
 // state is what the shard holds after the change.
 func (c Change) state() ledger.State {
-	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Gone: c.Gone}
+	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Gone: c.Gone}
 }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that

@@ -23,6 +23,8 @@ import (
 // states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
 // and it covers them. That holds for strictly newer ones only. A duplicate waits with its twin:
 // they are the same event, and once one delivery of it is acknowledged, it does not come again.
+// An event that says that a field is no number any more waits, too: no newer state says what was
+// counted of it.
 type coalescer[W any] struct {
 	least, most time.Duration // in which a flush is earned
 	burst       int           // flushes that a full bucket holds, at least 1
@@ -81,16 +83,22 @@ func (c *coalescer[W]) wait(b *backlog[W], next time.Time) {
 // held is a state, and the events that wait for it: one, and its duplicates.
 type held[W any] struct {
 	state  ledger.State
-	older  []ledger.State // what is known of the fields in which it is no integer; mostly none
+	older  []ledger.State // what is known of fields in which it, or one of these, is no integer; mostly none
 	events []W
 }
 
-// keep keeps states that it supersedes, for the fields in which it is no integer.
+// keep keeps states that it supersedes, for the fields in which it is no integer, or one of them no
+// number: what was counted of these before, no later state says.
 func (h *held[W]) keep(older ...ledger.State) {
-	if len(h.state.Odd) > 0 {
+	if len(h.state.Odd)+len(h.state.Blank) > 0 || slices.ContainsFunc(slices.Concat(older, h.older), isBlank) {
 		h.older = append(h.older, older...)
 	}
 }
+
+// blank reports whether the events of a state are covered by no newer one's.
+func (h *held[W]) blank() bool { return isBlank(h.state) || slices.ContainsFunc(h.older, isBlank) }
+
+func isBlank(s ledger.State) bool { return len(s.Blank) > 0 }
 
 // answered is what the queries of one collection have said, and the events that are covered once it
 // is in the ledger.
@@ -150,12 +158,13 @@ const (
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
 	b := c.backlogs[counter]
 	newest := b.newest(s.Shard)
+	older := newest != nil && newest.state.Supersedes(s)
 	switch {
-	case newest != nil && newest.state.Supersedes(s):
+	case older && (!isBlank(s) || b.next[s.Shard] == nil):
 		newest.keep(s)
 		b.events++
 		return []W{event}, true
-	case newest != nil && s.Supersedes(newest.state): // takes their place, so there is room
+	case newest != nil && s.Supersedes(newest.state) && !newest.blank(): // takes their place, so there is room
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:
@@ -164,13 +173,19 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	c.waiting += 1 - len(superseded)
 	b = c.backlog(now, counter)
 	b.events++
-	if newest != nil && len(newest.events) > 0 {
+	switch {
+	case older:
+		newest.keep(s)
+		newest.events = append(newest.events, event)
+	case newest != nil && !s.Supersedes(newest.state) && len(newest.events) > 0:
 		newest.events = append(newest.events, event) // a duplicate
-	} else {
-		h := &held[W]{state: s, events: []W{event}}
+	default:
+		h := &held[W]{state: s}
 		if newest != nil {
 			h.keep(append(newest.older, newest.state)...)
+			h.events, newest.events = newest.events, nil
 		}
+		h.events = append(h.events, event)
 		b.next[s.Shard] = h
 		c.queue.fix(b)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
@@ -611,6 +612,56 @@ func TestStateOfAFieldThatIsNoIntegerAnyMore(t *testing.T) {
 	}
 	if len(half.Counts) != 1 {
 		t.Error("an event's own counts were written to")
+	}
+}
+
+// A state in which a field is no number any more goes along with those before it, whatever order they
+// come in, and its event waits: no newer state says that it was so.
+func TestStateOfAFieldThatIsNoNumberAnyMore(t *testing.T) {
+	t.Parallel()
+	seven := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 7}, AsOf: at(1)}
+	text := ledger.State{Shard: "0", Blank: []string{"likes"}, AsOf: at(2)}
+	one := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 1}, AsOf: at(3)}
+	two := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 2}, AsOf: at(4)}
+	for _, tt := range []struct {
+		states []ledger.State
+		waits  []int // of these, those whose events do
+	}{
+		{[]ledger.State{seven, text, one, two}, []int{1, 2, 3}},
+		{[]ledger.State{text, one}, []int{0, 1}},
+		{[]ledger.State{two, one, text, seven}, []int{0, 2}},
+		{[]ledger.State{two, text, one, seven, text}, []int{0, 1, 4}},
+		{[]ledger.State{one, text, two}, []int{0, 1, 2}},
+	} {
+		c := newCoalescer(10, 1)
+		var done []int
+		for i, s := range tt.states {
+			superseded, ok := c.add(after(0), "a", s, i)
+			if done = append(done, superseded...); !ok {
+				t.Error("no room")
+			}
+		}
+		b := mustStart(t, c, after(0), len(tt.states))
+		for range 2 {
+			l := &ledger.Ledger{States: map[string]ledger.Entry{"0": {Counts: ledger.Counts{"likes": 7}}}}
+			l.Apply(l.Merge(b.states, nil))
+			newest := slices.MaxFunc(tt.states, func(a, b ledger.State) int { return a.AsOf.Compare(b.AsOf) })
+			if total, _ := l.Total(layout.Field{Shard: "likes"}); total != 7+newest.Counts["likes"] {
+				t.Errorf("%v: the total is %d, want 7 and what was counted since", tt.states, total)
+			}
+		}
+		settled := c.done(after(0), b, committed, flushed{})
+		counted, refused := settled.counted, slices.Concat(settled.refused, settled.noted)
+		if slices.Sort(counted); !slices.Equal(counted, tt.waits) || len(refused) > 0 || len(counted)+len(done) != len(tt.states) || c.waiting != 0 {
+			t.Errorf("%v: events %v waited, %v were refused, %d wait; want %v", tt.states, counted, refused, c.waiting, tt.waits)
+		}
+	}
+	// There may be no room for that, and while a flush is in flight what it holds stays.
+	c := newCoalescer(2, 1)
+	for i, s := range []ledger.State{text, one, two} {
+		if _, ok := c.add(after(0), "a", s, i); ok != (i < 2) {
+			t.Errorf("event %d: %v", i, ok)
+		}
 	}
 }
 

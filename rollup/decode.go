@@ -105,9 +105,8 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 	return docs[2], docs[1], nil
 }
 
-// countable reports whether a shard has an integer, or a shown field that is none of those that
-// aren't: one that is not an integer keeps no other from being counted, and a reconcile says what
-// is wrong with it. A 0 in a field that isn't shown is one too: another revision may show it, and
+// countable reports whether a shard has an integer, or a shown field that is no odd number: one that is
+// keeps no other from being counted, and a reconcile says what is wrong with it. A 0 in a field that isn't shown is one too: another revision may show it, and
 // the ledger may have more of it.
 func countable(names layout.Layout, shard *firestorepb.Document, odd []string) bool {
 	for name, value := range shard.GetFields() {

@@ -62,6 +62,9 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	l.Flushes++
 	l.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
 	f.committed = true
+	for field, kept := range f.diff.Kept {
+		c.log.WarnContext(ctx, logProblem, "counter", b.counter, "problem", problemKept(field, kept))
+	}
 	switch results := resp.GetWriteResults(); {
 	case len(results) == 1: // the ledger counts, and the document shows it once there is room
 		c.log.ErrorContext(ctx, logProblem, "counter", b.counter, "problem", problemTooLarge)

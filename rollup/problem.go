@@ -18,22 +18,33 @@ func (c *Client) problemOf(shards []*firestorepb.Document) string {
 	var problems []string
 	counted := false // a shard has one of the fields
 	for _, field := range c.db.Fields {
-		var odd []string // ids of shards in which it is not an integer
+		var odd, blank []string // ids of shards in which it is not an integer, or not a number
 		for _, doc := range shards {
-			value, has := doc.GetFields()[field.Shard]
+			_, has := doc.GetFields()[field.Shard]
 			counted = counted || has
-			if _, ok := store.Integer(value); !ok {
-				odd = append(odd, store.IDOf(doc.GetName()))
+			switch s := store.ShardState(doc); {
+			case slices.Contains(s.Odd, field.Shard):
+				odd = append(odd, s.Shard)
+			case slices.Contains(s.Blank, field.Shard):
+				blank = append(blank, s.Shard)
 			}
 		}
 		if len(odd) > 0 {
-			problems = append(problems, fmt.Sprintf("%q is not an integer in %s", field.Shard, list(odd)))
+			problems = append(problems, fmt.Sprintf("%q is not an integer in %s: set it to one", field.Shard, list(odd)))
+		}
+		if len(blank) > 0 {
+			problems = append(problems, fmt.Sprintf("%q can be no count in %s: set it to 0; what was counted there before is kept", field.Shard, list(blank)))
 		}
 	}
 	if !counted && len(shards) > 0 && len(c.db.Fields) > 0 {
 		problems = append(problems, uncounted(c.db.Fields, shards))
 	}
 	return strings.Join(problems, "; ")
+}
+
+// problemKept says that a shard's field holds what can be no count any more.
+func problemKept(field string, kept int64) string {
+	return fmt.Sprintf("%q can be no count any more in a shard: set it to 0; the %d that it had counted are kept", field, kept)
 }
 
 // uncounted says that no shard has any of the fields, and which integers they have instead.

@@ -75,7 +75,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 	if err != nil {
 		return nil, err
 	}
-	fields, removed := map[string]*firestorepb.Value{}, store.LedgerBack
+	var diff ledger.Diff
 	if total != 0 {
 		if itsLedger != nil {
 			_, at, err := tx.Get(ctx, itsLedger.GetName())
@@ -86,22 +86,23 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 			if err != nil {
 				return nil, fmt.Errorf("read shards: %w", err)
 			}
-			diff, err := enter(l, at, shards)
-			if err != nil {
+			if diff, err = enter(l, at, shards); err != nil {
 				return nil, err
 			}
-			fields, removed = store.LedgerDiff(diff)
-			removed = append(removed, store.LedgerBack...)
 		}
 		first := c.client.db.Fields[0].Shard
-		l.Base[first] = l.BaseFor(first, total)
-		store.SetIntegers(fields, store.LedgerBase, map[string]int64{first: l.Base[first]})
+		if diff.Base == nil {
+			diff.Base = ledger.Counts{}
+		}
+		diff.Base[first] = l.BaseFor(first, total)
+		l.Base[first] = diff.Base[first]
 	}
 	if itsLedger == nil {
 		l.Floor = floor
 		tx.CreateLedger(c.id, l)
 	} else {
-		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, removed))
+		fields, removed := store.LedgerDiff(diff)
+		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, append(removed, store.LedgerBack...)))
 	}
 	return l, nil
 }

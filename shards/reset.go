@@ -47,8 +47,8 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 			return err
 		}
 	}
-	return c.command(ctx, func(ctx context.Context, _ *ledger.Ledger, _ time.Time) (*command.Change, error) {
-		return c.decideReset(ctx, opts)
+	return c.command(ctx, func(ctx context.Context, l *ledger.Ledger, at time.Time) (*command.Change, error) {
+		return c.decideReset(ctx, l, at, opts)
 	})
 }
 
@@ -56,12 +56,8 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 // joined; more go before it.
 const fewMembers = 200
 
-func (c Counter) decideReset(ctx context.Context, opts ResetOptions) (*command.Change, error) {
+func (c Counter) decideReset(ctx context.Context, l *ledger.Ledger, at time.Time, opts ResetOptions) (*command.Change, error) {
 	db := c.client.db
-	_, at, err := db.Get(ctx, db.Counter(c.id))
-	if err != nil {
-		return nil, err
-	}
 	most := 1
 	if opts.RemoveMembers {
 		most = math.MaxInt32 // all, or their counts would go without them
@@ -81,6 +77,10 @@ func (c Counter) decideReset(ctx context.Context, opts ResetOptions) (*command.C
 		return nil, err
 	}
 	ch := &command.Change{Bases: map[string]int64{}, Anew: true, Uneven: true}
+	// or what the ledger keeps of earlier states later would be on top of 0
+	if ch.Entered, err = enter(l, at, docs); err != nil {
+		return nil, err
+	}
 	for _, field := range db.Fields {
 		ch.Bases[field.Shard] = 0
 	}

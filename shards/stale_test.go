@@ -212,3 +212,38 @@ func TestATotalIsWhatWasAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// A reset takes off what was counted of a field that became a text before it, whenever that is
+// heard of.
+func TestAResetOfATextThatIsHeardOfLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	w.inc(t, "0", 7)
+	w.rollUp(t, "a")
+	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": "oops"}); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := w.fs.Doc("counters/a/shards/0").Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r := rollup.NewRoller(client, rollup.RollerOptions{})
+	if err := errors.Join(r.Add(t.Context(), rollup.Change{Counter: "a", Shard: "0", AsOf: doc.UpdateTime, Blank: []string{"count"}}), r.Close(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	w.inc(t, "0", 1)
+	w.told(t, client, "0")
+	if got := w.total(t, "a"); got != 1 {
+		t.Errorf("the total is %d, want 1", got)
+	}
+	w.wantSum(t, "a", 1)
+}

@@ -126,10 +126,11 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, re
 			removed = append(removed, layout.FieldPath(store.LedgerReplaced, field.Name))
 		}
 	}
-	diff.States, diff.Removed, diff.Floor, diff.Even = ch.Entered.States, ch.Entered.Removed, ch.Entered.Floor, ch.Entered.Even
+	diff.States, diff.Removed, diff.Floor, diff.Even = ch.Entered.States, ch.Entered.Removed, ch.Entered.Floor, ch.Entered.Even && !ch.Uneven
 	if diff.Base == nil {
 		diff.Base = ledger.Counts{}
 	}
+	maps.Copy(diff.Base, ch.Entered.Base)
 	maps.Copy(diff.Base, ch.Bases)
 	fields, paths := store.LedgerDiff(diff)
 	store.SetIntegers(fields, store.LedgerImported, ch.Imported)

@@ -14,8 +14,10 @@ type Diff struct {
 	Uneven  time.Time         // the new time of that; the zero time leaves it
 	Even    bool              // each shard was looked at since
 
-	// what the ledger comes to hold of fields that are shown from now on
+	// what the ledger comes to hold: of fields that are shown from now on, and with what is kept of
+	// shards' fields that are no numbers any more
 	Base     Counts
+	Kept     Counts // of Base, the latter
 	Replaced map[string]int64
 	Gone     time.Time // when the counter's document was found missing; the zero time leaves it
 	Back     bool      // the document is there again
@@ -59,6 +61,10 @@ func (l *Ledger) Apply(d Diff) {
 		l.Answers = make(map[string]Answer, len(d.Answers))
 	}
 	maps.Copy(l.Answers, d.Answers)
+	if l.Base == nil && len(d.Base) > 0 {
+		l.Base = make(Counts, len(d.Base))
+	}
+	maps.Copy(l.Base, d.Base)
 	if !d.Floor.IsZero() {
 		l.Floor = d.Floor
 	}

@@ -23,17 +23,32 @@ type State struct {
 	Shard  string
 	AsOf   time.Time // the document's own update time, in microseconds
 	Counts Counts    // without zeros
-	Odd    []string  // fields that are there and no integers: what was last known of them stands
-	Gone   bool      // the shard was deleted, and its counts are 0
+	Odd    []string  // fields that are numbers and no integers: what was last known of them stands
+	// Blank are fields that are there and can be no count: a text, null, NaN, 1e300. An increment takes
+	// the place of a text or null, and begins from 0, so what was last known of these goes into the base.
+	Blank []string
+	Gone  bool // the shard was deleted, and its counts are 0
 }
 
-// Set enters a field of the shard: n, or that it is no integer. A field that no ledger counts
-// is passed over.
-func (s *State) Set(field string, n int64, integer bool) {
+// Kind is what a field of a shard holds.
+type Kind int
+
+// Kinds of what a field holds.
+const (
+	Integer Kind = iota
+	Odd          // a number that is no integer, and near one
+	Blank        // anything else
+)
+
+// Set enters a field of the shard, n where it is an integer. A field that no ledger counts is passed
+// over.
+func (s *State) Set(field string, n int64, kind Kind) {
 	switch {
-	case !layout.CountsField(field) || integer && n == 0:
-	case !integer:
+	case !layout.CountsField(field) || kind == Integer && n == 0:
+	case kind == Odd:
 		s.Odd = append(s.Odd, field)
+	case kind == Blank:
+		s.Blank = append(s.Blank, field)
 	case s.Counts == nil:
 		s.Counts = Counts{field: n}
 	default:
@@ -51,19 +66,27 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
-// after are the counts of s after an older entry of a ledger, whose counts stand for fields that
-// are no integers any more.
-func (s State) after(known Entry) Counts {
-	counts := s.Counts
+// after is the entry of s after an older one of a ledger, whose counts stand for fields that are no
+// integers any more. What it has of fields that are no numbers any more is lost with it, and kept.
+func (s State) after(known Entry) (e Entry, kept Counts) {
+	e = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	for _, name := range s.Odd {
 		if n := known.Counts[name]; n != 0 {
-			if counts = maps.Clone(counts); counts == nil {
-				counts = Counts{}
+			if e.Counts = maps.Clone(e.Counts); e.Counts == nil {
+				e.Counts = Counts{}
 			}
-			counts[name] = n
+			e.Counts[name] = n
 		}
 	}
-	return counts
+	for _, name := range s.Blank {
+		if n := known.Counts[name]; n != 0 {
+			if kept == nil {
+				kept = Counts{}
+			}
+			kept[name] = n
+		}
+	}
+	return e, kept
 }
 
 // Entry is the newest counted state of one shard. That of a deleted shard has no counts.
@@ -203,10 +226,10 @@ func (l *Ledger) BaseFor(field string, total int64) int64 {
 	return w.clamp()
 }
 
-// Numbers is how many of [MaxNumbers] the ledger holds: those of shards, answers, and what was
-// imported, which takes less than a shard does.
+// Numbers is how many of [MaxNumbers] the ledger holds: those of shards and of the base, answers, and
+// what was imported, which takes less than a shard does.
 func (l *Ledger) Numbers() int {
-	n := len(l.Answers) + min(len(l.Imported), MaxImported)
+	n := len(l.Answers) + len(l.Base) + min(len(l.Imported), MaxImported)
 	for _, e := range l.States {
 		n += e.numbers()
 	}
@@ -250,10 +273,15 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		}
 		// A deletion is entered too, whatever its time: a snapshot from before it may be on its way
 		// to the ledger, in which the shard is still there.
-		e := Entry{AsOf: s.AsOf, Counts: s.after(known)}
+		e, kept := s.after(known)
 		more := e.numbers()
 		if ok {
 			more -= known.numbers()
+		}
+		for name := range kept {
+			if _, has := l.Base[name]; !has {
+				more++
+			}
 		}
 		if !fits(more) {
 			d.Full = append(d.Full, key) // a deletion too, or such a snapshot would bring its shard back
@@ -263,6 +291,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			d.States = make(map[string]Entry, len(states))
 		}
 		d.States[key] = e
+		l.keep(&d, kept)
 		if e.less(known) && s.AsOf.After(d.Uneven) {
 			d.Uneven = s.AsOf
 		}
@@ -294,6 +323,19 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		d.Answers[key] = a
 	}
 	return d
+}
+
+// keep has a diff add to the base what shards have counted and don't hold any more.
+func (l *Ledger) keep(d *Diff, kept Counts) {
+	if len(kept) > 0 && d.Base == nil {
+		d.Base, d.Kept = Counts{}, Counts{}
+	}
+	for name, n := range kept {
+		if _, has := d.Base[name]; !has {
+			d.Base[name] = l.Base[name]
+		}
+		d.Base[name], d.Kept[name] = Add(d.Base[name], n), Add(d.Kept[name], n)
+	}
 }
 
 // MaxImported is how many counters of another kind are imported into one, which leaves four fifths of

@@ -146,17 +146,77 @@ func TestMergeWhatIsNoIntegerAnyMore(t *testing.T) {
 	}
 }
 
+// What was counted of a field stays when that becomes a text or null: it goes into the base once,
+// however often states come and in whichever way, and what the field counts from there is added.
+func TestMergeWhatIsBlank(t *testing.T) {
+	t.Parallel()
+	seven := State{Shard: "0", AsOf: at(100), Counts: Counts{"count": 7, "likes": 2}}
+	text := State{Shard: "0", AsOf: at(200), Counts: Counts{"likes": 2}, Blank: []string{"count"}}
+	half := State{Shard: "0", AsOf: at(250), Odd: []string{"count"}}
+	still := State{Shard: "0", AsOf: at(300), Blank: []string{"count"}}
+	one := State{Shard: "0", AsOf: at(400), Counts: Counts{"count": 1}}
+	gone := State{Shard: "0", AsOf: at(500), Gone: true}
+	snapshot := func(s ...State) Snapshot { return Snapshot{At: at(1000), States: s} }
+	for _, tt := range []struct {
+		name   string
+		states []State
+		shards Snapshot
+		total  int64
+	}{
+		{"a text", []State{text}, snapshot(), 7},
+		{"twice", []State{text, text}, snapshot(), 7},
+		{"for longer", []State{text, still}, snapshot(), 7},
+		{"a number again", []State{text, one}, snapshot(), 8},
+		{"a number again, and a late text", []State{text, one, still}, snapshot(), 8},
+		{"a fraction on the way", []State{text, half, one}, snapshot(), 8},
+		{"a shard that is gone", []State{text, one, gone}, snapshot(), 7},
+		{"a fraction before", []State{half, still, one}, snapshot(), 8},
+		{"a snapshot", nil, snapshot(text), 7},
+		{"a snapshot of what is known", []State{text}, snapshot(text), 7},
+		{"a snapshot of a number again", []State{text}, snapshot(one), 8},
+		{"a snapshot in which the shard is gone", []State{text, one}, Snapshot{At: at(1000)}, 7},
+		{"nobody has seen the text", []State{one}, snapshot(), 1},
+	} {
+		for _, atOnce := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.name, ", at once: ", atOnce), func(t *testing.T) {
+				t.Parallel()
+				l := New([]State{seven})
+				l.Base["likes"] = 10
+				if atOnce {
+					l.Apply(l.Merge(tt.states, nil))
+				} else {
+					for _, s := range tt.states {
+						l.Apply(l.Merge([]State{s}, nil))
+					}
+				}
+				if tt.shards.States != nil || tt.name == "a snapshot in which the shard is gone" {
+					for range 2 {
+						l.Apply(l.Correct(at(1000), tt.shards))
+					}
+				}
+				if got, _ := l.Total(layout.Field{Shard: "count"}); got != tt.total {
+					t.Errorf("the total is %d, want %d: %+v", got, tt.total, l)
+				}
+				if likes := l.Base["likes"]; likes != 10 {
+					t.Errorf("the base of another field is %d, want 10", likes)
+				}
+			})
+		}
+	}
+}
+
 // A shard's fields that can't be counted are none of a ledger's business, and zeros are left out.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	var s State
-	s.Set("likes", 3, true)
-	s.Set("views", 0, true)
-	s.Set("title", 0, false)
-	s.Set("a.b", 9, true)
-	s.Set("request", 9, true)
-	s.Set(strings.Repeat("x", 65), 9, true)
-	if !maps.Equal(s.Counts, Counts{"likes": 3}) || !slices.Equal(s.Odd, []string{"title"}) {
+	s.Set("likes", 3, Integer)
+	s.Set("views", 0, Integer)
+	s.Set("half", 0, Odd)
+	s.Set("title", 0, Blank)
+	s.Set("a.b", 9, Integer)
+	s.Set("request", 9, Integer)
+	s.Set(strings.Repeat("x", 65), 9, Integer)
+	if !maps.Equal(s.Counts, Counts{"likes": 3}) || !slices.Equal(s.Odd, []string{"half"}) || !slices.Equal(s.Blank, []string{"title"}) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -29,7 +29,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 		key := Key(state.Shard)
 		there[key] = true
 		known, ok := l.States[key]
-		e := Entry{AsOf: state.AsOf, Counts: state.after(known)}
+		e, kept := state.after(known)
 		switch {
 		case ok && e.AsOf.Equal(known.AsOf) && maps.Equal(e.Counts, known.Counts):
 		case ok && !known.AsOf.After(now) && !s.At.Equal(now) && !known.olderThan(state):
@@ -37,6 +37,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 			// a shard that is unknown counts at any age: only events are asked whether they are of
 			// an earlier life
 			d.States[key] = e
+			l.keep(&d, kept)
 			d.Impossible = d.Impossible || known.AsOf.After(now)
 		}
 	}

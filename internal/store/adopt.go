@@ -51,9 +51,12 @@ func (db *DB) Meet(l *ledger.Ledger, doc *firestorepb.Document, now time.Time, d
 		}
 		db.takeOver(l, field, doc, false)
 		if d.Base == nil {
-			d.Base, d.Replaced = ledger.Counts{}, map[string]int64{}
+			d.Base = ledger.Counts{}
 		}
-		d.Base[field.Shard] = 0
+		if d.Replaced == nil {
+			d.Replaced = map[string]int64{}
+		}
+		d.Base[field.Shard] += 0
 		if was, ok := l.Replaced[field.Name]; ok {
 			d.Replaced[field.Name] = was
 		}

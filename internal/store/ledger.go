@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -276,10 +277,21 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 func ShardState(doc *firestorepb.Document) ledger.State {
 	s := ledger.State{Shard: IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime()}
 	for name, v := range doc.GetFields() {
-		n, ok := Integer(v)
-		s.Set(name, n, ok)
+		n, kind := kindOf(v)
+		s.Set(name, n, kind)
 	}
 	return s
+}
+
+// kindOf is what a field of a shard holds.
+func kindOf(v *firestorepb.Value) (n int64, kind ledger.Kind) {
+	if n, ok := Integer(v); ok {
+		return n, ledger.Integer
+	}
+	if n, number := v.GetValueType().(*firestorepb.Value_DoubleValue); number && math.Abs(n.DoubleValue) < 1<<63 { // nor NaN
+		return 0, ledger.Odd
+	}
+	return 0, ledger.Blank
 }
 
 // IDOf is the id of the document of that resource name.

@@ -36,7 +36,19 @@ var ofLedger = []mutant{
 	},
 	{
 		"a field that is no integer any more counts nothing", "internal/ledger",
-		"Counts: s.after(known)}", "Counts: s.Counts}", test("TestMerge|TestMergeSeveralFields|TestSet"),
+		"for _, name := range s.Odd {\n		if n := known", "for _, name := range s.Odd[:0] {\n		if n := known", test("TestMerge|TestMergeSeveralFields|TestSet"),
+	},
+	{
+		"what was counted of a field that becomes a text is forgotten", "internal/ledger",
+		"		l.keep(&d, kept)\n		if e.less", "		if e.less", test("TestMergeWhatIsBlank"),
+	},
+	{
+		"what was counted of a field that a snapshot finds a text is forgotten", "internal/ledger",
+		"			l.keep(&d, kept)\n", "			_ = kept\n", test("TestMergeWhatIsBlank"),
+	},
+	{
+		"a fraction that becomes an integer again counts on top of what was counted", "internal/store",
+		"number && math.Abs(n.DoubleValue) < 1<<63 {", "number && math.Abs(n.DoubleValue) < 0 {", testIn("rollup", "TestDecodeSeveralFields"),
 	},
 	{
 		"a document doesn't beat a deletion of its time", "internal/ledger",
@@ -44,7 +56,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a snapshot takes a field that is no integer for 0", "internal/ledger",
-		"Counts: state.after(known)}", "Counts: state.Counts}", test("TestCorrect"),
+		"e, kept := state.after(known)\n", "e, kept := state.after(Entry{Counts: Counts{}})\n", test("TestCorrect"),
 	},
 	{
 		"a snapshot overwrites what is newer", "internal/ledger",

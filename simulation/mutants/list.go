@@ -127,6 +127,10 @@ var bySimulation = []mutant{
 		"ch.Bases[field.Shard] = l.BaseFor(field.Shard, total)", "ch.Bases[field.Shard] = total", test("TestCommandsBeyondAnInt64"),
 	},
 	{
+		"what is known of a text after a reset comes on top of 0", "shards",
+		"	if ch.Entered, err = enter(l, at, docs); err != nil {\n		return nil, err\n	}\n	for", "	for", test("TestAResetOfATextThatIsHeardOfLater"),
+	},
+	{
 		"a rebase takes what the ledger knows for what the shards hold", "shards",
 		"	if ch.Entered, err = enter(l, at, docs); err != nil {", "	if ch.Entered, err = enter(&ledger.Ledger{}, at, docs[:0]); err != nil {", test("TestATotalIsWhatWasAskedFor"),
 	},

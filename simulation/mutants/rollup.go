@@ -67,6 +67,22 @@ var ofRollup = []mutant{
 		"newest.keep(s)\n", "", test("TestStateOfAFieldThatIsNoIntegerAnyMore"),
 	},
 	{
+		"a newer event forgets that a field was a text", "rollup",
+		" || slices.ContainsFunc(slices.Concat(older, h.older), isBlank) {", " {", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"an event that says that a field is a text is done once a newer one is held", "rollup",
+		"s.Supersedes(newest.state) && !newest.blank(): //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"an event that says that a field was a text is done while a newer one is held", "rollup",
+		"case older && (!isBlank(s) || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"an event of a text is poison", "rollup",
+		"!countable(names, doc, c.Odd)", "!countable(names, doc, slices.Concat(c.Odd, c.Blank))", test("TestDecodeSeveralFields"),
+	},
+	{
 		"older states of a field that is no integer any more go as they came", "rollup",
 		"a.AsOf.Compare(b.AsOf) })", "0 })", test("TestStateOfAFieldThatIsNoIntegerAnyMore"),
 	},

@@ -88,5 +88,5 @@ var catalogue = map[string]entry{
 	"shard-count-double":     {Warning, "It counts as the integer that it is. But an increment of 1.0 made it a double for good, and under firestore.rules clients can't count in this shard until it is an integer again. The command does nothing where the shard was written meanwhile: run doctor again."},
 	"deletion-unfinished":    {Warning, "Deleting a large counter takes several commits, and was interrupted between two of them. Increments of it are refused, and what is left of it is billed, until a reconcile finishes the deletion."},
 	"count-field-differs":    {Error, "Nothing of the counter is counted: its clients write another field than FIELDS names. With that set to theirs, the next reconcile counts everything."},
-	"shard-count-not-number": {Error, "The shard can't be added up: its events are passed over, and increments of it fail or are lost."},
+	"shard-count-not-number": {Error, "The field is not counted. What was counted of it before stays: where it is a text or null, a reconcile sees to that first, and it counts on from 0; where it is a fraction, from the integer that it is set to."},
 }

@@ -401,19 +401,20 @@ func (d *Deployment) curl() string {
 	return `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
 }
 
-// setCount writes a shard's count: the integer nearest to what it holds, or else what is counted of
-// it, as far as that is known. The document's other fields stay, and so does all of it where it has
-// been written since.
+// setCount writes a shard's count: the integer nearest to what it holds, or 0 where that is no number.
+// Then a reconcile is first, which keeps what was counted of it before. The document's other fields
+// stay, and so does all of it where it has been written since.
 func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	held := s.Held[field.Name]
 	count := held.Count
-	switch {
-	case held.Nearest != nil:
+	if held.Nearest != nil {
 		count = *held.Nearest
-	case held.Bad != "" && c.Ledger != nil:
-		count = c.Ledger.States[ledger.Key(s.ID)].Counts[field.Shard]
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
 	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
-	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
+	set := d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
+	if held.Bad != "" && held.Nearest == nil {
+		return lines(d.counters("reconcile", c.ID), set)
+	}
+	return set
 }

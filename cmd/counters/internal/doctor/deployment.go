@@ -227,7 +227,7 @@ type Held struct {
 	Count   int64
 	Bad     string // what it holds instead of an integer, or a whole double that counts as one
 	Double  bool   // it is a whole double
-	Nearest *int64 // the integer nearest to what it holds; nil where that is not a number
+	Nearest *int64 // the integer nearest to what it holds; nil where that is no number, or too large
 	// what it holds, of a field that is a double; nil where that is not a number
 	Number *float64
 }

@@ -480,7 +480,7 @@ var brokenDeployments = []broken{
 		d.set(t, "counters/odd/shards/0", map[string]any{"count": 4})
 		d.reconcile(t, "odd")
 		d.set(t, "counters/odd/shards/0", map[string]any{"count": "four"})
-	}, "shard-count-not-number", "odd", `{"fields":{"count":{"integerValue":"4"}}}`},
+	}, "shard-count-not-number", "odd", `{"fields":{"count":{"integerValue":"0"}}}`},
 	{"a shard that holds a fraction", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": 41.6})
 	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"42"}}}`},
@@ -493,7 +493,7 @@ var brokenDeployments = []broken{
 	}, "shard-count-double", "visits", "updateMask.fieldPaths=count"},
 	{"a shard that holds digits", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": "17"})
-	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"17"}}}`},
+	}, "shard-count-not-number", "visits", "counters reconcile --project=my-project visits"},
 }
 
 // hashOf is what the name of a counted collection's trigger ends with.

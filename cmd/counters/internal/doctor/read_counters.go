@@ -8,7 +8,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"strconv"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -184,18 +183,11 @@ func valueOf(value *firestorepb.Value) Held {
 	return h
 }
 
-// nearest is the integer nearest to a value that is not one: a fraction, a number beyond 2⁵³, or
-// digits as a text. It is nil of anything else.
+// nearest is the integer nearest to a number that is none: a fraction, or beyond 2⁵³. It is nil of
+// anything else.
 func nearest(value *firestorepb.Value) *int64 {
-	text := value.GetStringValue()
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return &n
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		f = value.GetDoubleValue()
-	}
-	if _, double := value.GetValueType().(*firestorepb.Value_DoubleValue); err != nil && !double || math.IsNaN(f) || math.Abs(f) >= math.MaxInt64 {
+	f := value.GetDoubleValue()
+	if _, double := value.GetValueType().(*firestorepb.Value_DoubleValue); !double || math.IsNaN(f) || math.Abs(f) >= math.MaxInt64 {
 		return nil
 	}
 	n := int64(math.Round(f))
