@@ -45,8 +45,10 @@ type checker struct {
 	intents    map[int]*intent
 	clicks     []*intent // that nothing may be lost of
 	drift      bool      // something else wrote a total, ever
-	older      bool      // a revision runs beside that doesn't know the field
-	fair       bool      // nothing goes wrong
+	newest     int64     // when a commit was last made, in microseconds of Firestore's
+	looked     map[lookedAt]looked
+	older      bool // a revision runs beside that doesn't know the field
+	fair       bool // nothing goes wrong
 	hosted     *Hosted
 	inPlace    bool      // what is imported is the app's own document
 	extension  time.Time // when that has last run
@@ -59,6 +61,7 @@ type counter struct {
 	versions      map[string]map[int64]int64 // :: shard → update time → count; since there is no ledger, or this one
 	deletions     map[string]map[int64]bool  // :: shard → times that say so of its deletions
 	odd           map[string]map[int64]bool  // :: shard → times as of which it held no integer
+	blank         map[string]map[int64]bool  // :: shard → of these, those as of which it held no number
 	oddly         bool                       // somebody writes there what is none
 	fractionSince time.Time                  // when one of them became one last
 	series        []point
@@ -122,7 +125,7 @@ func (c *checker) counter(id string) *counter {
 	k := c.counters[id]
 	if k == nil {
 		k = &counter{
-			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deletions: map[string]map[int64]bool{}, odd: map[string]map[int64]bool{},
+			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deletions: map[string]map[int64]bool{}, odd: map[string]map[int64]bool{}, blank: map[string]map[int64]bool{},
 			commands: commands{ids: map[string]bool{}}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
 			source: newImports(), events: map[string]*events{}, vacant: true,
 		}
@@ -174,8 +177,11 @@ func (c *checker) entry(what any) {
 		c.older = true
 	case AppWrites:
 		c.counter(e.Counter).titles[e.Title] = true
+	case Reconciling:
+		c.looks(e)
 	case Reconciled:
 		c.reconciled(e)
+		c.lookedAt(e)
 	case Fair:
 		c.fair = true
 	case Calm:

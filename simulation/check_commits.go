@@ -10,6 +10,7 @@ import (
 
 // commit takes a commit into what is known, and checks what it did.
 func (c *checker) commit(e Commit) {
+	c.newest = max(c.newest, e.At.UnixMicro())
 	touched := map[string][]Change{}
 	for _, ch := range c.oldDocs(e) {
 		touched[ch.Doc.Counter] = append(touched[ch.Doc.Counter], ch)
@@ -135,6 +136,12 @@ func (k *counter) shard(at int64, ch Change, d *deed) {
 			k.odd[id] = map[int64]bool{}
 		}
 		k.odd[id][is.Updated] = true
+		if !is.Fraction {
+			if k.blank[id] == nil {
+				k.blank[id] = map[int64]bool{}
+			}
+			k.blank[id][is.Updated] = true
+		}
 		d.odd = d.odd || was == nil || !was.Odd
 		d.fraction = d.fraction || is.Fraction && (was == nil || !was.Fraction)
 	}
@@ -291,16 +298,6 @@ func (c *checker) names(id string, k *counter, delta int64, found map[*intent]in
 	}
 }
 
-// held reports whether a shard held a count at some time between two.
-func (k *counter) held(shard string, count, from, to int64) bool {
-	for at, is := range k.versions[shard] {
-		if from < at && at < to && is == count && !k.odd[shard][at] {
-			return true
-		}
-	}
-	return false
-}
-
 // viewed checks that the total in the counter's document is what its ledger has, whatever the
 // commit is for. Others may write something else there, or make the document anew; then it is right
 // again once something is counted in fair weather.
@@ -369,7 +366,7 @@ func (c *checker) stated(id string, k *counter, before *Document) {
 		case had && s.AsOf <= was.AsOf:
 			c.fail("the ledger of %q goes back: shard %s has %v after %v", id, shard, s, was)
 		case k.odd[shard][s.AsOf]:
-			if s.Count != was.Count && !k.held(shard, s.Count, was.AsOf, s.AsOf) {
+			if ways := k.enters(shard, was, s.AsOf); !slices.ContainsFunc(slices.Collect(maps.Keys(ways)), func(w entered) bool { return w.count == s.Count }) {
 				c.fail("the ledger of %q has %d for shard %s as of %d, when it was no integer; it had %d", id, s.Count, shard, s.AsOf, was.Count)
 			}
 		case before != nil && !had && s.Count != 0 && s.AsOf <= k.floor(before):

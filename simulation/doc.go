@@ -58,7 +58,8 @@
 //
 // In some worlds something else writes to shards what is no integer. Then also:
 //
-//   - The ledger keeps what was last counted of such a shard, whatever comes late. No commit of the
+//   - The ledger keeps what was last counted of such a shard, whatever comes late: of a fraction in its
+//     entry, and of what is no number in the base, once. No commit of the
 //     system's makes a shard no integer, and no exact read returns anything beside a fraction.
 //
 // In a sixth of all worlds something else damages a ledger, and sets it right minutes later. Then also:

@@ -99,6 +99,11 @@ func whole(v *firestorepb.Value) bool {
 	return false
 }
 
+func isDouble(v *firestorepb.Value) bool {
+	_, is := v.GetValueType().(*firestorepb.Value_DoubleValue)
+	return is
+}
+
 // oddWrite has a client write to a shard what is no integer: a text, null, or a fraction, which may
 // be an increment. Later increments by others make a text an integer again, and a fraction never.
 func (w *world) oddWrite(r *rand.Rand, id string) {

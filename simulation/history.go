@@ -84,7 +84,7 @@ func (h History) Of(field string) History {
 }
 
 // Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Odd],
-// [Clicked], [Wished], [Answered], [Reconciled], [Hosted], [Older], [AppWrites], [Fair], [Calm],
+// [Clicked], [Wished], [Answered], [Reconciling], [Reconciled], [Hosted], [Older], [AppWrites], [Fair], [Calm],
 // [Settled], [Counting], [AppChanges], [Acknowledged], [Missed], [GaveUp] or [Operations].
 type Entry struct {
 	At   time.Time
@@ -208,7 +208,7 @@ type Document struct {
 	Count     int64  // of a shard, and of what belongs to a source
 	Odd       bool   // of a shard: the field holds something, which is no integer
 	Fraction  bool   // but a number
-	Empty     bool   // of a shard: no field holds an integer
+	Empty     bool   // of a shard: no field holds an integer, and one a fraction
 	CountedOn string // of a membership: the shard that it names
 	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
@@ -259,9 +259,17 @@ type Noted struct {
 // Foreign is something else than the system writing a total.
 type Foreign struct{ Counter, Field string } // "" is the first field
 
+// Reconciling is the begin of a reconcile of counters that are named.
+type Reconciling struct {
+	Number   int
+	Counters []string
+}
+
 // Reconciled is the answer of a reconcile.
 type Reconciled struct {
 	Counter string // "" is all of them
+	Number  int    // of its begin
+	Looked  bool   // it says that nothing is wrong now
 	Drift   int64
 	Others  map[string]int64 // the drift of further fields
 }
@@ -445,10 +453,10 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		d.Ops[id] = true
 	}
 	if n := f[counted]; n != nil && !whole(n) {
-		_, d.Fraction = n.GetValueType().(*firestorepb.Value_DoubleValue)
+		d.Fraction = isDouble(n)
 		d.Count, d.Odd = 0, true
 	}
-	d.Empty = !(f["count"] != nil && whole(f["count"])) && !(f["likes"] != nil && whole(f["likes"])) && (f["count"] != nil || f["likes"] != nil)
+	d.Empty = !whole(f["count"]) && !whole(f["likes"]) && (isDouble(f["count"]) || isDouble(f["likes"]))
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
 		d.Count, d.Odd, d.Fraction = oldAmount(doc, field), false, false
 	}

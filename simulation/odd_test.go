@@ -10,7 +10,7 @@ import (
 // and of clicks in pages, from wrong ones, as TestCheck does.
 func TestCheckOdd(t *testing.T) {
 	t.Parallel()
-	judge(t, Check, slices.Concat(storiesOfOdd(), storiesOfStrangers(), storiesOfClicks()))
+	judge(t, Check, slices.Concat(storiesOfOdd(), storiesOfLooks(), storiesOfStrangers(), storiesOfClicks()))
 }
 
 func storiesOfOdd() []story {
@@ -20,9 +20,10 @@ func storiesOfOdd() []story {
 	make := func(s *script) {
 		s.commit(map[Doc]*Document{counter: {NumShards: 2}, ledger: {}, shard: {}, doc("shard", "1"): {}})
 	}
-	flush := func(s *script, total int64, shards map[string]State) {
-		s.commit(map[Doc]*Document{counter: {NumShards: 2, Total: total}, ledger: {States: shards}})
+	keep := func(s *script, total, base int64, shards map[string]State) {
+		s.commit(map[Doc]*Document{counter: {NumShards: 2, Total: total}, ledger: {Base: base, States: shards}})
 	}
+	flush := func(s *script, total int64, shards map[string]State) { keep(s, total, 0, shards) }
 	add := func(s *script, by int64) int64 { // to what the shard holds, as its first increment
 		s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{plain, by, ""}}})
 		at := s.commit(map[Doc]*Document{shard: {Count: by}})
@@ -31,7 +32,7 @@ func storiesOfOdd() []story {
 	}
 	odd := func(s *script, fraction bool) int64 {
 		s.add(Odd{Counter: plain})
-		return s.commit(map[Doc]*Document{shard: {Odd: true, Fraction: fraction, Empty: true}})
+		return s.commit(map[Doc]*Document{shard: {Odd: true, Fraction: fraction, Empty: fraction}})
 	}
 	ack := func(s *script, of int64) { s.add(Acknowledged{Doc: shard, Of: of}) }
 	return []story{
@@ -40,11 +41,56 @@ func storiesOfOdd() []story {
 			at := add(s, 5)
 			flush(s, 5, map[string]State{"0": {5, at}})
 			ack(s, at)
-			at = odd(s, false)
+			at = odd(s, true)
 			flush(s, 5, map[string]State{"0": {5, at}})
 			ack(s, at)
 			s.add(Calm{})
 			s.add(Settled{})
+		}},
+		{"what was counted of it goes into the base when it is no number any more, and comes on top of what it is then", "", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			ack(s, at)
+			text := odd(s, false)
+			one := add(s, 5)
+			keep(s, 5, 5, map[string]State{"0": {0, text}})
+			ack(s, text)
+			keep(s, 10, 5, map[string]State{"0": {5, one}})
+			ack(s, one)
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"nobody has seen that it was no number, or both at once", "", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			odd(s, false)
+			one := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, one}})
+			odd(s, false)
+			two := add(s, 5)
+			keep(s, 10, 5, map[string]State{"0": {5, two}})
+		}},
+		{"it goes into the base twice", "the base of \"plain-1\" changes by 5", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			keep(s, 5, 5, map[string]State{"0": {0, odd(s, false)}})
+			keep(s, 10, 10, map[string]State{"0": {0, odd(s, false)}})
+		}},
+		{"a fraction goes into the base", "of fields that are no numbers any more goes one of [0]", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			keep(s, 5, 5, map[string]State{"0": {0, odd(s, true)}})
+		}},
+		{"an event of no number is acknowledged, and the ledger doesn't know", "which the ledger has as of", func(s *script) {
+			make(s)
+			at := add(s, 5)
+			flush(s, 5, map[string]State{"0": {5, at}})
+			ack(s, at)
+			ack(s, odd(s, false))
 		}},
 		{"the last integer may not have been counted before", "", func(s *script) {
 			make(s)
@@ -67,7 +113,7 @@ func storiesOfOdd() []story {
 			s.add(Odd{Counter: plain})
 			ack(s, s.commit(map[Doc]*Document{shard: {Odd: true}}))
 		}},
-		{"a shard that is no integer any more loses what was counted of it", "when it was no integer; it had 5", func(s *script) {
+		{"a shard that is no number any more loses what was counted of it", "the base of \"plain-1\" changes by 0", func(s *script) {
 			make(s)
 			at := add(s, 5)
 			flush(s, 5, map[string]State{"0": {5, at}})
@@ -80,7 +126,7 @@ func storiesOfOdd() []story {
 			s.add(Begin{Call: 2, Kind: Increment, Intent: 2, Adds: []Add{{plain, 2, ""}}})
 			at = s.commit(map[Doc]*Document{shard: {Count: 7}})
 			flush(s, 7, map[string]State{"0": {7, at}})
-			flush(s, 5, map[string]State{"0": {5, odd(s, false)}})
+			flush(s, 5, map[string]State{"0": {5, odd(s, true)}})
 		}},
 		{"an exact read of a fraction", "which it was at no moment", func(s *script) {
 			make(s)
@@ -97,6 +143,45 @@ func storiesOfOdd() []story {
 		{"a shard that the system makes no integer", "nothing else wrote there", func(s *script) {
 			make(s)
 			s.commit(map[Doc]*Document{shard: {Odd: true}})
+		}},
+	}
+}
+
+// storiesOfLooks are of reconciles by name.
+func storiesOfLooks() []story {
+	look := func(s *script, do func()) {
+		s.add(Reconciling{Number: 1, Counters: []string{named}})
+		do()
+		s.add(Reconciled{Number: 1, Counter: named, Looked: true})
+	}
+	one := func(s *script, shard string) int64 { // that is in the shard
+		s.make()
+		s.begin(1, 1, 1)
+		at := s.shard(shard, 1)
+		s.end(1, OK)
+		return at
+	}
+	return []story{
+		{"a reconcile enters each shard, and something is counted beside it", "", func(s *script) {
+			at := one(s, "0")
+			was := s.docs[shardDoc("1")].Updated
+			look(s, func() {
+				s.begin(2, 2, 2)
+				s.shard("1", 2)
+				s.end(2, OK)
+				s.flush(1, map[string]State{"0": {1, at}, "1": {0, was}})
+			})
+		}},
+		{"a reconcile enters one of two shards", "which was changed at", func(s *script) {
+			one(s, "0")
+			look(s, func() { s.flush(0, map[string]State{"1": {0, s.docs[shardDoc("1")].Updated}}) })
+		}},
+		{"a reconcile leaves a shard that is gone", "which was gone before it began", func(s *script) {
+			at := one(s, "1")
+			s.flush(1, map[string]State{"1": {1, at}})
+			s.resize()
+			moved := s.commit(map[Doc]*Document{shardDoc("0"): {Count: 1}, shardDoc("1"): nil})
+			look(s, func() { s.flush(2, map[string]State{"0": {1, moved}, "1": {1, at}}) })
 		}},
 	}
 }

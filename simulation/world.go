@@ -458,6 +458,10 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 		return false
 	}
 	defer w.endings.Go(func() { i.end(); w.forget(l) })
+	number := int(w.numberOf("reconcile of some"))
+	if counters != nil {
+		w.rec.add(Reconciling{Number: number, Counters: counters})
+	}
 	if crash < never {
 		w.rec.fault("crash of a reconcile")
 		time.AfterFunc(crash, l.kill)
@@ -469,6 +473,8 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			Counters []struct {
 				Counter string
 				Drift   int64
+				Problem string
+				Deleted bool
 				Fields  map[string]struct{ Drift int64 }
 			}
 		}
@@ -488,7 +494,7 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			for _, f := range w.plan.Counted {
 				others[f.Name] = c.Fields[f.Name].Drift
 			}
-			w.rec.add(Reconciled{Counter: c.Counter, Drift: c.Drift, Others: others})
+			w.rec.add(Reconciled{Counter: c.Counter, Number: number, Looked: c.Problem == "" && !c.Deleted, Drift: c.Drift, Others: others})
 		}
 		ok := code == http.StatusOK || counters != nil && code == http.StatusNotFound // one that isn't there, yet or any more
 		if !ok || answer.Done {
