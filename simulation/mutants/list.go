@@ -132,7 +132,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a rebase takes what the ledger knows for what the shards hold", "shards",
-		"	if ch.Entered, err = enter(l, at, docs); err != nil {", "	if ch.Entered, err = enter(&ledger.Ledger{}, at, docs[:0]); err != nil {", test("TestATotalIsWhatWasAskedFor"),
+		"		if ch.Entered, err = enter(l, at, docs); err != nil {", "		if ch.Entered, err = enter(&ledger.Ledger{}, at, docs[:0]); err != nil {", test("TestATotalIsWhatWasAskedFor"),
 	},
 	{
 		"a counter that is made takes what the ledger knows for what the shards hold", "shards",

@@ -56,7 +56,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a duplicate is done while its twin waits", "rollup",
-		"case newest != nil && newest.state.Supersedes(s):", "case newest != nil && !s.Supersedes(newest.state):", test("TestCoalescerSupersedes"),
+		"older := newest != nil && newest.state.Supersedes(s)", "older := newest != nil && !s.Supersedes(newest.state)", test("TestCoalescerSupersedes"),
 	},
 	{
 		"a newer event forgets what a field was that is no integer any more", "rollup",
@@ -64,7 +64,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"an older event is done that knows what a field was", "rollup",
-		"newest.keep(s)\n", "", test("TestStateOfAFieldThatIsNoIntegerAnyMore"),
+		"newest.keep(s)\n		b.events++", "b.events++", test("TestStateOfAFieldThatIsNoIntegerAnyMore"),
 	},
 	{
 		"a newer event forgets that a field was a text", "rollup",
