@@ -16,9 +16,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/slots"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	slots.Widen()
+	goleak.VerifyTestMain(m)
+}
 
 // wire speaks the protocol itself, for what the official client never says.
 type wire struct {

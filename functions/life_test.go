@@ -168,11 +168,14 @@ func wantClosed(t *testing.T, conn net.Conn) {
 // Once its body has been read, a request may take its time: the body's deadline is no other's.
 func TestRequestOutlivesItsBodysDeadline(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=4s", "ROLLUP_INTERVAL=1s")
+	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=1s")
 	p.create(t, "a")
 	conn := p.dial(t)
 	answers := bufio.NewReader(conn)
-	for range 3 { // of a connection that is used again, and idle for longer than the deadline
+	for n := range 3 { // of a connection that is used again, and idle for longer than the deadline
+		if n > 0 {
+			time.Sleep(1200 * time.Millisecond)
+		}
 		fmt.Fprint(conn, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 		resp, err := http.ReadResponse(answers, nil)
 		if err != nil {
@@ -183,7 +186,6 @@ func TestRequestOutlivesItsBodysDeadline(t *testing.T) {
 			t.Fatalf("answered %d, connection closed: %v", resp.StatusCode, resp.Close)
 		}
 		_, _ = answers.Discard(answers.Buffered())
-		time.Sleep(2500 * time.Millisecond)
 	}
 }
 
@@ -214,7 +216,7 @@ func TestFirestoreHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer hole.Close()
+	t.Cleanup(func() { _ = hole.Close() })
 	p := startProcess(t, "Increment", "FIRESTORE_EMULATOR_HOST="+hole.Addr().String(), "REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=1s")
 	for _, c := range []struct{ method, path, body, key string }{
 		{"GET", "/a", "", ""},
@@ -223,13 +225,16 @@ func TestFirestoreHangs(t *testing.T) {
 		{"POST", "/b", "", "k"},
 		{"POST", "/", `{"increments":[{"counter":"a"},{"counter":"b"}]}`, ""},
 	} {
-		var header []string
-		if c.key != "" {
-			header = []string{"Idempotency-Key", c.key}
-		}
-		got := p.do(t, c.method, c.path, c.body, header...)
-		if got.status != 503 || got.header.Get("Retry-After") == "" {
-			t.Errorf("%s %s: answered %d %v, Retry-After %q; want 503 with Retry-After", c.method, c.path, got.status, got.body, got.header.Get("Retry-After"))
-		}
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			t.Parallel()
+			var header []string
+			if c.key != "" {
+				header = []string{"Idempotency-Key", c.key}
+			}
+			got := p.do(t, c.method, c.path, c.body, header...)
+			if got.status != 503 || got.header.Get("Retry-After") == "" {
+				t.Errorf("answered %d %v, Retry-After %q; want 503 with Retry-After", got.status, got.body, got.header.Get("Retry-After"))
+			}
+		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/testbed/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/slots"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	slots.Widen()
 	os.Exit(m.Run())
 }
 

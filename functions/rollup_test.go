@@ -299,7 +299,7 @@ func TestRollupTransient(t *testing.T) {
 	for _, code := range []codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxInterval: 20 * time.Millisecond}, time.Minute)
+			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxInterval: 20 * time.Millisecond, Patience: 50 * time.Millisecond}, time.Minute)
 			f.snippet(t)
 			e := shardEvent(t, "1", shard0, number(5), f.now(t))
 			f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {

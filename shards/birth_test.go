@@ -85,21 +85,24 @@ func TestBusyHasMadeNothing(t *testing.T) {
 		},
 	} {
 		for _, n := range []int{1, 20, 200} {
-			w := newWorld(t)
-			client := w.open(t, shards.Config{AutoCreate: true, NumShards: 3, Timeout: 10 * time.Second})
-			w.Server.SetInterceptor(stuck())
-			_, err := client.AddAll(t.Context(), newCounters("new", n), shards.Key{})
-			w.Server.SetInterceptor(nil)
-			switch left := w.left(t); {
-			case err == nil:
-				for i := range n {
-					w.wantSum(t, fmt.Sprint("new", i), 1)
+			t.Run(fmt.Sprintf("%s, %d counters", name, n), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				client := w.open(t, shards.Config{AutoCreate: true, NumShards: 3, Timeout: 10 * time.Second})
+				w.Server.SetInterceptor(stuck())
+				_, err := client.AddAll(t.Context(), newCounters("new", n), shards.Key{})
+				w.Server.SetInterceptor(nil)
+				switch left := w.left(t); {
+				case err == nil:
+					for i := range n {
+						w.wantSum(t, fmt.Sprint("new", i), 1)
+					}
+				case !errors.Is(err, shards.ErrBusy):
+					t.Error(err)
+				case left > 0:
+					t.Errorf("%v, and %d documents are left", err, left)
 				}
-			case !errors.Is(err, shards.ErrBusy):
-				t.Errorf("%s, %d counters: %v", name, n, err)
-			case left > 0:
-				t.Errorf("%s, %d counters: %v, and %d documents are left", name, n, err, left)
-			}
+			})
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/firestore-counters/counters/cmd/internal/dev"
+	"github.com/firestore-counters/counters/internal/testbed/slots"
 )
 
 // programVariable makes the test's binary the program itself, for tests of its life as a process.
@@ -18,5 +19,6 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv(programVariable) // Its own processes are functions.
 		main()
 	}
+	slots.Widen()
 	os.Exit(m.Run())
 }

@@ -131,7 +131,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 		t.Errorf("the next one: %v", err)
 	}
 	p.silence()
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if docs, _, err := db.Get(ctx, name); err != nil || docs[0].GetFields()["count"].GetIntegerValue() != 2 {
 		// within one call
@@ -155,7 +155,7 @@ func TestNoFirestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, _, err := db.Get(ctx, db.Counter("a")); err == nil {
 		t.Error("read something from nothing")

@@ -49,6 +49,8 @@ type Config struct {
 	Page   http.Handler // What the gateway serves at paths that have no other owner; nil for a list of what is where.
 	Output io.Writer    // Where the lines that functions print go; required.
 	Logger *slog.Logger // When nil, its lines go to Output, too.
+
+	patience time.Duration // How long an event of another server's triggers may take to get here: [triggerPatience] when 0.
 }
 
 // Faults are what shall go wrong.

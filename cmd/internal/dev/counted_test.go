@@ -217,7 +217,10 @@ func TestDocumentsAlone(t *testing.T) {
 func TestCountedFieldsOnAServerWithoutTriggers(t *testing.T) {
 	t.Parallel()
 	_, addr, client := embedded(t)
-	startSystem(t, Config{Environ: []string{"FIRESTORE_EMULATOR_HOST=" + addr, "COUNTERS=posts/{post}", "HOSTED=true", commentsAndStars}})
+	startSystem(t, Config{
+		patience: 100 * time.Millisecond,
+		Environ:  []string{"FIRESTORE_EMULATOR_HOST=" + addr, "COUNTERS=posts/{post}", "HOSTED=true", commentsAndStars},
+	})
 	set(t, client, "posts/p", 0)
 	if err := write(t, client, "posts/p", 20); err != nil {
 		t.Fatal(err)

@@ -32,13 +32,13 @@ func answers(ctx context.Context, addr string) (bool, error) {
 
 // startForeignEvents gets the changes of a Firestore that is not the embedded one: from its
 // triggers if it has any and posts their events to us, and otherwise from a Listen.
-func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
+func (s *System) startForeignEvents(ctx context.Context, l net.Listener, patience time.Duration) error {
 	t := &triggers{
 		emulator: s.Firestore,
 		project:  s.Project,
 		database: s.settings.Database,
 		deliver:  s.events.Deliver,
-		patience: triggerPatience,
+		patience: patience,
 		logger:   s.logger,
 	}
 	s.serve(l, behind(s.Gateway)(t))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -127,7 +128,7 @@ func TestListenTellsChanges(t *testing.T) {
 func TestSystemOnAServerWithoutTriggers(t *testing.T) {
 	t.Parallel()
 	_, addr, client := embedded(t)
-	s := startSystem(t, Config{Environ: []string{"FIRESTORE_EMULATOR_HOST=" + addr}})
+	s := startSystem(t, Config{Environ: []string{"FIRESTORE_EMULATOR_HOST=" + addr}, patience: 100 * time.Millisecond})
 	if s.Embedded || s.Firestore != addr || len(s.Notes) != 2 {
 		t.Errorf("the system is at %s, with the notes %q", s.Firestore, s.Notes)
 	}

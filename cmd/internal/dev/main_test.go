@@ -11,6 +11,8 @@ import (
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"go.uber.org/goleak"
+
+	"github.com/firestore-counters/counters/internal/testbed/slots"
 )
 
 // The functions of these tests, served by the framework in processes of their own.
@@ -35,6 +37,7 @@ func init() {
 
 func TestMain(m *testing.M) {
 	ServeIfChild()
+	slots.Widen()
 	goleak.VerifyTestMain(m)
 }
 

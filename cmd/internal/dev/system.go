@@ -136,7 +136,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		return nil, err
 	}
 	if !s.Embedded {
-		if err := s.startForeignEvents(ctx, ports.functions); err != nil {
+		if err := s.startForeignEvents(ctx, ports.functions, cmp.Or(c.patience, triggerPatience)); err != nil {
 			return nil, err
 		}
 	}

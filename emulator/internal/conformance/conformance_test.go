@@ -63,7 +63,11 @@ func TestEmbedded(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			in := emulator.Start(t)
+			var opts emulator.Options
+			if sc.name == "lock-timeout" {
+				opts.LockWait = 300 * time.Millisecond // 15 s is production's
+			}
+			in := emulator.StartWith(t, opts)
 			got := play(t, sc, in.Addr, func() int64 { return in.Stats().LockWaits })
 			want := expected(t, sc.name, got)
 			compare(t, got, want)
