@@ -11,6 +11,8 @@ var (
 	// ErrPoison: the event can never be counted, so that delivering it again is no help. Log and
 	// acknowledge it: a reconcile covers what it carried.
 	ErrPoison = errors.New("event can never be counted")
+	// ErrInvalidID: the id can't be a counter's, and why.
+	ErrInvalidID = errors.New("invalid counter id")
 	// ErrContention: too many write the counter's documents, and nothing was applied. Try
 	// again after a while.
 	ErrContention = store.ErrContention

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,4 +76,31 @@ func TestAnEventWithoutADocumentWaitsForItself(t *testing.T) {
 		c.deliver(r, append(held, named...)...)
 		c.holds("posts/p", map[string]any{"comments": int64(3)})
 	})
+}
+
+// An id that no counter has is refused before anything is read.
+func TestReconcileOfAnInvalidID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	teams := w.openWith(rollup.Config{Project: "p", Counters: "teams/{team}/posts/{post}"})
+	w.server.ResetStats()
+	for _, tt := range []struct {
+		client *rollup.Client
+		id     string
+	}{{w.rollup, ""}, {w.rollup, "a/b"}, {w.rollup, ".."}, {w.rollup, "__x__"}, {w.rollup, strings.Repeat("x", 1501)}, {teams, "blue"}, {teams, "blue//p"}, {teams, "a/b/c"}} {
+		if _, err := tt.client.Reconcile(w.ctx, tt.id, rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrInvalidID) {
+			t.Errorf("%.20q: %v, want ErrInvalidID", tt.id, err)
+		}
+		s := tt.client.ReconcileSome(w.ctx, []string{tt.id}, rollup.ReconcileOptions{Report: func(r rollup.Report, err error) {
+			if r.Counter != tt.id || !errors.Is(err, rollup.ErrInvalidID) {
+				t.Errorf("%.20q: %+v, %v, want ErrInvalidID", tt.id, r, err)
+			}
+		}})
+		if s.Failed != 1 {
+			t.Errorf("%.20q: %+v, want that it failed", tt.id, s)
+		}
+	}
+	if s := w.server.Stats(); s.Reads+s.CommitRequests > 0 {
+		t.Errorf("%+v, want that nothing is asked", s)
+	}
 }

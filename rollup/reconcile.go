@@ -67,9 +67,12 @@ const defaultCleanupAfter = 24 * time.Hour
 // Reconcile corrects a counter's ledger where it is not what each of its shards holds, and its totals
 // where they are not what that and its base add up to. It costs two reads, and one per shard. It is
 // safe at any moment, beside increments, events, commands and another reconcile. Errors:
-// [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
+// [ErrInvalidID], [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
 // the call may be repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
+	if err := c.db.Path.Validate(counter); err != nil {
+		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
+	}
 	opts.each = opts.budget == nil || c.looks()
 	reconcile := func() (Report, error) { return c.reconcile(ctx, counter, opts) }
 	var err error

@@ -29,6 +29,14 @@ var bySimulation = []mutant{
 		"c.AsOf = c.AsOf.Add(time.Microsecond)", "_ = c.AsOf.Add(time.Microsecond)", simulation,
 	},
 	{
+		"a conflict after a doubt ends the doubt", "internal/store",
+		"			conflicts++\n", "			conflicts++\n			doubt = nil\n", test("TestADoubtOutlastsConflicts"),
+	},
+	{
+		"contention after a doubt ends the doubt", "internal/store",
+		"case doubt == nil && kind == Contention && p.Yield:", "case kind == Contention && p.Yield:", test("TestADoubtOutlastsConflicts"),
+	},
+	{
 		"adoption keeps the total that was", "internal/store",
 		"tx.Write(db.Show(counter, condition, l))", "tx.Write(db.Show(counter, condition, &ledger.Ledger{}))", simulation,
 	},
