@@ -44,7 +44,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a revision relies on a note of one that asks for less", "rollup",
-		"n.Begun || n.Left || len(unasked) > 0 {", "n.Begun || n.Left {", test("TestANoteOfANewerRevision"),
+		"n.Begun || n.Left || len(unasked) > 0 {", "n.Begun || n.Left || len(unasked) < 0 {", test("TestANoteOfANewerRevision"),
 	},
 	{
 		"a note is taken away that others rely on", "internal/store",
