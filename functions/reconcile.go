@@ -82,7 +82,7 @@ func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.
 			answer.Summary, err = client.ReconcileAll(ctx, opts)
 		}
 		s := answer.Summary
-		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "reads", s.Reads, "done", s.Done}
+		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "noted", s.Noted, "reads", s.Reads, "done", s.Done}
 		switch {
 		case err != nil:
 			log.ErrorContext(ctx, "reconcile", append(attrs, "error", err)...)

@@ -319,6 +319,28 @@ func TestRollupTransient(t *testing.T) {
 	}
 }
 
+// What is one counter's own trouble is answered with success, once it is noted: Pub/Sub would send
+// less of all counters otherwise.
+func TestRollupOfADamagedLedger(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
+	f.snippet(t)
+	if _, err := f.fs.Doc("counters/c/counter_rollup/ledger").Update(t.Context(), []firestore.Update{{Path: "states", Value: "none"}}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if code := f.post(t, shardEvent(t, fmt.Sprint(n), shard0, number(5), f.now(t))); code != http.StatusNoContent {
+			t.Errorf("answered %d, want 204", code)
+		}
+	}
+	if notes, err := f.fs.CollectionGroup("counter_notes").Documents(t.Context()).GetAll(); err != nil || len(notes) != 1 {
+		t.Errorf("%d notes, %v", len(notes), err)
+	}
+	if n := strings.Count(f.log.String(), `"counter must be reconciled"`); n != 1 || strings.Contains(f.log.String(), "roll-up failed") {
+		t.Errorf("it is said %d times:\n%s", n, f.log.String())
+	}
+}
+
 func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxPending: 1}, time.Minute)
