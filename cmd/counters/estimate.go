@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +41,7 @@ and ways to pay; and at worst: with as many increments, all day, as the instance
 					return badUsage("%s %s: want request or instance", flag, way)
 				}
 			}
-			if d.Size, err = sizeOf("1", memory); err != nil {
+			if d.Size, err = cost.SizeOf("1", memory); err != nil {
 				return badUsage("--memory: %w", err)
 			}
 			prices, err := cost.PricesOf(location)
@@ -84,22 +83,6 @@ func printEstimate(w io.Writer, d cost.Deployment, p cost.Prices) error {
 		"  %s a month: documents %s, Increment %s, Rollup %s. --budget AMOUNT tells before that.\n",
 		d.Increment.Max, d.Rollup.Max, thousandsOf(worst.Rate), month(worst.Total()), month(worst.Documents), month(worst.Increment), month(worst.Rollup))
 	return err
-}
-
-// sizeOf is the size of an instance: a number of CPUs, and a memory such as 512Mi or 1Gi.
-func sizeOf(cpu, memory string) (cost.Size, error) {
-	gib := 1.0
-	number, ok := strings.CutSuffix(memory, "Gi")
-	if !ok {
-		gib = 1.0 / 1024
-		number, ok = strings.CutSuffix(memory, "Mi")
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	vcpu, cpuErr := strconv.ParseFloat(cpu, 64)
-	if !ok || err != nil || cpuErr != nil || n <= 0 || vcpu <= 0 {
-		return cost.Size{}, fmt.Errorf("%s CPU and %s: want a number of CPUs, and of Mi or Gi", cpu, memory)
-	}
-	return cost.Size{VCPU: vcpu, GiB: n * gib}, nil
 }
 
 // thousands is an amount with cents, and with commas between thousands.

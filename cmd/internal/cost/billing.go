@@ -1,5 +1,11 @@
 package cost
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Billing is a way to pay for the instances of a function.
 type Billing string
 
@@ -39,6 +45,26 @@ type Size struct{ VCPU, GiB float64 }
 // Deployed is the size that the deployments give to instances: concurrency above 1 takes a whole
 // vCPU at least, and so does [ByInstance], with 512 MiB.
 var Deployed = Size{VCPU: 1, GiB: 0.5}
+
+// Fits is the least size of an instance that [ByInstance] takes and that has what s has.
+func (s Size) Fits() Size { return Size{max(s.VCPU, Deployed.VCPU), max(s.GiB, Deployed.GiB)} }
+
+// SizeOf reads the size of an instance as Google's APIs write it: a number of CPUs, and a memory
+// such as 512Mi or 1Gi.
+func SizeOf(cpu, memory string) (Size, error) {
+	vcpu, err := strconv.ParseFloat(cpu, 64)
+	if err != nil || vcpu <= 0 {
+		return Size{}, fmt.Errorf("%q is no number of CPUs", cpu)
+	}
+	for unit, bytes := range map[string]float64{"Mi": 1 << 20, "Gi": 1 << 30, "M": 1e6, "G": 1e9} {
+		if n, ok := strings.CutSuffix(memory, unit); ok {
+			if n, err := strconv.ParseFloat(n, 64); err == nil && n > 0 {
+				return Size{vcpu, n * bytes / (1 << 30)}, nil
+			}
+		}
+	}
+	return Size{}, fmt.Errorf("%q is no memory such as 512Mi or 1Gi", memory)
+}
 
 // Bill is what a function costs that is billed in one of the two ways, in US dollars: for its
 // requests, and for its instances.

@@ -227,7 +227,7 @@ func TestInstanceTimeIsBounded(t *testing.T) {
 		if least := time.Duration(len(touched)) * time.Millisecond; got < least {
 			t.Errorf("billed %v, and requests were in flight for %v", got, least)
 		}
-		if most := last - first + billingStep; got > most {
+		if most := last - first + BillingStep; got > most {
 			t.Errorf("billed %v of %v", got, most)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// billingStep is what Cloud Run rounds billed time up to.
-const billingStep = 100 * time.Millisecond
+// BillingStep is what Cloud Run rounds billed time up to.
+const BillingStep = 100 * time.Millisecond
 
 // Period is the time that a request took on an instance. Both ends count from the same moment,
 // whichever it is.
@@ -27,8 +27,8 @@ func InstanceTime(periods []Period) time.Duration {
 		if i == 0 {
 			until = p.Begin
 		}
-		steps := max(1, (p.End-p.Begin+billingStep-1)/billingStep)
-		end := p.Begin + steps*billingStep //nolint:durationcheck // steps is a number
+		steps := max(1, (p.End-p.Begin+BillingStep-1)/BillingStep)
+		end := p.Begin + steps*BillingStep //nolint:durationcheck // steps is a number
 		if end <= until {
 			continue
 		}

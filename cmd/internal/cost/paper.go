@@ -257,7 +257,7 @@ func number(v float64) string {
 }
 
 // request is the billed time of one request that commits.
-func (l Load) request() float64 { return max(l.Commit, billingStep).Seconds() }
+func (l Load) request() float64 { return max(l.Commit, BillingStep).Seconds() }
 
 // function is one that commits with each request.
 func (l Load) function(rate float64) Function {

@@ -24,6 +24,8 @@ var catalogue = map[string]entry{
 	"layout-differs":   {Error, "The functions don't look at the same documents: what one writes the others don't see, and totals stand still."},
 	"settings-differ":  {Warning, "The functions of a deployment are meant to share their settings: which value holds depends on which function is asked."},
 
+	"billing-dearer": {Warning, "What it has had costs less when it is billed the other way, by list prices and without what is free each month. gcloud's deployments keep what the command sets. Tell the script and terraform as well: --increment-billing or --rollup-billing, and the variables of these names."},
+
 	// The trigger.
 	"trigger-missing":    {Error, "Rollup is never called: totals move only when Reconcile runs."},
 	"trigger-older":      {Error, "A database that is deleted and made again leaves its triggers behind, and they get no events any more: totals move only when Reconcile runs."},

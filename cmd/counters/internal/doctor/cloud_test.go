@@ -21,6 +21,7 @@ import (
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
+	"google.golang.org/api/monitoring/v3"
 	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
@@ -49,6 +50,7 @@ type cloud struct {
 	jobs        []*cloudscheduler.Job
 	triggers    map[string]*eventarc.Trigger    // :: its last name
 	waiting     map[string]*pubsub.Subscription // :: its last name
+	had         map[string]had                  // :: service's name → what it has had in a week
 
 	refused  map[string]codes.Code // :: permission → how calls that need it are answered
 	disabled map[string]bool       // :: API
@@ -82,11 +84,14 @@ func (c *cloud) serve(t *testing.T) Reader {
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers", c.listTriggers)
 	mux.HandleFunc("GET /v1/projects/{project}/subscriptions/{subscription}", c.subscription)
+	mux.HandleFunc("GET /v3/projects/{project}/timeSeries", c.timeSeries)
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	overREST := []option.ClientOption{option.WithEndpoint(web.URL + "/"), option.WithHTTPClient(web.Client())}
 
-	return Reader{Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Projects: overREST, Eventarc: overREST, PubSub: overREST, Scheduler: overREST}
+	return Reader{
+		Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Monitoring: overREST, Projects: overREST, Eventarc: overREST, PubSub: overREST, Scheduler: overREST,
+	}
 }
 
 // refusal is how the platform answers a call that needs a permission of an API.
@@ -248,6 +253,48 @@ func (c *cloud) listTriggers(w http.ResponseWriter, r *http.Request) {
 
 func (c *cloud) subscription(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, "pubsub.subscriptions.get", "pubsub.googleapis.com", c.waiting[r.PathValue("subscription")])
+}
+
+// had is what a service has had in a week.
+type had struct {
+	requests int64
+	mean     float64 // milliseconds that one took
+	billed   float64 // seconds of instances
+	counted  int64   // instances, added up every minute
+}
+
+// timeSeries sends a service's sum a page: a reader that stops at the first page misses the rest.
+func (c *cloud) timeSeries(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	from, _ := time.Parse(time.RFC3339, q.Get("interval.startTime"))
+	to, _ := time.Parse(time.RFC3339, q.Get("interval.endTime"))
+	if q.Get("aggregation.alignmentPeriod") != "604800s" || to.Sub(from) != 7*24*time.Hour || q.Get("aggregation.perSeriesAligner") != "ALIGN_SUM" ||
+		q.Get("aggregation.crossSeriesReducer") != "REDUCE_SUM" || !slices.Equal(q["aggregation.groupByFields"], []string{"resource.labels.location", "resource.labels.service_name"}) {
+		http.Error(w, "that is no sum of a week by service", http.StatusBadRequest)
+		return
+	}
+	filter := strings.Split(q.Get("filter"), " AND ")
+	metric, names := strings.TrimPrefix(filter[0], `metric.type="run.googleapis.com/`), []string{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(filter[len(filter)-1], "resource.labels.service_name=one_of("), ")"), ",") {
+		names = append(names, strings.Trim(name, `"`))
+	}
+	page := &monitoring.ListTimeSeriesResponse{}
+	at, _ := strconv.Atoi(q.Get("pageToken"))
+	if at+1 < len(names) {
+		page.NextPageToken = strconv.Itoa(at + 1)
+	}
+	if h, ok := c.had[names[at]]; ok {
+		value := map[string]*monitoring.TypedValue{
+			`request_latencies"`:                {DistributionValue: &monitoring.Distribution{Count: h.requests, Mean: h.mean}},
+			`container/billable_instance_time"`: {DoubleValue: &h.billed},
+			`container/instance_count"`:         {Int64Value: &h.counted},
+		}[metric]
+		page.TimeSeries = []*monitoring.TimeSeries{{
+			Resource: &monitoring.MonitoredResource{Type: "cloud_run_revision", Labels: map[string]string{"location": testRegion, "service_name": names[at]}},
+			Points:   []*monitoring.Point{{Value: value}},
+		}}
+	}
+	c.answer(w, "monitoring.timeSeries.list", "monitoring.googleapis.com", page)
 }
 
 func (c *cloud) listJobs(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
@@ -128,6 +129,17 @@ func (d *Deployment) callers() (flags []string) {
 			default:
 				flags = append(flags, "--invoker", member)
 			}
+		}
+	}
+	return flags
+}
+
+// billings are the script's flags for the functions that are billed by the instance: without them it
+// takes that back.
+func (d *Deployment) billings() (flags []string) {
+	for _, entryPoint := range []string{"Increment", "Rollup"} {
+		if f := *d.Functions.of(entryPoint); f != nil && f.Billing == cost.ByInstance {
+			flags = append(flags, "--"+strings.ToLower(entryPoint)+"-billing", string(f.Billing))
 		}
 	}
 	return flags

@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -101,6 +102,17 @@ type Function struct {
 	Trigger  *Trigger
 	Invokers *Policy // of its Cloud Run service; nil when it could not be read
 	Open     bool    // its Cloud Run service takes calls without a token
+
+	Billing cost.Billing // empty when it could not be read
+	Week    *Week        // nil when it could not be read
+}
+
+// Week is what a function has had in the last seven days. Instances are what it took in all.
+type Week struct {
+	Requests float64
+	InFlight time.Duration // of all requests, added up
+	Billed   time.Duration // of instances, in whatever way they were billed
+	There    time.Duration // of instances, busy or not
 }
 
 // Trigger is what calls a function with events.

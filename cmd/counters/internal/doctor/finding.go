@@ -49,6 +49,7 @@ func Check(d *Deployment, now time.Time) []Finding {
 	f.trigger(d)
 	f.watches(d)
 	f.regions(d)
+	f.billing(d)
 	f.access(d)
 	f.scheduler(d)
 	f.database(d, now)

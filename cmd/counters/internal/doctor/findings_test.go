@@ -46,6 +46,11 @@ var brokenDeployments = []broken{
 			d.env(name, "NUM_SHARDS", "20")
 		}
 	}, "function-missing", "Rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set NUM_SHARDS=20"},
+	{"Rollup was never deployed, and Increment is billed by the instance", func(t *testing.T, d *deployment) {
+		d.functions = d.functions[:2]
+		d.billed("counters-increment", false)
+		d.had["counters-increment"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
+	}, "function-missing", "Rollup", "--invoker user:web@example.com --increment-billing instance"},
 	{"a deployment failed", func(t *testing.T, d *deployment) {
 		f := d.function("counters-increment")
 		f.State, f.StateMessages = functionspb.Function_FAILED, []*functionspb.StateMessage{{Message: "Build failed"}}
@@ -68,6 +73,25 @@ var brokenDeployments = []broken{
 	{"Cloud Run's default concurrency", func(t *testing.T, d *deployment) {
 		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 80
 	}, "concurrency-low", "counters-increment", "--concurrency=500"},
+
+	// At 100 requests a second, which one instance takes.
+	{"a busy week, billed by the request", func(t *testing.T, d *deployment) {
+		d.had["counters-increment"] = had{requests: 60_480_000, mean: 20, billed: 604_000, counted: 10_080}
+	}, "billing-dearer", "counters-increment", "gcloud run services update counters-increment --project=my-project --region=us-central1 --no-cpu-throttling"},
+	{"a busy week on half a CPU", func(t *testing.T, d *deployment) {
+		d.had["counters-rollup"] = had{requests: 60_480_000, mean: 900, billed: 604_000, counted: 10_080}
+		d.function("counters-rollup").ServiceConfig.AvailableCpu, d.function("counters-rollup").ServiceConfig.AvailableMemory = "0.5", "1Gi"
+	}, "billing-dearer", "counters-rollup", "--source=gs://source/counters-rollup.zip --cpu=1 --memory=1Gi\ngcloud run services update counters-rollup"},
+	// One request a minute keeps the instance.
+	{"a quiet week, billed by the instance", func(t *testing.T, d *deployment) {
+		d.billed("counters-rollup", false)
+		d.had["counters-rollup"] = had{requests: 10_080, mean: 1000, billed: 604_800, counted: 10_080}
+	}, "billing-dearer", "counters-rollup", "gcloud run services update counters-rollup --project=my-project --region=us-central1 --cpu-throttling"},
+	{"an instance that is kept warm for nothing, billed by the instance", func(t *testing.T, d *deployment) {
+		d.billed("counters-increment", false)
+		d.function("counters-increment").ServiceConfig.MinInstanceCount = 1
+		d.had["counters-increment"] = had{billed: 604_800, counted: 10_080}
+	}, "billing-dearer", "counters-increment", "--cpu-throttling"},
 
 	{"a setting that stops the start", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "1h")
@@ -579,6 +603,28 @@ func TestFindings(t *testing.T) {
 				t.Errorf("mends it by:\n%s\nwant:\n%s", strings.Join(fixes, "\n"), b.fix)
 			}
 		})
+	}
+}
+
+// What a week has cost, and would have cost, by hand.
+func TestBillingSaysWhatItCosts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		byRequest bool
+		had       had
+		want      string
+	}{
+		// 60.48 × $0.40 + 604,000 × $0.00002525; 10,080 × 60 × $0.000019
+		{true, had{requests: 60_480_000, mean: 20, billed: 604_000, counted: 10_080}, "the last seven days, with 60480000 requests, cost $39.44 by the request, and $11.49 by the instance"},
+		// 604,800 × $0.000019; 0.01008 × $0.40 + 10,080 × 1.1 × $0.00002525
+		{false, had{requests: 10_080, mean: 1000, billed: 604_800, counted: 10_080}, "the last seven days, with 10080 requests, cost $11.49 by the instance, and $0.28 by the request"},
+	} {
+		d := newDeployment(t)
+		d.billed("counters-rollup", c.byRequest)
+		d.had["counters-rollup"] = c.had
+		if _, found := d.read(t, Target{}); len(found) != 1 || found[0].Seen != c.want {
+			t.Errorf("found %+v, want %s", found, c.want)
+		}
 	}
 }
 

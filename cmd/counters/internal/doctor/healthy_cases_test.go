@@ -49,6 +49,24 @@ func TestHealthy(t *testing.T) {
 			trigger.EventFilters[1].Value = "posts/*/shards/{n=*}"
 			d.grant("roles/datastore.user", `resource.name == "projects/my-project/databases/likes"`, member("increment"), member("rollup"), member("reconcile"))
 		}},
+		{"busy functions that are billed by the instance", Target{}, func(t *testing.T, d *deployment) {
+			for _, name := range []string{"counters-increment", "counters-rollup"} {
+				d.billed(name, false)
+				d.had[name] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
+			}
+		}},
+		{"a week after it was billed otherwise", Target{}, func(t *testing.T, d *deployment) {
+			// All was billed as an instance's, and a seventh less was in flight.
+			d.had["counters-increment"] = had{requests: 4_500_000, mean: 20, billed: 604_800, counted: 10_080}
+		}},
+		{"one that costs next to nothing, either way", Target{}, func(t *testing.T, d *deployment) {
+			d.had["counters-rollup"] = had{requests: 3_000, mean: 900, billed: 2_700, counted: 50}
+		}},
+		{"a busy week of a service that does not say how it is billed", Target{}, func(t *testing.T, d *deployment) {
+			d.had["counters-increment"] = had{requests: 60_480_000, mean: 20, billed: 604_000, counted: 10_080}
+			delete(d.had, "counters-rollup") // and one of which nothing was written down
+			d.services["counters-increment"].Template = nil
+		}},
 		{"several fields of nested counters", Target{}, func(t *testing.T, d *deployment) {
 			d.serves("teams/{team}/posts/{post}", "likes, total=count", false)
 			cfg := shards.Config{Counters: "teams/{team}/posts/{post}", Fields: "likes,total=count"}

@@ -290,6 +290,7 @@ func healthyCloud() *cloud {
 			"counters.created_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 		},
 		services: map[string]*run.GoogleCloudRunV2Service{},
+		had:      map[string]had{},
 		policies: map[string]*run.GoogleIamV1Policy{},
 		access:   &cloudresourcemanager.Policy{},
 		since:    today.AddDate(-3, 0, 0),
@@ -360,5 +361,14 @@ func (c *cloud) deploy(name, entryPoint string, concurrency int32, invoker strin
 		},
 	})
 	c.services[full] = &run.GoogleCloudRunV2Service{Name: service}
+	c.billed(full, true)
+	c.had[full] = had{requests: 20_000, mean: 50, billed: 1_500, counted: 3_000} // 2 a minute
 	c.policies[full] = &run.GoogleIamV1Policy{Bindings: []*run.GoogleIamV1Binding{{Role: "roles/run.invoker", Members: []string{invoker}}}}
+}
+
+// billed lets a service be billed by the request, or by the instance.
+func (c *cloud) billed(service string, byRequest bool) {
+	c.services[service].Template = &run.GoogleCloudRunV2RevisionTemplate{Containers: []*run.GoogleCloudRunV2Container{{
+		Resources: &run.GoogleCloudRunV2ResourceRequirements{CpuIdle: byRequest, Limits: map[string]string{"cpu": "1", "memory": "512Mi"}},
+	}}}
 }

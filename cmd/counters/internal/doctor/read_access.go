@@ -6,12 +6,14 @@ import (
 
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/run/v2"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // policyVersion is the least one with conditions.
 const policyVersion = 3
 
-// invokers reads who may call each function.
+// invokers reads who may call each function, and how it is billed.
 func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 	there := d.Functions.all()
 	if len(there) == 0 {
@@ -34,6 +36,7 @@ func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 			return denied("run.services.get", err)
 		}
 		f.Open = service.InvokerIamDisabled
+		f.Billing = billing(service)
 		f.Invokers = &Policy{}
 		for _, b := range policy.Bindings {
 			binding := Binding{Role: b.Role, Members: b.Members}
@@ -44,6 +47,17 @@ func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 		}
 	}
 	return nil
+}
+
+// billing is how a service is billed; empty where it does not say.
+func billing(s *run.GoogleCloudRunV2Service) cost.Billing {
+	if s.Template == nil || len(s.Template.Containers) == 0 || s.Template.Containers[0].Resources == nil {
+		return ""
+	}
+	if s.Template.Containers[0].Resources.CpuIdle {
+		return cost.ByRequest
+	}
+	return cost.ByInstance
 }
 
 // access reads who may do what in the project.

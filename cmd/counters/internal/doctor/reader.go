@@ -16,14 +16,15 @@ import (
 // Reader reads deployments. Its fields are options for the clients of the APIs that it reads; none
 // are needed where the default credentials are those to read with.
 type Reader struct {
-	Functions []option.ClientOption // Cloud Functions, gRPC
-	Run       []option.ClientOption // Cloud Run, REST
-	Projects  []option.ClientOption // Resource Manager, REST
-	Admin     []option.ClientOption // Firestore's administration, gRPC
-	Eventarc  []option.ClientOption // REST
-	PubSub    []option.ClientOption // REST
-	Scheduler []option.ClientOption // Cloud Scheduler, REST
-	Firestore []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
+	Functions  []option.ClientOption // Cloud Functions, gRPC
+	Run        []option.ClientOption // Cloud Run, REST
+	Monitoring []option.ClientOption // REST
+	Projects   []option.ClientOption // Resource Manager, REST
+	Admin      []option.ClientOption // Firestore's administration, gRPC
+	Eventarc   []option.ClientOption // REST
+	PubSub     []option.ClientOption // REST
+	Scheduler  []option.ClientOption // Cloud Scheduler, REST
+	Firestore  []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
 
 	// Progress is called with what is being read, when it is set.
 	Progress func(what string)
@@ -49,6 +50,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		r.read(ctx, d, "the triggers of counted collections", r.watches)
 		r.read(ctx, d, "how long events may wait", r.subscriptions)
 		r.read(ctx, d, "who may call the functions", r.invokers)
+		r.read(ctx, d, "what the functions have had in the last week", r.usage)
 		r.read(ctx, d, "who may do what in the project", r.access)
 	}
 	d.Target = t.resolve(d.Functions)

@@ -58,6 +58,10 @@ func TestNotChecked(t *testing.T) {
 			"who may call the functions", "it is not there", ""},
 		{"Cloud Run's API", func(d *deployment) { d.disabled["run.googleapis.com"] = true }, oneAtATime,
 			"who may call the functions", "run.googleapis.com is turned off", "gcloud services enable run.googleapis.com"},
+		{"Cloud Monitoring", func(d *deployment) { d.refused["monitoring.timeSeries.list"] = codes.PermissionDenied }, oneAtATime,
+			"what the functions have had in the last week", "monitoring.timeSeries.list, which roles/monitoring.viewer has", "--role=roles/monitoring.viewer"},
+		{"Cloud Monitoring's API", func(d *deployment) { d.disabled["monitoring.googleapis.com"] = true }, oneAtATime,
+			"what the functions have had in the last week", "monitoring.googleapis.com is turned off", "gcloud services enable monitoring.googleapis.com"},
 		{"project", func(d *deployment) { d.refused["resourcemanager.projects.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
 			"who may do what in the project", "resourcemanager.projects.getIamPolicy, which roles/iam.securityReviewer has", "--role=roles/iam.securityReviewer"},
 		{"project, and no role on the function", func(d *deployment) {

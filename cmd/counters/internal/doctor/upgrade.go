@@ -46,5 +46,5 @@ func (d *Deployment) again(like *Function) string {
 	if region == regionsNear(d.location())[0] {
 		region = "" // where the script goes by itself
 	}
-	return d.script(like.Env, region, d.callers()...)
+	return d.script(like.Env, region, append(d.callers(), d.billings()...)...)
 }

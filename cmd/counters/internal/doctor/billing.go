@@ -1,0 +1,61 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
+)
+
+// dearer is from how much of the other way's price on a function is said to be billed the wrong way.
+const dearer = 1 / 0.7
+
+// cents are too few to speak of, in US dollars a week. What is free each month covers them.
+const cents = 0.25
+
+// billing compares what each function has had in a week by the two ways to pay for it.
+func (f *findings) billing(d *Deployment) {
+	for _, function := range d.Functions.all() {
+		run, known := cost.RunIn(function.Region)
+		size, err := cost.SizeOf(function.CPU, function.Memory)
+		if !known || err != nil || function.Billing == "" || !function.Week.tells() {
+			continue
+		}
+		used := function.Week.used(function.MinInstances)
+		byRequest, byInstance := run.Total(used, size, cost.ByRequest), run.Total(used, size.Fits(), cost.ByInstance)
+		now, other, way, flag := byRequest, byInstance, cost.ByInstance, "--no-cpu-throttling"
+		if function.Billing == cost.ByInstance {
+			now, other, way, flag = byInstance, byRequest, cost.ByRequest, "--cpu-throttling"
+		}
+		if now < other*dearer || now-other < cents {
+			continue
+		}
+		fix := line("gcloud", "run", "services", "update", function.service(), "--project="+d.Target.Project, "--region="+function.Region, flag)
+		if way == cost.ByInstance && size != size.Fits() {
+			cpu, memory := "1", "512Mi" // Cloud Run refuses less
+			if size.VCPU >= 1 {
+				cpu = function.CPU
+			}
+			if size.GiB >= 0.5 {
+				memory = function.Memory
+			}
+			fix = lines(d.redeploy(function, "--cpu="+cpu, "--memory="+memory), fix)
+		}
+		f.add("billing-dearer", function.Name, fmt.Sprintf("the last seven days, with %.0f requests, cost $%.2f by the %s, and $%.2f by the %s",
+			used.Requests, now, function.Billing, other, way), fix)
+	}
+}
+
+// tells reports whether a week was read, and wholly: what is not written down is not nothing.
+func (w *Week) tells() bool {
+	return w != nil && w.There > 0 && (w.Billed > 0 && w.InFlight > 0 || w.Requests == 0)
+}
+
+// used is what is billed of a week. What an instance has had in flight is not known: where it was
+// billed by the request, it is what was billed, and never more than all requests took, each rounded
+// up.
+func (w *Week) used(least int32) cost.Function {
+	kept := float64(least) * week.Seconds()
+	there := max(w.There.Seconds(), kept)
+	busy := min(w.Billed.Seconds(), w.InFlight.Seconds()+w.Requests*cost.BillingStep.Seconds())
+	return cost.Function{Requests: w.Requests, Busy: busy, There: max(there, busy), Kept: max(0, kept-busy)}
+}
