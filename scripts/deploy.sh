@@ -316,7 +316,7 @@ deploy() { # name entry-point account billing flags…
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
     --source="$source" --entry-point="$entry_point" --run-service-account="$runs_as" \
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \
-    ${kms_key:+--kms-key="$kms_key"} ${docker_repository:+--docker-repository="$docker_repository"} \
+    ${kms_key:+--kms-key="$kms_key"} --docker-repository="$docker_repository" \
     --cpu=1 --memory="$memory" --update-labels="counters-source=$version" --set-env-vars="^|^$variables" ${new[@]+"${new[@]}"} --format=none "$@"
   [[ $billing != instance ]] || by_instance "$name" || bill "$name" no- || billed+=("$name")
 }
@@ -447,11 +447,22 @@ fi
 for name in increment rollup reconcile; do
   grant "$(account $name)" roles/datastore.user "resource.name == \"projects/$project/databases/$database\"" database "The counters' database only"
 done
-for role in roles/artifactregistry.writer roles/logging.logWriter; do
-  grant "$(account build)" "$role"
-done
+grant "$(account build)" roles/logging.logWriter
 grant "$(account build)" roles/storage.objectViewer 'resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")' source "The functions' sources only"
 grant "$(account eventarc)" roles/eventarc.eventReceiver
+
+# The images: in a repository of their own, so that the build writes no other image of the project.
+if [[ -z $docker_repository ]]; then
+  docker_repository=projects/$project/locations/$region/repositories/$prefix-functions
+  repositories=$(ask gcloud artifacts repositories list --project="$project" --location="$region" --format='value(name.basename())')
+  has "$prefix-functions" "$repositories" || patiently gcloud artifacts repositories create "$prefix-functions" --project="$project" --location="$region" \
+    --repository-format=docker --description="Images of $prefix-increment, $prefix-rollup and $prefix-reconcile." --format=none
+fi
+writers=$(ask gcloud artifacts repositories get-iam-policy "$docker_repository" --project="$project" --flatten='bindings[].members' \
+  --format='value[separator="|"](bindings.role,bindings.members)')
+has "roles/artifactregistry.writer|serviceAccount:$(account build)" "$writers" ||
+  patiently gcloud artifacts repositories add-iam-policy-binding "$docker_repository" --project="$project" \
+    --member="serviceAccount:$(account build)" --role=roles/artifactregistry.writer --format=none
 
 ### The functions. Rollup comes last: its trigger needs the grants above, which spread while the
 ### others are built.

@@ -19,6 +19,7 @@ Usage: scripts/destroy.sh --project P --region R [options]
   --help
 
 The database, its TTL policy and index exemptions, the APIs and the role of Eventarc's agent stay.
+Images in a repository that --docker-repository named stay, too.
 Counters keep their totals and shards; nothing adds to totals any more. What a client still writes to shards is counted
 when the functions are deployed again, by the first roll-up or Reconcile.
 HELP
@@ -112,10 +113,14 @@ for name in rollup reconcile increment; do
     remove gcloud functions delete "$prefix-$name" --gen2 --project="$project" --region="$region"
 done
 
+# With the images, and who may write them. Those in a repository of yours stay, with a grant to nobody.
+repositories=$(list "$prefix-functions" -- gcloud artifacts repositories list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
+! has "$prefix-functions" "$repositories" || remove gcloud artifacts repositories delete "$prefix-functions" --project="$project" --location="$region"
+
 # Grants before accounts, or they stay behind as grants of deleted accounts.
 presumed=$(
   for name in increment rollup reconcile; do echo "roles/datastore.user|serviceAccount:$(account $name)"; done
-  for role in artifactregistry.writer logging.logWriter storage.objectViewer; do echo "roles/$role|serviceAccount:$(account build)"; done
+  for role in logging.logWriter storage.objectViewer; do echo "roles/$role|serviceAccount:$(account build)"; done
   echo "roles/eventarc.eventReceiver|serviceAccount:$(account eventarc)"
 )
 grants=$(list "$presumed" -- gcloud projects get-iam-policy "$project" --flatten='bindings[].members' \

@@ -365,7 +365,12 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		t.Errorf("doesn't say what it waits for:\n%s", out)
 	}
 	made := p.state(t).count()
-	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "logging": 7, "firestore": 7, "counters": 1, "counters: roll-ups fail": 1} {
+	const builder, writer = "serviceAccount:counters-build@a-project.iam.gserviceaccount.com", "roles/artifactregistry.writer"
+	policies := p.state(t).Policies
+	if policies["project a-project"].has(writer, builder) || !policies["artifactregistry projects/a-project/locations/us-central1/repositories/counters-functions"].has(writer, builder) {
+		t.Errorf("the build writes other images than those of the functions: %v", policies)
+	}
+	for name, n := range map[string]int{"artifactregistry": 1, "cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "logging": 7, "firestore": 7, "counters": 1, "counters: roll-ups fail": 1} {
 		if made[name] != n {
 			t.Errorf("%d × %s, want %d", made[name], name, n)
 		}

@@ -129,6 +129,10 @@ func compareProject(t *testing.T, m *module, calls []call) {
 			gcloud = append(gcloud, index)
 		case strings.HasPrefix(c.name(), "iam service-accounts create"):
 			gcloud = append(gcloud, "account "+c.words[3])
+		case strings.HasPrefix(c.name(), "artifacts repositories create"):
+			format, _ := c.flag("repository-format")
+			location, _ := c.flag("location")
+			gcloud = append(gcloud, fmt.Sprintf("repository %s in %s of %s", c.words[3], location, strings.ToUpper(format)))
 		}
 	}
 	for _, i := range m.instances("google_project_service") {
@@ -166,6 +170,9 @@ func compareProject(t *testing.T, m *module, calls []call) {
 	for _, i := range m.instances("google_service_account") {
 		tf = append(tf, "account "+text(i.args, "account_id"))
 	}
+	for _, i := range m.instances("google_artifact_registry_repository") {
+		tf = append(tf, fmt.Sprintf("repository %s in %s of %s", text(i.args, "repository_id"), text(i.args, "location"), text(i.args, "format")))
+	}
 	same(t, "project", gcloud, tf)
 }
 
@@ -182,6 +189,8 @@ func compareGrants(t *testing.T, m *module, calls []call) {
 			gcloud = append(gcloud, fmt.Sprintf("%s %s %s", member, role, condition))
 		case strings.HasPrefix(c.name(), "run services add-iam-policy-binding"):
 			gcloud = append(gcloud, fmt.Sprintf("%s %s on %s in %s", member, role, c.words[3], region))
+		case strings.HasPrefix(c.name(), "artifacts repositories add-iam-policy-binding"):
+			gcloud = append(gcloud, fmt.Sprintf("%s %s on %s", member, role, c.words[3]))
 		}
 	}
 	for _, i := range m.instances("google_project_iam_member") {
@@ -193,6 +202,9 @@ func compareGrants(t *testing.T, m *module, calls []call) {
 	}
 	for _, i := range m.instances("google_cloud_run_v2_service_iam_member") {
 		tf = append(tf, fmt.Sprintf("%s %s on %s in %s", text(i.args, "member"), text(i.args, "role"), text(i.args, "name"), text(i.args, "location")))
+	}
+	for _, i := range m.instances("google_artifact_registry_repository_iam_member") {
+		tf = append(tf, fmt.Sprintf("%s %s on projects/%s/locations/%s/repositories/%s", text(i.args, "member"), text(i.args, "role"), text(i.args, "project"), text(i.args, "location"), text(i.args, "repository")))
 	}
 	same(t, "grants", gcloud, tf)
 }

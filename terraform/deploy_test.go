@@ -585,6 +585,8 @@ func TestDestroyRemovesWhatDeployMade(t *testing.T) {
 			made["functions "+c.words[2]]++
 		case strings.HasPrefix(c.name(), "iam service-accounts create"), strings.HasPrefix(c.name(), "logging metrics create"):
 			made[c.words[0]+" "+c.words[1]+" "+c.words[3]]++
+		case strings.HasPrefix(c.name(), "artifacts repositories create"):
+			made["artifacts repositories "+c.words[3]]++
 		case strings.HasPrefix(c.name(), "logging sinks update"):
 			made["logging sinks update _Default"]++
 		case strings.HasPrefix(c.name(), "scheduler jobs create"):

@@ -84,7 +84,7 @@ resource "google_cloudfunctions2_function" "http" {
     entry_point     = each.value.entry_point
     service_account = google_service_account.account["build"].id
 
-    docker_repository = var.docker_repository == "" ? null : var.docker_repository
+    docker_repository = local.docker_repository
 
     source {
       storage_source {
@@ -108,6 +108,7 @@ resource "google_cloudfunctions2_function" "http" {
   }
 
   depends_on = [
+    google_artifact_registry_repository_iam_member.build,
     google_project_iam_member.build,
     google_project_iam_member.documents,
   ]
@@ -142,7 +143,7 @@ resource "google_cloudfunctions2_function" "rollup" {
     entry_point     = "Rollup"
     service_account = google_service_account.account["build"].id
 
-    docker_repository = var.docker_repository == "" ? null : var.docker_repository
+    docker_repository = local.docker_repository
 
     source {
       storage_source {

@@ -54,6 +54,8 @@ case "$*" in
       "run services get-iam-policy counters-increment"*) printf 'roles/run.invoker|%s\n' ${GCLOUD_CALLERS:-} ;;
       "run services get-iam-policy counters-rollup"*) echo "roles/run.invoker|serviceAccount:counters-eventarc@$at" ;;
       "run services get-iam-policy"*) echo "roles/run.invoker|serviceAccount:counters-scheduler@$at" ;;
+      "artifacts repositories list"*) printf '%s\n' theirs counters-functions ;;
+      "artifacts repositories get-iam-policy"*) echo "roles/artifactregistry.writer|serviceAccount:counters-build@$at" ;;
       "scheduler jobs list"*) echo counters-reconcile ;;
       "eventarc triggers list"*segment*) printf '%s|nam5\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
       "eventarc triggers list"*) printf '%s\n' counters-rollup-123456 theirs ${GCLOUD_TRIGGERS:-} ;;
@@ -72,7 +74,7 @@ case "$*" in
         printf '%s\n' "roles/owner|user:me@example.com${condition:+|}" \
           "roles/eventarc.serviceAgent|serviceAccount:service-123456789@gcp-sa-eventarc.iam.gserviceaccount.com${condition:+|}" \
           "roles/eventarc.eventReceiver|serviceAccount:counters-eventarc@$at${condition:+|}"
-        for role in artifactregistry.writer logging.logWriter; do echo "roles/$role|serviceAccount:counters-build@$at${condition:+|}"; done
+        echo "roles/logging.logWriter|serviceAccount:counters-build@$at${condition:+|}"
         echo "roles/storage.objectViewer|serviceAccount:counters-build@$at${condition:+|resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-\")}"
         for name in increment rollup reconcile; do echo "roles/datastore.user|serviceAccount:counters-$name@$at${condition:+|$condition}"; done ;;
     esac ;;

@@ -48,11 +48,10 @@ resource "google_project_iam_member" "documents" {
   depends_on = [time_sleep.until_accounts_are_known]
 }
 
-# The build: its logs, the image, and the source. The bucket and the repository are the platform's
-# own, made with the first function of a region, so they are given on the project: the source on
-# condition of the bucket's name.
+# The build: its logs, and the source; and the image, in images.tf. The bucket is the platform's own,
+# made with the first function of a region, so it is given on the project, on condition of its name.
 resource "google_project_iam_member" "build" {
-  for_each = toset(["roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"])
+  for_each = toset(["roles/logging.logWriter", "roles/storage.objectViewer"])
 
   project = var.project_id
   role    = each.value

@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,4 +102,33 @@ func TestTheBuildReadsSourcesAlone(t *testing.T) {
 		}
 	}
 	t.Error("nobody may read the source")
+}
+
+// The build's account writes images of these functions, and no other image of the project, which
+// something else may run.
+func TestTheBuildWritesItsOwnImagesAlone(t *testing.T) {
+	t.Parallel()
+	const theirs = "projects/a-project/locations/us-central1/repositories/theirs"
+	for want, m := range map[string]*module{
+		"projects/a-project/locations/us-central1/repositories/counters-functions": load(t, ".", vars()),
+		theirs: load(t, ".", vars("docker_repository", cty.StringVal(theirs))),
+	} {
+		for _, i := range m.instances("google_project_iam_member") {
+			if strings.Contains(text(i.args, "role"), "artifactregistry") {
+				t.Errorf("%s has %s on the project", text(i.args, "member"), text(i.args, "role"))
+			}
+		}
+		var writes []string
+		for _, i := range m.instances("google_artifact_registry_repository_iam_member") {
+			writes = append(writes, fmt.Sprintf("projects/%s/locations/%s/repositories/%s", text(i.args, "project"), text(i.args, "location"), text(i.args, "repository")))
+		}
+		for _, i := range m.instances("google_cloudfunctions2_function") {
+			if got := text(i.args, "build_config.docker_repository"); got != want || !slices.Equal(writes, []string{want}) {
+				t.Errorf("images of %s are in %s, and its build writes %v; want %s", text(i.args, "name"), got, writes, want)
+			}
+		}
+		if made := len(m.instances("google_artifact_registry_repository")); made == 1 == (want == theirs) {
+			t.Errorf("images are in %s, and %d repositories are made", want, made)
+		}
+	}
 }

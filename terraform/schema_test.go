@@ -30,6 +30,9 @@ var documented = map[string]string{
 	"google_project_iam_member.condition":    "title description expression",
 	"google_cloud_run_v2_service_iam_member": "project location name role member",
 
+	"google_artifact_registry_repository":            "project location repository_id description format labels",
+	"google_artifact_registry_repository_iam_member": "project location repository role member",
+
 	"google_storage_bucket.encryption": "default_kms_key_name",
 
 	"google_storage_bucket":        "project name location labels uniform_bucket_level_access public_access_prevention force_destroy",

@@ -133,7 +133,7 @@ variable "database_kms_key" {
 }
 
 variable "docker_repository" {
-  description = "Repository of Artifact Registry for the functions' images, as projects/P/locations/L/repositories/R; with kms_key, one that is encrypted with the same key. Empty for the platform's own."
+  description = "Repository of Artifact Registry for the functions' images, as projects/P/locations/L/repositories/R; with kms_key, one that is encrypted with the same key. Empty for one of the deployment's own. The build may write there, and in no other."
   type        = string
   nullable    = false
   default     = ""

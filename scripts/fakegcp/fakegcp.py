@@ -420,6 +420,38 @@ class Project:
             return {"name": call.name, "serviceAccountEmail": f"projects/{PROJECT}/serviceAccounts/{NUMBER}-compute@developer.gserviceaccount.com"}
         return None
 
+    def images(self, name):
+        """The key of a repository's policy. One of another project is there, and so is the platform's own."""
+        if name.startswith(f"projects/{PROJECT}/") and not name.endswith("/gcf-artifacts"):
+            self.get("artifactregistry", name)
+        self.policies.setdefault(("artifactregistry", name), {"version": 1, "etag": "BwA0AAAA", "bindings": []})
+        return "artifactregistry", name
+
+    def artifactregistry(self, call):
+        kind = "devtools.artifactregistry.v1.Repository"
+        if call.does("repositories.create"):
+            name = f"{call.name}/{call.one('repositoryId')}"
+            if ("artifactregistry", name) in self.resources:
+                raise there_already(name)
+            repository = dict(call.body, name=name, createTime=now(), updateTime=now(), mode="STANDARD_REPOSITORY", sizeBytes="0")
+            return self.done("/".join(call.name.split("/")[:4]), self.put("artifactregistry", name, repository), kind)
+        if call.does("repositories.get"):
+            return self.get("artifactregistry", call.name)
+        if call.does("repositories.list"):
+            return {"repositories": self.under("artifactregistry", call.name + "/")}
+        if call.does("repositories.patch"):
+            merge(self.get("artifactregistry", call.name), call.body, call.one("updateMask"))
+            return self.get("artifactregistry", call.name)
+        if call.does("repositories.delete"):
+            self.remove("artifactregistry", call.name)
+            self.policies.pop(("artifactregistry", call.name), None)
+            return self.done("/".join(call.name.split("/")[:4]))
+        if call.does("repositories.getIamPolicy"):
+            return copy.deepcopy(self.policies[self.images(call.name)])
+        if call.does("repositories.setIamPolicy"):
+            return self.set_policy(self.images(call.name), call.body["policy"])
+        return None
+
     def cloudfunctions(self, call):
         region = "/".join(call.name.split("/")[:4])
         kind = "cloud.functions.v2.Function"
@@ -464,8 +496,10 @@ class Project:
         for email in filter(None, [builder, service.get("serviceAccountEmail"), (trigger or {}).get("serviceAccountEmail")]):
             if not self.known(email):
                 raise invalid(f"Service account {email} does not exist.")
-        for role in ["roles/logging.logWriter", "roles/artifactregistry.writer", "roles/storage.objectViewer"]:
-            if builder and not self.has(("project", PROJECT), f"serviceAccount:{builder}", role):
+        repository = build.get("dockerRepository") or f"projects/{PROJECT}/locations/{function['name'].split('/')[3]}/repositories/gcf-artifacts"
+        for key, role in [(PROJECT, "roles/logging.logWriter"), (repository, "roles/artifactregistry.writer"), (PROJECT, "roles/storage.objectViewer")]:
+            at = ("project", PROJECT) if key == PROJECT else self.images(key)
+            if builder and not any(self.has(place, f"serviceAccount:{builder}", role) for place in (at, ("project", PROJECT))):
                 raise Refused(403, "PERMISSION_DENIED", "Build failed with status: FAILURE. Could not build the function due to a missing permission on the "
                               f"build service account. ({builder} does not have {role}.)")
         if service.get("maxInstanceRequestConcurrency", 1) > 1 and float(service.get("availableCpu") or 0) < 1:
@@ -488,7 +522,7 @@ class Project:
             service.setdefault(key, value)
         service["environmentVariables"] = dict(service.get("environmentVariables", {}), LOG_EXECUTION_ID="true")
         build.update(build=f"projects/{NUMBER}/locations/{region}/builds/1")
-        for key, value in {"dockerRepository": f"projects/{PROJECT}/locations/{region}/repositories/gcf-artifacts", "dockerRegistry": "ARTIFACT_REGISTRY",
+        for key, value in {"dockerRepository": repository, "dockerRegistry": "ARTIFACT_REGISTRY",
                            "automaticUpdatePolicy": {}}.items():
             build.setdefault(key, value)
         if trigger:
@@ -946,7 +980,7 @@ def environment(address, folder):
         env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] = f"{address}/{api}/"
     env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] = f"{address}/storage/storage/v1/"
     for name, path in {
-        "BILLING": "billingbudgets/v1", "BILLING_BUDGETS": "billingbudgets/v1", "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
+        "ARTIFACT_REGISTRY": "artifactregistry/v1", "BILLING": "billingbudgets/v1", "BILLING_BUDGETS": "billingbudgets/v1", "CLOUDFUNCTIONS2": "cloudfunctions/v2", "CLOUD_BILLING": "cloudbilling/v1", "CLOUD_RUN_V2": "run/v2", "CLOUD_SCHEDULER": "cloudscheduler/v1", "EVENTARC": "eventarc/v1",
         "FIREBASERULES": "firebaserules/v1", "FIRESTORE": "firestore/v1", "IAM": "iam/v1", "IAM_BETA": "iam/v1", "LOGGING": "logging/v2",
         "MONITORING": "monitoring", "RESOURCE_MANAGER": "cloudresourcemanager/v1", "RESOURCE_MANAGER_V3": "cloudresourcemanager/v3",
         "SERVICE_USAGE": "serviceusage/v1", "STORAGE": "storage/storage/v1",

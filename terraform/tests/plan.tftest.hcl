@@ -383,8 +383,12 @@ run "roles" {
     error_message = "Eventarc's agent needs its role."
   }
   assert {
-    condition     = toset([for m in google_project_iam_member.build : m.role]) == toset(["roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"])
+    condition     = toset([for m in google_project_iam_member.build : m.role]) == toset(["roles/logging.logWriter", "roles/storage.objectViewer"])
     error_message = "The build's roles."
+  }
+  assert {
+    condition     = google_artifact_registry_repository_iam_member.build.repository == google_artifact_registry_repository.images[0].repository_id && google_artifact_registry_repository_iam_member.build.role == "roles/artifactregistry.writer"
+    error_message = "The build writes the functions' images, and no others."
   }
   assert {
     condition = [
