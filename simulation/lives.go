@@ -4,12 +4,14 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -67,16 +69,28 @@ func (w *world) intent() int {
 }
 
 // pieces are lives of a counter that consists of shards only, as Google's Python and Go snippets make
-// it: each is deleted, and the next one begins before the deletion has heard what became of it.
+// it: each is deleted, and the next one begins as soon as it is gone, before the deletion has heard so.
 func (w *world) pieces(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "pieces", number)
 	id := w.plan.id("named-pieces-" + strconv.FormatUint(number, 36))
-	for life := range 4 {
+	gone := make(chan struct{}, 1)
+	defer w.server.OnCommit(func(changes []emulator.Change) {
+		if slices.ContainsFunc(changes, func(c emulator.Change) bool { return c.Name == shardName(id, 0) && c.New == nil }) {
+			select {
+			case gone <- struct{}{}:
+			default:
+			}
+		}
+	})()
+	for life := range 6 {
 		w.set(id, 0, 0, 0, 0, 0)
+		all.Go(func() { w.delete(dice(w.plan.Seed, "pieces end", number+uint64(life)), id) })
 		by := int64(1) << (w.plan.firstBit() + life)
 		w.snippet(r, Add{Counter: id, By: by}, w.intent(), store.Int(by))
-		all.Go(func() { w.delete(dice(w.plan.Seed, "pieces end", number+uint64(life)), id) })
-		if !w.sleep(between(r, time.Millisecond, 5*time.Second)) {
+		select {
+		case <-gone:
+		case <-time.After(between(r, time.Second, time.Minute)):
+		case <-w.ctx.Done():
 			return
 		}
 	}
