@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/firestore-counters/counters/shards"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // What bounds a large deployment: Firestore's published limits, and what an instance was measured
@@ -64,7 +64,7 @@ func AtLarge(rate float64) Large {
 	if l.Writes > rampStart {
 		l.Ramp = time.Duration(math.Ceil(math.Log(l.Writes/rampStart)/math.Log(rampFactor))) * rampEvery
 	}
-	l.Shards = l.HotCommits / (shards.MaxShards * HotRate)
+	l.Shards = l.HotCommits / (layout.MaxShards * HotRate)
 	l.Increments, l.Rollups = float64(l.Increment)/mostInstances, float64(l.Rollup)/mostInstances
 	return l
 }

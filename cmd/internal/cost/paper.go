@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
-	"github.com/firestore-counters/counters/shards"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // CommitTime is what a commit is taken to last unless a load says otherwise, and what the benchmark
@@ -99,8 +99,8 @@ func (l Load) sharded(d Design) Design {
 	}
 	switch {
 	case d.Unworkable != "":
-	case d.Shards > shards.MaxShards:
-		d.Unworkable = fmt.Sprintf("it needs %d shards, and a counter has %d at most", d.Shards, shards.MaxShards)
+	case d.Shards > layout.MaxShards:
+		d.Unworkable = fmt.Sprintf("it needs %d shards, and a counter has %d at most", d.Shards, layout.MaxShards)
 	case each > l.PerShard*float64(d.Shards):
 		d.Unworkable = fmt.Sprintf("too few shards, each gets %s writes a second and takes about %g", number(each/float64(d.Shards)), l.PerShard)
 	}
