@@ -37,7 +37,6 @@ func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) 
 		adopted, _, err := c.adopt(ctx, counter, counts)
 		return adopted, err
 	})
-	c.clock.saw(now)
 	if err != nil || l == nil {
 		return nil, doc, now, err
 	}

@@ -60,7 +60,6 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 			return got, fmt.Errorf("count %s: %w", field, err)
 		}
 		at = a.At
-		c.clock.saw(at)
 		got.reads += a.Reads()
 		got.largest = max(got.largest, a.Reads())
 		answer := store.AnswerOf(field, a)

@@ -64,11 +64,10 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 		if counted.Documents != change.Collection {
 			continue
 		}
-		docs, at, err := c.db.Get(ctx, name)
+		docs, _, err := c.db.Get(ctx, name)
 		if err != nil {
 			return change, fmt.Errorf("read %q: %w", change.Document, err)
 		}
-		c.clock.saw(at)
 		if docs[0] == nil {
 			break
 		}
@@ -89,7 +88,6 @@ func (c *Client) look(ctx context.Context, change Change) (Change, error) {
 	if err != nil {
 		return change, fmt.Errorf("read shard %q of counter %q: %w", change.Shard, change.Counter, err)
 	}
-	c.clock.saw(at)
 	if docs[0] == nil {
 		change.AsOf, change.Gone = at, true
 		return change, nil

@@ -33,11 +33,11 @@ type Config struct {
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
 type Client struct {
-	db    *store.DB
-	log   *slog.Logger
-	clock serverClock
-	known *lru.Cache[string, *ledgerCopy] // :: counter id → the ledger as this client last wrote it
-	looks func() bool                     // whether a walk looks at each shard of a counter, whatever the sums say
+	db     *store.DB
+	log    *slog.Logger
+	asking chan struct{}                   // holds one while Firestore is asked for its time: one question is enough for all who wait
+	known  *lru.Cache[string, *ledgerCopy] // :: counter id → the ledger as this client last wrote it
+	looks  func() bool                     // whether a walk looks at each shard of a counter, whatever the sums say
 }
 
 // looksOnceIn walks, on average, each shard of a counter is looked at: about once a day, where they
@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		return nil, fmt.Errorf("rollup: %w", err)
 	}
 	return &Client{
-		db: db, clock: serverClock{asking: make(chan struct{}, 1)}, known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, asking: make(chan struct{}, 1), known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }

@@ -57,7 +57,6 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	if resp == nil {
 		return f.flushed, nil
 	}
-	c.clock.saw(resp.GetCommitTime().AsTime())
 	l := f.ledger
 	l.Flushes++
 	l.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()

@@ -183,7 +183,6 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 		}
 		return r.adopt(ctx, doc)
 	})
-	c.clock.saw(now)
 	if c.db.Deleting(doc) || doc == nil && l != nil && l.Ending { // whatever is in its shards
 		if r.over = r.opts.Remove != nil; !r.over {
 			r.problems = []string{"its deletion was not finished: delete it again"}

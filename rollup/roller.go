@@ -314,11 +314,7 @@ func (r *Roller) note(counter string, why error) error {
 
 // reconcileDue looks for notes that are due.
 func (r *Roller) reconcileDue() {
-	until := r.client.clock.now()
-	if until.IsZero() {
-		return // nothing was ever answered
-	}
-	if _, _, err := r.client.reconcileDue(r.running, until, ReconcileOptions{}); err != nil && r.running.Err() == nil {
+	if _, _, err := r.client.reconcileDue(r.running, r.client.db.Now(), ReconcileOptions{}); err != nil && r.running.Err() == nil {
 		r.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
 	}
 }

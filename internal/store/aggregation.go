@@ -147,6 +147,9 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	} else {
 		err = db.api.read(ctx, ask)
 	}
+	if err == nil {
+		db.clock.saw(read)
+	}
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}

@@ -32,3 +32,10 @@ func (db *DB) Now() time.Time {
 	}
 	return db.clock.newest.Add(time.Since(db.clock.at))
 }
+
+// Passed reports whether Firestore's clock is at t or later, as far as its answers tell.
+func (db *DB) Passed(t time.Time) bool {
+	db.clock.mu.Lock()
+	defer db.clock.mu.Unlock()
+	return !db.clock.newest.IsZero() && !t.After(db.clock.newest.Add(time.Since(db.clock.at)))
+}
