@@ -24,11 +24,14 @@ func TestConfigsSayAlikeWhereTheCountersAre(t *testing.T) {
 	}
 }
 
-// A request outlasts the batch that it begins, or it would not hear what became of it.
+// A request outlasts the batch that it begins, or it would not hear what became of it: also one that
+// has waited for company.
 func TestARequestOutlastsItsBatch(t *testing.T) {
 	t.Parallel()
-	cfg := ShardsConfig(settings.Settings{RequestTimeout: time.Minute}, nil)
-	if cfg.Wait != time.Minute || cfg.Timeout >= cfg.Wait || cfg.Timeout < cfg.Wait/2 {
-		t.Errorf("a request waits for %v, and its batch is tried for %v", cfg.Wait, cfg.Timeout)
+	for _, s := range []settings.Settings{{RequestTimeout: time.Minute}, {RequestTimeout: 4 * time.Second, CommitInterval: time.Second}} {
+		cfg := ShardsConfig(s, nil)
+		if cfg.Wait != s.RequestTimeout || cfg.CommitInterval+cfg.Timeout >= cfg.Wait || cfg.Timeout < cfg.Wait/2 {
+			t.Errorf("a request waits for %v, of it for company for %v, and its batch is tried for %v", cfg.Wait, cfg.CommitInterval, cfg.Timeout)
+		}
 	}
 }

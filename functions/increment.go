@@ -31,10 +31,10 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
 		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
-		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, MaxQueue: s.MaxQueue,
+		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, CommitInterval: s.CommitInterval, MaxQueue: s.MaxQueue,
 		Logger: log,
 		// A batch ends before the request that began it, which so hears what became of it.
-		Timeout: s.RequestTimeout * 9 / 10, Wait: s.RequestTimeout,
+		Timeout: s.RequestTimeout*9/10 - s.CommitInterval, Wait: s.RequestTimeout,
 	}
 }
 

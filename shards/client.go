@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -57,6 +58,10 @@ type Config struct {
 	Wait time.Duration
 	// MaxBatch is how many calls share a commit at most; default 500. With 1 none waits for another.
 	MaxBatch int
+	// CommitInterval is the time between the begins of two commits of a counter: what comes sooner
+	// waits for it, and shares the second one, unless that is full. Default 0: it waits for the end
+	// of the first one alone. The first call of a quiet counter never waits.
+	CommitInterval time.Duration
 	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met
 	// trouble; further ones return [ErrBusy]. One counter's calls take nine tenths of it at
 	// most. Default 10000.
@@ -72,7 +77,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.ReadCache = cmp.Or(cfg.ReadCache, time.Second)
 	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, 24*time.Hour)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 20*time.Second)
-	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, 500)
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, groupcommit.MaxRequests)
 	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 10_000)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
@@ -86,6 +91,7 @@ func (cfg Config) check() error {
 	for name, n := range map[string]int64{
 		"MaxShards": int64(cfg.MaxShards), "CacheTTL": int64(cfg.CacheTTL), "KeyTTL": int64(cfg.KeyTTL), "Timeout": int64(cfg.Timeout),
 		"Wait": int64(cfg.Wait), "MaxBatch": int64(cfg.MaxBatch), "MaxQueue": int64(cfg.MaxQueue),
+		"CommitInterval": int64(cfg.CommitInterval),
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s of Config is below 0", name)
@@ -142,7 +148,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	c.patience.lasts = cfg.Wait
 	c.lookups = &lookups{read: c.lookUp}
-	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue}, c.run)
+	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval}, c.run)
 	return c, nil
 }
 

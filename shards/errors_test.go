@@ -189,6 +189,7 @@ func TestSettingsBelowZero(t *testing.T) {
 	for name, cfg := range map[string]shards.Config{
 		"MaxShards": {MaxShards: -1}, "CacheTTL": {CacheTTL: -1}, "KeyTTL": {KeyTTL: -time.Hour}, "Timeout": {Timeout: -time.Second},
 		"Wait": {Wait: -time.Second}, "MaxBatch": {MaxBatch: -1}, "MaxQueue": {MaxQueue: -1},
+		"CommitInterval": {CommitInterval: -time.Second},
 	} {
 		if _, err := shards.Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), name+" of Config is below 0") {
 			t.Errorf("%s: %v, want that it is below 0", name, err)

@@ -17,8 +17,9 @@ const maxIdle = 16
 
 // limits bound the queue.
 type limits struct {
-	batch   int // requests in one batch
-	waiting int // requests that wait
+	batch    int           // requests in one batch
+	waiting  int           // requests that wait
+	interval time.Duration // between the begins of two batches of a counter, but for full ones
 }
 
 // queue gathers requests while others are in flight, and decides what is committed when, by the
@@ -49,6 +50,7 @@ type line struct {
 	of       string     // the counter, or several
 	requests []*request // that wait, oldest first
 	inFlight int        // batches that have requests of it
+	resting  int        // batches of it that began less than an interval ago
 	ready    bool       // listed as such
 }
 
@@ -144,12 +146,16 @@ func (q *queue) withdraw(r *request) bool {
 
 // consider begins batches of a line that sends its own, lists any other as ready, and forgets one
 // that is empty. A line whose batch is in flight waits for it, unless it is long. Where no request
-// shares a commit, none has anything to wait for.
+// shares a commit, none has anything to wait for. A line that rests waits for company, unless it
+// has a full batch, or the first has no time to lose.
 func (q *queue) consider(l *line) {
 	for len(l.requests) > 0 {
 		unshared := q.limits.batch == 1
 		long := len(l.requests) >= groupcommit.ManyWaiting
 		if l.inFlight > 0 && !unshared && (!long || l.inFlight >= groupcommit.MaxInFlight) {
+			return
+		}
+		if l.resting > 0 && len(l.requests) < q.limits.batch && !l.requests[0].alone && q.open.Err() == nil {
 			return
 		}
 		alone := unshared || l.requests[0].alone || q.troubled.is(l.of)
@@ -168,9 +174,25 @@ func (q *queue) consider(l *line) {
 		}
 		q.begin(g.inFlight)
 	}
-	if l.inFlight == 0 && !l.ready {
+	if l.inFlight == 0 && l.resting == 0 && !l.ready {
 		delete(q.lines, l.of)
 	}
+}
+
+// rest keeps a line whose batch begins from the next one, for an interval: a counter that has been
+// quiet for as long is written at once, and one that is busy once an interval.
+func (q *queue) rest(l *line) {
+	if q.limits.interval <= 0 || l.of == several {
+		return
+	}
+	l.resting++
+	time.AfterFunc(q.limits.interval, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		l.resting--
+		q.consider(l)
+		q.schedule(false)
+	})
 }
 
 // schedule begins batches of the ready lines as long as few commits are in flight; of all that fit
@@ -215,6 +237,7 @@ func (q *queue) take(g *gathering, l *line) bool {
 	if taken > 0 {
 		l.inFlight++
 		g.lines = append(g.lines, l)
+		q.rest(l)
 	}
 	return taken > 0
 }
@@ -287,6 +310,10 @@ func (q *queue) slow(f *inFlight) {
 func (q *queue) close() {
 	q.mu.Lock()
 	q.end()
+	for _, l := range q.lines { // none rests any more
+		q.consider(l)
+	}
+	q.schedule(false)
 	q.mu.Unlock()
 	q.workers.Wait()
 }

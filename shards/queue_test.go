@@ -154,6 +154,105 @@ func TestCommitsOfOneCounter(t *testing.T) {
 	})
 }
 
+// With an interval, the first increment of a quiet counter goes at once, and what follows waits for the
+// interval's end, but for a full batch; other counters' go as ever.
+func TestCommitInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 50 * time.Millisecond
+		w := newTraffic(t, limits{batch: 100, waiting: 10_000, interval: interval})
+		w.add("a", 1)
+		w.want("a1")
+		w.end("a1")
+		w.add("a", 2)
+		time.Sleep(interval / 2)
+		w.add("a", groupcommit.ManyWaiting)
+		w.add("b", 1)
+		w.want("b1")
+		time.Sleep(interval/2 - time.Nanosecond)
+		w.want()
+		time.Sleep(time.Nanosecond)
+		w.want("a66")
+		w.add("a", 99) // while it is in flight
+		time.Sleep(interval)
+		w.want("a99") // beside it: many wait
+		w.add("a", 99)
+		w.want()
+		w.add("a", 1)
+		w.want("a100") // full
+		w.end("a66")
+		w.end("a99")
+		w.end("a100")
+		time.Sleep(interval)
+		w.add("a", 1)
+		w.want("a1") // at once: it has been quiet for an interval
+		w.end("a1")
+		w.end("b1")
+		time.Sleep(interval)
+		synctest.Wait()
+		if len(w.lines) > 0 {
+			t.Errorf("%d lines of quiet counters are kept", len(w.lines))
+		}
+		w.finish()
+	})
+}
+
+// What waits for company when the client is closed is committed; what goes away before is not.
+func TestCloseEndsTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, limits{batch: 500, waiting: 10_000, interval: time.Second})
+		w.add("a", 1)
+		w.end("a1")
+		w.want("a1")
+		ctx, leave := context.WithCancel(t.Context())
+		r := one(t, "a")
+		w.group.Go(func() {
+			if out := w.queue.add(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
+				t.Errorf("who went away hears %+v, want that nothing was counted", out)
+			}
+		})
+		w.add("a", 2)
+		leave()
+		w.want()
+		w.group.Go(w.queue.close)
+		w.want("a2")
+		w.end("a2")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.finish()
+	})
+}
+
+// Who has left a shared batch doesn't wait for company: its time runs.
+func TestALeaverWaitsForNoInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const commit = time.Millisecond
+		q := newQueue(limits{batch: 500, waiting: 100, interval: time.Second}, func(f *inFlight) {
+			if time.Sleep(commit); !f.shared() {
+				f.answer(outcome{})
+			}
+		})
+		var group sync.WaitGroup
+		add := func(counter string) {
+			r := one(t, counter)
+			group.Go(func() {
+				began := time.Now()
+				out := q.add(t.Context(), r)
+				if took := time.Since(began); out.err != nil || took > 3*commit {
+					t.Errorf("%s: %v, after %v", counter, out.err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		for n := range groupcommit.FewCommits { // so that the next ones share a commit
+			add(fmt.Sprint("other", n))
+		}
+		add("a")
+		add("b")
+		group.Wait()
+		q.close()
+	})
+}
+
 // Where no commit is shared, each increment has its own at once, and those count as waiting.
 func TestNothingIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

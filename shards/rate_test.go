@@ -25,12 +25,12 @@ func (w *waits) add(q *queue, t *testing.T, counter string) {
 
 // check holds the mean against the formula: within a fifth of a commit's time, or of the wait
 // itself.
-func (w *waits) check(t *testing.T, counters int, rate float64, commit time.Duration) {
+func (w *waits) check(t *testing.T, counters int, rate float64, commit, interval time.Duration) {
 	t.Helper()
 	got := time.Duration(w.sum.Load()/w.n.Load()) - commit
-	want := groupcommit.Wait(counters, rate, commit)
+	want := groupcommit.Wait(counters, rate, commit, interval)
 	if (got - want).Abs() > max(commit, want)/5 {
-		t.Errorf("%d counters with %v increments a second each, %v a commit: they wait for %v on average, and the formula says %v", counters, rate, commit, got, want)
+		t.Errorf("%d counters with %v increments a second each, %v a commit, one each %v: they wait for %v on average, and the formula says %v", counters, rate, commit, interval, got, want)
 	}
 }
 
@@ -38,17 +38,23 @@ func (w *waits) check(t *testing.T, counters int, rate float64, commit time.Dura
 func TestCommitRate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		rate   float64
-		commit time.Duration
+		rate             float64
+		commit, interval time.Duration
 	}{
-		{1, 10 * time.Millisecond}, {30, 30 * time.Millisecond}, {100, 10 * time.Millisecond}, {1000, 30 * time.Millisecond},
-		{1000, 200 * time.Millisecond}, // a second commit begins where 64 wait
-		{20_000, 30 * time.Millisecond},
+		{1, 10 * time.Millisecond, 0}, {30, 30 * time.Millisecond, 0}, {100, 10 * time.Millisecond, 0}, {1000, 30 * time.Millisecond, 0},
+		{1000, 200 * time.Millisecond, 0}, // a second commit begins where 64 wait
+		{20_000, 30 * time.Millisecond, 0},
+		{0.5, 10 * time.Millisecond, 50 * time.Millisecond}, {10, 10 * time.Millisecond, 50 * time.Millisecond},
+		{100, 10 * time.Millisecond, 50 * time.Millisecond}, {1000, 10 * time.Millisecond, 50 * time.Millisecond},
+		{20_000, 10 * time.Millisecond, 50 * time.Millisecond}, // full ones don't wait for it
+		{1000, 200 * time.Millisecond, 100 * time.Millisecond}, // a second one begins where many wait, and not sooner
+		{1000, 50 * time.Millisecond, 10 * time.Millisecond},   // the commit lasts longer
+		{5000, 10 * time.Millisecond, 200 * time.Millisecond}, {0.2, 10 * time.Millisecond, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20}, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})
@@ -63,16 +69,16 @@ func TestCommitRate(t *testing.T) {
 			adding.Wait()
 			got := float64(commits.Load()) / time.Since(began).Seconds()
 			q.close()
-			waits.check(t, 1, tt.rate, tt.commit)
-			if want := groupcommit.Rate(tt.rate, tt.commit); math.Abs(got-want) > 0.15*want {
-				t.Errorf("%v increments a second, %v a commit: %.1f commits a second, and the formula says %.1f", tt.rate, tt.commit, got, want)
+			waits.check(t, 1, tt.rate, tt.commit, tt.interval)
+			if want := groupcommit.Rate(tt.rate, tt.commit, tt.interval); math.Abs(got-want) > 0.15*want {
+				t.Errorf("%v increments a second, %v a commit, one each %v: %.1f commits a second, and the formula says %.1f", tt.rate, tt.commit, tt.interval, got, want)
 			}
 		})
 	}
-	if got := groupcommit.Rate(0, time.Second); got != 0 {
+	if got := groupcommit.Rate(0, time.Second, 0); got != 0 {
 		t.Errorf("without increments: %v commits a second", got)
 	}
-	if got := groupcommit.Wait(1, 0, time.Second); got != 0 {
+	if got := groupcommit.Wait(1, 0, time.Second, 0); got != 0 {
 		t.Errorf("without increments they wait for %v", got)
 	}
 }
@@ -85,22 +91,26 @@ func TestSharedRate(t *testing.T) {
 		rate     float64 // of each
 		commit   time.Duration
 		within   float64
+		interval time.Duration
 	}{
-		{1, 100, 10 * time.Millisecond, 0.15},
-		{1000, 0.02, 10 * time.Millisecond, 0.15}, // hardly two at once
-		{1000, 0.1, 10 * time.Millisecond, 0.15},
-		{1000, 0.4, 10 * time.Millisecond, 0.3}, // about four at once: where it begins
-		{1000, 1, 10 * time.Millisecond, 0.15},
-		{1000, 5, 10 * time.Millisecond, 0.15},
-		{100, 50, 10 * time.Millisecond, 0.15},
-		{1000, 1, 30 * time.Millisecond, 0.2},
-		{1000, 1, 200 * time.Millisecond, 0.2}, // slow ones: whoever has waited begins another
-		{10_000, 2, 10 * time.Millisecond, 0.15},
+		{1, 100, 10 * time.Millisecond, 0.15, 0},
+		{1000, 0.02, 10 * time.Millisecond, 0.15, 0}, // hardly two at once
+		{1000, 0.1, 10 * time.Millisecond, 0.15, 0},
+		{1000, 0.4, 10 * time.Millisecond, 0.3, 0}, // about four at once: where it begins
+		{1000, 1, 10 * time.Millisecond, 0.15, 0},
+		{1000, 5, 10 * time.Millisecond, 0.15, 0},
+		{100, 50, 10 * time.Millisecond, 0.15, 0},
+		{1000, 1, 30 * time.Millisecond, 0.2, 0},
+		{1000, 1, 200 * time.Millisecond, 0.2, 0}, // slow ones: whoever has waited begins another
+		{10_000, 2, 10 * time.Millisecond, 0.15, 0},
+		{100, 10, 10 * time.Millisecond, 0.15, 100 * time.Millisecond},
+		{100, 50, 10 * time.Millisecond, 0.15, 50 * time.Millisecond},
+		{10, 1000, 10 * time.Millisecond, 0.15, 50 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20}, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *inFlight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})
@@ -117,10 +127,10 @@ func TestSharedRate(t *testing.T) {
 			got := float64(commits.Load()) / time.Since(began).Seconds()
 			q.close()
 			if tt.counters <= 1000 { // with more, commits are full, and some wait for the one after next
-				waits.check(t, tt.counters, tt.rate, tt.commit)
+				waits.check(t, tt.counters, tt.rate, tt.commit, tt.interval)
 			}
-			if want := groupcommit.SharedRate(tt.counters, tt.rate, tt.commit); math.Abs(got-want) > tt.within*want {
-				t.Errorf("%d counters with %v increments a second each, %v a commit: %.1f commits a second, and the formula says %.1f", tt.counters, tt.rate, tt.commit, got, want)
+			if want := groupcommit.SharedRate(tt.counters, tt.rate, tt.commit, tt.interval); math.Abs(got-want) > tt.within*want {
+				t.Errorf("%d counters with %v increments a second each, %v a commit, one each %v: %.1f commits a second, and the formula says %.1f", tt.counters, tt.rate, tt.commit, tt.interval, got, want)
 			}
 		})
 	}

@@ -184,6 +184,9 @@ func (p *Plan) drawRare() {
 	if often := between(r, 0.3, 5.0); r.IntN(3) == 0 && !p.Named && p.Members == 0 {
 		p.Mix.Odd = often
 	}
+	if r := dice(p.Seed, "company", 0); r.IntN(3) == 0 {
+		p.Environ = append(p.Environ, fmt.Sprintf("COMMIT_INTERVAL=%s", []string{"50ms", "1s"}[r.IntN(2)]))
+	}
 	if r := dice(p.Seed, "damage", 0); r.IntN(6) == 0 {
 		p.Damage = between(r, 20*time.Second, 20*time.Minute)
 	}

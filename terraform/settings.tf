@@ -24,6 +24,7 @@ locals {
     REQUEST_TTL          = var.request_ttl
     REQUEST_TIMEOUT      = var.request_timeout
     MAX_BATCH            = tostring(var.max_batch)
+    COMMIT_INTERVAL      = var.commit_interval
     MAX_QUEUE            = tostring(var.max_queue)
     AUTH                 = var.auth
     PROJECT_NUMBER       = tostring(data.google_project.project.number)
@@ -228,6 +229,18 @@ variable "max_batch" {
   validation {
     condition     = var.max_batch >= 1 && var.max_batch <= 500 && floor(var.max_batch) == var.max_batch
     error_message = "max_batch must be a whole number from 1 to 500."
+  }
+}
+
+variable "commit_interval" {
+  description = "Time between the begins of two commits of a counter on one instance, 0s to 1s, and at most a quarter of REQUEST_TIMEOUT: increments that come sooner wait for company, and share one. 0s begins the next one as soon as the last has ended. The first increment of a quiet counter is committed at once. At 1,000 a second 50ms leaves a fifth of the commits, and answers 20 ms later on average; counters cost prints what each millisecond saves."
+  type        = string
+  nullable    = false
+  default     = "0s"
+
+  validation {
+    condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.commit_interval)) && tonumber(regex("^[0-9]+", var.commit_interval)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.commit_interval)] >= 0 && tonumber(regex("^[0-9]+", var.commit_interval)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.commit_interval)] <= 1, false)
+    error_message = "commit_interval must be a whole number of ms, s, m or h, from 0s to 1s."
   }
 }
 

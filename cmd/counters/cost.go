@@ -90,6 +90,7 @@ this project and of all others; --billing takes one for all. A deployment sets i
 	flags.StringVar(&location, "location", "us-central1", "where the database is: one of "+strings.Join(cost.Locations(), ", "))
 	flags.StringVar(&billing, "billing", "", "how all functions are billed: request or instance (default: each in the way that costs less)")
 	flags.DurationVar(&l.Commit, "commit", cost.CommitTime, "how long a commit takes")
+	flags.DurationVar(&l.CommitInterval, "commit-interval", 0, "COMMIT_INTERVAL")
 	flags.DurationVar(&l.Interval, "interval", time.Second, "ROLLUP_INTERVAL")
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
@@ -122,6 +123,9 @@ func validLoad(l cost.Load) error {
 	if l.Commit < time.Millisecond || l.Commit > time.Minute {
 		bad("commit", l.Commit, "1ms to 1m")
 	}
+	if l.CommitInterval < 0 || l.CommitInterval > time.Second {
+		bad("commit-interval", l.CommitInterval, "0s to 1s")
+	}
 	if l.Interval < 10*time.Millisecond || l.Interval > 5*time.Second {
 		bad("interval", l.Interval, "10ms to 5s")
 	}
@@ -147,6 +151,7 @@ type costSheet struct {
 	Prices      cost.Prices      `json:"prices"`
 	Designs     []pricedUsage    `json:"designs"`
 	Functions   []pricedFunction `json:"functions"`
+	Intervals   []pricedInterval `json:"commit_intervals"`
 	Recommended cost.Name        `json:"recommended,omitempty"` // the cheapest that holds; none where none does
 	Choices     []cost.Choice    `json:"choices"`
 }
@@ -171,8 +176,40 @@ type pricedFunction struct {
 	From       float64      `json:"by_instance_from,omitempty"` // increments a second; none where that is never the cheaper way
 }
 
+// pricedInterval is what this project is with another COMMIT_INTERVAL.
+type pricedInterval struct {
+	Interval time.Duration `json:"commit_interval_ns"`
+	Commits  float64       `json:"commits_per_second"`
+	Million  float64       `json:"usd_per_million"`
+	Takes    time.Duration `json:"takes_ns"`
+	Saves    float64       `json:"usd_per_million_saved_by_each_ms,omitempty"` // since the shorter one before
+}
+
+// intervals are what is tried.
+var intervals = []time.Duration{
+	0, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
+}
+
+// pricedIntervals are those that make a difference.
+func pricedIntervals(l cost.Load, prices cost.Prices, by cost.Billing) (priced []pricedInterval) {
+	for _, interval := range intervals {
+		l.CommitInterval = interval
+		d := l.Designs()[0] // ours
+		p := pricedInterval{Interval: interval, Commits: d.Commits, Million: prices.Bill(l.PerMillion(d), by).Total(), Takes: d.Takes}
+		if len(priced) > 0 {
+			last := priced[len(priced)-1]
+			if p.Takes-last.Takes < time.Microsecond {
+				continue
+			}
+			p.Saves = (last.Million - p.Million) / (float64(p.Takes-last.Takes) / float64(time.Millisecond))
+		}
+		priced = append(priced, p)
+	}
+	return priced
+}
+
 func newCostSheet(l cost.Load, prices cost.Prices, by cost.Billing) *costSheet {
-	s := &costSheet{Load: l, Billing: by, Prices: prices, Choices: l.Choices(prices, by)}
+	s := &costSheet{Load: l, Billing: by, Prices: prices, Intervals: pricedIntervals(l, prices, by), Choices: l.Choices(prices, by)}
 	for _, d := range l.Designs() {
 		u := l.PerMillion(d)
 		total := func(by cost.Billing) float64 { return prices.Bill(u, by).Total() }
@@ -257,6 +294,9 @@ func (s *costSheet) print(w io.Writer) error {
 	if err := s.printFunctions(w); err != nil {
 		return err
 	}
+	if err := s.printIntervals(w); err != nil {
+		return err
+	}
 	if err := s.printShards(w); err != nil {
 		return err
 	}
@@ -281,6 +321,26 @@ func (s *costSheet) printFunctions(w io.Writer) error {
 			from = rate(f.From) + " on"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%s\t%s\t\n", design, f.Function, f.ByRequest, f.ByInstance, f.Billing, from)
+	}
+	return t.Flush()
+}
+
+// printIntervals says what waiting for company buys.
+func (s *costSheet) printIntervals(w io.Writer) error {
+	first, last := s.Intervals[0], s.Intervals[len(s.Intervals)-1]
+	if last.Million > 0.99*first.Million {
+		_, err := fmt.Fprintln(w, "\nCOMMIT_INTERVAL would save nothing: hardly an increment has company within a second.")
+		return err
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "COMMIT_INTERVAL:\tcommits a second\t$ a million\tms\teach ms saves\t")
+	for i, p := range s.Intervals {
+		saves := "-"
+		if i > 0 {
+			saves = fmt.Sprintf("$%.4f a million", p.Saves)
+		}
+		fmt.Fprintf(t, "%v\t%.3g\t%.3f\t%.1f\t%s\t\n", p.Interval, p.Commits, p.Million, float64(p.Takes)/float64(time.Millisecond), saves)
 	}
 	return t.Flush()
 }

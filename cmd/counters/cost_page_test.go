@@ -26,7 +26,7 @@ func TestCostPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(content)
-	for name, table := range map[string]string{"on paper": paperTable(), "ways to pay": waysTable(), "locations": locationsTable()} {
+	for name, table := range map[string]string{"on paper": paperTable(), "ways to pay": waysTable(), "locations": locationsTable(), "commit intervals": intervalsTable()} {
 		begin, end := "<!-- "+name+": made by go generate ./cmd/counters -->\n", "<!-- end of "+name+" -->\n"
 		before, rest, ok := strings.Cut(text, begin)
 		_, after, there := strings.Cut(rest, end)
@@ -122,6 +122,27 @@ func waysTable() string {
 		}
 		fmt.Fprintf(&b, "| %s | $%s | $%s | **$%s** | $%s | $%s | $%s |\n", name, thousands(d.ByRequest), thousands(d.ByInstance), thousands(d.Million),
 			thousands(s.design(cost.Blind).Million), thousands(s.design(cost.SumOnRead).Million), thousands(s.design(cost.Floor).Million))
+	}
+	return b.String()
+}
+
+// intervalsTable has what waiting for company costs and saves.
+func intervalsTable() string {
+	rates := []float64{10, 100, 1000}
+	var b strings.Builder
+	b.WriteString("| `COMMIT_INTERVAL` | 10 increments a second of one counter | 100 | 1,000 |\n| --- | --- | --- | --- |\n")
+	for _, interval := range []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond} {
+		fmt.Fprintf(&b, "| `%v` |", interval)
+		for _, rate := range rates {
+			s := sheetOf(paperLoad(rate, 1), "us-central1")
+			p := s.Intervals[slices.IndexFunc(s.Intervals, func(p pricedInterval) bool { return p.Interval == interval })]
+			fmt.Fprintf(&b, " $%.2f a million, %.0f ms", p.Million, float64(p.Takes)/float64(time.Millisecond))
+			if p.Saves > 0 {
+				fmt.Fprintf(&b, "; $%.4f each ms", p.Saves)
+			}
+			b.WriteString(" |")
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -50,6 +50,27 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// What waiting for company buys, and where it buys nothing.
+func TestCostOfCompany(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string][]string{
+		"--rate 1000":                        {"0s 100 0.230 15.0 -", "50ms 20 0.078 35.0 $0.0038 a million"},
+		"--rate 1000 --commit-interval 50ms": {"this project 40 1000 42000 20000 1020000 0.498 0.078 0.078", "0s 100 0.230 15.0 -"},
+		"--rate 0.1":                         {"COMMIT_INTERVAL would save nothing"},
+	} {
+		stdout, stderr, code := counters(t, append([]string{"cost"}, strings.Fields(args)...)...)
+		text := strings.Join(strings.Fields(stdout), " ")
+		for _, want := range want {
+			if code != 0 || !strings.Contains(text, want) {
+				t.Errorf("%s: exit code %d, %s; no %q in\n%s", args, code, stderr, want, stdout)
+			}
+		}
+	}
+	if _, stderr, code := counters(t, "cost", "--commit-interval", "2s"); code != exitUsage || !strings.Contains(stderr, "--commit-interval 2s: want 0s to 1s") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
 // With its defaults, and at rates of all sizes, what it recommends holds, and the lines fit a
 // terminal of 120 columns.
 func TestCostRecommendsWhatHolds(t *testing.T) {

@@ -32,7 +32,7 @@ and ways to pay; and at worst: with as many increments, all day, as the instance
 			if err != nil {
 				return usageError{err}
 			}
-			d.Interval, d.InexactWrites = s.RollupInterval, !s.ExactWrites
+			d.Interval, d.CommitInterval, d.InexactWrites = s.RollupInterval, s.CommitInterval, !s.ExactWrites
 			if err := validLoad(d.Load); err != nil {
 				return usageError{err}
 			}

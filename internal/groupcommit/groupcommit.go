@@ -25,51 +25,61 @@ const (
 	// MaxCounters is how many counters share a commit at most, besides those of one call. One that
 	// is in trouble costs the others another commit.
 	MaxCounters = 64
+	// MaxRequests is how many requests share a commit, where nothing says less.
+	MaxRequests = 500
 )
 
 // Rate is about how many commits a second one instance makes for one counter that gets increments
-// at random times, rate of them a second, when each commit takes as long as given. An increment
-// that finds no commit in flight begins one, and what comes meanwhile shares the next; where many
-// wait, further commits are in flight beside it.
-func Rate(rate float64, commit time.Duration) float64 {
+// at random times, rate of them a second, when each commit takes as long as given, and one begins
+// at most every interval (0 is no bound). An increment that finds no commit in flight, and none
+// begun within the interval, begins one; what comes meanwhile shares the next. Where many wait,
+// further commits are in flight beside it, and one that is full doesn't wait for the interval.
+func Rate(rate float64, commit, interval time.Duration) float64 {
 	if rate <= 0 {
 		return 0
 	}
-	seconds := commit.Seconds()
-	one := 1 / (seconds + math.Exp(-rate*seconds)/rate) // a commit follows the last one at once unless nothing has come
-	return max(one, min(rate/ManyWaiting, MaxInFlight/seconds))
+	// A commit follows the last one at once, or after the interval, unless nothing has come.
+	seconds := max(commit, interval).Seconds()
+	one := 1 / (seconds + math.Exp(-rate*seconds)/rate)
+	most := MaxInFlight / commit.Seconds()
+	many := min(rate/ManyWaiting, most)
+	if interval > 0 {
+		many = max(min(many, 1/interval.Seconds()), min(rate/MaxRequests, most))
+	}
+	return max(one, many)
 }
 
 // SharedRate is about how many commits a second one instance makes for several counters together,
 // each of which gets increments at random times, rate of them a second: counters times [Rate] as
 // long as few of those are in flight at once, and then far fewer, because counters share them. Each
 // commit makes one marker, however many counters are in it.
-func SharedRate(counters int, rate float64, commit time.Duration) float64 {
-	alone := float64(counters) * Rate(rate, commit)
-	seconds := commit.Seconds()
-	if rate*seconds >= ManyWaiting {
+func SharedRate(counters int, rate float64, commit, interval time.Duration) float64 {
+	alone := float64(counters) * Rate(rate, commit, interval)
+	if rate*max(commit, interval).Seconds() >= ManyWaiting {
 		return alone // hot counters share no commits
 	}
 	// The few that are in flight follow one another without a pause; where they are slow, one more
 	// begins whenever a counter has waited for long enough, as long as there is room.
+	seconds := commit.Seconds()
 	most := max(FewCommits/seconds, min(1/SharedWait.Seconds(), MaxCommits/seconds))
 	return min(alone, max(most, alone/MaxCounters))
 }
 
 // Wait is about how long an increment waits, on average, until its own commit begins: for the
-// commit of its counter that is in flight, or until many wait, and where counters share commits for
-// the next of those. Counters, rate and commit are those of [SharedRate]. Half a commit's time is
-// the most that sharing costs a counter alone.
-func Wait(counters int, rate float64, commit time.Duration) time.Duration {
-	own := Rate(rate, commit)
+// commit of its counter that is in flight, for the end of the interval, or until many wait, and
+// where counters share commits for the next of those. Counters, rate, commit and interval are those
+// of [SharedRate]. Half a commit's time, or half an interval, is the most that sharing costs a
+// counter alone.
+func Wait(counters int, rate float64, commit, interval time.Duration) time.Duration {
+	own := Rate(rate, commit, interval)
 	if own <= 0 {
 		return 0
 	}
-	seconds := commit.Seconds()
-	// A commit in flight is met in so much of the time, and half of it is still to come. Of several
-	// in flight, it is the next one that begins.
+	seconds := max(commit, interval).Seconds()
+	// A commit in flight, or an interval, is met in so much of the time, and half of it is still to
+	// come. Of several in flight, it is the next one that begins.
 	wait := min(own*seconds*seconds/2, 1/(2*own))
-	if shared := SharedRate(counters, rate, commit); shared < float64(counters)*own {
+	if shared := SharedRate(counters, rate, commit, interval); shared < float64(counters)*own {
 		wait += 1 / (2 * shared)
 	}
 	return time.Duration(wait * float64(time.Second))

@@ -45,6 +45,7 @@ type Settings struct {
 	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" range:"1m to 720h" desc:"How long an Idempotency-Key is remembered at least, 1m to 720h."`
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" range:"1s to 60s" desc:"How long a request may take, commits and their retries included, 1s to 60s."`
 	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" range:"1 to 500" desc:"Increments that share one commit at most, 1 to 500. With 1 each has its own, at once: answered sooner by up to half a commit, and for more writes; counters cost prints both."`
+	CommitInterval time.Duration `env:"COMMIT_INTERVAL" envDefault:"0s" range:"0s to 1s" desc:"Time between the begins of two commits of a counter on one instance, 0s to 1s, and at most a quarter of REQUEST_TIMEOUT: increments that come sooner wait for company, and share one. 0s begins the next one as soon as the last has ended. The first increment of a quiet counter is committed at once. At 1,000 a second 50ms leaves a fifth of the commits, and answers 20 ms later on average; counters cost prints what each millisecond saves."`
 	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" range:"1 to 1000000" desc:"Increments that may wait on one instance; beyond it they are answered 503."`
 
 	// Who may call Increment.
@@ -206,6 +207,9 @@ func (s Settings) validate() error {
 	}
 	if s.RequestTimeout < s.RollupInterval {
 		bad("REQUEST_TIMEOUT", s.RequestTimeout, fmt.Sprintf("at least ROLLUP_INTERVAL=%v: events wait for it to be counted", s.RollupInterval))
+	}
+	if s.CommitInterval > s.RequestTimeout/4 {
+		bad("COMMIT_INTERVAL", s.CommitInterval, fmt.Sprintf("at most a quarter of REQUEST_TIMEOUT=%v: increments wait for it to be committed", s.RequestTimeout))
 	}
 	if !slices.Contains([]string{"none", "firebase", "appcheck"}, s.Auth) {
 		bad("AUTH", s.Auth, "none, firebase or appcheck")

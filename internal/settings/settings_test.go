@@ -61,7 +61,10 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"FIELDS=a,b,c,d,e,f", "NUM_SHARDS=1000"}, "NUM_SHARDS=1000: want at most 833 with as many FIELDS"},
 		{[]string{"REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=2s"}, "REQUEST_TIMEOUT=1s: want at least ROLLUP_INTERVAL=2s"}, // no event would ever be acknowledged
 		{[]string{"REQUEST_TIMEOUT=60s", "REQUEST_TTL=1m"}, "REQUEST_TTL=1m0s: want more than REQUEST_TIMEOUT=1m0s"},
-		{[]string{"MEMBERS=own"}, "MEMBERS=own: want AUTH=firebase"}, // nobody could join
+		{[]string{"COMMIT_INTERVAL=1001ms"}, "COMMIT_INTERVAL=1.001s: want 0s to 1s"},
+		{[]string{"COMMIT_INTERVAL=-1ms"}, "COMMIT_INTERVAL=-1ms: want 0s to 1s"},
+		{[]string{"REQUEST_TIMEOUT=2s", "COMMIT_INTERVAL=501ms"}, "COMMIT_INTERVAL=501ms: want at most a quarter of REQUEST_TIMEOUT=2s"}, // little would be left for the commit
+		{[]string{"MEMBERS=own"}, "MEMBERS=own: want AUTH=firebase"},                                                                     // nobody could join
 		{[]string{"MEMBERS=own", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "MEMBERS=own: want AUTH=firebase"},
 		{[]string{"MEMBERS=any", "AUTH=firebase"}, "MEMBERS=any: want AUTH=none"}, // one user would take off another's like
 		{[]string{"MEMBERS=any", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "MEMBERS=any: want AUTH=none"},
@@ -86,6 +89,8 @@ func TestHarmfulSettings(t *testing.T) {
 		{"NUM_SHARDS=20", "MAX_SHARDS=0"},
 		{"REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=2s"},
 		{"REQUEST_TIMEOUT=59s", "REQUEST_TTL=1m"},
+		{"REQUEST_TIMEOUT=4s", "COMMIT_INTERVAL=1s"},
+		{"COMMIT_INTERVAL=0"},
 		{"AUTH=none"},
 		{"AUTH=none", "RESET=any"},
 		{"AUTH=firebase", "RESET=own", "COUNTERS=teams/{team}/users/{uid}"},

@@ -7,6 +7,10 @@ var ofWrites = []mutant{
 		"held+size(a.by)) > math.MaxInt64 {", "held+size(a.by)) > math.MaxUint64 {", test("TestSumOfWhatIsLeftOfABatch|TestGathering"),
 	},
 	{
+		"a client that is closed leaves what waits for company", "shards",
+		"&& q.open.Err() == nil {\n\t\t\treturn", "{\n\t\t\treturn", test("TestCloseEndsTheInterval"),
+	},
+	{
 		"a key is bound to nobody", "shards",
 		"hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)", "hash(names.Path.Canonical(), names.Shards, scope, k.Value)", test("TestKeys"),
 	},

@@ -137,12 +137,14 @@ func TestFloor(t *testing.T) {
 	p := List()[0]
 	for rate := 0.01; rate < 1e5; rate *= 3 {
 		for _, counters := range []int{1, 300} {
-			l := Load{Rate: rate, Counters: counters, PerShard: HotRate, Commit: CommitTime, Interval: time.Second, Instances: 1}
-			floor := p.Bill(l.floor().Usage, Cheaper).Total()
-			for _, d := range l.Designs() {
-				for _, by := range Billings {
-					if p.Bill(d.Usage, by).Total() < floor*(1-1e-9) {
-						t.Errorf("%v/s, %d counters: %s by the %s costs less than the floor", rate, counters, d.Name, by)
+			for _, interval := range []time.Duration{0, 50 * time.Millisecond, time.Second} {
+				l := Load{Rate: rate, Counters: counters, PerShard: HotRate, Commit: CommitTime, CommitInterval: interval, Interval: time.Second, Instances: 1}
+				floor := p.Bill(l.floor().Usage, Cheaper).Total()
+				for _, d := range l.Designs() {
+					for _, by := range Billings {
+						if p.Bill(d.Usage, by).Total() < floor*(1-1e-9) {
+							t.Errorf("%v/s, %d counters, COMMIT_INTERVAL=%v: %s by the %s costs less than the floor", rate, counters, interval, d.Name, by)
+						}
 					}
 				}
 			}
@@ -477,5 +479,37 @@ func TestUnshared(t *testing.T) {
 				t.Errorf("%v/s, without markers: %+v", rate, d)
 			}
 		}
+	}
+}
+
+// Waiting for company takes time and saves commits, the more of both the longer it is. A lone
+// increment takes a commit's time.
+func TestCommitInterval(t *testing.T) {
+	t.Parallel()
+	p := List()[0]
+	l := Load{Rate: 1000, Counters: 1, PerShard: HotRate, Commit: CommitTime, CommitInterval: 50 * time.Millisecond, Interval: time.Second, Instances: 1}
+	d := l.ours()
+	// 20 shards and 20 markers a second, 2 writes of a roll-up, 20 deletions, and two instances
+	near(t, "a million at 1,000/s", p.Bill(l.PerMillion(d), ByInstance).Total(), 42_000*0.9e-6+20_000*0.1e-6+2*1000*0.000019, 1e-3)
+	near(t, "seconds that one takes", d.Takes.Seconds(), 0.035, 1e-3)
+	for rate := 0.01; rate < 1e5; rate *= 3 {
+		for _, counters := range []int{1, 300} {
+			l := Load{Rate: rate, Counters: counters, PerShard: HotRate, Commit: CommitTime, Interval: time.Second, Instances: 1}
+			last := l.ours()
+			for _, l.CommitInterval = range []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, time.Second} {
+				d := l.ours()
+				if d.Commits > last.Commits*(1+1e-9) || d.Usage.Deletes > last.Usage.Deletes*(1+1e-9) {
+					t.Errorf("%v/s, %d counters, %v: %v commits a second, and %v with less", rate, counters, l.CommitInterval, d.Commits, last.Commits)
+				}
+				if d.Takes > l.CommitInterval+2*CommitTime+time.Millisecond {
+					t.Errorf("%v/s, %d counters, %v: an increment takes %v", rate, counters, l.CommitInterval, d.Takes)
+				}
+				last = d
+			}
+		}
+	}
+	l.Rate = 0.01
+	if d := l.ours(); d.Takes > CommitTime+time.Millisecond {
+		t.Errorf("a lone increment takes %v", d.Takes)
 	}
 }

@@ -28,10 +28,11 @@ type Load struct {
 	// in no design.
 	Documents int `json:"documents,omitempty"`
 
-	Commit        time.Duration `json:"commit_ns"`      // how long a commit takes
-	Interval      time.Duration `json:"interval_ns"`    // ROLLUP_INTERVAL
-	Instances     int           `json:"instances"`      // of each function
-	InexactWrites bool          `json:"inexact_writes"` // EXACT_WRITES=false: no marker with a commit
+	Commit         time.Duration `json:"commit_ns"`          // how long a commit takes
+	CommitInterval time.Duration `json:"commit_interval_ns"` // COMMIT_INTERVAL
+	Interval       time.Duration `json:"interval_ns"`        // ROLLUP_INTERVAL
+	Instances      int           `json:"instances"`          // of each function
+	InexactWrites  bool          `json:"inexact_writes"`     // EXACT_WRITES=false: no marker with a commit
 }
 
 // Name tells the ways to build a counter apart.
@@ -77,8 +78,8 @@ const spare = 2
 const aggregated = 1000
 
 // Designs are all designs under a load, in the order of the constants. The floor is a write for all
-// increments of a counter that come while a commit is in flight, and a function on one instance: who
-// answers after a commit can't do with less.
+// increments of a counter that come while a commit is in flight, or within the interval between two,
+// and a function on one instance: who answers after a commit can't do with less.
 func (l Load) Designs() []Design {
 	designs := []Design{l.ours(), l.unshared(), l.blind(), l.sumOnRead(), l.oneDocument(), l.floor()}
 	if l.Documents > 0 {
@@ -107,17 +108,17 @@ func (l Load) sharded(d Design) Design {
 	return d
 }
 
-// ours is a commit for all increments of a counter that arrive while another is in flight, which
-// counters share where many have one in flight, and a roll-up per interval.
+// ours is a commit for all increments of a counter that arrive while another is in flight, or less
+// than an interval ago began, which counters share where many have one in flight, and a roll-up per interval.
 func (l Load) ours() Design {
 	instances, counters := float64(l.Instances), float64(l.Counters)
-	batches := counters * instances * groupcommit.Rate(l.Rate/counters/instances, l.Commit)
+	batches := counters * instances * groupcommit.Rate(l.Rate/counters/instances, l.Commit, l.CommitInterval)
 	// one in each commit
-	markers := instances * groupcommit.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit)
+	markers := instances * groupcommit.SharedRate(l.Counters, l.Rate/counters/instances, l.Commit, l.CommitInterval)
 	if l.InexactWrites {
 		markers = 0
 	}
-	takes := l.Commit + groupcommit.Wait(l.Counters, l.Rate/counters/instances, l.Commit)
+	takes := l.Commit + groupcommit.Wait(l.Counters, l.Rate/counters/instances, l.Commit, l.CommitInterval)
 	return l.rolledUp(Ours, batches, markers, takes)
 }
 
@@ -145,7 +146,7 @@ func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration)
 	}
 	// an event of at least one counter
 	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters)
-	busy := max(holding, inFlight(batches/instances, l.request()))
+	busy := max(holding, inFlight(batches/instances, billed(l.Commit)))
 	return l.sharded(Design{
 		Name:    name,
 		Commits: batches,
@@ -156,7 +157,7 @@ func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration)
 			// a flush writes the total and the ledger
 			Writes:    batches + markers + 2*flushes,
 			Deletes:   markers, // by TTL
-			Increment: l.function(l.Rate),
+			Increment: l.function(l.Rate, takes),
 			Rollup:    Function{Requests: batches, Busy: busy * instances, There: l.there(batches)},
 		},
 	})
@@ -172,8 +173,8 @@ func (l Load) blind() Design {
 		Usage: Usage{
 			Reads:     l.Reads,
 			Writes:    2 * l.Rate,
-			Increment: l.function(l.Rate),
-			Rollup:    l.function(l.Rate),
+			Increment: l.function(l.Rate, l.Commit),
+			Rollup:    l.function(l.Rate, l.Commit),
 		},
 	}
 	if each := l.Rate / float64(l.Counters); each > l.PerShard {
@@ -188,7 +189,7 @@ func (l Load) sumOnRead() Design {
 		Name:    SumOnRead,
 		Takes:   l.Commit,
 		Commits: l.Rate,
-		Usage:   Usage{Writes: l.Rate, Increment: l.function(l.Rate)},
+		Usage:   Usage{Writes: l.Rate, Increment: l.function(l.Rate, l.Commit)},
 	})
 	d.Usage.Reads = l.Reads * math.Ceil(float64(d.Shards)/aggregated)
 	return d
@@ -227,7 +228,7 @@ func (l Load) counted() Design {
 		Usage: Usage{
 			Reads:  reads,
 			Writes: 2 * recounts,
-			Rollup: Function{Requests: l.Rate, Busy: instances * max(holding, inFlight(l.Rate/instances, l.request())), There: l.there(l.Rate)},
+			Rollup: Function{Requests: l.Rate, Busy: instances * max(holding, inFlight(l.Rate/instances, billed(l.Commit))), There: l.there(l.Rate)},
 		},
 	}
 }
@@ -239,12 +240,12 @@ func (l Load) countOnRead() Design {
 
 func (l Load) floor() Design {
 	counters := float64(l.Counters)
-	commits := counters * groupcommit.Rate(l.Rate/counters, l.Commit)
+	commits := counters * groupcommit.Rate(l.Rate/counters, l.Commit, l.CommitInterval)
 	one := l
 	one.Instances = 1
 	return Design{
 		Name: Floor, Commits: commits, Unworkable: "is what all have in common, and shows no total",
-		Usage: Usage{Writes: commits, Increment: one.function(l.Rate)},
+		Usage: Usage{Writes: commits, Increment: one.function(l.Rate, l.Commit)},
 	}
 }
 
@@ -256,13 +257,13 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// request is the billed time of one request that commits.
-func (l Load) request() float64 { return max(l.Commit, BillingStep).Seconds() }
+// billed is the billed time of one request, in seconds.
+func billed(takes time.Duration) float64 { return max(takes, BillingStep).Seconds() }
 
-// function is one that commits with each request.
-func (l Load) function(rate float64) Function {
+// function is one whose requests each take as long as given.
+func (l Load) function(rate float64, takes time.Duration) Function {
 	n := float64(l.Instances)
-	return Function{Requests: rate, Busy: n * inFlight(rate/n, l.request()), There: l.there(rate)}
+	return Function{Requests: rate, Busy: n * inFlight(rate/n, billed(takes)), There: l.there(rate)}
 }
 
 // linger is how long an instance stays after its last request: Cloud Run says up to 15 minutes.
@@ -271,7 +272,7 @@ const linger = 15 * time.Minute
 // there is how many instances of a function are there, on average.
 func (l Load) there(rate float64) float64 {
 	n := float64(l.Instances)
-	return n * inFlight(rate/n, linger.Seconds()+l.request())
+	return n * inFlight(rate/n, linger.Seconds()+billed(l.Commit))
 }
 
 // inFlight is the share of time in which at least one request is in flight, when they come at
