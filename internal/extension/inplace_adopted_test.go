@@ -200,3 +200,59 @@ func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
 	p.wantImport(visits, 1007, 2)
 	p.wantPage(1007, 0)
 }
+
+// A ledger that is made again knows what adoption has replaced as the one before did: what the document
+// shows by then is this deployment's own. Where nothing is left of what was imported, it can be again.
+func TestImportInPlaceAfterTheLedgerWasMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before      func(p *pages) error
+		spoiled     string
+		shown       int64 // by the ledger that is made again
+		total, adds int64 // what an import comes to, and what it adds
+	}{
+		"after adoption": {func(*pages) error { return nil }, "states", 5, 1005, 1000},
+		"after a reset": {func(p *pages) error {
+			if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
+				return err
+			}
+			return p.hello().Add(t.Context(), 3)
+		}, "states", 3, 3, 0},
+		"after an import": {func(p *pages) error {
+			_, err := p.importOf(visits)
+			return err
+		}, "states", 1005, 1005, 0},
+		"after an import whose number is lost": {func(p *pages) error {
+			_, err := p.importOf(visits)
+			return err
+		}, "base", 5, 1005, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPages(t)
+			p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+			if err := p.hello().Add(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			p.rollUpAll()
+			if err := c.before(p); err != nil {
+				t.Fatal(err)
+			}
+			p.rollUpAll()
+			p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{c.spoiled: "none"})
+			client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if r, err := client.Reconcile(t.Context(), "hello", rollup.ReconcileOptions{Rebuild: true}); err != nil || !r.Rebuilt {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			p.wantPage(c.shown, 0)
+			p.wantImport(visits, c.total, c.adds)
+			p.rollUpAll()
+			p.wantPage(c.total, 0)
+			p.wantImport(visits, c.total, 0)
+		})
+	}
+}

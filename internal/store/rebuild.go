@@ -63,12 +63,15 @@ func (db *DB) Rebuild(ctx context.Context, counter string, answers map[string]le
 	return l, shards, err
 }
 
-// keep takes over what can be read of a base, and of what was imported. Earlier formats had one base
-// per shown field: that of total at the top, and others in a map of fields.
+// keep takes over what can be read of a base, of what was imported into it, and of what adoption had
+// replaced: the document shows what the ledger had, but for fields that are new to it. Where the base
+// can't be read, nothing was imported into what is left. Earlier formats had one base per shown field:
+// that of total at the top, and others in a map of fields.
 func (db *DB) keep(l *ledger.Ledger, fields map[string]*firestorepb.Value) {
 	var d decoder
 	base := d.integers(fields[LedgerBase])
-	if d.damaged {
+	lost := d.damaged
+	if lost {
 		base = map[string]int64{}
 		for _, field := range db.Fields {
 			value := fields["fields"].GetMapValue().GetFields()[field.Name].GetMapValue().GetFields()[LedgerBase]
@@ -82,7 +85,21 @@ func (db *DB) keep(l *ledger.Ledger, fields map[string]*firestorepb.Value) {
 	}
 	maps.Copy(l.Base, base)
 	d.damaged = false
-	if imported := d.integers(fields[LedgerImported]); !d.damaged {
+	replaced := d.integers(fields[LedgerReplaced])
+	for _, field := range db.Fields {
+		if _, known := base[field.Shard]; !known && !lost {
+			continue
+		}
+		delete(l.Replaced, field.Name)
+		if was, ok := replaced[field.Name]; ok && !d.damaged {
+			if l.Replaced == nil {
+				l.Replaced = map[string]int64{}
+			}
+			l.Replaced[field.Name] = was
+		}
+	}
+	d.damaged = false
+	if imported := d.integers(fields[LedgerImported]); !d.damaged && (!lost || len(base) > 0) {
 		l.Imported = imported
 	}
 }
