@@ -509,3 +509,39 @@ func TestANoteOfANewerRevision(t *testing.T) {
 		w.must(nil, client.Close())
 	})
 }
+
+// Where a full ledger has no room for an answer either, the note stays, whoever reconciles; one that has
+// room once the shards that are gone are out of it takes the answer at once.
+func TestAnAnswerThatAFullLedgerHasNoRoomFor(t *testing.T) {
+	t.Parallel()
+	for _, gaps := range []bool{false, true} {
+		t.Run(fmt.Sprint("gaps ", gaps), func(t *testing.T) {
+			t.Parallel()
+			c := newCounting(t, rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+			c.snippet(1)
+			many := map[string]any{"count": 1}
+			for len(many) < ledger.MaxNumbers-1 {
+				many[fmt.Sprint("f", len(many))] = 1
+			}
+			c.must(c.shard(0).Set(c.ctx, many))
+			c.must(c.shard(1).Set(c.ctx, map[string]any{"count": 1}))
+			c.reconcile() // by a revision without comments
+			c.set("counters/c/comments/a", map[string]any{"text": "Hello"})
+			c.settle(rollup.RollerOptions{}, c.happened()...)
+			if c.note() == nil {
+				t.Fatal("nothing is noted: the test shows nothing")
+			}
+			if gaps {
+				c.must(c.shard(1).Delete(c.ctx))
+			} else if _, err := c.client.Reconcile(c.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrLedgerFull) || c.note() == nil {
+				t.Errorf("reconcile = %v, and noted is %v; want ErrLedgerFull, and that the note stays", err, c.note())
+			} else {
+				c.must(c.shard(0).Set(c.ctx, map[string]any{"count": 1}))
+			}
+			if _, err := c.client.Reconcile(c.ctx, "c", rollup.ReconcileOptions{}); err != nil || c.note() != nil {
+				t.Errorf("reconcile = %v, and noted is %v", err, c.note())
+			}
+			c.holds("counters/c", map[string]any{"comments": int64(1)})
+		})
+	}
+}

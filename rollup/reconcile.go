@@ -233,6 +233,11 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 	}
 	r.impossible = diff.Impossible
 	l.Forget(now)
+	if !r.tried {
+		r.report.Shards = l.Differ(diff)
+	}
+	l.Apply(diff) // which may make room for answers
+	full := l.Numbers() > ledger.MaxNumbers
 	if r.asked != nil {
 		merged := l.Merge(nil, r.asked.answers)
 		if len(merged.Early) > 0 { // the ledger was made meanwhile
@@ -240,12 +245,10 @@ func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
 			return r.plan(ctx)
 		}
 		diff.Answers = merged.Answers
+		l.Apply(merged)
+		full = full || r.opts.noted && len(merged.Full) > 0
 	}
-	if !r.tried {
-		r.report.Shards = l.Differ(diff)
-	}
-	l.Apply(diff)
-	if l.Numbers() > ledger.MaxNumbers {
+	if full {
 		return nil, fmt.Errorf("%w: the counter has %d shards", ErrLedgerFull, len(r.snap.States))
 	}
 	if !r.tried {
