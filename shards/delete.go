@@ -148,7 +148,11 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 // right, does not know.
 func (r *removal) uncounted(itsLedger *firestorepb.Document, shards []*firestorepb.Document) bool {
 	l, err := store.DecodeLedger(r.client.db.Shards, itsLedger)
-	return err == nil && !l.Merge(store.ShardStates(shards), nil).Empty()
+	if err != nil {
+		return false
+	}
+	since := l.Merge(store.ShardStates(shards), nil)
+	return !since.Empty() || len(since.Full) > 0
 }
 
 // newer reports whether a shard was written after the last step of a removal, where that is known:

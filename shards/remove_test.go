@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -56,6 +57,33 @@ func TestRemove(t *testing.T) {
 		t.Errorf("%v, want ErrInvalidID", err)
 	}
 	_ = c
+}
+
+// What was counted since is counted also where the ledger has no room for it.
+func TestRemoveWithAFullLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	w.counter(t, client, "a", 1)
+	many := map[string]any{"count": 1}
+	for len(many) < ledger.MaxNumbers {
+		many[fmt.Sprint("f", len(many))] = 1
+	}
+	write := func(shard string, fields map[string]any) {
+		t.Helper()
+		if _, err := w.fs.Doc("counters/a/shards/"+shard).Set(t.Context(), fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("0", many)
+	w.rollUp(t, "a")
+	w.deleteByHand(t)
+	w.rollUp(t, "a")
+	write("1", map[string]any{"count": 1})
+	if removed, err := client.Remove(t.Context(), "a", w.version(t)); err != nil || removed {
+		t.Errorf("removed %v, %v; want that it is spared", removed, err)
+	}
+	w.wantSum(t, "a", 2)
 }
 
 // The document comes back between the steps of a removal, which has taken some members by then: the
