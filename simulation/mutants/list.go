@@ -282,6 +282,10 @@ var bySimulation = []mutant{
 		"|| r.uncounted(itsLedger, shards)", "|| false", test("TestRemove"),
 	},
 	{
+		"a cleanup takes what the ledger had no room for", "shards",
+		"return !since.Empty() || len(since.Full) > 0", "return !since.Empty()", test("TestRemoveWithAFullLedger"),
+	},
+	{
 		"a cleanup that was cut short takes what was counted since", "shards",
 		"&& ending && newer(shards, docs[2]):", "&& ending && false:", test("TestARemovalIsOffOnceSomethingIsCounted"),
 	},

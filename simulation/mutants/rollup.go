@@ -72,11 +72,35 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event that says that a field is a text is done once a newer one is held", "rollup",
-		"s.Supersedes(newest.state) && !newest.blank(): //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"s.Supersedes(newest.state) && !uncovered: //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
 		"an event that says that a field was a text is done while a newer one is held", "rollup",
-		"case older && (!isBlank(s) || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"case older && (!uncovered || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"an event of before a text is done once that is held", "rollup",
+		"uncovered := isBlank(s) || newest != nil", "uncovered := newest != nil", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"an event of before a text is done while that is held", "rollup",
+		"isBlank(s) || newest != nil && newest.blank()\n", "isBlank(s)\n", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"a note is taken away for an answer that the ledger has no room for", "rollup",
+		"full = full || r.opts.noted && len(merged.Full) > 0", "full = full || false", test("TestAnAnswerThatAFullLedgerHasNoRoomFor"),
+	},
+	{
+		"a ledger that is made again takes its own total for what adoption has replaced", "internal/store",
+		"delete(l.Replaced, field.Name)", "_ = field.Name", testIn("internal/extension", "TestImportInPlaceAfterTheLedgerWasMadeAgain"),
+	},
+	{
+		"a ledger that is made again forgets what adoption has replaced", "internal/store",
+		"if was, ok := replaced[field.Name]; ok && !d.damaged {", "if was, ok := replaced[field.Name]; false && ok {", testIn("internal/extension", "TestImportInPlaceAfterTheLedgerWasMadeAgain"),
+	},
+	{
+		"a ledger that is made again says that what it has lost is imported", "internal/store",
+		"!d.damaged && (!lost || len(base) > 0) {", "!d.damaged {", testIn("internal/extension", "TestImportInPlaceAfterTheLedgerWasMadeAgain"),
 	},
 	{
 		"an event of a text is poison", "rollup",
