@@ -92,6 +92,9 @@ func (c *checker) begin(b Begin) {
 		n.shrinks = true
 		n.commands.asked++
 		n.commands.bases++
+		if b.To != 0 {
+			n.rebases = append(n.rebases, rebase{b.To, c.look(n)})
+		}
 		if b.Kind == ResetMembers {
 			n.emptied = c.now
 		}

@@ -99,7 +99,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if vacant := k.doc == nil && len(k.shards) == 0 || k.doc != nil && k.doc.Deleting; k.vacant != vacant {
 		k.vacant, k.occupied = vacant, at.UnixMicro()
 	}
-	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, fraction: k.fraction(), exact: c.exact(k), total: k.total(), shards: k.sum(), members: int64(len(k.members))})
+	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, fraction: k.fraction(), exact: c.exact(k), total: k.total(), shards: k.sum(), wrapped: int64(k.shardSum().lo), members: int64(len(k.members))})
 }
 
 // shard takes a shard's change into what is known.
@@ -112,6 +112,7 @@ func (k *counter) shard(at int64, ch Change, d *deed) {
 	}
 	if is == nil {
 		d.deletes = true
+		k.gone[id] = at
 		if n, err := strconv.ParseInt(id, 10, 64); err == nil && k.doc != nil && !k.doc.Deleting && n < k.doc.NumShards {
 			d.inUse = true
 		}
@@ -136,7 +137,7 @@ func (k *counter) shard(at int64, ch Change, d *deed) {
 			k.odd[id] = map[int64]bool{}
 		}
 		k.odd[id][is.Updated] = true
-		if !is.Fraction {
+		if is.Blank {
 			if k.blank[id] == nil {
 				k.blank[id] = map[int64]bool{}
 			}
@@ -237,14 +238,17 @@ func (c *checker) exact(k *counter) int64 {
 	return sum.int64()
 }
 
-// kept is what the ledger has of shards that hold no integer: what was last counted of them.
-func (k *counter) kept() (sum int64) {
+// known is what a counter's ledger should have: what it holds, and what was last counted of shards that
+// hold no integer.
+func (c *checker) known(k *counter) int64 {
+	sum := k.shardSum()
+	sum.add(k.ledger.Base)
 	for id, s := range k.shards {
 		if s.Odd {
-			sum += k.ledger.States[id].Count
+			sum.add(k.ledger.States[id].Count)
 		}
 	}
-	return sum
+	return sum.int64()
 }
 
 // fraction reports whether one of the shards holds one.

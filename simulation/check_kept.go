@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -32,12 +34,15 @@ func (k *counter) between(shard string, from, to int64) (list []version) {
 }
 
 // entered is an entry, and what a commit has moved from it to the base.
-type entered struct{ count, moved int64 }
+type entered struct {
+	count int64
+	moved wide
+}
 
 // enters are the ways in which an entry may become one as of a later time: each version in between
 // may have been seen or not, and the last one was.
 func (k *counter) enters(shard string, was State, asOf int64) map[entered]bool {
-	ways := map[entered]bool{{was.Count, 0}: true}
+	ways := map[entered]bool{{count: was.Count}: true}
 	for _, v := range k.between(shard, was.AsOf, asOf) {
 		next := map[entered]bool{}
 		if v.at < asOf {
@@ -46,7 +51,8 @@ func (k *counter) enters(shard string, was State, asOf int64) map[entered]bool {
 		for w := range ways {
 			switch {
 			case v.blank:
-				w = entered{0, w.moved + w.count}
+				w.moved.add(w.count)
+				w.count = 0
 			case !v.odd:
 				w.count = v.count
 			}
@@ -57,19 +63,21 @@ func (k *counter) enters(shard string, was State, asOf int64) map[entered]bool {
 	return ways
 }
 
-// moves are what a commit may have moved from entries to the base.
-func (k *counter) moves(was, is *Document) map[int64]bool {
-	sums := map[int64]bool{0: true}
+// bases are what a commit may have made of the base, with what it has moved there from entries.
+func (k *counter) bases(was, is *Document) map[wide]bool {
+	var base wide
+	base.add(was.Base)
+	sums := map[wide]bool{base: true}
 	for shard, s := range is.States {
 		before := was.States[shard]
 		if before == s || !slices.ContainsFunc(k.between(shard, before.AsOf, s.AsOf), func(v version) bool { return v.blank }) {
 			continue
 		}
-		next := map[int64]bool{}
+		next := map[wide]bool{}
 		for sum := range sums {
 			for w := range k.enters(shard, before, s.AsOf) {
 				if w.count == s.Count {
-					next[sum+w.moved] = true
+					next[sum.and(w.moved)] = true
 				}
 			}
 		}
@@ -87,16 +95,19 @@ type looked struct {
 
 func (c *checker) looks(r Reconciling) {
 	for _, id := range r.Counters {
-		k := c.counter(id)
-		l := looked{shards: map[string]int64{}, newest: c.newest, begun: k.begun}
-		for shard, s := range k.shards {
-			l.shards[shard] = s.Updated
-		}
 		if c.looked == nil {
 			c.looked = map[lookedAt]looked{}
 		}
-		c.looked[lookedAt{r.Number, id}] = l
+		c.looked[lookedAt{r.Number, id}] = c.look(c.counter(id))
 	}
+}
+
+func (c *checker) look(k *counter) looked {
+	l := looked{shards: map[string]int64{}, newest: c.newest, begun: k.begun}
+	for shard, s := range k.shards {
+		l.shards[shard] = s.Updated
+	}
+	return l
 }
 
 // lookedAt names a counter that a reconcile looks at.
@@ -110,17 +121,49 @@ type lookedAt struct {
 func (c *checker) lookedAt(r Reconciled) {
 	k := c.counter(r.Counter)
 	l, ok := c.looked[lookedAt{r.Number, r.Counter}]
-	if !ok || !r.Looked || k.ledger == nil || k.begun != l.begun {
-		return
+	if why := k.missed(l); ok && r.Looked && why != "" {
+		c.fail("a reconcile of %q has ended well, and its ledger has %s", r.Counter, why)
+	}
+}
+
+// missed says what of the shards, as they were at a look, a ledger does not have.
+func (k *counter) missed(l looked) string {
+	if k.ledger == nil || k.begun != l.begun || k.doc != nil && k.doc.Deleting { // what it holds goes
+		return ""
 	}
 	for _, shard := range slices.Sorted(maps.Keys(l.shards)) {
-		if at := l.shards[shard]; k.ledger.States[shard].AsOf < at && k.shards[shard] != nil {
-			c.fail("a reconcile of %q has ended well, and its ledger has shard %s as of %d, which was changed at %d before it began", r.Counter, shard, k.ledger.States[shard].AsOf, at)
+		if at := l.shards[shard]; k.ledger.States[shard].AsOf < at && k.gone[shard] <= l.newest {
+			return fmt.Sprintf("shard %s as of %d, which was changed at %d before that began", shard, k.ledger.States[shard].AsOf, at)
 		}
 	}
 	for _, shard := range slices.Sorted(maps.Keys(k.ledger.States)) {
 		if s := k.ledger.States[shard]; l.shards[shard] == 0 && s.Count != 0 && s.AsOf <= l.newest {
-			c.fail("a reconcile of %q has ended well, and its ledger has %d for shard %s, which was gone before it began", r.Counter, s.Count, shard)
+			return fmt.Sprintf("%d for shard %s, which was gone before that began", s.Count, shard)
 		}
 	}
+	return ""
+}
+
+// rebase is one that was asked for.
+type rebase struct {
+	to int64
+	looked
+}
+
+// rebased checks what a command that is no import has made of the base: nothing, after a reset, or what
+// is left of the total that a rebase has asked for beside the shards, as they were after it began.
+func (c *checker) rebased(id string, k *counter) {
+	if k.ledger.Base == 0 || k.ledger.Base == math.MinInt64 || k.ledger.Base == math.MaxInt64 || k.rebases == nil { // as close as it comes
+		return
+	}
+	why := "of which nobody asked for"
+	for _, r := range k.rebases {
+		if k.ledger.sum() != r.to {
+			continue
+		}
+		if why = "with " + k.missed(r.looked); k.missed(r.looked) == "" {
+			return
+		}
+	}
+	c.fail("a command sets the total of %q to %d, %s", id, k.ledger.sum(), why)
 }

@@ -68,3 +68,11 @@ func (w wide) int64() int64 {
 	}
 	return int64(w.lo)
 }
+
+func wideOf(n int64) (w wide) { w.add(n); return w }
+
+// and is the sum of both.
+func (w wide) and(other wide) wide {
+	lo, carry := bits.Add64(w.lo, other.lo, 0)
+	return wide{w.hi + other.hi + int64(carry), lo}
+}

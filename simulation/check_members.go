@@ -247,7 +247,7 @@ func (c *checker) commanded(id string, k *counter, rest, gone int64) {
 	for from > 0 && c.now.Sub(k.series[from].at) < longestCommand {
 		from--
 	}
-	if !slices.ContainsFunc(k.series[from:], func(p point) bool { return p.shards-p.members == -rest }) {
+	if !slices.ContainsFunc(k.series[from:], func(p point) bool { return p.wrapped-p.members == -rest }) {
 		c.fail("a command takes %d off the shards of %q besides its members, which they held at no time", -rest, id)
 	}
 }

@@ -144,3 +144,23 @@ func (w *world) large(all *sync.WaitGroup, number uint64) {
 		}
 	}
 }
+
+// shrink resizes a counter to few shards, and every event of that is lost. Then its sum is as the
+// ledger has it, and each shard is not. A reconcile comes, and increments whose events arrive.
+func (w *world) shrink(r *rand.Rand, id string) {
+	w.rec.fault("shrink without events")
+	w.deafen(id, 1)
+	w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error {
+		return c.Resize(ctx, 1+r.IntN(2), shards.ResizeOptions{KeepShards: r.IntN(4) == 0})
+	})
+	w.sleep(between(r, time.Millisecond, 10*time.Second))
+	w.deafen(id, -1)
+	var only []string // or a walk
+	if r.IntN(2) == 0 {
+		only = []string{id}
+	}
+	w.reconcile(only, w.crash(r))
+	w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error {
+		return c.Resize(ctx, 3+r.IntN(6), shards.ResizeOptions{})
+	})
+}

@@ -40,6 +40,9 @@ func (w *world) deliver(c emulator.Change, docs []Doc) {
 	f := w.eventFaults()
 	drop, late, twice, reorder := r.Float64(), r.Float64(), r.Float64(), r.Float64()
 	delay, lateBy, reorderBy := between(r, time.Millisecond, time.Second), between(r, lateAfter, eventsLast), between(r, time.Second, time.Minute)
+	if w.deafTo(docs) {
+		drop = -1
+	}
 	if drop < f.Drop || late < f.Late {
 		w.lost(docs, c.CommitTime)
 	}
@@ -204,4 +207,21 @@ func (w *world) postTo(ctx context.Context, to *instance, id string, c emulator.
 	req.Header = header
 	resp, err := to.RoundTrip(req)
 	return err == nil && resp.StatusCode/100 == 2
+}
+
+// deafTo reports whether nothing is to be heard of a shard.
+func (w *world) deafTo(docs []Doc) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(docs) == 1 && docs[0].Kind == "shard" && w.deaf[docs[0].Counter] > 0
+}
+
+// deafen has nothing be heard of a counter's shards, once more or less.
+func (w *world) deafen(id string, by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf == nil {
+		w.deaf = map[string]int{}
+	}
+	w.deaf[id] += by
 }

@@ -99,6 +99,11 @@ func whole(v *firestorepb.Value) bool {
 	return false
 }
 
+// blank reports whether a field holds what can be no count, nor come near one.
+func blank(v *firestorepb.Value) bool {
+	return v != nil && !whole(v) && !(isDouble(v) && math.Abs(v.GetDoubleValue()) < 1<<63)
+}
+
 func isDouble(v *firestorepb.Value) bool {
 	_, is := v.GetValueType().(*firestorepb.Value_DoubleValue)
 	return is
@@ -113,7 +118,14 @@ func (w *world) oddWrite(r *rand.Rand, id string) {
 	w.rec.fault("no integer")
 	field = cmp.Or(field, "count")
 	name := shardName(id, r.IntN(3))
-	value := []*firestorepb.Value{store.String("many"), store.Null(), store.Double(float64(r.IntN(9)) + 0.5), nil}[r.IntN(4)]
+	value := []*firestorepb.Value{
+		store.String("many"), store.Null(), store.Double(float64(r.IntN(9)) + 0.5), nil,
+		store.Int(0),                                          // as one is told to mend it
+		store.Double(float64(1<<53 - r.IntN(3))),              // from 2⁵³ on it may stand for another
+		store.Double(float64(r.IntN(9) << w.plan.firstBit())), // whole
+		store.Double(math.NaN()), store.Double(math.Inf(1)),
+		store.Int(math.MaxInt64 - int64(r.IntN(9))), store.Int(math.MinInt64 + int64(r.IntN(9))),
+	}[r.IntN(11)]
 	write := store.Update(name, store.Exists(true), map[string]*firestorepb.Value{field: value}, nil)
 	if value == nil {
 		write = store.Update(name, store.Exists(true), nil, nil, &firestorepb.DocumentTransform_FieldTransform{

@@ -130,6 +130,7 @@ type Begin struct {
 	Field, Member string // of what a member does, and of imports; the field "" is the first
 	Stranger      bool   // the caller must not be let in
 	Asked         bool   // of a reset: a function was asked for it
+	To            int64  // of a rebase
 	Start         int64  // of a create, what the first field starts from: no other call has the same; or 0
 }
 
@@ -207,7 +208,8 @@ type Document struct {
 	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
 	Count     int64  // of a shard, and of what belongs to a source
 	Odd       bool   // of a shard: the field holds something, which is no integer
-	Fraction  bool   // but a number
+	Fraction  bool   // but a double
+	Blank     bool   // but what can be no count, nor come near one
 	Empty     bool   // of a shard: no field holds an integer, and one a fraction
 	CountedOn string // of a membership: the shard that it names
 	Since     int64  // of a membership: when it says that it was made, in microseconds
@@ -453,10 +455,11 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		d.Ops[id] = true
 	}
 	if n := f[counted]; n != nil && !whole(n) {
-		d.Fraction = isDouble(n)
+		d.Fraction, d.Blank = isDouble(n), blank(n)
 		d.Count, d.Odd = 0, true
 	}
-	d.Empty = !whole(f["count"]) && !whole(f["likes"]) && (isDouble(f["count"]) || isDouble(f["likes"]))
+	odd := func(v *firestorepb.Value) bool { return isDouble(v) && !blank(v) }
+	d.Empty = !whole(f["count"]) && !whole(f["likes"]) && (odd(f["count"]) || odd(f["likes"]))
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
 		d.Count, d.Odd, d.Fraction = oldAmount(doc, field), false, false
 	}

@@ -34,6 +34,7 @@ var parts = []part{
 	{"sdk", func(p *Plan) { p.SDK = false }},
 	{"imports", func(p *Plan) { p.Mix.Old, p.Mix.Import, p.Workers = 0, 0, 0 }},
 	{"odd", func(p *Plan) { p.Mix.Odd = 0 }},
+	{"shrinks", func(p *Plan) { p.Mix.Shrink = 0 }},
 	{"lives", func(p *Plan) { p.Mix.Pieces, p.Mix.Ends, p.Starts = 0, 0, false }},
 	{"resets", func(p *Plan) { p.Mix.Reset = 0 }},
 	{"older", func(p *Plan) { p.Older, p.Renamed = false, false }},

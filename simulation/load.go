@@ -31,6 +31,15 @@ const (
 	mostBits = 60
 )
 
+func (l *load) all() (ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.subjects {
+		ids = append(ids, s.id)
+	}
+	return ids
+}
+
 func (l *load) some(r *rand.Rand) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +99,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Pieces + m.Ends)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Shrink + m.Pieces + m.Ends)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -140,10 +149,19 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.member(r, id) })
 		case is(m.Rebase):
 			all.Go(func() {
-				w.command(r, Rebase, id, func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, r.Int64N(1000)) })
+				to := 1 + r.Int64N(1000)
+				w.commandOf(r, Begin{Kind: Rebase, Counter: id, To: to}, func(ctx context.Context, i *instance, _ *End) error {
+					counter, err := i.client.Counter(id)
+					if err != nil {
+						return err
+					}
+					return counter.Rebase(ctx, to)
+				})
 			})
 		case is(m.Import):
 			all.Go(func() { w.takeOver(r, id) })
+		case is(m.Shrink):
+			all.Go(func() { w.shrink(r, id) })
 		case is(m.Odd):
 			all.Go(func() { w.oddWrite(r, id) })
 		case is(m.Pieces):

@@ -32,7 +32,7 @@ func storiesOfOdd() []story {
 	}
 	odd := func(s *script, fraction bool) int64 {
 		s.add(Odd{Counter: plain})
-		return s.commit(map[Doc]*Document{shard: {Odd: true, Fraction: fraction, Empty: fraction}})
+		return s.commit(map[Doc]*Document{shard: {Odd: true, Fraction: fraction, Blank: !fraction, Empty: fraction}})
 	}
 	ack := func(s *script, of int64) { s.add(Acknowledged{Doc: shard, Of: of}) }
 	return []story{
@@ -79,7 +79,7 @@ func storiesOfOdd() []story {
 			keep(s, 5, 5, map[string]State{"0": {0, odd(s, false)}})
 			keep(s, 10, 10, map[string]State{"0": {0, odd(s, false)}})
 		}},
-		{"a fraction goes into the base", "of fields that are no numbers any more goes one of [0]", func(s *script) {
+		{"a fraction goes into the base", "no command was to do that, nor fields", func(s *script) {
 			make(s)
 			at := add(s, 5)
 			flush(s, 5, map[string]State{"0": {5, at}})
@@ -176,7 +176,26 @@ func storiesOfLooks() []story {
 			one(s, "0")
 			look(s, func() { s.flush(0, map[string]State{"1": {0, s.docs[shardDoc("1")].Updated}}) })
 		}},
-		{"a reconcile leaves a shard that is gone", "which was gone before it began", func(s *script) {
+		{"a rebase of what the shards hold", "", func(s *script) {
+			at := one(s, "0")
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 7},
+				ledgerDoc(): {Base: 6, Ops: map[string]bool{"a": true}, States: map[string]State{"0": {1, at}, "1": {0, s.docs[shardDoc("1")].Updated}}}})
+			s.end(2, OK)
+		}},
+		{"a rebase of what the ledger has", "to 7, with shard 0 as of 0", func(s *script) {
+			one(s, "0")
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.rebase("a", 7)
+			s.end(2, OK)
+		}},
+		{"a rebase to another total", "to 8, of which nobody asked for", func(s *script) {
+			one(s, "0")
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.rebase("a", 8)
+			s.end(2, OK)
+		}},
+		{"a reconcile leaves a shard that is gone", "which was gone before that began", func(s *script) {
 			at := one(s, "1")
 			s.flush(1, map[string]State{"1": {1, at}})
 			s.resize()

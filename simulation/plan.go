@@ -74,6 +74,7 @@ type Mix struct {
 	Add, Key, Bulk, Snippet, Exact, Read, Resize, Reset, Rebase, Delete, ByHand, Rival, Large, Double, Member float64
 	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
 	Odd                                                                                                       float64 // writes to shards of what is no integer
+	Shrink                                                                                                    float64 // shrinks of which every event is lost
 	Pieces                                                                                                    float64 // lives of shards only
 	Ends                                                                                                      float64 // of shards near the ends of an int64
 }
@@ -163,6 +164,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawDoubles()
 	p.drawNeighbour()
 	p.drawRare()
+	p.drawShrinks()
 	p.drawAuth()
 	p.drawClocks()
 	p.drawLives()
@@ -192,6 +194,14 @@ func (p *Plan) drawRare() {
 	}
 	if many := 1000 + r.IntN(200); r.IntN(4) == 0 && len(p.Counted) > 0 { // a query of them is more than one read
 		p.Many = many
+	}
+}
+
+// drawShrinks draws shrinks whose events are all lost, from dice of their own.
+func (p *Plan) drawShrinks() {
+	r := dice(p.Seed, "shrinks", 0)
+	if often := between(r, 0.3, 3.0); r.IntN(3) == 0 {
+		p.Mix.Shrink = often
 	}
 }
 
@@ -241,7 +251,7 @@ func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
 	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, false, false
 	p.Ahead, p.Clocks = 0, 0
-	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd, p.Mix.Pieces, p.Mix.Ends, p.Starts = 0, 0, 0, 0, 0, 0, 0, false
+	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd, p.Mix.Pieces, p.Mix.Ends, p.Mix.Shrink, p.Starts = 0, 0, 0, 0, 0, 0, 0, 0, false
 	return p
 }
 

@@ -46,6 +46,7 @@ type world struct {
 	mu      sync.Mutex
 	stormy  bool
 	links   []*link
+	deaf    map[string]int     // :: counter of which no event of a shard reaches an instance → how often that is so
 	numbers map[string]uint64  // :: function → its last instance; document → its last event
 	pushed  map[string]*pushed // :: collection → its trigger
 
@@ -206,6 +207,9 @@ func (w *world) run() error {
 			w.rec.add(Settled{})
 		} else {
 			w.rec.add(Stuck{What: "reconcile fails although nothing goes wrong"})
+		}
+		if ids := w.load.all(); len(ids) > 0 {
+			w.reconcile(ids, never)
 		}
 		w.settleCounted(epoch)
 		w.visit()
@@ -494,7 +498,7 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			for _, f := range w.plan.Counted {
 				others[f.Name] = c.Fields[f.Name].Drift
 			}
-			w.rec.add(Reconciled{Counter: c.Counter, Number: number, Looked: c.Problem == "" && !c.Deleted, Drift: c.Drift, Others: others})
+			w.rec.add(Reconciled{Counter: c.Counter, Number: number, Looked: code == http.StatusOK && c.Problem == "" && !c.Deleted, Drift: c.Drift, Others: others})
 		}
 		ok := code == http.StatusOK || counters != nil && code == http.StatusNotFound // one that isn't there, yet or any more
 		if !ok || answer.Done {
