@@ -45,6 +45,9 @@
 //   - Every read returns what was true at some moment between its begin and its end; and what
 //     Jepsen asks of counters that only grow: an exact read lies between what was acknowledged
 //     before it began and what was attempted before it ended.
+//   - After a reconcile by name a ledger has each shard as it was when that began, or newer. A rebase
+//     makes the total what was asked for, beside the shards as they were after it began. Some worlds
+//     shrink counters, and lose every event of it.
 //   - Once faults are over, a total follows within minutes where no event was lost for good, and
 //     after a reconcile everywhere. A reconcile finds drift only where something else wrote totals.
 //

@@ -11,6 +11,7 @@ import (
 func TestReached(t *testing.T) {
 	t.Parallel()
 	calls := map[int]Begin{}
+	shrunk := map[Dropped]bool{} // the events of shards that are gone
 	outcome := func(what any, of func(Begin) bool, is Outcome) bool {
 		if b, ok := what.(Begin); ok && of(b) {
 			calls[b.Call] = b
@@ -52,6 +53,14 @@ func TestReached(t *testing.T) {
 			"a text or null": func(what any) bool {
 				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Odd && !d.Fraction })
 			},
+			"a double that can be no count": func(what any) bool {
+				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Blank && d.Fraction })
+			},
+			"what a text had counted is in the base": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "ledger" && ch.Before != nil && ch.After != nil && ch.Before.Base != ch.After.Base && len(ch.Before.Ops) == len(ch.After.Ops)
+				})
+			},
 			"an integer again": func(what any) bool {
 				return changed(what, func(ch Change) bool { return documentOr(ch.Before).Odd && ch.After != nil && !ch.After.Odd })
 			},
@@ -92,6 +101,20 @@ func TestReached(t *testing.T) {
 			"a shrink near the ends of an int64": func(what any) bool {
 				return changed(what, func(ch Change) bool { return ch.Doc.Kind == "shard" && ch.After == nil && ch.Before.Count == 1<<62 })
 			},
+		}},
+		{"shrinks", func(p Plan) bool { return p.Mix.Shrink > 2 && !p.Auth && p.Events.Drop == 0 }, map[string]func(any) bool{
+			"an event of a shard that is deleted is lost": func(what any) bool {
+				if c, ok := what.(Commit); ok {
+					for _, ch := range c.Changes {
+						if ch.Doc.Kind == "shard" && ch.After == nil {
+							shrunk[Dropped{ch.Doc.Counter, ch.Doc.Shard, c.At.UnixMicro()}] = true
+						}
+					}
+				}
+				d, ok := what.(Dropped)
+				return ok && shrunk[d]
+			},
+			"a reconcile by name finds what it has to": func(what any) bool { r, ok := what.(Reconciled); return ok && r.Looked },
 		}},
 		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
 			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },
