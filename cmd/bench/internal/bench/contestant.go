@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os"
+	"time"
 
 	framework "github.com/GoogleCloudPlatform/functions-framework-go/functions"
 
@@ -50,6 +51,7 @@ const (
 	nameSlower   = "ours, 5s"   // the same
 	nameSingle   = "ours, burst of 1"
 	nameUnshared = "ours, MAX_BATCH=1"
+	nameCompany  = "ours, COMMIT_INTERVAL=50ms"
 	nameBlind    = "blind"
 	nameNoop     = "no-op"
 	nameWaiting  = "no-op, 10ms" // after a commit's time
@@ -80,6 +82,16 @@ func unshared() contestant {
 	c.name, c.environ = nameUnshared, append(c.environ, "MAX_BATCH=1")
 	return c
 }
+
+// company is ours where increments wait for company.
+func company() contestant {
+	c := ours()
+	c.name, c.environ = nameCompany, append(c.environ, fmt.Sprintf("COMMIT_INTERVAL=%v", companyInterval))
+	return c
+}
+
+// companyInterval is between the begins of two of its commits.
+const companyInterval = 50 * time.Millisecond
 
 func blind() contestant {
 	return contestant{name: nameBlind, http: blindIncrementFunction, trigger: blindRollupFunction}

@@ -77,6 +77,9 @@ var aDay = cost.Load{Rate: 1e6 / (24 * 60 * 60), Counters: 1}
 
 // readme are the figures that a stranger wants first.
 func (r *Report) readme() string {
+	million := func(contestant string) string {
+		return r.price("cost", contestant) + ", p50 " + r.figure("cost", contestant, "", "p50") + " ms"
+	}
 	return table{
 		{"", "here", "blind"},
 		{"increments a second, one hot counter", r.figure("hot", nameOurs, "", "increments/s"), r.figure("hot", nameBlind, "", "increments/s")},
@@ -84,7 +87,8 @@ func (r *Report) readme() string {
 		{"five clicks on a quiet counter: until the total shows each, p99", r.figure("clicks", nameOurs, "", "shown after, p99") + " s", r.figure("clicks", nameBlind, "", "shown after, p99") + " s"},
 		{"how late the total is at 1,000 increments a second, p99", r.figure("lag", nameOurs, "", "lag p99") + " s", r.figure("lag", nameBlind, "", "lag p99") + " s, and growing"},
 		{"off by, after 100,000 increments with doubled events and lost answers", r.figure("drift", nameOurs, "", "drift"), r.figure("drift", nameBlind, "", "drift")},
-		{"a million increments at 1,000 a second", r.price("cost", nameOurs), r.price("cost", nameBlind)},
+		{"a million increments at 1,000 a second, and how long each takes", million(nameOurs), million(nameBlind)},
+		{"the same with `COMMIT_INTERVAL=50ms`", million(nameCompany), ""},
 		{"a million increments over a day, on paper", dollars(onPaper(cost.Ours, aDay)), dollars(onPaper(cost.Blind, aDay))},
 	}.String() + "\n" + r.taken() + ". Dollars are with each function [billed](docs/cost.md#two-ways-to-pay) in the way that costs less. " +
 		fmt.Sprintf("Over a day blind is cheaper, and a `sum()` per read more so: %s. ", dollars(onPaper(cost.SumOnRead, aDay))) +
@@ -117,9 +121,10 @@ func (r *Report) measured() string {
 		{"cost of a million increments at 1,000 a second, one counter", r.price("cost", nameOurs), r.price("cost", nameBlind), r.spread("cost:ours/blind")},
 		{"the same, all by the request", r.priced("cost", nameOurs, byRequest), r.priced("cost", nameBlind, byRequest) + "; no-op: " + r.priced("cost", nameNoop, byRequest), r.spread("cost, by the request:ours/blind")},
 		{"the same, all by the instance", r.priced("cost", nameOurs, byInstance), r.priced("cost", nameBlind, byInstance), r.spread("cost, by the instance:ours/blind")},
+		{"the same with `COMMIT_INTERVAL=50ms`", r.price("cost", nameCompany), r.price("cost", nameBlind), ""},
 		{"the same with a `sum()` per read", r.price("cost", nameOurs), "`sum()`: " + r.price("cost", nameSum), ""},
 		{"the same, ÷ floor (a write for all that come during a commit, and one function)", "", "floor: " + dollars(onPaper(cost.Floor, steadyLoad)) + " on paper", r.spread("cost:floor")},
-		{"until such an increment is answered, p50", r.figure("cost", nameOurs, "", "p50") + " ms", r.figure("cost", nameBlind, "", "p50") + " ms", ""},
+		{"until such an increment is answered, p50", r.figure("cost", nameOurs, "", "p50") + " ms; with `COMMIT_INTERVAL=50ms` " + r.figure("cost", nameCompany, "", "p50") + " ms", r.figure("cost", nameBlind, "", "p50") + " ms", ""},
 		{"cost of a million over 1,000 counters, evenly, ÷ blind on paper", r.price("even", nameOurs), dollars(evenOnPaper()) + " on paper", r.spread("even:cost")},
 		{"cost of a million members who join, ÷ increments with a key", r.figure("members", nameOurs, joins, "per million"), r.figure("members", nameOurs, keyed, "per million"), r.spread("members:cost")},
 		{"reads of the total a second, ÷ `sum()`", r.figure("reads", nameOurs, "", "reads/s"), "`sum()`: " + r.figure("reads", nameSum, "", "reads/s"), r.spread("reads:ours/sum")},

@@ -30,7 +30,7 @@ func (s *session) members(ctx context.Context) (Result, error) {
 	}{
 		{joins, func(_ int, r *fasthttp.Request) bool {
 			r.Header.SetMethod(fasthttp.MethodPut)
-			r.Header.SetHost("bench")
+			r.Header.SetHost("localhost")
 			r.SetRequestURI(fmt.Sprintf("/hot/total/member-%d", n.Add(1)))
 			return true
 		}},

@@ -94,7 +94,7 @@ func colorOf(name string) color.Color {
 	switch name {
 	case nameOurs, "requests":
 		return color.RGBA{0x00, 0x72, 0xb2, 0xff}
-	case nameUnmarked, nameFaster, "reads":
+	case nameUnmarked, nameFaster, nameCompany, "reads":
 		return color.RGBA{0x56, 0xb4, 0xe9, 0xff}
 	case nameBlind, "writes":
 		return color.RGBA{0xd5, 0x5e, 0x00, 0xff}

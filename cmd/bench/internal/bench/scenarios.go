@@ -251,12 +251,13 @@ func priceColumns(t *turns) []Metric {
 func (s *session) price(ctx context.Context) (Result, error) {
 	rate := steadyLoad.Rate
 	r := Result{Settings: fmt.Sprintf("one counter, %s increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, each function billed by the request (while one is in flight, each for 100 ms at least, and for each) or by the instance (for all the time), whichever costs less, unless the column says otherwise", short(rate), hotShards, slowly, cost.AsOf)}
-	c := s.steady(rate, pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 6*time.Second))
+	c := s.steady(rate, pick(s, []contestant{ours(), company(), blind(), nothing()}, []contestant{ours(), company(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 6*time.Second))
 	c.columns = priceColumns
 	c.figure = figure{"", "cost per million", turn.price}
 	c.pairs = [][2]string{{nameOurs, nameBlind}}
 	of, err := s.race(ctx, &r, c)
-	floor := onPaper(cost.Floor, steadyLoad)
+	floor, together := onPaper(cost.Floor, steadyLoad), steadyLoad
+	together.CommitInterval = companyInterval
 	if a, b := of[nameOurs], of[nameBlind]; a != nil && b != nil {
 		for _, by := range cost.Billings {
 			price := pricedBy(by)
@@ -266,7 +267,8 @@ func (s *session) price(ctx context.Context) (Result, error) {
 	}
 	r.Notes = append(r.Notes,
 		fmt.Sprintf("The floor, $%s, is what no way to build a counter can leave out: a write for all increments that come during a commit, and one function on one instance.", short(floor)),
-		fmt.Sprintf("On paper, with increments at random times: ours $%s, blind $%s (counters cost --rate %.0f --shards %d --reads 0).", short(onPaper(cost.Ours, steadyLoad)), short(onPaper(cost.Blind, steadyLoad)), rate, hotShards))
+		fmt.Sprintf("On paper, with increments at random times: ours $%s, with COMMIT_INTERVAL=%v $%s, blind $%s (counters cost --rate %.0f --shards %d --reads 0).",
+			short(onPaper(cost.Ours, steadyLoad)), companyInterval, short(onPaper(cost.Ours, together)), short(onPaper(cost.Blind, steadyLoad)), rate, hotShards))
 	return r, err
 }
 
