@@ -25,8 +25,8 @@ const (
 	// notes. The pause doubles with each that fails: one of a full ledger reads thousands of shards.
 	noteDue    = time.Minute
 	longestDue = 5 * time.Minute
-	// besideFor is how long a note waits for a revision that knows all its fields: as long as an event
-	// is delivered again. After that they are fields of a revision that was rolled back.
+	// besideFor is how long a note that was left waits for a revision that knows all its fields: as long
+	// as an event is delivered again. After that they are fields of a revision that was rolled back.
 	besideFor = 24 * time.Hour
 	// notesAtOnce is how many notes are looked at in one go.
 	notesAtOnce = 1000
@@ -70,29 +70,21 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 // begin begins a reconcile for a note that was read at the time now. It reports false where another
 // was faster, or all that is left are queries of fields that this revision doesn't have.
 func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun store.Note, ok bool, err error) {
-	if n.Left && c.leaves(n, now) != nil {
+	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.Due) < besideFor {
 		return begun, false, nil
 	}
 	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
 }
 
-// leaves are the keys of fields whose queries another revision has to ask; nil where there is none.
-func (c *Client) leaves(n *store.Note, now time.Time) []string {
-	_, unknown := c.db.Unasked(*n)
-	if len(unknown) == 0 || now.Sub(n.Since) >= besideFor {
-		return nil
-	}
-	return unknown
-}
-
-// reconcileNoted reconciles a counter for a note, and takes the note away once that covers it.
+// reconcileNoted reconciles a counter for a note, and takes the note away once that covers it. Where
+// another revision has to ask for fields, it is left first, and has been due since then.
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, now time.Time, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
-	switch left := c.leaves(&begun, now); {
+	switch _, unknown := c.db.Unasked(begun); {
 	case err != nil || ctx.Err() != nil:
-	case left != nil:
-		err = c.db.LeaveNote(ctx, begun, left, now)
+	case len(unknown) > 0 && !begun.Left:
+		err = c.db.LeaveNote(ctx, begun, unknown, now)
 	default:
 		err = c.db.RemoveNote(ctx, begun)
 	}

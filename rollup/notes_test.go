@@ -466,9 +466,22 @@ func TestTwoDeploymentsOnOnePath(t *testing.T) {
 }
 
 // What a revision that counts documents has acknowledged for a note, another that doesn't know that
-// field can't cover: the note is left to those that do.
+// field can't cover: the note is left to those that do, however old it was. Where they were rolled back,
+// it goes a day later.
 func TestANoteOfANewerRevision(t *testing.T) {
 	t.Parallel()
+	for _, age := range []time.Duration{0, 48 * time.Hour} {
+		for _, back := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v old, rolled back %v", age, back), func(t *testing.T) {
+				t.Parallel()
+				noteOfANewerRevision(t, age, back)
+			})
+		}
+	}
+}
+
+func noteOfANewerRevision(t *testing.T, age time.Duration, back bool) {
+	t.Helper()
 	inVirtualTime(t, func(w *world) {
 		w.snippet(1)
 		w.apply(w.arrived()...)
@@ -476,6 +489,7 @@ func TestANoteOfANewerRevision(t *testing.T) {
 		older := w.roller(rollup.RollerOptions{})
 		w.inc(0, 1)
 		w.must(nil, older.Add(w.ctx, change(w.arrived()[0]))) // its note asks for nothing
+		time.Sleep(age)
 		client := w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
 		newer := rollup.NewRoller(client, rollup.RollerOptions{})
 		written, err := w.fs.Doc("counters/c/comments/a").Set(w.ctx, map[string]any{"text": "Hello"})
@@ -499,12 +513,17 @@ func TestANoteOfANewerRevision(t *testing.T) {
 		if w.note() == nil {
 			w.t.Error("a revision that doesn't know comments takes the note away")
 		}
-		flush(newer)
+		if back {
+			time.Sleep(24 * time.Hour)
+			flush(older)
+		} else {
+			flush(newer)
+			w.field("comments", int64(1))
+		}
 		if note := w.note(); note != nil {
 			w.t.Errorf("noted is %v", note)
 		}
 		w.total(3)
-		w.field("comments", int64(1))
 		w.must(nil, newer.Close(w.ctx))
 		w.must(nil, client.Close())
 	})

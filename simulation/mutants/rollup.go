@@ -40,7 +40,15 @@ var ofRollup = []mutant{
 	},
 	{
 		"a revision takes a note away without asking for fields that it doesn't know", "rollup",
-		"len(unknown) == 0 || now.Sub(n.Since) >= besideFor {", "true || len(unknown) == 0 {", test("TestANoteOfANewerRevision"),
+		"case len(unknown) > 0 && !begun.Left:", "case false:", test("TestANoteOfANewerRevision"),
+	},
+	{
+		"a revision takes a note away that it has just left", "rollup",
+		"n.Left && len(unknown) > 0 && now.Sub(n.Due) < besideFor {", "len(unknown) > 0 && false {", test("TestANoteOfANewerRevision"),
+	},
+	{
+		"a note of fields that were rolled back stays", "rollup",
+		"n.Left && len(unknown) > 0 && now.Sub(n.Due) < besideFor {", "n.Left && len(unknown) > 0 {", test("TestANoteOfANewerRevision"),
 	},
 	{
 		"a revision relies on a note of one that asks for less", "rollup",
