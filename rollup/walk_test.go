@@ -66,6 +66,7 @@ func TestAWalkReadsItsOwnLedgersOnly(t *testing.T) {
 	cfg := likesAndViews
 	client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
 	w.must(nil, err)
+	client.Looks(false)
 	w.hosted()
 	w.post(map[string]any{"title": "Mine", "body": strings.Repeat("x", 900_000)})
 	for i := range 500 {

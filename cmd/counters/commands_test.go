@@ -368,6 +368,7 @@ func TestInterruptedDeletion(t *testing.T) {
 	firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 		if commits.Add(1) == 3 { // after the mark, and the first page
 			interrupt()
+			time.Sleep(100 * time.Millisecond) // the command hears of that first
 			return emulator.Verdict{Before: status.Error(codes.Unavailable, "interrupted")}
 		}
 		return emulator.Verdict{}
