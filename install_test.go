@@ -4,9 +4,12 @@ package counters
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,7 +34,8 @@ func (f moduleFile) Open() (io.ReadCloser, error) { return os.Open(string(f)) }
 
 // proxy is a module proxy, in a directory, that has one version of this module: the files that a commit of this checkout
 // would have. It returns the environment in which go takes the module from there and everything else from where it
-// otherwise does, and the version. No version twice: what go has once, it doesn't ask for again.
+// otherwise does, and the version. That is named by what the files hold: what go has once, it doesn't ask for again, and
+// needn't compile again either.
 func proxy(t *testing.T) (environ []string, version string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -40,12 +44,20 @@ func proxy(t *testing.T) (environ []string, version string) {
 		t.Skipf("this is no checkout, or git is not installed: %v", err)
 	}
 	var files []modzip.File
+	hash := sha256.New()
 	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
-		if _, err := os.Lstat(name); err == nil { // and not removed since the last commit
-			files = append(files, moduleFile(name))
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) { // removed since the last commit
+			continue
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(hash, "%s %d ", name, len(text))
+		hash.Write(text)
+		files = append(files, moduleFile(name))
 	}
-	version = fmt.Sprintf("v0.0.0-install.%d", time.Now().UnixNano())
+	version = fmt.Sprintf("v0.0.0-install.%x", hash.Sum(nil)[:12])
 	dir := t.TempDir()
 	versions := filepath.Join(dir, filepath.FromSlash(modulePath), "@v")
 	save(t, filepath.Join(versions, "list"), []byte(version+"\n"))
