@@ -758,6 +758,7 @@ run "every_setting_is_checked" {
     allowed_origins    = ["https://example.com/path"]
     rate_limit         = -1
     rollup_interval    = "6s"
+    commit_interval    = "2s"
     rollup_burst       = 0
     rollup_ledgers     = 0
     rollup_pending     = 1.5
@@ -779,7 +780,7 @@ run "every_setting_is_checked" {
 
   expect_failures = [
     var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
-    var.request_ttl, var.request_timeout, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
+    var.request_ttl, var.request_timeout, var.commit_interval, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_burst, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
     var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.reset, var.trusted_proxies,
     var.recount_max, var.recount_age, var.recount_reads, var.gogc, var.gomemlimit,
