@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -66,6 +67,24 @@ func TestCreateAddRead(t *testing.T) {
 		t.Errorf("get: %+v has no time", got)
 	}
 	w.wantSum(t, "post-123", 193)
+}
+
+// One commit of a counter begins an interval after the other, and each call is answered.
+func TestCommitsAnIntervalApart(t *testing.T) {
+	t.Parallel()
+	const interval, calls = 10 * time.Millisecond, 6
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{CommitInterval: interval}), "a", 3)
+	began := time.Now()
+	for range calls {
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took < (calls-1)*interval {
+		t.Errorf("%d commits, one after the other, took %v", calls, took)
+	}
+	w.wantSum(t, "a", calls)
 }
 
 func TestAutoCreate(t *testing.T) {

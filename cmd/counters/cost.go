@@ -37,10 +37,14 @@ Cloud Run bills a function in one of two ways. By the request: $0.40 a million, 
 request is in flight, in steps of 100 ms. By the instance: all the time that an instance is there, up to 15 minutes after
 its last request, at a lower price, and nothing for requests. Each function is reckoned in the way that costs less, of
 this project and of all others; --billing takes one for all. A deployment sets it: --increment-billing and
---rollup-billing of counters deploy, increment_billing and rollup_billing of terraform.`,
+--rollup-billing of counters deploy, increment_billing and rollup_billing of terraform.
+
+What is left of a busy counter's bill are commits. COMMIT_INTERVAL has increments wait for company: it says what each
+millisecond saves.`,
 		Example: `  counters cost --rate 1000
   counters cost --per-day 1000000
   counters cost --rate 1000 --billing request
+  counters cost --rate 1000 --commit-interval 50ms
   counters cost --rate 1000 --counters 1000 --reads 50 --json
   counters cost --rate 5 --location europe-west1 --exact-writes=false
   counters cost --rate 0.1 --documents 500 --reads 10

@@ -32,6 +32,8 @@ func TestEstimate(t *testing.T) {
 		{"--rate 1000 --increment-billing instance --rollup-billing instance --increment-min-instances 2", []string{"Increment $98.50 by the instance"}, "Less with"},
 		{"--rate 20000 --increment-billing instance --rollup-billing instance", []string{"Increment $147.74 by the instance"}, ""}, // three instances
 		{"--rate 1000 --memory 1Gi --increment-billing instance --rollup-billing instance", []string{"Increment $51.84 by the instance"}, ""},
+		// 42 writes and 20 deletions a second, and what two instances cost
+		{"--rate 1000 --increment-billing instance --rollup-billing instance COMMIT_INTERVAL=50ms", []string{"$201.66 a month: documents $103.16"}, ""},
 		{"--rate 1000 --increment-billing instance --rollup-billing instance EXACT_WRITES=false", []string{"documents $237.94"}, ""},
 	} {
 		stdout, stderr, code := counters(t, append([]string{"estimate"}, strings.Fields(c.args)...)...)
