@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
@@ -817,4 +818,49 @@ func TestWhatWasCountedOfAFieldThatBecomesAText(t *testing.T) {
 		w.apply(w.arrived()...)
 		w.total(8)
 	})
+}
+
+// An event that says that a field is a text says what was counted before, too: where it is heard of
+// first, or alone, because who held the one before has died, nothing of that is lost. Nor is what a
+// reset has taken off kept, of which nobody has heard.
+func TestATextThatIsHeardOfFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	var changes []rollup.Change
+	w.t.Cleanup(w.server.OnChange(func(c emulator.Change) {
+		if !strings.HasSuffix(c.Name, "/shards/0") {
+			return
+		}
+		_, body, err := eventarc.Encode("id", c)
+		if err != nil {
+			t.Error(err)
+		}
+		decoded, err := w.rollup.Decode("application/protobuf", body)
+		if err != nil {
+			t.Error(err)
+		}
+		changes = append(changes, decoded...)
+	}))
+	set := func(count any) { w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "count", Value: count}})) }
+	hear := func(n int, total int64) {
+		t.Helper()
+		w.arrived()
+		w.apply(changes[n].State())
+		w.total(total)
+	}
+	set(firestore.Increment(4))
+	set("x")
+	hear(1, 7)
+	hear(0, 7)
+	set(5)
+	hear(2, 12)
+	set(0)
+	set("x")
+	hear(4, 7)
+	hear(3, 7)
+	w.reconcile()
+	w.total(7)
 }

@@ -34,6 +34,7 @@ type Change struct {
 	Counts map[string]int64 // what a shard holds: its integer fields, by their names, without zeros
 	Odd    []string         // its fields that are numbers and no integers, which no event can count
 	Blank  []string         // its fields that are no numbers: what was counted of them is kept
+	Was    map[string]int64 // what fields of Blank held just before, of those that held integers, where it is known
 	// Gone: the document was deleted; or it names its counter itself, and that is another now
 	Gone bool
 }
@@ -51,9 +52,28 @@ func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
 	return c
 }
 
+// held notes what the shard held before of fields that are no numbers any more: whatever has been heard
+// of it, that was counted.
+func (c Change) held(before *firestorepb.Document) Change {
+	if before == nil {
+		return c
+	}
+	for _, name := range c.Blank {
+		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
+		switch {
+		case !ok:
+		case c.Was == nil:
+			c.Was = map[string]int64{name: n}
+		default:
+			c.Was[name] = n
+		}
+	}
+	return c
+}
+
 // state is what the shard holds after the change.
 func (c Change) state() ledger.State {
-	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Gone: c.Gone}
+	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, Gone: c.Gone}
 }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that

@@ -23,8 +23,8 @@ import (
 // states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
 // and it covers them. That holds for strictly newer ones only. A duplicate waits with its twin:
 // they are the same event, and once one delivery of it is acknowledged, it does not come again.
-// An event that says that a field is no number any more waits, too, and so does one of before that: no
-// newer state says what was counted of it.
+// An event that says that a field is no number any more waits, too: no newer state says what was
+// counted of it.
 type coalescer[W any] struct {
 	least, most time.Duration // in which a flush is earned
 	burst       int           // flushes that a full bucket holds, at least 1
@@ -159,13 +159,12 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	b := c.backlogs[counter]
 	newest := b.newest(s.Shard)
 	older := newest != nil && newest.state.Supersedes(s)
-	uncovered := isBlank(s) || newest != nil && newest.blank()
 	switch {
-	case older && (!uncovered || b.next[s.Shard] == nil):
+	case older && (!isBlank(s) || b.next[s.Shard] == nil):
 		newest.keep(s)
 		b.events++
 		return []W{event}, true
-	case newest != nil && s.Supersedes(newest.state) && !uncovered: // takes their place, so there is room
+	case newest != nil && s.Supersedes(newest.state) && !newest.blank(): // takes their place, so there is room
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:

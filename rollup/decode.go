@@ -41,7 +41,7 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		return nil, fmt.Errorf("%w: update time of %q: %w", ErrPoison, doc.GetName(), err)
 	}
 	for _, c := range changes {
-		c = c.holds(doc, after == nil)
+		c = c.holds(doc, after == nil).held(before)
 		if c.Counter != "" {
 			if c.Shard != "" && !c.Gone && !countable(names, doc, c.Odd) {
 				return nil, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, doc.GetName(), names.Fields)

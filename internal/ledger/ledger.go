@@ -27,7 +27,8 @@ type State struct {
 	// Blank are fields that are there and can be no count: a text, null, NaN, 1e300. An increment takes
 	// the place of a text or null, and begins from 0, so what was last known of these goes into the base.
 	Blank []string
-	Gone  bool // the shard was deleted, and its counts are 0
+	Was   Counts // what fields of Blank held just before, of those that held integers, where it is known
+	Gone  bool   // the shard was deleted, and its counts are 0
 }
 
 // Kind is what a field of a shard holds.
@@ -67,7 +68,7 @@ func (s State) Supersedes(old State) bool {
 }
 
 // after is the entry of s after an older one of a ledger, whose counts stand for fields that are no
-// integers any more. What it has of fields that are no numbers any more is lost with it, and kept.
+// integers any more. What the shard had counted of fields that are no numbers any more is kept.
 func (s State) after(known Entry) (e Entry, kept Counts) {
 	e = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	for _, name := range s.Odd {
@@ -79,7 +80,11 @@ func (s State) after(known Entry) (e Entry, kept Counts) {
 		}
 	}
 	for _, name := range s.Blank {
-		if n := known.Counts[name]; n != 0 {
+		n, told := s.Was[name]
+		if !told {
+			n = known.Counts[name]
+		}
+		if n != 0 {
 			if kept == nil {
 				kept = Counts{}
 			}

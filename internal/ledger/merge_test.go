@@ -155,6 +155,8 @@ func TestMergeWhatIsBlank(t *testing.T) {
 	half := State{Shard: "0", AsOf: at(250), Odd: []string{"count"}}
 	still := State{Shard: "0", AsOf: at(300), Blank: []string{"count"}}
 	one := State{Shard: "0", AsOf: at(400), Counts: Counts{"count": 1}}
+	nine := State{Shard: "0", AsOf: at(300), Blank: []string{"count"}, Was: Counts{"count": 9}}
+	zero := State{Shard: "0", AsOf: at(300), Blank: []string{"count"}, Was: Counts{"count": 0}}
 	gone := State{Shard: "0", AsOf: at(500), Gone: true}
 	snapshot := func(s ...State) Snapshot { return Snapshot{At: at(1000), States: s} }
 	for _, tt := range []struct {
@@ -176,6 +178,9 @@ func TestMergeWhatIsBlank(t *testing.T) {
 		{"a snapshot of a number again", []State{text}, snapshot(one), 8},
 		{"a snapshot in which the shard is gone", []State{text, one}, Snapshot{At: at(1000)}, 7},
 		{"nobody has seen the text", []State{one}, snapshot(), 1},
+		{"nobody has seen what was before it", []State{nine, still}, snapshot(), 9},
+		{"nobody has seen a reset before it", []State{zero, one}, snapshot(), 1},
+		{"nobody has seen a number between two", []State{text, nine, still}, snapshot(), 16},
 	} {
 		for _, atOnce := range []bool{true, false} {
 			t.Run(fmt.Sprint(tt.name, ", at once: ", atOnce), func(t *testing.T) {

@@ -80,19 +80,19 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event that says that a field is a text is done once a newer one is held", "rollup",
-		"s.Supersedes(newest.state) && !uncovered: //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"s.Supersedes(newest.state) && !newest.blank(): //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
 		"an event that says that a field was a text is done while a newer one is held", "rollup",
-		"case older && (!uncovered || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"case older && (!isBlank(s) || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
-		"an event of before a text is done once that is held", "rollup",
-		"uncovered := isBlank(s) || newest != nil", "uncovered := newest != nil", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"an event of a text doesn't say what was counted before", "rollup",
+		"c.holds(doc, after == nil).held(before)", "c.holds(doc, after == nil)", test("TestDecodeSeveralFields"),
 	},
 	{
-		"an event of before a text is done while that is held", "rollup",
-		"isBlank(s) || newest != nil && newest.blank()\n", "isBlank(s)\n", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"what was counted before a text is what was heard of it", "internal/ledger",
+		"n, told := s.Was[name]\n\t\tif !told {", "n, told := s.Was[name]\n\t\tif told = false; !told {", test("TestMergeWhatIsBlank"),
 	},
 	{
 		"a note is taken away for an answer that the ledger has no room for", "rollup",
