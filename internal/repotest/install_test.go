@@ -1,6 +1,6 @@
 //go:build all && unix
 
-package counters
+package repotest
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package counters
+package repotest
 
 import (
 	"io/fs"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/firestore-counters/counters"
 )
 
 func save(t *testing.T, name string, data []byte) {
@@ -84,14 +86,14 @@ func TestTheFunctionsAreUploaded(t *testing.T) {
 func TestSource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, Source); err != nil {
+	if err := os.CopyFS(dir, counters.Source); err != nil {
 		t.Fatal(err)
 	}
 	want, got := zipped(t, "."), zipped(t, dir)
 	if !slices.Equal(got, want) {
 		t.Fatalf("of what is carried would be uploaded %q\nof the checkout %q: source.go lacks a pattern", got, want)
 	}
-	err := fs.WalkDir(Source, ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(counters.Source, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, ".go") && !slices.Contains(want, name) {
 			t.Errorf("%s is carried, and not uploaded", name)
 		}
@@ -110,7 +112,7 @@ func TestSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if carried, err := fs.ReadFile(Source, filepath.ToSlash(name)); err != nil || string(carried) != string(ours) {
+		if carried, err := fs.ReadFile(counters.Source, filepath.ToSlash(name)); err != nil || string(carried) != string(ours) {
 			t.Errorf("%s is carried otherwise: %v", name, err)
 		}
 	}

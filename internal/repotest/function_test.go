@@ -1,6 +1,6 @@
 //go:build all
 
-package counters
+package repotest
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package counters
+package repotest
 
 import (
 	"os/exec"
