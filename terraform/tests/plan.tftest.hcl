@@ -420,8 +420,8 @@ run "monitoring" {
     error_message = "Seven metrics, prefixed."
   }
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["lag", "drift", "poison", "rollup_errors", "reconcile_missing"])
-    error_message = "Five alerts."
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["lag", "drift", "poison", "rollup_errors", "reconcile_missing", "noted"])
+    error_message = "Six alerts."
   }
   assert {
     condition     = strcontains(google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].query, "user_my_likes_rollup_lag_bucket") && endswith(google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].query, "> 60000")
@@ -655,7 +655,7 @@ run "billed_by_the_instance" {
   }
 
   assert {
-    condition     = toset(keys(terraform_data.billed_by_instance)) == toset(["counters-increment", "counters-rollup"]) && terraform_data.billed_by_instance["counters-rollup"].input == "run services update counters-rollup --project=my-project --region=us-central1"
+    condition     = toset(keys(terraform_data.billed_by_instance)) == toset(["counters-increment", "counters-rollup"]) && terraform_data.billed_by_instance["counters-rollup"].input == "run services update counters-rollup --project=a-project --region=us-central1"
     error_message = "Both functions must be billed by the instance."
   }
 }
