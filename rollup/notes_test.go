@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -65,10 +66,10 @@ func touches(req *firestorepb.CommitRequest, counter string) bool {
 	return false
 }
 
-// deliverAll delivers the events of all counters to one of several rollers, once.
+// deliverAll delivers the events of all counters to one of several rollers, once. What it returns waits, in virtual time, until
+// each has been answered.
 func (w *world) deliverAll(rollers ...*rollup.Roller) (refused *sync.Map, settle func()) {
-	var deliveries sync.WaitGroup
-	var n atomic.Int64
+	var n, unanswered atomic.Int64
 	refused = &sync.Map{} // :: counter → the first error
 	stop := w.server.OnChange(func(c emulator.Change) {
 		_, path, _ := strings.Cut(c.Name, "/documents/")
@@ -88,16 +89,22 @@ func (w *world) deliverAll(rollers ...*rollup.Roller) (refused *sync.Map, settle
 			}
 		}
 		r := rollers[int(n.Add(1))%len(rollers)]
-		deliveries.Go(func() {
+		unanswered.Add(1)
+		go func() {
+			defer unanswered.Add(-1)
 			ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 			defer cancel()
 			if err := r.Add(ctx, data); err != nil {
 				refused.LoadOrStore(data.Counter, err)
 			}
-		})
+		}()
 	})
 	w.t.Cleanup(stop)
-	return refused, deliveries.Wait
+	return refused, func() {
+		for synctest.Wait(); unanswered.Load() > 0; synctest.Wait() { // first, until the server has told of all changes
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 // A ledger that something else has written, one that is full, and one whose commits are all refused,
