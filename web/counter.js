@@ -1,7 +1,7 @@
 // A distributed counter in a web page: watch its total, add to it, like it, and show at once what
 // was done. It depends on nothing; totals come from the Firebase SDK where the page has it, else
 // from the Increment function.
-import { CounterError, isID } from "./entry.js";
+import { CounterError, want } from "./entry.js";
 import { overHTTP } from "./http.js";
 import { Queue } from "./queue.js";
 import { localStorageOrNone } from "./record.js";
@@ -107,7 +107,7 @@ export class Counters {
     if (!queue) {
       const { failed, ...options } = this.#options;
       this.#queues.set(user, (queue = new Queue({
-        ...options, name: `${JSON.stringify([this.transport.name ?? this.url, user])}`, transport: this.transport,
+        ...options, name: nameOf(this.transport.name ?? this.url, user), transport: this.transport,
         mine: () => this.member === user, user,
         changed: () => this.#changed(),
         added: (waiting) => this.#user === user && this.#counters.get(nameOf(waiting.entry.counter, waiting.entry.field))?.follow(waiting),
@@ -131,8 +131,7 @@ export class Counters {
    * @param {string} [field] `Counters.field` unless given
    */
   counter(id, field = this.field) {
-    want(id);
-    want(field);
+    want(id, field);
     const name = nameOf(id, field);
     let counter = this.#counters.get(name);
     if (!counter) {
@@ -305,7 +304,7 @@ export class Counter {
   /** Takes it that the user is another one now. For `Counters`. */
   switched() {
     this.#shown.forget();
-    for (const known of this.#members.values()) known.stop?.();
+    this.#members.forEach((known) => known.stop?.());
     this.#members.clear();
     this.#waiting.forEach((waiting) => this.follow(waiting));
     this.changed();
@@ -495,12 +494,5 @@ export class Counter {
   }
 }
 
-/** @param {unknown} id */
-function want(id) {
-  if (!isID(id)) throw new TypeError(`want an id, not ${JSON.stringify(id)}`);
-}
-
 /** @param {string} id @param {string} field */
-function nameOf(id, field) {
-  return JSON.stringify([id, field]);
-}
+const nameOf = (id, field) => JSON.stringify([id, field]);

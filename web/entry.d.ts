@@ -300,11 +300,11 @@ export declare function latest(a: [number, number], b: [number, number]): [numbe
 /** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
 export declare function uuid(): string;
 /**
- * Whether it is an id that a request can carry: text, of whole characters. As a part of a URL's path,
- * "." and ".." would be steps to another one, whatever is escaped, and an empty part before the first
- * one would name another host.
- * @param {unknown} id of a counter, a field or a member
+ * Wants ids that a request can carry: text, of whole characters. As a part of a URL's path, "." and
+ * ".." would be steps to another one, whatever is escaped, and an empty part before the first one
+ * would name another host.
+ * @param {unknown[]} ids of counters, fields or members
  */
-export declare function isID(id: unknown): boolean;
+export declare function want(...ids: unknown[]): void;
 /** @param {Waiting} waiting */
 export declare function joinedOf({ entry }: Waiting): boolean | undefined;

@@ -143,16 +143,15 @@ export function uuid() {
 }
 
 /**
- * Whether it is an id that a request can carry: text, of whole characters. As a part of a URL's path,
- * "." and ".." would be steps to another one, whatever is escaped, and an empty part before the first
- * one would name another host.
- * @param {unknown} id of a counter, a field or a member
+ * Wants ids that a request can carry: text, of whole characters. As a part of a URL's path, "." and
+ * ".." would be steps to another one, whatever is escaped, and an empty part before the first one
+ * would name another host.
+ * @param {unknown[]} ids of counters, fields or members
  */
-export function isID(id) {
-  try {
-    return typeof id === "string" && id.split("/").every((part) => !["", ".", ".."].includes(part) && encodeURIComponent(part));
-  } catch {
-    return false; // It has half of a character, such as of an emoji that was cut in two.
+export function want(...ids) {
+  for (const id of ids) {
+    // Cs is half of a character, such as of an emoji that was cut in two.
+    if (typeof id !== "string" || /\/\.?\.?\/|\p{Cs}/u.test(`/${id}/`)) throw new TypeError(`want an id, not ${JSON.stringify(id)}`);
   }
 }
 

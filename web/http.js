@@ -24,9 +24,9 @@ export function overHTTP(url, headers) {
       try {
         answer = await fetch(...requestOf(url, credentials.headers, entry, signal));
         text = await answer.text();
-      } catch (error) {
-        const late = error instanceof DOMException && error.name === "TimeoutError";
-        return late ? { again: 0, trouble: "The server doesn't answer in time." } : { again: 0, trouble: await unreachable(url), all: true };
+      } catch (/** @type {any} */ error) {
+        const late = error.name === "TimeoutError";
+        return { again: 0, trouble: late ? "The server doesn't answer in time." : await unreachable(url), all: !late };
       }
       const body = parse(text);
       if (answer.ok && body.counter) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
@@ -34,8 +34,8 @@ export function overHTTP(url, headers) {
       // A network's page to sign in, or the site's own page, says 200 too.
       if (answer.ok || status >= 500 || status === 408 || status === 425 || status === 429) {
         const seconds = Number(answer.headers.get("Retry-After"));
-        const many = status === 429;
-        return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: many ? "There were too many requests." : "The server is too busy, or not well.", all: many };
+        const all = status === 429;
+        return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: all ? "There were too many requests." : "The server is too busy, or not well.", all };
       }
       return { error: new CounterError(`The server refuses it: ${body.detail ?? answer.statusText} (${status}).`, { status }) };
     },
@@ -103,7 +103,8 @@ export function asking(url, headers, got) {
  */
 function requestOf(url, own, entry, stopped) {
   const headers = new Headers(own);
-  const signal = AbortSignal.any?.([stopped, AbortSignal.timeout(TIMEOUT)]) ?? AbortSignal.timeout(TIMEOUT);
+  const late = AbortSignal.timeout(TIMEOUT);
+  const signal = AbortSignal.any?.([stopped, late]) ?? late;
   if (!("key" in entry)) return [memberURL(url, entry), { method: entry.joined ? "PUT" : "DELETE", headers, signal }];
   headers.set("Content-Type", "application/json");
   headers.set("Idempotency-Key", entry.key);
@@ -155,7 +156,7 @@ export function whose(authorization) {
     // It is not such a token.
   }
   let hash = 0;
-  for (const char of user) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x5bd1e995) ^ (hash >>> 15);
+  for (const char of user) hash = Math.imul(hash ^ /** @type {number} */ (char.codePointAt(0)), 0x5bd1e995) ^ (hash >>> 15);
   return (hash >>> 0).toString(36);
 }
 

@@ -175,7 +175,7 @@ export class Queue {
   /** Ends all pauses: there is reason to believe that requests get through again. */
   go() {
     this.#pauses.end();
-    for (const waiting of this.#entries.values()) waiting.parked = false;
+    this.#entries.forEach((waiting) => (waiting.parked = false));
     this.#pump();
   }
 

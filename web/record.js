@@ -1,7 +1,7 @@
 // What the storage has of the entries of a queue, each under its name. All values of one entry are
 // as long as each other, but for an error's words: what is there can be replaced in a storage that
 // is full.
-import { isID } from "./entry.js";
+import { want } from "./entry.js";
 
 /** @typedef {import("./entry.js").Entry} Entry */
 /** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
@@ -36,8 +36,7 @@ export class Records {
    */
   read(name) {
     try {
-      const text = this.storage?.getItem(this.prefix + name);
-      return text ? decode(name, text) : undefined;
+      return decode(name, this.storage?.getItem(this.prefix + name) ?? "");
     } catch {
       return undefined;
     }
@@ -111,6 +110,6 @@ function decode(name, text) {
   if (like) Object.assign(entry, { member: of, joined: record.joined === 1, late: late.map(Number) });
   else Object.assign(entry, { key: of, tried: record.tried === 1, as: record.as.trimEnd() });
   // What another program has put there is left alone.
-  const ids = like ? [counter, field, of] : [counter, field];
-  return nameOf(entry) === name && ids.every(isID) && record.at > 0 && record.end >= 0 ? entry : undefined;
+  want(counter, field, like ? of : field);
+  return nameOf(entry) === name && record.at > 0 && record.end >= 0 ? entry : undefined;
 }
