@@ -435,7 +435,7 @@ func (c *answersChecker) settled(all bool) {
 			is, there := k.doc.Data[name]
 			switch {
 			case !ok:
-			case all && !there && of.changed == 0: // it was not named
+			case all && of.changed == 0 && (!there || a == Answer{}): // it was not named
 			case all && is != value:
 				c.fail("after a reconcile, %s of %q is %v, and its documents come to %v", name, id, is, value)
 			case a == Answer{}:

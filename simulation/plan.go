@@ -249,7 +249,7 @@ func (p Plan) Shortened(operations int) Plan {
 // Faultless is the plan without anything that goes wrong.
 func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
-	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, false, false
+	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.Damage, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, 0, false, false
 	p.Ahead, p.Clocks = 0, 0
 	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd, p.Mix.Pieces, p.Mix.Ends, p.Mix.Shrink, p.Starts = 0, 0, 0, 0, 0, 0, 0, 0, false
 	return p
