@@ -449,21 +449,17 @@ func TestIDsThatAreNotPrintableInJSON(t *testing.T) {
 	}
 }
 
-// What answers at FIRESTORE_EMULATOR_HOST and is not Firestore is found out, and said.
+// What answers at FIRESTORE_EMULATOR_HOST and is not Firestore is found out within the caller's time,
+// and said.
 func TestNoFirestore(t *testing.T) {
-	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := exec.CommandContext(t.Context(), self, "list") // it takes its time, in which others run
-	list.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST="+server.Listener.Addr().String())
-	var out, errOut strings.Builder
-	list.Stdout, list.Stderr = &out, &errOut
-	_ = list.Run()
-	if code := list.ProcessState.ExitCode(); code != exitFailed || out.Len() > 0 || strings.Count(errOut.String(), "\n") != 1 || !strings.Contains(errOut.String(), "does not answer as a Firestore does") {
+	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Listener.Addr().String())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second/3) // which is less than probeTimeout
+	defer cancel()
+	var out, errOut bytes.Buffer
+	code := run(ctx, []string{"list"}, &out, &errOut)
+	if code != exitFailed || out.Len() > 0 || strings.Count(errOut.String(), "\n") != 1 || !strings.Contains(errOut.String(), "does not answer as a Firestore does") {
 		t.Errorf("exit code %d, %q, error %q", code, &out, &errOut)
 	}
 }
