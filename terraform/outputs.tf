@@ -19,7 +19,7 @@ output "rollup_trigger" {
 }
 
 output "ack_deadline_commands" {
-  description = "To be run after an apply that makes a trigger for a collection that is queried, for which the provider has no argument: Pub/Sub would otherwise hang up on a waiting event after 10 s, and send it again."
+  description = "Commands to run after an apply that makes a counted collection's trigger, unless run_gcloud does. Otherwise Pub/Sub hangs up on a waiting event after 10 s, and sends it again."
   value = flatten([
     for trigger in google_eventarc_trigger.watch : [
       for transport in trigger.transport : [

@@ -63,7 +63,7 @@ variable "database" {
 }
 
 variable "counters" {
-  description = "Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes. Without wildcards, as in stats/site, there is one counter, and its id is the document's."
+  description = "Path of the counters' documents: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}, or one document, such as stats/site."
   type        = string
   nullable    = false
   default     = "counters/{counter}"
@@ -87,7 +87,7 @@ variable "shards" {
 }
 
 variable "fields" {
-  description = "What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it (or at the root: count(/comments where post=={post})), stars=sum(ratings.stars) the sum of a field of theirs, rating=avg(ratings.stars) its average (a double; null of none), all with a condition if need be, such as count(comments where public==true). At most 20. Where documents alone are counted, as in users=count(/users), there is nothing to increment. A field that is added later shows with the next roll-up."
+  description = "What a counter's document shows, comma-separated, at most 20: sums of shards, such as likes or total=count, and counts of documents, such as comments=count(comments)."
   type        = string
   nullable    = false
   default     = "total=count"
@@ -99,14 +99,14 @@ variable "fields" {
 }
 
 variable "hosted" {
-  description = "The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs in them besides the shown fields is in one map, counter_rollup."
+  description = "The documents are your app's own: none is made or deleted, and an increment of a missing one is answered 404."
   type        = bool
   nullable    = false
   default     = false
 }
 
 variable "cleanup_after" {
-  description = "With HOSTED: how long a document has to be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. One that is made again before that shows its counts again. Other counters end by counters delete alone."
+  description = "With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h."
   type        = string
   nullable    = false
   default     = "24h"
@@ -118,7 +118,7 @@ variable "cleanup_after" {
 }
 
 variable "auto_create" {
-  description = "Create a counter with its first increment, instead of answering 404; one whose document was deleted by hand shows again what its path has counted. true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."
+  description = "Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000."
   type        = string
   nullable    = false
   default     = "false"
@@ -142,7 +142,7 @@ variable "num_shards" {
 }
 
 variable "max_shards" {
-  description = "Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."
+  description = "Double a counter's shards under contention, up to this many, at most 1000; 0 never does."
   type        = number
   nullable    = false
   default     = 0
@@ -166,7 +166,7 @@ variable "cache_ttl" {
 }
 
 variable "read_cache" {
-  description = "How old the total may be that GET answers from memory, and that caches on the way may keep, 0s to 60s; 0s reads it with every request. exact=true always does."
+  description = "How old the total may be that GET answers from memory, or that a cache on the way keeps, 0s to 60s. With 0s, and with exact=true, it is always read."
   type        = string
   nullable    = false
   default     = "1s"
@@ -190,7 +190,7 @@ variable "max_increment" {
 }
 
 variable "exact_writes" {
-  description = "Write a marker with every commit, so that one whose answer was lost can be told from one that was not applied. Without it, such an increment is answered 504."
+  description = "Write a marker with every commit, which tells after a lost answer whether the commit was applied. Without it, such an increment is answered 504."
   type        = bool
   nullable    = false
   default     = true
@@ -209,7 +209,7 @@ variable "request_ttl" {
 }
 
 variable "request_timeout" {
-  description = "How long a request may take, commits and their retries included, 1s to 60s."
+  description = "How long a request may take, with its commits and retries, 1s to 60s."
   type        = string
   nullable    = false
   default     = "20s"
@@ -221,7 +221,7 @@ variable "request_timeout" {
 }
 
 variable "max_batch" {
-  description = "Increments that share one commit at most, 1 to 500. With 1 each has its own, at once: answered sooner by up to half a commit, and for more writes; counters cost prints both."
+  description = "Increments that share one commit at most, 1 to 500. With 1, each has its own: up to half a commit faster, with more writes; counters cost prints both."
   type        = number
   nullable    = false
   default     = 500
@@ -233,7 +233,7 @@ variable "max_batch" {
 }
 
 variable "commit_interval" {
-  description = "Time between the begins of two commits of a counter on one instance, 0s to 1s, and at most a quarter of REQUEST_TIMEOUT: increments that come sooner wait for company, and share one. 0s begins the next one as soon as the last has ended. The first increment of a quiet counter is committed at once. At 1,000 a second 50ms leaves a fifth of the commits, and answers 20 ms later on average; counters cost prints what each millisecond saves."
+  description = "Least time between the beginnings of two commits of a counter on one instance, 0s to 1s, at most a quarter of REQUEST_TIMEOUT. Increments that come sooner share the next commit."
   type        = string
   nullable    = false
   default     = "0s"
@@ -245,7 +245,7 @@ variable "commit_interval" {
 }
 
 variable "max_queue" {
-  description = "Increments that may wait on one instance; beyond it they are answered 503."
+  description = "Increments that may wait on one instance; more are answered 503."
   type        = number
   nullable    = false
   default     = 10000
@@ -257,7 +257,7 @@ variable "max_queue" {
 }
 
 variable "auth" {
-  description = "Who may call Increment: none (leave it to Cloud Run's IAM), firebase (ID token in Authorization), appcheck (App Check token in X-Firebase-AppCheck)."
+  description = "Who may call Increment: none (Cloud Run's IAM decides), firebase (ID token in Authorization) or appcheck (App Check token in X-Firebase-AppCheck)."
   type        = string
   nullable    = false
   default     = "none"
@@ -269,14 +269,14 @@ variable "auth" {
 }
 
 variable "public_reads" {
-  description = "Answer GET without a token, whatever AUTH says, but for members, and for exact=true where FIELDS counts documents."
+  description = "Answer GET without the token that AUTH asks for, except for members, and for exact=true where FIELDS counts documents."
   type        = bool
   nullable    = false
   default     = true
 }
 
 variable "members" {
-  description = "Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."
+  description = "Which members a caller may count: own (its token's user, with AUTH=firebase), any (with AUTH=none, for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, otherwise off."
   type        = string
   nullable    = false
   default     = ""
@@ -288,7 +288,7 @@ variable "members" {
 }
 
 variable "reset" {
-  description = "Whose counters a caller of Increment may set back to 0, with POST /{counter}/reset: own (that of the user of its token, with AUTH=firebase, where COUNTERS names it {uid}, as in users/{uid}), any (with AUTH=none: for backends behind Cloud Run's IAM) or off."
+  description = "Which counters a caller may set to 0 with POST /{counter}/reset: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."
   type        = string
   nullable    = false
   default     = "off"
@@ -300,7 +300,7 @@ variable "reset" {
 }
 
 variable "allowed_origins" {
-  description = "Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."
+  description = "Web origins whose pages may call Increment, comma-separated; * allows all. Others are answered 403."
   type        = list(string)
   nullable    = false
   default     = []
@@ -312,7 +312,7 @@ variable "allowed_origins" {
 }
 
 variable "rate_limit" {
-  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. An exact read counts as many as it takes. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 56 bits."
+  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."
   type        = number
   nullable    = false
   default     = 0
@@ -324,7 +324,7 @@ variable "rate_limit" {
 }
 
 variable "trusted_proxies" {
-  description = "How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."
+  description = "How many proxies before Cloud Run append their own address to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one."
   type        = number
   nullable    = false
   default     = 0
@@ -336,7 +336,7 @@ variable "trusted_proxies" {
 }
 
 variable "rollup_interval" {
-  description = "Time between two roll-ups of a hot counter by one instance, 10ms to 5s."
+  description = "Time between two roll-ups of a busy counter by one instance, 10ms to 5s."
   type        = string
   nullable    = false
   default     = "1s"
@@ -348,7 +348,7 @@ variable "rollup_interval" {
 }
 
 variable "rollup_burst" {
-  description = "Roll-ups that a counter which was quiet may have at once, 1 to 100, so that its first changes show without a wait. One more is earned with each ROLLUP_INTERVAL."
+  description = "Roll-ups that a quiet counter may have at once, 1 to 100, so that its first changes show without a wait. Each ROLLUP_INTERVAL earns one more."
   type        = number
   nullable    = false
   default     = 5
@@ -372,7 +372,7 @@ variable "rollup_ledgers" {
 }
 
 variable "rollup_pending" {
-  description = "Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."
+  description = "Events that may wait on one instance of Rollup; more are answered 503 and come again."
   type        = number
   nullable    = false
   default     = 5000
@@ -384,7 +384,7 @@ variable "rollup_pending" {
 }
 
 variable "rollup_flushes" {
-  description = "Counters that one instance rolls up side by side, 1 to 1000."
+  description = "Counters that one instance rolls up at the same time, 1 to 1000."
   type        = number
   nullable    = false
   default     = 64
@@ -396,7 +396,7 @@ variable "rollup_flushes" {
 }
 
 variable "recount_max" {
-  description = "How late a field such as comments=count(comments) may be, 1s to 1h. A query that took N reads waits for about N changes before it is asked again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."
+  description = "How late a field such as comments=count(comments) may be, 1s to 1h."
   type        = string
   nullable    = false
   default     = "60s"
@@ -408,7 +408,7 @@ variable "recount_max" {
 }
 
 variable "reconcile_deadline" {
-  description = "How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."
+  description = "How long one call of Reconcile walks before it stores where it stopped, 1s to 1700s."
   type        = string
   nullable    = false
   default     = "240s"
@@ -420,7 +420,7 @@ variable "reconcile_deadline" {
 }
 
 variable "reconcile_parallel" {
-  description = "Counters that Reconcile checks side by side, 1 to 100."
+  description = "Counters that Reconcile checks at the same time, 1 to 100."
   type        = number
   nullable    = false
   default     = 8
@@ -432,7 +432,7 @@ variable "reconcile_parallel" {
 }
 
 variable "recount_age" {
-  description = "Reconcile asks again for fields such as comments=count(comments) that had no answer for this long, for a change whose event was lost, 1s to 8760h. For counters that are named it asks at once."
+  description = "Reconcile repeats a query such as count(comments) that had no answer for this long, in case an event was lost, 1s to 8760h. Counters that are named don't wait."
   type        = string
   nullable    = false
   default     = "24h"
@@ -444,7 +444,7 @@ variable "recount_age" {
 }
 
 variable "recount_reads" {
-  description = "Reads that one call of Reconcile may take for it, one per 1,000 documents counted."
+  description = "Reads that one call of Reconcile may spend on such queries: one per 1,000 documents."
   type        = number
   nullable    = false
   default     = 10000
@@ -456,7 +456,7 @@ variable "recount_reads" {
 }
 
 variable "gogc" {
-  description = "How much the heap of an instance grows before the garbage collector runs, in percent of what is in use, or off; 400 when empty."
+  description = "How much an instance's heap may grow before the garbage collector runs, in percent of what is in use, or off; 400 when empty."
   type        = string
   nullable    = false
   default     = ""
@@ -468,7 +468,7 @@ variable "gogc" {
 }
 
 variable "gomemlimit" {
-  description = "Memory of an instance beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."
+  description = "Memory beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."
   type        = string
   nullable    = false
   default     = ""

@@ -23,7 +23,7 @@ variable "location" {
 }
 
 variable "multi_regions" {
-  description = "For each multi-region that location may be: the region that the functions run in, and the location of the Eventarc trigger. Google's own pages disagree on the latter (some map nam5 to us-central1), but the API refuses anything but the database's own location."
+  description = "For each multi-region that location may be: the functions' region, and the location of the Eventarc trigger, which must be the database's own."
   type = map(object({
     region         = string
     trigger_region = string
@@ -78,7 +78,7 @@ variable "runtime" {
 }
 
 variable "owns" {
-  description = "What this deployment keeps for all others too: project (the role of Eventarc's agent) and database (TTL policy and index exemptions of counter_requests and counter_rollup). Only the first deployment of a project, and of a database, should; the others take the word out, or a destroy takes it from those that stay."
+  description = "What this deployment keeps for all others too: project (the role of Eventarc's agent) and database (TTL policy and index exemptions). Take a word out if another deployment of the project, or of the database, keeps that."
   type        = set(string)
   nullable    = false
   default     = ["project", "database"]
@@ -90,14 +90,14 @@ variable "owns" {
 }
 
 variable "run_gcloud" {
-  description = "Let terraform run gcloud, which has to be installed and logged in where it runs, for what the providers have no argument for: how long Pub/Sub waits for the answer to an event of a counted collection, invoker_check, increment_billing and rollup_billing."
+  description = "Let terraform run gcloud, installed and logged in, for what the providers have no argument for: invoker_check, increment_billing, rollup_billing, and how long Pub/Sub waits for the answer to a counted collection's event."
   type        = bool
   nullable    = false
   default     = false
 }
 
 variable "increment_ingress" {
-  description = "Where Increment takes requests from: ALLOW_ALL, or ALLOW_INTERNAL_AND_GCLB behind Google's load balancer. With the former its own address passes by what stands before it, such as Cloud Armor."
+  description = "Where Increment takes requests from: ALLOW_ALL, or ALLOW_INTERNAL_AND_GCLB for Google's load balancer alone, so that nobody bypasses it, or its Cloud Armor."
   type        = string
   nullable    = false
   default     = "ALLOW_ALL"
@@ -109,7 +109,7 @@ variable "increment_ingress" {
 }
 
 variable "kms_key" {
-  description = "Key of Cloud KMS in the functions' region, as projects/P/locations/L/keyRings/R/cryptoKeys/K, that encrypts the functions and the bucket of their source; empty for Google's own. It takes docker_repository, and roles/cloudkms.cryptoKeyEncrypterDecrypter on it for Google's agents: docs/deploying.md."
+  description = "Key of Cloud KMS in the functions' region, as projects/P/locations/L/keyRings/R/cryptoKeys/K, for the functions and the bucket of their source; empty for Google's own. It needs docker_repository, and roles for Google's agents: docs/deploying.md."
   type        = string
   nullable    = false
   default     = ""
@@ -121,7 +121,7 @@ variable "kms_key" {
 }
 
 variable "database_kms_key" {
-  description = "Key of Cloud KMS in the database's location (us for nam5, europe for eur3) that encrypts a database that create_database makes; empty for Google's own. It can't be changed later."
+  description = "Key of Cloud KMS in the database's location (us for nam5, europe for eur3) for a database that create_database makes; empty for Google's own. It can't be changed later."
   type        = string
   nullable    = false
   default     = ""
@@ -133,7 +133,7 @@ variable "database_kms_key" {
 }
 
 variable "docker_repository" {
-  description = "Repository of Artifact Registry for the functions' images, as projects/P/locations/L/repositories/R; with kms_key, one that is encrypted with the same key. Empty for one of the deployment's own. The build may write there, and in no other."
+  description = "Repository of Artifact Registry for the functions' images, as projects/P/locations/L/repositories/R; empty for the deployment's own. With kms_key it needs one with the same key. The build may write to no other."
   type        = string
   nullable    = false
   default     = ""
@@ -145,7 +145,7 @@ variable "docker_repository" {
 }
 
 variable "patience" {
-  description = "How long a first apply waits for what Google says is there and isn't yet: APIs that were turned on, accounts, and the role of Eventarc's agent."
+  description = "How long a first apply waits until APIs that were turned on, accounts, and the role of Eventarc's agent work everywhere."
   type = object({
     apis     = string
     accounts = string
@@ -163,28 +163,28 @@ variable "patience" {
 # The database.
 
 variable "create_database" {
-  description = "Create the Firestore database, protected against deletion, and left alone by `terraform destroy`. Off: it is there already, also after a destroy."
+  description = "Create the Firestore database, protected against deletion; `terraform destroy` leaves it. false if it exists, also after a destroy."
   type        = bool
   nullable    = false
   default     = false
 }
 
 variable "exempt_updated_at" {
-  description = "Turn the single-field index of updated_at off, in the whole collection group of the counters; of counter_rollup, the map where it is, with hosted. An index on a timestamp that grows caps all counters together at 500 roll-ups a second. Set it to false when you query counters by updated_at."
+  description = "Turn off the single-field index of updated_at (with hosted: of the map counter_rollup) in the counters' whole collection group. It caps all counters together at 500 roll-ups a second. false if you query by it."
   type        = bool
   nullable    = false
   default     = true
 }
 
 variable "exempt_created_at" {
-  description = "Turn the single-field index of created_at off, in the whole collection group of the counters, which has none with hosted. It caps creations at 500 a second. Set it to false when you query counters by created_at."
+  description = "Turn off the single-field index of created_at in the counters' whole collection group (with hosted there is none). It caps creations at 500 a second. false if you query by it."
   type        = bool
   nullable    = false
   default     = true
 }
 
 variable "release_rules" {
-  description = "Release firestore.rules for the database. It replaces the rules that are there, so it is off unless asked for."
+  description = "Release firestore.rules for the database, in place of the rules that are there."
   type        = bool
   nullable    = false
   default     = false
@@ -193,14 +193,14 @@ variable "release_rules" {
 # Who may call Increment.
 
 variable "public" {
-  description = "Let the whole internet call Increment. What a caller then may do is AUTH's business."
+  description = "Let the whole internet call Increment. AUTH says what a caller may do."
   type        = bool
   nullable    = false
   default     = false
 }
 
 variable "invoker_check" {
-  description = "Have Cloud Run check who calls Increment. Off, the whole internet may, as with public: the way for organisations that share with their own domains only, as new ones do, and refuse allUsers. The providers have no argument for it: it takes run_gcloud."
+  description = "Have Cloud Run check who calls Increment. false lets the whole internet call, like public, in organisations that refuse allUsers, as new ones do. It needs run_gcloud."
   type        = bool
   nullable    = false
   default     = true
@@ -221,7 +221,7 @@ variable "invokers" {
 # Size. An instance has 1 vCPU: less allows no more than one request at a time.
 
 variable "increment_concurrency" {
-  description = "Requests that one instance of Increment takes at the same time. Those for one counter share a commit, so a low number undoes group commit."
+  description = "Requests that one instance of Increment takes at the same time. Those for one counter share a commit, so a low number costs more commits."
   type        = number
   nullable    = false
   default     = 500
@@ -233,7 +233,7 @@ variable "increment_concurrency" {
 }
 
 variable "increment_max_instances" {
-  description = "Instances of Increment at most. All instances of a small project together may have 20 CPUs in a region, one each."
+  description = "Instances of Increment at most. All instances of a small project may have 20 CPUs in a region, one each."
   type        = number
   nullable    = false
   default     = 10
@@ -245,7 +245,7 @@ variable "increment_max_instances" {
 }
 
 variable "increment_min_instances" {
-  description = "Instances of Increment that are kept warm. Each is billed whether it is called or not."
+  description = "Instances of Increment that are kept warm, and billed even if nobody calls."
   type        = number
   nullable    = false
   default     = 0
@@ -257,7 +257,7 @@ variable "increment_min_instances" {
 }
 
 variable "rollup_max_instances" {
-  description = "Instances of Rollup at most. An instance holds at most one event of a shard, for up to 1.1 s, and 1,000 in all: take the shards that are written within the same 1.1 s ÷ 1,000, rounded up. More only fight over the same counters."
+  description = "Instances of Rollup at most: the number of shards that are written within the same 1.1 s, divided by 1,000 and rounded up. More only compete for the same counters."
   type        = number
   nullable    = false
   default     = 2
@@ -281,7 +281,7 @@ variable "rollup_min_instances" {
 }
 
 variable "increment_billing" {
-  description = "How Cloud Run bills Increment: by the request, or instance for all the time that an instance is there, and nothing for requests. The latter costs less from about ten requests a second on: counters cost. The providers have no argument for it: it takes run_gcloud."
+  description = "How Cloud Run bills Increment: by the request, or by the instance for as long as it is there, which costs less from about ten requests a second on (counters cost). instance needs run_gcloud."
   type        = string
   nullable    = false
   default     = "request"
@@ -293,7 +293,7 @@ variable "increment_billing" {
 }
 
 variable "rollup_billing" {
-  description = "How Cloud Run bills Rollup, in the same words. By the instance costs less as soon as counters are written all the time. It takes run_gcloud, too."
+  description = "How Cloud Run bills Rollup: request or instance, which costs less when counters are written all the time. instance needs run_gcloud."
   type        = string
   nullable    = false
   default     = "request"
@@ -305,7 +305,7 @@ variable "rollup_billing" {
 }
 
 variable "memory" {
-  description = "Memory of an instance: 512Mi at least where functions are billed by the instance."
+  description = "Memory of an instance, 512Mi at least if functions are billed by the instance."
   type        = string
   nullable    = false
   default     = "512Mi"
@@ -319,7 +319,7 @@ variable "memory" {
 # Reconcile, and what is watched.
 
 variable "reconcile_schedule" {
-  description = "When Reconcile runs, as a cron expression in UTC. Each run reads each counter and its ledger, and adds up its shards, with a query per field."
+  description = "When Reconcile runs, as a cron expression in UTC. Each run reads every counter and its ledger, and adds up its shards with a query per field."
   type        = string
   nullable    = false
   default     = "7 * * * *"
@@ -331,7 +331,7 @@ variable "reconcile_schedule" {
 }
 
 variable "reconcile_missing_after" {
-  description = "Alert when Reconcile hasn't answered with success for this long: three times its schedule's period or so, a whole number of minutes, 1m to 23h."
+  description = "Alert when Reconcile hasn't succeeded for this long: about three times its schedule's period, a whole number of minutes, 1m to 23h."
   type        = string
   nullable    = false
   default     = "3h"
@@ -355,7 +355,7 @@ variable "lag_alert_seconds" {
 }
 
 variable "request_logs" {
-  description = "Keep Cloud Run's log entry of each request of Increment and Rollup that succeeded: about a kilobyte each, $0.50 a GiB beyond 50 a month. Metrics and alerts don't need them."
+  description = "Keep Cloud Run's log entry of each request of Increment and Rollup that succeeded: about 1 KB each, $0.50 a GiB beyond 50 a month. Metrics and alerts don't need them."
   type        = bool
   nullable    = false
   default     = false
@@ -369,7 +369,7 @@ variable "alerts" {
 }
 
 variable "budget" {
-  description = "Tell the billing account's administrators when the project comes to half of this in a month, and to all of it, such as 100 or 100USD, in the account's currency; it stops nothing. Without one there is no budget."
+  description = "Tell the billing account's administrators when the project has spent half of this in a month, and all of it, such as 100 or 100USD, in the account's currency. It stops nothing."
   type        = string
   nullable    = false
   default     = ""
@@ -381,7 +381,7 @@ variable "budget" {
 }
 
 variable "notification_channels" {
-  description = "Notification channels of the alert policies, as projects/P/notificationChannels/N. Without any, incidents are only shown in the console."
+  description = "Notification channels of the alert policies, as projects/P/notificationChannels/N. Without any, only the console shows incidents."
   type        = list(string)
   nullable    = false
   default     = []

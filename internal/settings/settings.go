@@ -24,60 +24,60 @@ import (
 // are made from this struct: run go generate after a change.
 type Settings struct {
 	// Where the counters are.
-	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. When empty it is demo-counters with FIRESTORE_EMULATOR_HOST, and else found from the credentials or the metadata server."`
+	Project      string        `env:"GOOGLE_CLOUD_PROJECT" desc:"Project of the database. When empty it is demo-counters with FIRESTORE_EMULATOR_HOST, otherwise that of the credentials or the metadata server."`
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
-	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the documents that are counters: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}. A counter's id is its wildcards' values, joined by slashes. Without wildcards, as in stats/site, there is one counter, and its id is the document's."`
+	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the counters' documents: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}, or one document, such as stats/site."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated: total=count shows the sum of the shards' count as total, and likes is short for likes=likes. comments=count(comments) shows the number of documents in a collection below it (or at the root: count(/comments where post=={post})), stars=sum(ratings.stars) the sum of a field of theirs, rating=avg(ratings.stars) its average (a double; null of none), all with a condition if need be, such as count(comments where public==true). At most 20. Where documents alone are counted, as in users=count(/users), there is nothing to increment. A field that is added later shows with the next roll-up."`
-	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are the app's own: none is made or deleted, an increment of one that isn't there is answered 404, and what counting needs in them besides the shown fields is in one map, counter_rollup."`
-	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document has to be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. One that is made again before that shows its counts again. Other counters end by counters delete alone."`
+	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated, at most 20: sums of shards, such as likes or total=count, and counts of documents, such as comments=count(comments)."`
+	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are your app's own: none is made or deleted, and an increment of a missing one is answered 404."`
+	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h."`
 
 	// Counters and their shards.
-	AutoCreate AutoCreate    `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404; one whose document was deleted by hand shows again what its path has counted. true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000; beyond it requests are answered 429, and nothing is made. true is 60 with AUTH=firebase or AUTH=appcheck, and no bound with AUTH=none, where it is for callers whom IAM lets in: each counter is some 15 documents, and read hourly from then on."`
+	AutoCreate AutoCreate    `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000."`
 	NumShards  int           `env:"NUM_SHARDS" envDefault:"10" range:"1 to 1000" desc:"Shards of a counter that is created automatically, or whose document says no number, 1 to 1000."`
-	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" range:"0 to 1000" desc:"Double a counter's shards under contention, up to this many; 0 never grows one. At most 1000."`
+	MaxShards  int           `env:"MAX_SHARDS" envDefault:"0" range:"0 to 1000" desc:"Double a counter's shards under contention, up to this many, at most 1000; 0 never does."`
 	CacheTTL   time.Duration `env:"CACHE_TTL" envDefault:"60s" range:"1s to 1h" desc:"How long an instance trusts the number of shards that it read, 1s to 1h."`
-	ReadCache  time.Duration `env:"READ_CACHE" envDefault:"1s" range:"0s to 60s" desc:"How old the total may be that GET answers from memory, and that caches on the way may keep, 0s to 60s; 0s reads it with every request. exact=true always does."`
+	ReadCache  time.Duration `env:"READ_CACHE" envDefault:"1s" range:"0s to 60s" desc:"How old the total may be that GET answers from memory, or that a cache on the way keeps, 0s to 60s. With 0s, and with exact=true, it is always read."`
 
 	// Increments.
 	MaxIncrement   int64         `env:"MAX_INCREMENT" envDefault:"1000000000" range:"1 to 4611686018427387904" desc:"Largest increment of a counter, up or down, that a request may ask for."`
-	ExactWrites    bool          `env:"EXACT_WRITES" envDefault:"true" desc:"Write a marker with every commit, so that one whose answer was lost can be told from one that was not applied. Without it, such an increment is answered 504."`
+	ExactWrites    bool          `env:"EXACT_WRITES" envDefault:"true" desc:"Write a marker with every commit, which tells after a lost answer whether the commit was applied. Without it, such an increment is answered 504."`
 	RequestTTL     time.Duration `env:"REQUEST_TTL" envDefault:"24h" range:"1m to 720h" desc:"How long an Idempotency-Key is remembered at least, 1m to 720h."`
-	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" range:"1s to 60s" desc:"How long a request may take, commits and their retries included, 1s to 60s."`
-	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" range:"1 to 500" desc:"Increments that share one commit at most, 1 to 500. With 1 each has its own, at once: answered sooner by up to half a commit, and for more writes; counters cost prints both."`
-	CommitInterval time.Duration `env:"COMMIT_INTERVAL" envDefault:"0s" range:"0s to 1s" desc:"Time between the begins of two commits of a counter on one instance, 0s to 1s, and at most a quarter of REQUEST_TIMEOUT: increments that come sooner wait for company, and share one. 0s begins the next one as soon as the last has ended. The first increment of a quiet counter is committed at once. At 1,000 a second 50ms leaves a fifth of the commits, and answers 20 ms later on average; counters cost prints what each millisecond saves."`
-	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" range:"1 to 1000000" desc:"Increments that may wait on one instance; beyond it they are answered 503."`
+	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"20s" range:"1s to 60s" desc:"How long a request may take, with its commits and retries, 1s to 60s."`
+	MaxBatch       int           `env:"MAX_BATCH" envDefault:"500" range:"1 to 500" desc:"Increments that share one commit at most, 1 to 500. With 1, each has its own: up to half a commit faster, with more writes; counters cost prints both."`
+	CommitInterval time.Duration `env:"COMMIT_INTERVAL" envDefault:"0s" range:"0s to 1s" desc:"Least time between the beginnings of two commits of a counter on one instance, 0s to 1s, at most a quarter of REQUEST_TIMEOUT. Increments that come sooner share the next commit."`
+	MaxQueue       int           `env:"MAX_QUEUE" envDefault:"10000" range:"1 to 1000000" desc:"Increments that may wait on one instance; more are answered 503."`
 
 	// Who may call Increment.
-	Auth           string   `env:"AUTH" envDefault:"none" desc:"Who may call Increment: none (leave it to Cloud Run's IAM), firebase (ID token in Authorization), appcheck (App Check token in X-Firebase-AppCheck)."`
-	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, that App Check tokens are issued for; needed for AUTH=appcheck."`
-	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without a token, whatever AUTH says, but for members, and for exact=true where FIELDS counts documents."`
-	Members        string   `env:"MEMBERS" desc:"Whom a caller of Increment may count once per member: own (the user of its token, with AUTH=firebase), any (whomever it names, with AUTH=none: for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, and off otherwise."`
-	Reset          string   `env:"RESET" envDefault:"off" desc:"Whose counters a caller of Increment may set back to 0, with POST /{counter}/reset: own (that of the user of its token, with AUTH=firebase, where COUNTERS names it {uid}, as in users/{uid}), any (with AUTH=none: for backends behind Cloud Run's IAM) or off."`
-	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows any. Others are answered 403."`
-	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. An exact read counts as many as it takes. A caller is a user with AUTH=firebase, else an address, and of IPv6 a network of 56 bits."`
-	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append an address of their own to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one. Have Increment take requests from nowhere else then."`
+	Auth           string   `env:"AUTH" envDefault:"none" desc:"Who may call Increment: none (Cloud Run's IAM decides), firebase (ID token in Authorization) or appcheck (App Check token in X-Firebase-AppCheck)."`
+	ProjectNumber  string   `env:"PROJECT_NUMBER" desc:"Number of the project, for which App Check tokens are issued; AUTH=appcheck needs it."`
+	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without the token that AUTH asks for, except for members, and for exact=true where FIELDS counts documents."`
+	Members        string   `env:"MEMBERS" desc:"Which members a caller may count: own (its token's user, with AUTH=firebase), any (with AUTH=none, for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, otherwise off."`
+	Reset          string   `env:"RESET" envDefault:"off" desc:"Which counters a caller may set to 0 with POST /{counter}/reset: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."`
+	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows all. Others are answered 403."`
+	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."`
+	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append their own address to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one."`
 
 	// The roll-up.
-	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Time between two roll-ups of a hot counter by one instance, 10ms to 5s."`
-	RollupBurst    int           `env:"ROLLUP_BURST" envDefault:"5" range:"1 to 100" desc:"Roll-ups that a counter which was quiet may have at once, 1 to 100, so that its first changes show without a wait. One more is earned with each ROLLUP_INTERVAL."`
+	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Time between two roll-ups of a busy counter by one instance, 10ms to 5s."`
+	RollupBurst    int           `env:"ROLLUP_BURST" envDefault:"5" range:"1 to 100" desc:"Roll-ups that a quiet counter may have at once, 1 to 100, so that its first changes show without a wait. Each ROLLUP_INTERVAL earns one more."`
 	RollupLedgers  int           `env:"ROLLUP_LEDGERS" envDefault:"1000" range:"1 to 100000" desc:"Ledgers that an instance of Rollup keeps in memory, 1 to 100000."`
-	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; beyond it they are answered 503 and come again."`
-	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up side by side, 1 to 1000."`
+	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; more are answered 503 and come again."`
+	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up at the same time, 1 to 1000."`
 
-	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h. A query that took N reads waits for about N changes before it is asked again, but no longer than this, nor than an event may wait for its answer: 40s, or three quarters of REQUEST_TIMEOUT where that is more."`
+	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h."`
 
 	// Reconcile.
-	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" range:"1s to 1700s" desc:"How long one call of Reconcile walks before it remembers where it stopped, 1s to 1700s."`
-	ReconcileParallel int           `env:"RECONCILE_PARALLEL" envDefault:"8" range:"1 to 100" desc:"Counters that Reconcile checks side by side, 1 to 100."`
+	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" range:"1s to 1700s" desc:"How long one call of Reconcile walks before it stores where it stopped, 1s to 1700s."`
+	ReconcileParallel int           `env:"RECONCILE_PARALLEL" envDefault:"8" range:"1 to 100" desc:"Counters that Reconcile checks at the same time, 1 to 100."`
 
-	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile asks again for fields such as comments=count(comments) that had no answer for this long, for a change whose event was lost, 1s to 8760h. For counters that are named it asks at once."`
-	RecountReads int64         `env:"RECOUNT_READS" envDefault:"10000" range:"0 to 1000000000" desc:"Reads that one call of Reconcile may take for it, one per 1,000 documents counted."`
+	RecountAge   time.Duration `env:"RECOUNT_AGE" envDefault:"24h" range:"1s to 8760h" desc:"Reconcile repeats a query such as count(comments) that had no answer for this long, in case an event was lost, 1s to 8760h. Counters that are named don't wait."`
+	RecountReads int64         `env:"RECOUNT_READS" envDefault:"10000" range:"0 to 1000000000" desc:"Reads that one call of Reconcile may spend on such queries: one per 1,000 documents."`
 
 	// Go's own, which its runtime reads. Empty, the functions choose: see collectSeldom in package
 	// functions.
-	GoGC       string `env:"GOGC" desc:"How much the heap of an instance grows before the garbage collector runs, in percent of what is in use, or off; 400 when empty."`
-	GoMemLimit string `env:"GOMEMLIMIT" desc:"Memory of an instance beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."`
+	GoGC       string `env:"GOGC" desc:"How much an instance's heap may grow before the garbage collector runs, in percent of what is in use, or off; 400 when empty."`
+	GoMemLimit string `env:"GOMEMLIMIT" desc:"Memory beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."`
 
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
 }
