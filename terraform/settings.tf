@@ -396,7 +396,7 @@ variable "rollup_flushes" {
 }
 
 variable "recount_max" {
-  description = "How late a field such as comments=count(comments) may be, 1s to 1h."
+  description = "How late a field such as comments=count(comments) may be, 1s to 1h. An event waits for 40s at most, or three quarters of REQUEST_TIMEOUT if that is more."
   type        = string
   nullable    = false
   default     = "60s"

@@ -65,7 +65,7 @@ type Settings struct {
 	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; more are answered 503 and come again."`
 	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up at the same time, 1 to 1000."`
 
-	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h."`
+	RecountMax time.Duration `env:"RECOUNT_MAX" envDefault:"60s" range:"1s to 1h" desc:"How late a field such as comments=count(comments) may be, 1s to 1h. An event waits for 40s at most, or three quarters of REQUEST_TIMEOUT if that is more."`
 
 	// Reconcile.
 	ReconcileDeadline time.Duration `env:"RECONCILE_DEADLINE" envDefault:"240s" range:"1s to 1700s" desc:"How long one call of Reconcile walks before it stores where it stopped, 1s to 1700s."`
