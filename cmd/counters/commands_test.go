@@ -49,10 +49,10 @@ func TestReconcileOfNoCounter(t *testing.T) {
 		t.Fatal(errOut)
 	}
 	for _, c := range []struct{ args, out, err string }{
-		{"reconcile nobody", "nobody  no such counter\n0 counters seen", `1 of the counters named: counter not found in project demo-counters, database (default); "counters list" shows those there are, and "counters create nobody" makes it`},
+		{"reconcile nobody", "nobody  no such counter\n0 counters checked\n", `1 of the counters named: counter not found in project demo-counters, database (default); "counters list" shows those there are, and "counters create nobody" makes it`},
 		{"reconcile nobody --dry-run", "nobody  no such counter\n", "counter not found"},
 		{"reconcile nobody --json", `{"counter":"nobody","before":0,"after":0,"late":0,"drift":0,"shards":0,"gone":true}`, "counter not found"},
-		{"reconcile post nobody --parallel 1", "post  0  right\nnobody  no such counter\n1 counter seen", "1 of the counters named"},
+		{"reconcile post nobody --parallel 1", "post  0  correct\nnobody  no such counter\n1 counter checked, all correct", "1 of the counters named"},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)
 		if code != exitFailed || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) {
@@ -95,7 +95,7 @@ func TestCommandsOfDocumentsAlone(t *testing.T) {
 		{args: "audit site --otherwise 0", err: nothing},
 		{args: "lag site", out: "site"},
 		{args: "doctor", out: "Checked 1 counter: 0 errors, 0 other findings."},
-		{args: "reconcile site", out: "1 counter seen"},
+		{args: "reconcile site", out: "1 counter checked"},
 		{args: "settings --check COUNTERS=stats/site FIELDS=users=count(/users)", out: "shards: none of stats/site/shards; counted collections: /users"},
 		{args: "delete site --yes", out: "deleted"},
 	} {
@@ -141,7 +141,7 @@ func TestCommands(t *testing.T) {
 		{args: "get post", out: "100\n"}, // nobody has rolled up
 		{args: "get post --exact", out: "107\n"},
 		{args: "get unknown", err: `read counter "unknown": counter not found in project demo-counters, database (default); "counters list" shows those there are, and "counters create unknown" makes it`},
-		{args: "reconcile post", out: "1 counter seen"},
+		{args: "reconcile post", out: "1 counter checked"},
 		{args: "get post", out: "107\n"},
 		{args: "resize post --shards 2", out: "post has 2 shards, 2 moved\n"},
 		{args: "resize post --shards 1", out: "post has 1 shard, 1 moved\n"},

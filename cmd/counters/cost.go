@@ -24,23 +24,22 @@ func newCostCommand() *cobra.Command {
 	var perDay float64
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Work out what counters cost, how many shards they need, and what else would do",
-		Long: `Work out on paper what counters cost and how many shards each of them needs: with this project, with a blind
-trigger, with a sum() per read, with a single document; and from which rate on which of them is the cheapest. Prices are
-list prices for Firestore's Standard edition, without the free tier; the benchmark, cmd/bench of this project, counts
-the same on a machine of your own.
+		Short: "Work out what counters cost, and how many shards they need",
+		Long: `Work out on paper what counters cost and how many shards they need: with this project, a blind trigger, a sum() per
+read, or a single document. It also says from which rate on which of them is cheapest. Prices are list prices for
+Firestore's Standard edition, without the free tier. The benchmark, cmd/bench, measures the same on your machine.
 
-Shards are reckoned with twice the writes that they get: they are picked at random, and at full load some are always
-behind.
+It recommends twice as many shards as the writes need, because shards are picked at random, and at full load some are
+always behind.
 
-Cloud Run bills a function in one of two ways. By the request: $0.40 a million, and the time of an instance while a
-request is in flight, in steps of 100 ms. By the instance: all the time that an instance is there, up to 15 minutes after
-its last request, at a lower price, and nothing for requests. Each function is reckoned in the way that costs less, of
-this project and of all others; --billing takes one for all. A deployment sets it: --increment-billing and
---rollup-billing of counters deploy, increment_billing and rollup_billing of terraform.
+Cloud Run bills a function in one of two ways. By the request, you pay $0.40 a million, and an instance's time during
+requests, in steps of 100 ms. By the instance, you pay nothing for requests, and a lower price for all the time that an
+instance exists, up to 15 minutes after its last request. Each function is counted in the cheaper way, here and in all
+alternatives; --billing takes one way for all. You set it with --increment-billing and --rollup-billing of counters
+deploy, or increment_billing and rollup_billing in terraform.
 
-What is left of a busy counter's bill are commits. COMMIT_INTERVAL has increments wait for company: it says what each
-millisecond saves.`,
+Commits are most of a busy counter's bill. With COMMIT_INTERVAL, increments wait and share them: the output says what
+each millisecond saves.`,
 		Example: `  counters cost --rate 1000
   counters cost --per-day 1000000
   counters cost --rate 1000 --billing request
@@ -86,20 +85,20 @@ millisecond saves.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.Float64Var(&l.Rate, "rate", 100, "increments a second, of all counters together")
-	flags.Float64Var(&perDay, "per-day", 0, "the same as increments a day, evenly over it")
-	flags.IntVar(&l.Counters, "counters", 1, "counters that share them evenly")
+	flags.Float64Var(&perDay, "per-day", 0, "increments a day, evenly spread, instead of --rate")
+	flags.IntVar(&l.Counters, "counters", 1, "counters that share the increments evenly")
 	flags.Float64Var(&l.Reads, "reads", 1, "reads of totals a second")
-	flags.IntVar(&l.Documents, "documents", 0, "documents that a counter counts, where each increment is one that is made, changed or deleted anyway")
-	flags.IntVar(&l.Shards, "shards", 0, "shards of each counter, 1 to 1000; 0 is as many as each design needs")
+	flags.IntVar(&l.Documents, "documents", 0, "documents that a counter counts; each increment is then a document that your app makes, changes or deletes anyway")
+	flags.IntVar(&l.Shards, "shards", 0, "shards of each counter, 1 to 1000; 0 takes as many as each design needs")
 	flags.StringVar(&location, "location", "us-central1", "where the database is: one of "+strings.Join(cost.Locations(), ", "))
-	flags.StringVar(&billing, "billing", "", "how all functions are billed: request or instance (default: each in the way that costs less)")
+	flags.StringVar(&billing, "billing", "", "how all functions are billed: request or instance (default: the cheaper for each)")
 	flags.DurationVar(&l.Commit, "commit", cost.CommitTime, "how long a commit takes")
 	flags.DurationVar(&l.CommitInterval, "commit-interval", 0, "COMMIT_INTERVAL")
 	flags.DurationVar(&l.Interval, "interval", time.Second, "ROLLUP_INTERVAL")
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
-	flags.BoolVar(&exact, "exact-writes", true, "a marker with each commit, as EXACT_WRITES has it")
-	flags.BoolVar(&atLarge, "at-large", false, "where a hot counter and a million lukewarm ones meet a limit first; the other flags don't matter")
+	flags.BoolVar(&exact, "exact-writes", true, "EXACT_WRITES: a marker with each commit")
+	flags.BoolVar(&atLarge, "at-large", false, "print which limit a hot counter and a million lukewarm ones reach first, and ignore the other flags")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -291,7 +290,7 @@ func (s *costSheet) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nms: until an increment is answered, on average, the network and the function left out. MAX_BATCH=1 is this project where\nno increment shares a commit: none waits for another's, and each pays for its own. The floor is what no way to build a\ncounter can leave out: a write for all that come during a commit, and one function on one instance.")
+	fmt.Fprintln(w, "\nms: an increment's average time to its answer, without network and function. MAX_BATCH=1 is this project when no\nincrement shares a commit: none waits for another's, and each pays for its own. The floor is what every counter needs:\none write for all increments during a commit, and one function on one instance.")
 	if len(remarks) > 0 {
 		fmt.Fprintln(w, "\n(!)\n"+strings.Join(remarks, "\n"))
 	}
@@ -305,7 +304,7 @@ func (s *costSheet) print(w io.Writer) error {
 		return err
 	}
 	if logs := s.design(cost.Ours).Logs; logs > 0 {
-		fmt.Fprintf(w, "Cloud Run's log of each request would add $%.2f a month: deployments leave those that succeeded out.\n", logs)
+		fmt.Fprintf(w, "Logging every request would add $%.2f a month; deployments leave out those that succeeded.\n", logs)
 	}
 	return s.printChoices(w)
 }
@@ -333,7 +332,7 @@ func (s *costSheet) printFunctions(w io.Writer) error {
 func (s *costSheet) printIntervals(w io.Writer) error {
 	first, last := s.Intervals[0], s.Intervals[len(s.Intervals)-1]
 	if last.Million > 0.99*first.Million {
-		_, err := fmt.Fprintln(w, "\nCOMMIT_INTERVAL would save nothing: hardly an increment has company within a second.")
+		_, err := fmt.Fprintln(w, "\nCOMMIT_INTERVAL would save nothing: hardly any increments come within a second of each other.")
 		return err
 	}
 	fmt.Fprintln(w)
@@ -357,7 +356,7 @@ func (s *costSheet) printShards(w io.Writer) error {
 	}
 	also := fmt.Sprintf("With clients that write shards themselves it would need %s.", quantity(direct.Shards, "shard"))
 	if direct.Unworkable != "" {
-		also = fmt.Sprintf("Clients that write shards themselves would be too many: %s.", direct.Unworkable)
+		also = fmt.Sprintf("It would not work with clients that write shards themselves: %s.", direct.Unworkable)
 	}
 	_, err := fmt.Fprintf(w, "\nA counter of this project needs %s, for %.3g commits a second: counters create ID --shards %d\n%s\n",
 		quantity(ours.Shards, "shard"), ours.Commits/float64(s.Load.Counters), ours.Shards, also)
@@ -387,7 +386,7 @@ func (s *costSheet) printChoices(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "\nThe cheapest that holds: %s.\n", s.Recommended)
 	}
-	fmt.Fprintf(w, "The cheapest by the rate of increments, at %s a second, each with the shards that it needs:\n", quantity(s.Load.Reads, "read"))
+	fmt.Fprintf(w, "The cheapest at each rate of increments, with %s a second and the shards that it needs:\n", quantity(s.Load.Reads, "read"))
 	for i, c := range s.Choices {
 		at := "from " + rate(c.From)
 		if i == 0 && len(s.Choices) > 1 {

@@ -15,10 +15,10 @@ func newCreateCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create ID",
 		Short: "Make a counter",
-		Long: `Make a counter, with all its shards, in one commit. It is an error when there is one of that id.
-One that documents alone are counted for (--fields 'users=count(/users)') has no shards.
+		Long: `Make a counter, with all its shards, in one commit. It is an error if the counter exists.
+A counter that only counts documents (--fields 'users=count(/users)') has no shards.
 
-How many shards? "counters cost --rate R" says.`,
+"counters cost --rate R" says how many shards you need.`,
 		Example: `  counters create post-123
   counters create post-123 --shards 20 --total 1500`,
 		Args: argumentsOr(1, "shards"),
@@ -38,7 +38,7 @@ How many shards? "counters cost --rate R" says.`,
 				}
 				if documents { // which may be there already: no event tells of those
 					if err := t.reconcileOne(ctx, c.ID()); err != nil {
-						return fmt.Errorf("%s was made, and its documents were not counted: %w", c.ID(), err)
+						return fmt.Errorf("%s was made, but its documents were not counted: %w", c.ID(), err)
 					}
 					s, err := c.Get(ctx)
 					if err != nil {
@@ -52,7 +52,7 @@ How many shards? "counters cost --rate R" says.`,
 		},
 	}
 	cmd.Flags().IntVar(&opts.Shards, "shards", shards.DefaultNumShards, "number of shards, 1 to 1000")
-	cmd.Flags().Int64Var(&opts.Total, "total", 0, "what to start from")
+	cmd.Flags().Int64Var(&opts.Total, "total", 0, "number to start from")
 	return cmd
 }
 

@@ -13,9 +13,8 @@ func newDeleteCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a counter",
-		Long: `Delete a counter with its members, its shards and its ledger, also where its document was deleted by hand:
-until this is done, the counter's counts are kept, and a document that is made again shows them.
-When it is cut short, deleting again finishes it.`,
+		Long: `Delete a counter with its members, its shards and its ledger, even if its document was deleted by hand. Until then
+its counts are kept, and a document that is made again shows them. If this is interrupted, run it again to finish.`,
 		Example: `  counters delete post-123
   counters delete post-123 --yes`,
 		Args: arguments(1),

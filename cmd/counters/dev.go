@@ -32,24 +32,24 @@ func newDevCommand() *cobra.Command {
 		Long: `Run the whole system on this machine, until Ctrl-C: Firestore in memory, the functions as in production, the
 delivery of events to them, and a gateway in front of them. It prints "ready" once everything answers.
 
-With FIRESTORE_EMULATOR_HOST set, the server there is used instead of the embedded Firestore, unless nothing answers
-there. With --rules, Google's emulator is, which evaluates security rules: it is started where it is installed (it takes
-Java, and "gcloud components install cloud-firestore-emulator"), with the rules of a file, again whenever that changes.
+If a server answers at FIRESTORE_EMULATOR_HOST, that is used instead of the embedded Firestore. --rules starts Google's
+emulator, which evaluates security rules, and reloads the file after each change. It needs Java, and
+"gcloud components install cloud-firestore-emulator".
 
-The functions take their settings from the environment, as deployed; AUTO_CREATE is true unless set or the
-documents are your app's (--hosted), MEMBERS is any unless set or AUTH asks for tokens, and pages of this machine are
-among the ALLOWED_ORIGINS. The project is demo-counters unless GOOGLE_CLOUD_PROJECT says otherwise.
+The functions take their settings from the environment, as deployed. By default AUTO_CREATE is true, except with
+--hosted, MEMBERS is any, except with an AUTH that asks for tokens, and pages of this machine are among the
+ALLOWED_ORIGINS. The project is demo-counters, or GOOGLE_CLOUD_PROJECT.
 
-The gateway's port is all that a browser needs: forward it, or let a phone in the same network in with --host 0.0.0.0.
-Whoever reaches it can read and write every counter. Web pages of other sites can't; --allow-origin lets those of one at
-the embedded Firestore.
+A browser only needs the gateway's port: forward it, or let in a phone of your network with --host 0.0.0.0. Whoever
+reaches it can read and write every counter. Pages of other sites can't; --allow-origin lets one site use the embedded
+Firestore.
 
 Events are delivered at once. With --push pubsub they come as in production: few at a time after a quiet while, and again
-after 10 s to 10 minutes where the function fails. With --concurrency instances start while requests wait, think only while
+after 10 s to 10 minutes if the function fails. With --concurrency, instances start while requests wait, work only while
 they have some, and end.
 
-From --duplicate on, the flags make happen what production does on a bad day; the total comes out right all the same,
-after a reconcile where events were dropped. With a --seed, the same happens again.`,
+The flags from --duplicate on are faults, as production has them on a bad day. The total comes out right anyway; if events
+were dropped, after a reconcile. The same --seed gives the same faults.`,
 		Example: `  counters dev
   counters dev --instances 3 --duplicate 0.3 --reorder 0.5 --abort 0.1 --lose-answers 0.05 --kill 2s
   counters dev --doc-write-rate 1
@@ -84,22 +84,22 @@ after a reconcile where events were dropped. With a --seed, the same happens aga
 	flags.IntVar(&c.FirestorePort, "firestore-port", 8080, "port of the embedded Firestore; 0 takes any free one")
 	flags.IntVar(&c.Port, "port", 8081, "port of the gateway; 0 takes any free one")
 	flags.StringVar(&c.Host, "host", "127.0.0.1", "address at which the gateway listens; 0.0.0.0 lets other machines in")
-	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers reach the gateway, beside addresses and localhost; .example.com is all below")
+	flags.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name by which browsers may reach the gateway, as well as addresses and localhost; .example.com means all below it")
 	addAllowOrigin(flags, &c.AllowOrigins)
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
-	flags.StringVar(&c.Rules, "rules", "", "evaluate the security rules of this file, "+rulesFile+" when none is named, in Google's emulator")
+	flags.StringVar(&c.Rules, "rules", "", "security rules for Google's emulator to evaluate: this file, by default "+rulesFile)
 	flags.Lookup("rules").NoOptDefVal = rulesFile
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
-	flags.IntVar(&c.CloudRun.Concurrency, "concurrency", 0, "let instances come and go as on Cloud Run, up to --instances, each for so many requests at a time, such as 1000 as deployed")
-	flags.DurationVar(&c.CloudRun.Idle, "idle", 15*time.Second, "with --concurrency: end an instance that had no request for so long")
+	flags.IntVar(&c.CloudRun.Concurrency, "concurrency", 0, "let instances come and go as on Cloud Run, up to --instances, each taking this many requests at a time; deployed ones take 1000")
+	flags.DurationVar(&c.CloudRun.Idle, "idle", 15*time.Second, "with --concurrency: end an instance after this long without a request")
 	t.addLayoutFlags(flags)
 
 	addPush(flags, &c.Push)
 	addEventFaults(faults, &c.Faults.Events)
 	addCommitFaults(faults, &c.Faults.Commits)
-	faults.DurationVar(&c.Faults.KillEvery, "kill", 0, "kill a random function process every so often on average, such as 2s")
+	faults.DurationVar(&c.Faults.KillEvery, "kill", 0, "kill a random function process, on average once in this time, such as 2s")
 	flags.AddFlagSet(faults)
-	flags.Uint64Var(&c.Faults.Seed, "seed", 0, "the same faults again (default random)")
+	flags.Uint64Var(&c.Faults.Seed, "seed", 0, "repeat the faults of this seed (default random)")
 	return cmd
 }
 
@@ -174,13 +174,13 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		}
 	}
 	if set.Hosted {
-		fmt.Fprintf(w, "\nThe documents %s are your app's to make; counted in them: %s.\n", set.Counters, strings.Join(layout.Layout{Fields: set.Fields}.FieldNames(), ", "))
+		fmt.Fprintf(w, "\nYour app makes the documents %s. They show: %s.\n", set.Counters, strings.Join(layout.Layout{Fields: set.Fields}.FieldNames(), ", "))
 	} else if sums, _ := set.Fields.Split(); len(sums) == 0 {
 		id := "ID"
 		if set.Counters.Whole() {
 			id, _ = set.Counters.ID(set.Counters.String())
 		}
-		fmt.Fprintf(w, "\nThere is nothing to increment: documents are counted (%s), in a counter that you make: counters create %s\n", set.Fields, id)
+		fmt.Fprintf(w, "\nOnly documents are counted (%s), so there is nothing to increment. Make the counter that shows them: counters create %s\n", set.Fields, id)
 	}
 	fmt.Fprintf(w, "\nOpen %s\n\nready\n", s.Gateway)
 }

@@ -15,14 +15,14 @@ func newDoctorCommand(t *target) *cobra.Command {
 	var where doctor.Target
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what is wrong with a deployment, and how to mend it",
-		Long: `Read a deployment and say what is wrong with it: its functions, trigger and settings, who may do what, TTL policy and
-indexes, Scheduler, and its first counters. Each finding has a severity, what it means, and the command that mends it.
+		Short: "Say what is wrong with a deployment, and how to repair it",
+		Long: `Read a deployment and say what is wrong with it: its functions, trigger and settings, permissions, TTL policy and
+indexes, Scheduler, and its first counters. Each finding has a severity, a meaning, and the command that repairs it.
 
-It changes nothing. What it may not read is listed, with the role that lets it, and the rest is checked: roles/viewer
-and roles/iam.securityReviewer are enough for everything. The exit code is 1 when there are errors.
+It changes nothing. It lists what it may not read, with the role that it needs, and checks the rest: roles/viewer and
+roles/iam.securityReviewer are enough for everything. The exit code is 1 if there are errors.
 
-With FIRESTORE_EMULATOR_HOST set only the counters there are checked.`,
+If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 		Example: `  counters doctor --project my-project
   counters doctor --project my-project --location nam5 --prefix likes --json`,
 		Args: arguments(0),

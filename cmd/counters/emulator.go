@@ -40,8 +40,8 @@ func newEmulatorCommand() *cobra.Command {
 		Long: `Run the embedded Firestore alone, in memory, until Ctrl-C. It speaks gRPC, REST and the Web SDK's protocol on one
 port; clients of any language find it through FIRESTORE_EMULATOR_HOST. It prints "ready" once it answers.
 
-With --events, changes of documents that match a pattern are posted to a URL as the CloudEvents that Eventarc sends to a
-function: at least once, in any order, until they are answered 2xx; with --push pubsub at the pace of production.
+With --events, it posts changes of documents that match a pattern to a URL, as the CloudEvents that Eventarc sends to a
+function: at least once, in any order, until the answer is 2xx. With --push pubsub, they come at production's pace.
 
 There are no security rules: whoever reaches the port may do anything. Web pages of other sites can't, unless
 --allow-origin names them.`,
@@ -55,15 +55,15 @@ There are no security rules: whoever reaches the port may do anything. Web pages
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&c.port, "port", 8080, "port; 0 takes any free one")
-	flags.StringVar(&c.host, "host", "127.0.0.1", "address to listen on; beyond the loopback interface anybody may do anything")
+	flags.StringVar(&c.host, "host", "127.0.0.1", "address to listen on; whoever reaches it may do anything")
 	flags.StringSliceVar(&c.hosts, "allow-host", nil, "further names by which HTTP requests may call it, such as a container's")
 	addAllowOrigin(flags, &c.pages)
-	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{layout.Requests: layout.ExpireAt}, "collection=field, after whose time its documents expire; may be repeated")
-	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL to post the changes of documents to; may be repeated")
+	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{layout.Requests: layout.ExpireAt}, "collection=field: documents of the collection expire at the time in the field; may be repeated")
+	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL: post changes of documents that match the pattern to the URL; may be repeated")
 	addPush(flags, &c.push)
 
 	addCommitFaults(flags, &c.faults)
-	flags.Uint64Var(&c.faults.Seed, "seed", 0, "the same faults again for the same sequence of commits")
+	flags.Uint64Var(&c.faults.Seed, "seed", 0, "repeat the faults of this seed, for the same sequence of commits")
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 
 // addAllowOrigin adds the flag of the pages that may call the embedded Firestore.
 func addAllowOrigin(flags *pflag.FlagSet, origins *[]string) {
-	flags.StringSliceVar(origins, "allow-origin", nil, "origin of web pages, such as https://app.example, that may call the embedded Firestore beside those of this machine; * is any")
+	flags.StringSliceVar(origins, "allow-origin", nil, "origin, such as https://app.example, of web pages that may call the embedded Firestore, as well as pages of this machine; * is any")
 }
 
 // checkOrigins says which origin can't be one.

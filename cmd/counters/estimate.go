@@ -18,9 +18,9 @@ func newEstimateCommand() *cobra.Command {
 	d := cost.Deployment{Load: cost.Load{Counters: 1, PerShard: cost.HotRate, Commit: cost.CommitTime, Instances: 1}}
 	cmd := &cobra.Command{
 		Use:   "estimate [NAME=VALUE...]",
-		Short: "Work out what a deployment costs a month: scripts/deploy.sh does with --rate",
+		Short: "Work out what a deployment costs a month, as deploy.sh does with --rate",
 		Long: `Work out on paper what a deployment costs a month at a rate of increments of one counter, with its settings, instances
-and ways to pay; and at worst: with as many increments, all day, as the instances that it may have can take.`,
+and ways to pay. It also says the worst case: as many increments, all day, as the most instances can take.`,
 		Example: `  counters estimate --rate 100 --location us-central1 --increment-billing instance ROLLUP_INTERVAL=5s`,
 		Hidden:  true,
 		RunE: func(cmd *cobra.Command, given []string) error {

@@ -13,11 +13,9 @@ func newGetCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID",
 		Short: "Print a counter's total",
-		Long: `Print a counter's total as the roll-up keeps it: one document read, about a second old. Where several fields are
-counted, all of them are printed.
+		Long: `Print a counter's total, with all its fields. That is one document read, and the total is about a second old.
 
-With --exact it is added up from the shards, by the server: every increment that was
-acknowledged is in it.`,
+With --exact, the server adds up the shards: every acknowledged increment is in the result.`,
 		Example: `  counters get post-123
   counters get post-123 --exact --json`,
 		Args: arguments(1),

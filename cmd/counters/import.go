@@ -16,7 +16,7 @@ import (
 func newImportCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Bring counters of other kinds into ours",
+		Short: "Take over counters of other kinds",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,21 +32,18 @@ func newImportExtensionCommand(t *target) *cobra.Command {
 	var opts shards.CreateOptions
 	cmd := &cobra.Command{
 		Use:   "firestore-counter --path DOCUMENT --field FIELD",
-		Short: "Bring in a counter of Firebase's Distributed Counter extension",
-		Long: `Bring in a counter of Firebase's Distributed Counter extension (firestore-counter), which is shut
-down on 2027-03-31, or of its successor, the function kit @firebase-function-kits/firestore-counter:
-what its document holds, and what waits in _counter_shards_ beside it, partial sums included.
+		Short: "Take over a counter of Firebase's Distributed Counter extension",
+		Long: `Take over a counter of Firebase's Distributed Counter extension (firestore-counter), which shuts down on 2027-03-31,
+or of its successor, the function kit @firebase-function-kits/firestore-counter: what its document holds, and what waits
+in _counter_shards_ beside it, with partial sums.
 
-Into a counter of ours: nothing of the extension's is changed, and its clients may go on. Each run
-adds what has come since the last one, so run it once now, move the clients, and run it again when
-the last one has moved: then the counter is exact.
+Into a counter of its own: nothing of the extension's changes, and its clients may go on. Each run adds what has come
+since the last one. So run it now, move the clients, and run it again when the last one has moved: then the counter is
+exact. A field that nothing has counted is refused.
 
-In place, where the document itself is to be counted on (--counter-path 'pages/{page}' --hosted
---fields visits): its number stays, and what waits in _counter_shards_ is moved to it, so that no
-reader sees another number. Uninstall the extension, or the kit's functions, first: it would go on
-writing the same field. Its clients may go on, and each run takes what they have added since.
-
-Into a counter of ours, a field that nothing has counted is refused: there is nothing to bring in.`,
+In place, when the document itself becomes the counter (--counter-path 'pages/{page}' --hosted --fields visits): its
+number stays, and takes over what waits in _counter_shards_, so no reader sees another number. First uninstall the
+extension, or the kit's functions, or both write the field. Its clients may go on: each run takes what they added.`,
 		Example: `  counters import firestore-counter --path pages/hello --field stats.views
   counters import firestore-counter --path pages/hello --field likes --to hello-likes --shards 20
   counters import firestore-counter --path pages/hello --field visits --counter-path 'pages/{page}' --hosted --fields visits`,
@@ -83,7 +80,7 @@ Into a counter of ours, a field that nothing has counted is refused: there is no
 					}
 				}
 				if errors.Is(err, context.Canceled) || errors.Is(err, shards.ErrUnknown) {
-					return fmt.Errorf("%w (import it again: nothing is added twice)", err)
+					return fmt.Errorf("%w (run the import again: it adds nothing twice)", err)
 				}
 				if err != nil {
 					return err
@@ -101,7 +98,7 @@ Into a counter of ours, a field that nothing has counted is refused: there is no
 	}
 	cmd.Flags().StringVar(&source.Path, "path", "", "path of the extension's document, such as pages/hello")
 	cmd.Flags().StringVar(&source.Field, "field", "", "field that counts; dots lead into maps")
-	cmd.Flags().StringVar(&id, "to", "", "counter to bring it into, which is made where there is none (default the document's own id)")
+	cmd.Flags().StringVar(&id, "to", "", "counter to import into, which is made if it doesn't exist (default the document's own id)")
 	cmd.Flags().IntVar(&opts.Shards, "shards", shards.DefaultNumShards, "shards of a counter that is made")
 	_ = cmd.MarkFlagRequired("path")
 	_ = cmd.MarkFlagRequired("field")

@@ -19,11 +19,11 @@ func newLagCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lag ID... | --all",
 		Short: "Say how far totals are behind their shards",
-		Long: `Say how far the totals of counters are behind their shards: by how much, and since when the oldest shard that was
-written waits to be rolled up. Healthy is up to a second or two while a counter is incremented, and nothing once
-it is quiet. What is behind for minutes, an event has not brought: "counters reconcile ID" counts it.
+		Long: `Say how far the totals of counters are behind their shards: by how much, and for how long the oldest written shard has
+waited for its roll-up. A second or two is healthy while a counter is incremented, and nothing when it is quiet. If a
+counter is behind for minutes, an event was lost: "counters reconcile ID" counts what it would have brought.
 
-It reads each counter's ledger and shards, as of one moment. With --all only those are printed that are behind.`,
+It reads each counter's ledger and shards, as of one moment. With --all it prints only counters that are behind.`,
 		Example: `  counters lag post-123
   counters lag --all --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ It reads each counter's ledger and shards, as of one moment. With --all only tho
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "look at all counters, which reads all of their shards")
+	cmd.Flags().BoolVar(&all, "all", false, "look at all counters; this reads all their shards")
 	return cmd
 }
 

@@ -17,8 +17,8 @@ func newJoinCommand(t *target) *cobra.Command {
 	return newToggleCommand(t, &cobra.Command{
 		Use:   "join ID FIELD MEMBER",
 		Short: "Count a member once",
-		Long: `Count a member in a field of a counter, once ever until it leaves. A member is any text, such as a
-user's id; doing it again changes nothing.`,
+		Long: `Count a member in a field of a counter, once until it leaves. A member is any text, such as a user's id.
+Joining again changes nothing.`,
 		Example: `  counters join post-123 total alice
   counters join post-123 likes alice --fields likes,views`,
 	}, shards.Counter.Join, "joined", "was there already")
@@ -27,8 +27,8 @@ user's id; doing it again changes nothing.`,
 func newLeaveCommand(t *target) *cobra.Command {
 	return newToggleCommand(t, &cobra.Command{
 		Use:     "leave ID FIELD MEMBER",
-		Short:   "Take a member off again",
-		Long:    `Take a member off a field of a counter that counted it. Doing it again changes nothing.`,
+		Short:   "Count a member no longer",
+		Long:    `Take a member out of a field of a counter, with its 1. Leaving again changes nothing.`,
 		Example: `  counters leave post-123 total alice`,
 	}, shards.Counter.Leave, "left", "was not there")
 }
@@ -65,10 +65,9 @@ func newMembersCommand(t *target) *cobra.Command {
 	var count bool
 	cmd := &cobra.Command{
 		Use:   "members ID FIELD",
-		Short: "Print whom a field counts",
-		Long: `Print the members of a field of a counter and since when they are, a line each, in the order of
-their ids. It reads one document per member; with --count the server counts them, for a read per
-1,000.`,
+		Short: "Print the members of a field",
+		Long: `Print the members of a field of a counter in the order of their ids, a line each, with the time at which they
+joined. It reads one document per member. With --count the server counts them, for a read per 1,000.`,
 		Example: `  counters members post-123 total
   counters members post-123 total --count`,
 		Args: arguments(2),
@@ -121,12 +120,11 @@ func newAuditCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit ID",
 		Short: "Compare a counter's sums with its members",
-		Long: `Compare, for each field of a counter and all at one time, what its shards add up to, how many members
-it has, and what is left: what was incremented otherwise. The server adds up and counts: a read
+		Long: `Compare the sum of a counter's shards with its members, for each field and all at one time. What the members
+don't explain are other increments, such as those by "inc". The server adds up and counts, for a read
 per 1,000 shards or members.
 
-A field that only members are counted in has nothing left: --otherwise 0 makes it an error if one
-has. An increment beside it, by hand or by "inc", is what is left then.`,
+If a field should hold members only, say --otherwise 0: then anything else in it is an error.`,
 		Example: `  counters audit post-123
   counters audit post-123 --otherwise 0`,
 		Args: arguments(1),
@@ -141,20 +139,31 @@ has. An increment beside it, by hand or by "inc", is what is left then.`,
 				}
 				for _, a := range audits {
 					if cmd.Flags().Changed("otherwise") && a.Otherwise != otherwise {
-						err = errors.Join(err, fmt.Errorf("%w: %s holds %d besides %s, want %d", errAudit, a.Field, a.Otherwise, quantity(a.Members, "member"), otherwise))
+						err = errors.Join(err, fmt.Errorf("%w: %s holds %s and %d of other increments, want %d", errAudit, a.Field, quantity(a.Members, "member"), a.Otherwise, otherwise))
 					}
 				}
 				if t.json {
 					return errors.Join(t.print(cmd, map[string]any{"counter": c.ID(), "fields": audits}, ""), err)
 				}
 				for _, a := range audits {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: shards add up to %d: %s, and %d otherwise; base %d, exact %d, total %d\n",
-						a.Field, a.Shards, quantity(a.Members, "member"), a.Otherwise, a.Base, a.Exact, a.Total)
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", a.Field, agreement(a))
 				}
 				return err
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&otherwise, "otherwise", 0, "fail where a field holds anything but this besides its members")
+	cmd.Flags().Int64Var(&otherwise, "otherwise", 0, "fail if the other increments of a field are not this many")
 	return cmd
+}
+
+// agreement says in a line what a field is made of, and whether its total shows that.
+func agreement(a shards.Audit) string {
+	line := fmt.Sprintf("%d = %s + %d of other increments", a.Shards, quantity(a.Members, "member"), a.Otherwise)
+	if a.Base != 0 {
+		line += fmt.Sprintf("; with a base of %d it is %d", a.Base, a.Exact)
+	}
+	if a.Total == a.Exact {
+		return line + "; the total shown matches"
+	}
+	return line + fmt.Sprintf("; the total shown is %d", a.Total)
 }

@@ -16,9 +16,8 @@ func newRebaseCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebase ID --total N",
 		Short: "Set a counter's total",
-		Long: `Set a counter's total, and leave its shards as they are: what it holds beyond them is
-changed. The shards are looked at in the same moment, so that only increments that are committed
-beside it come on top.`,
+		Long: `Set a counter's total. Its shards stay as they are: the base changes, which is what the total holds beyond them. The
+shards are read at the same moment, so only increments that are committed later come on top.`,
 		Example: `  counters rebase post-123 --total 1500
   counters rebase post-123 --total likes=1500,views=20000`,
 		Args: argumentsOr(1, "total"),
@@ -41,7 +40,7 @@ beside it come on top.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&amount, "total", "", "what the total is to be; or of which fields, such as likes=1500,views=20000")
+	cmd.Flags().StringVar(&amount, "total", "", "the new total, or totals of several fields, such as likes=1500,views=20000")
 	addYes(cmd, &yes)
 	_ = cmd.MarkFlagRequired("total")
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,16 +19,16 @@ func newReconcileCommand(t *target) *cobra.Command {
 	opts := rollup.ReconcileOptions{}
 	cmd := &cobra.Command{
 		Use:   "reconcile ID... | --all",
-		Short: "Correct totals that are not what their shards add up to",
-		Long: `Compare the total of each counter with the sum of its shards, and correct it where they differ. It makes up for
-events that never came, and for totals that something else wrote, which is reported as drift. A counter without a
-ledger, as Google's snippets make them, gets one. Fields that count documents, such as comments=count(comments), are
-counted again: at once on counters that are named.
+		Short: "Compare totals with their shards, and correct them",
+		Long: `Compare the total of each counter with the sum of its shards, and correct it if they differ. That counts what lost
+events would have brought. If something else has written a total, that is reported as drift. A counter without a
+ledger, such as one of Google's snippets, gets one. Fields that count documents, such as comments=count(comments), are
+counted again; on counters that you name, at once.
 
-A counter that is named takes a read per shard. Of most others, a sum of their shards tells that they are right, for
-about 3 reads.
+A counter that you name takes a read per shard. Most others take about 3 reads, because one sum of the shards shows
+that they are correct.
 
-It is safe at any moment, beside increments, events and another reconcile.`,
+You may run it at any moment, beside increments, events and another reconcile.`,
 		Example: `  counters reconcile post-123
   counters reconcile --all --dry-run --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -72,10 +73,10 @@ It is safe at any moment, beside increments, events and another reconcile.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().DurationVar(&opts.CleanupAfter, "cleanup-after", 24*time.Hour, "with --hosted: how long a document has to be gone before what was counted below it is removed")
-	cmd.Flags().DurationVar(&opts.RecountAge, "recount-age", 24*time.Hour, "with --all: count fields such as comments=count(comments) again that nothing has counted for this long")
-	cmd.Flags().Int64Var(&opts.RecountReads, "recount-reads", 10_000, "with --all: reads that this may take, one per 1,000 documents; -1 for none")
-	cmd.Flags().IntVar(&opts.Parallel, "parallel", 8, "counters to check side by side")
+	cmd.Flags().DurationVar(&opts.CleanupAfter, "cleanup-after", 24*time.Hour, "with --hosted: how long a document must be gone before what was counted below it is removed")
+	cmd.Flags().DurationVar(&opts.RecountAge, "recount-age", 24*time.Hour, "with --all: repeat queries such as comments=count(comments) that had no answer for this long")
+	cmd.Flags().Int64Var(&opts.RecountReads, "recount-reads", 10_000, "with --all: reads that these queries may take, one per 1,000 documents; -1 for none")
+	cmd.Flags().IntVar(&opts.Parallel, "parallel", 8, "counters to check at the same time")
 	return cmd
 }
 
@@ -117,23 +118,19 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 		return err
 	}
 	s := result.Summary
-	repaired := "repaired"
-	if opts.DryRun {
-		repaired = "to repair"
-	}
 	if s.Noted > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s can't be rolled up since %s: see counters doctor\n", quantity(s.Noted, "counter"), s.NotedSince.Local().Format(time.DateTime))
+		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s can't be rolled up, the first since %s: run counters doctor\n", quantity(s.Noted, "counter"), s.NotedSince.Local().Format(time.DateTime))
 	}
-	err = t.print(cmd, result, "%s seen, %d %s, %d of them drifted by %d in all, %d failed, %d not right", quantity(s.Seen, "counter"), s.Repaired, repaired, s.Drifted, s.Drift, s.Failed, s.Problems)
+	err = t.print(cmd, result, "%s", outcome(s, opts.DryRun))
 	switch {
 	case err != nil:
 		return err
-	case !s.Done: // which it is not for want of time: there is no deadline
+	case !s.Done: // there is no deadline: somebody interrupted it
 		return fmt.Errorf("stopped before the last counter: %w", ctx.Err())
 	case s.Failed > 0:
 		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
 	case s.Problems > 0:
-		return fmt.Errorf("%s not right, for the reasons above", quantity(s.Problems, "counter"))
+		return fmt.Errorf("%s with a problem that only you can solve: see above", quantity(s.Problems, "counter"))
 	case len(ids) > 0 && s.Seen < len(ids):
 		id := "" // which of them it is
 		if len(ids) == 1 {
@@ -142,6 +139,43 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 		return t.unlessFound(t.where(counters), id, fmt.Errorf("%d of the counters named: %w", len(ids)-s.Seen, shards.ErrNotFound))
 	}
 	return nil
+}
+
+// outcome says in a line what a run did.
+func outcome(s rollup.Summary, dryRun bool) string {
+	line := quantity(s.Seen, "counter") + " checked"
+	if s.Seen > 0 && s.Repaired+s.Failed+s.Problems == 0 {
+		return line + ", all correct"
+	}
+	repaired := "repaired"
+	if dryRun {
+		repaired = "to repair"
+	}
+	if s.Repaired > 0 {
+		line += fmt.Sprintf(", %d %s", s.Repaired, repaired)
+	}
+	if s.Drifted > 0 {
+		line += fmt.Sprintf(" (%d had drifted, by %d together)", s.Drifted, s.Drift)
+	}
+	if s.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.Failed)
+	}
+	if s.Problems > 0 {
+		line += fmt.Sprintf(", %d with a problem", s.Problems)
+	}
+	return line
+}
+
+// why says what a field was off by: what no event has brought, and what something else has written.
+func why(field rollup.FieldReport) string {
+	var reasons []string
+	if field.Late != 0 {
+		reasons = append(reasons, fmt.Sprintf("events were missing for %+d", field.Late))
+	}
+	if field.Drift != 0 {
+		reasons = append(reasons, fmt.Sprintf("drift %+d", field.Drift))
+	}
+	return strings.Join(reasons, ", ")
 }
 
 // finding says in a line what was found of a counter. fields are the names of what is counted.
@@ -169,23 +203,23 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 		case r.Adopted && field.Before != field.After:
 			line += fmt.Sprintf("%d → %d", field.Before, field.After)
 		case !r.Adopted && (field.Late != 0 || field.Drift != 0):
-			line += fmt.Sprintf("%d → %d  %+d that no event had brought, drift %+d", field.Before, field.After, field.Late, field.Drift)
+			line += fmt.Sprintf("%d → %d (%s)", field.Before, field.After, why(field))
 		default:
 			line += strconv.FormatInt(field.After, 10)
 		}
 	}
 	switch {
 	case r.Right():
-		return line + "  right"
+		return line + "  correct"
 	case r.Deleted:
-		line = fmt.Sprintf("%s  deleted: what was left of it", printable(r.Counter))
+		line = fmt.Sprintf("%s  the rest of it is deleted: its document is gone", printable(r.Counter))
 	case r.Adopted:
 		line += "  adopted: it had no ledger"
 	case r.Rebuilt:
 		line += "  rebuilt: its ledger could not be used"
 	}
 	if r.Problem != "" {
-		line += "  not right: " + terminal.Escape(r.Problem)
+		line += "  problem: " + terminal.Escape(r.Problem)
 	}
 	if dryRun {
 		line += "  (dry run)"

@@ -17,11 +17,11 @@ func newResetCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset ID",
 		Short: "Set a counter to zero",
-		Long: `Set a counter to zero: all its shards in one commit, and what it started from. The total
-follows within a second or so. Increments that are committed beside it count before it or after it.
+		Long: `Set a counter to zero: its base, and all its shards in one commit. The total follows within a second or so. An
+increment at the same time counts either before the reset or after it.
 
-A counter with members is not reset unless --members=remove says that they go first: what they are
-counted with would be gone, and they would still be members.`,
+A counter with members is refused, because they would still be members, but no longer counted. With
+--members=remove they are removed first.`,
 		Example: `  counters reset post-123
   counters reset post-123 --members=remove`,
 		Args: arguments(1),
@@ -48,7 +48,7 @@ counted with would be gone, and they would still be members.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&members, "members", "refuse", "what becomes of those whom the counter counts once each: refuse (to reset it) or remove (them)")
+	cmd.Flags().StringVar(&members, "members", "refuse", "if the counter has members: refuse to reset it, or remove them")
 	addYes(cmd, &yes)
 	return cmd
 }

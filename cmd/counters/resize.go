@@ -15,14 +15,13 @@ func newResizeCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resize ID --shards N",
 		Short: "Change a counter's number of shards",
-		Long: `Change a counter's number of shards, up or down, beside live increments and without losing one.
-Shards that are too many are moved onto the others, a few in each commit. When it is cut short,
-resizing again finishes it.
+		Long: `Change a counter's number of shards, up or down, while increments go on. None is lost. What surplus shards hold moves
+to the others, a few in each commit. If this is interrupted, run it again to finish.
 
-Where web and mobile clients write shards by themselves, say --keep-shards: a write that waits on a
-phone may name a shard that is too many, and would be lost with it. They stay, with nothing in them.
+If web and mobile clients write shards by themselves, say --keep-shards: then surplus shards stay, empty. A write that
+still waits on a phone may name one of them, and would be lost with it.
 
-How many shards? "counters cost --rate R" says.`,
+"counters cost --rate R" says how many shards you need.`,
 		Example: `  counters resize post-123 --shards 50`,
 		Args:    argumentsOr(1, "shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +49,7 @@ How many shards? "counters cost --rate R" says.`,
 		},
 	}
 	cmd.Flags().IntVar(&n, "shards", 0, "number of shards, 1 to 1000")
-	cmd.Flags().BoolVar(&opts.KeepShards, "keep-shards", false, "leave shards that are too many where they are, empty")
+	cmd.Flags().BoolVar(&opts.KeepShards, "keep-shards", false, "keep surplus shards, empty")
 	_ = cmd.MarkFlagRequired("shards")
 	return cmd
 }

@@ -12,12 +12,11 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "counters",
 		Short: "Distributed counters on Firestore",
-		Long: `Counters that take any number of increments a second, spread over shard documents in Firestore and rolled up
-into one total by Cloud Functions.
+		Long: `Exact, live counters for Firestore that any number of people can increment at the same time.
 
-"counters dev" runs all of it on this machine. The other commands work on the database that
-FIRESTORE_EMULATOR_HOST or the default credentials point at. They end with the exit code 0, 1 where
-something failed, 2 where the arguments are wrong, and 130 where Ctrl-C ended them.`,
+"counters dev" runs the whole system on this machine. The other commands use the database that FIRESTORE_EMULATOR_HOST or
+your default credentials point to. The exit code is 0, or 1 if something failed, 2 if the arguments are wrong, and 130
+after Ctrl-C.`,
 		Version: readBuild().String(), // for --version
 		// A page of usage hides the one line that says what is wrong.
 		SilenceUsage:  true,

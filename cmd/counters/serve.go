@@ -22,10 +22,10 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve " + strings.Join(functions.Names(), "|"),
 		Short: "Run one function, as in a container",
-		Long: `Run one function on the functions framework, as Cloud Run runs it in a container: settings come from the environment,
-logs go to standard output, and SIGTERM ends it once everything that is under way is answered.
+		Long: `Run one function on the functions framework, as Cloud Run runs it in a container. Settings come from the environment,
+and logs go to standard output. After SIGTERM it answers what it has begun, and ends.
 
-It takes whatever reaches its port; events have to be delivered to Rollup by something else. "counters dev" runs all of it.`,
+It accepts everything that reaches its port. Something else must deliver events to Rollup: "counters dev" runs all of it.`,
 		Example: `  counters serve Increment --port 8080
   COUNTERS='posts/{post}' counters serve Rollup --port 8082 --host 127.0.0.1`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -55,6 +55,6 @@ It takes whatever reaches its port; events have to be delivered to Rollup by som
 		},
 	}
 	cmd.Flags().StringVar(&port, "port", cmp.Or(os.Getenv("PORT"), "8080"), "port to listen on")
-	cmd.Flags().StringVar(&host, "host", "", "address to listen on; all of this machine's when empty, as in a container")
+	cmd.Flags().StringVar(&host, "host", "", "address to listen on; empty means all of this machine's, as in a container")
 	return cmd
 }

@@ -15,11 +15,11 @@ func newSettingsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "settings [NAME=VALUE...]",
 		Short: "Print the functions' settings, or check those of a deployment",
-		Long: `Print all settings of the functions: those that are given, and the defaults of the others. A value that the functions
-would not start with is refused, with words on what is allowed.
+		Long: `Print all settings of the functions: yours, and the defaults of the others. If the functions would not start with a
+value, the error says what is allowed.
 
-With --check, print what a deployment makes of them: the functions' environment, the fields whose indexes matter, the collections
-whose documents are counted. scripts/deploy.sh asks for that, with --shell, before it makes anything.`,
+With --check, print what a deployment makes of them: the functions' environment, the fields whose indexes matter, and the
+collections whose documents are counted. scripts/deploy.sh uses this, with --shell, before it makes anything.`,
 		Example: `  counters settings
   counters settings --check HOSTED=true 'COUNTERS=posts/{post}' 'FIELDS=likes,comments=count(comments)'`,
 		RunE: func(cmd *cobra.Command, given []string) error {

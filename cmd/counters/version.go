@@ -94,8 +94,8 @@ func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the program's version",
-		Long: `Print the program's version. With --check, ask Go's module proxy which is the newest; the program never asks by itself,
-and never tells anybody anything about how it is used.`,
+		Long: `Print the program's version. With --check, ask Go's module proxy for the newest. The program never asks by itself, and
+sends nothing about how you use it.`,
 		Example: `  counters version --json
   counters version --check`,
 		Args: cobra.NoArgs,
