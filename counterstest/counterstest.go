@@ -1,9 +1,10 @@
-// Package counterstest is counters for a test: an embedded Firestore, a client of package shards,
-// and the roll-up of package rollup on its changes. So [shards.Counter.Get] moves as it does in
-// production, and so does the counter's document, for code that listens to it.
+// Package counterstest runs counters for a test: an embedded Firestore, a client of package shards,
+// and the roll-up of package rollup on its changes. So totals follow as in production, for
+// [shards.Counter.Get], and for code that listens to a counter's document.
 //
-// [Start] takes a few milliseconds, and no port, process or environment variable that another test
-// has. Whoever has to see a total right after an increment calls [Instance.RolledUp].
+// [Start] takes a few milliseconds. Tests may run in parallel: each has its own Firestore, and none
+// needs an environment variable or another process. To see a total right after an increment, call
+// [Instance.RolledUp].
 package counterstest
 
 import (
@@ -36,7 +37,7 @@ type Instance struct {
 	// the Firestore: Addr for FIRESTORE_EMULATOR_HOST, Client for its documents
 	*emulator.Instance
 	Counters *shards.Client // closed when the test has ended
-	// that the counters are in: demo-counters, unless the configuration names one
+	// the project that the counters are in; demo-counters by default
 	Project string
 
 	client   *rollup.Client
@@ -49,13 +50,14 @@ type Instance struct {
 	events  int
 }
 
-// Start starts counters at counters/{counter}, which their first increment makes.
+// Start starts a Firestore in which the first increment of a counter makes it, at
+// counters/{counter}.
 func Start(t emulator.TB) *Instance {
 	t.Helper()
 	return StartWith(t, shards.Config{AutoCreate: true})
 }
 
-// StartWith is Start with a configuration, such as for documents of an app's own.
+// StartWith is Start with a configuration, such as for your app's own documents.
 func StartWith(t emulator.TB, cfg shards.Config) *Instance {
 	t.Helper()
 	cfg.Project = cmp.Or(cfg.Project, layout.DefaultProject)
@@ -111,8 +113,8 @@ func StartWith(t emulator.TB, cfg shards.Config) *Instance {
 	return i
 }
 
-// RolledUp returns once all that was committed before is in the totals. It ends the test where that
-// doesn't come to pass within half a minute.
+// RolledUp returns once everything that was committed before is in the totals. If that takes more
+// than half a minute, it ends the test.
 func (i *Instance) RolledUp(t emulator.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -122,7 +124,7 @@ func (i *Instance) RolledUp(t emulator.TB) {
 	}
 }
 
-// rolledUp reports whether changes of a document are.
+// rolledUp reports whether changes of a document are rolled up.
 func (i *Instance) rolledUp(path string) bool {
 	for _, p := range i.patterns {
 		if p.Match(path) {
@@ -132,7 +134,7 @@ func (i *Instance) rolledUp(path string) bool {
 	return false
 }
 
-// deliver brings a change to the roll-up as an event, again until that has it.
+// deliver brings a change to the roll-up as an event, and repeats that until it succeeds.
 func (i *Instance) deliver(c emulator.Change, path string) {
 	i.mu.Lock()
 	i.waiting++

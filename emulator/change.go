@@ -17,10 +17,10 @@ type Change struct {
 	CommitTime time.Time             // in UTC
 }
 
-// OnCommit has f called for every commit that changed something, with all of its changes, one
-// commit after the other, strictly in their order within a database and soon after each, outside of
-// any lock. f must be quick, and must not commit or close the server: commits wait when it falls
-// 10,000 changes behind. After cancel no further call begins.
+// OnCommit calls f for every commit that changed something, with all of its changes, soon after the
+// commit and outside of any lock. It calls f for one commit after the other, in their order within a
+// database. f must be quick: when it falls 10,000 changes behind, commits wait. It must not commit
+// or close the server. After cancel no further call begins.
 func (s *Server) OnCommit(f func([]Change)) (cancel func()) {
 	return s.engine.OnCommit(func(changes []engine.Change) {
 		out := make([]Change, len(changes))
@@ -31,11 +31,11 @@ func (s *Server) OnCommit(f func([]Change)) (cancel func()) {
 	})
 }
 
-// WaitForChanges returns when the functions of OnCommit and OnChange have seen every commit that
-// was answered so far, or with an error when the context ends or the server is closed before.
+// WaitForChanges returns when the functions of OnCommit and OnChange have seen every commit that was
+// answered so far. If the context ends or the server is closed before, it returns an error.
 func (s *Server) WaitForChanges(ctx context.Context) error { return s.engine.WaitForChanges(ctx) }
 
-// OnChange is OnCommit for those that look at one document at a time.
+// OnChange is OnCommit for functions that look at one document at a time.
 func (s *Server) OnChange(f func(Change)) (cancel func()) {
 	return s.engine.OnCommit(func(changes []engine.Change) {
 		for _, c := range changes {

@@ -22,8 +22,8 @@ import (
 // wait for a network. Any client takes it (option.WithGRPCConn). The caller closes it.
 //
 // Interceptors among the options see every call before the server does. They may hold it, repeat
-// it, lose its answer, or pass it on with another context: what they pass on reaches the server
-// whatever became of the caller.
+// it, lose its answer, or pass it on with another context. What they pass on reaches the server even
+// if the caller has given up.
 func (s *Server) Connect(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	never := func(context.Context, string) (net.Conn, error) {
 		return nil, errors.New("emulator: this connection has no network")

@@ -9,16 +9,16 @@
 //		t.Setenv("FIRESTORE_EMULATOR_HOST", db.Addr)
 //		...
 //
-// It is made for two things. One is running a whole system on a laptop without a download. The
-// other is testing what a hosted Firestore does only on a bad day: commits that fail, commits whose
-// answer is lost, documents that are too hot ([Faults]), and two clients that meet at exactly the
-// wrong moment ([Interceptor]). Commits are handed to functions in the program ([Server.OnChange]),
-// or sent as the events of Eventarc to a function's URL (package eventarc).
+// It serves two purposes. One is to run a whole system on a laptop without a download. The other is
+// to test what a hosted Firestore does only on a bad day: commits fail, commits lose their answers,
+// documents are too hot ([Faults]), and two clients meet at exactly the wrong moment
+// ([Interceptor]). It hands commits to functions in the program ([Server.OnChange]), or sends them
+// as Eventarc's events to a function's URL (package eventarc).
 //
-// Where Firestore and its official emulator are strict, this server is; docs/emulator.md says what
-// it has, what it hasn't, and where it differs and why. What it lacks it answers with UNIMPLEMENTED
-// and a sentence that says what to do instead. There are no security rules: any client is let in,
-// and any client that says "Bearer owner" is an administrator. Serve on a loopback address only.
+// It is as strict as Firestore and its official emulator. docs/emulator.md says what it has, what it
+// lacks, and where it differs and why. It answers what it lacks with UNIMPLEMENTED, and says what to
+// do instead. There are no security rules: it lets in all clients, and one that says "Bearer owner"
+// is an administrator. So serve on a loopback address only.
 package emulator
 
 import (
@@ -45,32 +45,31 @@ type Options struct {
 	// Logger gets what goes wrong in the server itself. Default: nothing is logged.
 	Logger *slog.Logger
 
-	// TTL names, per collection id, the field after whose time a document expires, as a TTL policy
-	// does: {"counter_requests": "expire_at"}. An expired document is deleted within SweepEvery,
-	// and OnChange is called. A field that holds no timestamp expires nothing.
+	// TTL is a TTL policy: for each collection id, the field that holds the time at which a document
+	// expires, such as {"counter_requests": "expire_at"}. An expired document is deleted within
+	// SweepEvery, and OnChange is called. A field without a timestamp expires nothing.
 	TTL map[string]string
 	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up
 	// to a day.
 	SweepEvery time.Duration
 
-	// Hosts are names, besides localhost and IP addresses, by which HTTP requests may call the
-	// server: those of a container, say. Requests for any other are refused: a web page could have
+	// Hosts are further names, such as a container's, by which HTTP requests may call the server;
+	// localhost and IP addresses always may. Other names are refused, because a web page could have
 	// pointed its own name here.
 	Hosts []string
 
-	// Origins are those of web pages, such as https://app.example, that may call the server besides
-	// pages of this machine; "*" is any, as with the official emulator. A page of any other site is
-	// refused: it would have all that there is.
+	// Origins are origins of web pages, such as https://app.example, that may call the server, as
+	// pages of this machine may; "*" is any, as with the official emulator. Pages of other sites are
+	// refused, because they could read and write everything.
 	Origins []string
 
-	// Now is the clock. Commit times are strictly increasing even where it is not. Default:
-	// time.Now.
+	// Now is the clock. Commit times strictly increase even if it doesn't. Default: time.Now.
 	Now func() time.Time
 	// LockWait is how long a read or commit waits for a transaction's locks before it fails with
 	// ABORTED. Default: 15 s, as production's; the official emulator waits 2 s.
 	LockWait time.Duration
-	// TransactionIdle is after how long without a request a transaction ends, and gives its locks
-	// back. Default: 60 s.
+	// TransactionIdle is how long a transaction may be without a request before it ends, and gives
+	// its locks back. Default: 60 s.
 	TransactionIdle time.Duration
 	// History is how long superseded versions can be read. Default: 1 h.
 	History time.Duration
@@ -112,7 +111,7 @@ type Server struct {
 	unknown   map[net.Conn]struct{} // connections that have not said what they speak
 }
 
-// New makes a Server. It serves nothing before Serve; Close it in any case.
+// New makes a Server. It serves nothing before Serve. Always Close it.
 func New(opts Options) *Server {
 	log := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{

@@ -23,15 +23,15 @@ type Faults struct {
 
 	// DocWriteRate is how many commits a second one document takes, sustained; 0 is no limit.
 	// Beyond a burst of five, commits on a document queue for its slots, and one that would wait
-	// for more than a second fails with ABORTED before it is applied. It is a model of a hot
-	// document and nothing that Google states in figures today: it rests on the old figure of one
-	// sustained write a second, and on what contention looks like in production: short bursts
-	// succeed, then latency rises, then commits fail with ABORTED.
+	// for more than a second fails with ABORTED before it is applied. This is a model of a hot
+	// document; Google states no figures today. It rests on the old figure of one sustained write a
+	// second, and on what contention looks like in production: short bursts succeed, then latency
+	// rises, then commits fail with ABORTED.
 	DocWriteRate float64
-	// CommitLatency is how long a commit takes at least. It keeps the documents that it writes to
-	// itself for as long, so that commits on one document queue, as they do behind Firestore's
-	// locks; one that would queue for more than a second fails with ABORTED. Commits on different
-	// documents don't slow each other down.
+	// CommitLatency is how long a commit takes at least. For this time it blocks the documents that
+	// it writes, so commits on one document queue, as they do behind Firestore's locks. One that
+	// would queue for more than a second fails with ABORTED. Commits on different documents don't
+	// slow each other down.
 	CommitLatency time.Duration
 
 	Seed uint64
@@ -57,14 +57,14 @@ func (f Faults) Check() error {
 	return errors.Join(errs...)
 }
 
-// Interceptor sees every commit before it is applied, on the goroutine of its request and outside
-// of any lock: it may block, to interleave two commits, and says what should go wrong.
+// Interceptor sees every commit before it is applied, and says what should go wrong. It runs on the
+// goroutine of the request, outside of any lock, so it may block, to interleave two commits.
 type Interceptor func(ctx context.Context, req *firestorepb.CommitRequest) Verdict
 
 // Verdict is what should go wrong with a commit; the zero value is nothing.
 type Verdict struct {
-	// Before is answered instead of applying the commit. A transaction has ended then, as after any
-	// failed commit, but for UNAVAILABLE and INVALID_ARGUMENT, which leave it open.
+	// Before is answered, and the commit is not applied. That ends its transaction, as any failed
+	// commit does, except with UNAVAILABLE and INVALID_ARGUMENT, which leave it open.
 	Before error
 	// After is answered once the commit has been applied.
 	After error

@@ -17,8 +17,8 @@ import (
 // sniffTimeout is how long a new connection may take to say anything.
 const sniffTimeout = 30 * time.Second
 
-// Serve takes connections, gRPC and HTTP/1.1 side by side, until the listener fails or Close is
-// called, which gives nil: also when that was before.
+// Serve takes connections, gRPC and HTTP/1.1 on the same port, until the listener fails or Close is
+// called. After Close it returns nil, even if Close came first.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.begin(l) {
 		return l.Close()

@@ -3,12 +3,12 @@
 // shards or rollup, and encodes the answer.
 //
 // [Register] makes the three known to the functions framework; importing the package has no effect.
-// A process serves the one that FUNCTION_TARGET names, as on Cloud Functions. Nothing is opened
+// A process serves the one that FUNCTION_TARGET names, as on Cloud Functions. It opens nothing
 // before the first request.
 //
-// Its handlers take settings as this module parses them, and so are for this module alone. A program
-// that serves in another way is made of packages shards and rollup.
+// The handlers take settings as this module parses them, so only this module can use them. To serve
+// counters in another way, use packages shards and rollup.
 //
-// A handler returns an error, and one place (problem.go) says how each is answered. Bodies are
-// bounded in size and in time before they are read, and every request has a deadline.
+// A handler returns an error, and one file (problem.go) says how each error is answered. Every
+// request has a deadline, and its body is limited in size and time.
 package functions

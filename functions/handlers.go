@@ -29,8 +29,8 @@ func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Sett
 	return newRollupHandler(client, roller, s, log)
 }
 
-// ReconcileHandler is the function Reconcile over a client. What is left of counters that are gone
-// is removed by the other client; nil removes nothing.
+// ReconcileHandler is the function Reconcile over a client. It removes the rest of counters that are
+// gone by means of counters; nil removes nothing.
 func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	opts := reconcileOptions(s)
 	if counters != nil {

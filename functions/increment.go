@@ -26,7 +26,7 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	return GuardedIncrementHandler(ctx, client, s, log), nil, nil
 }
 
-// ShardsConfig is what the settings say of the clients of Increment.
+// ShardsConfig is the configuration of the clients of Increment, by the settings.
 func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,

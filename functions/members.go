@@ -75,7 +75,7 @@ type toggled struct {
 	Counter string `json:"counter"`
 	Field   string `json:"field"`
 	Member  string `json:"member"`
-	Counted bool   `json:"counted"` // by this request; false when it was as asked before
+	Counted bool   `json:"counted"` // false if nothing had to change
 }
 
 // joined answers GET of a member.

@@ -19,10 +19,10 @@ import (
 )
 
 // Register makes the functions of this package known to the functions framework: Increment, Rollup
-// and Reconcile. It is called by whoever serves, once FUNCTION_TARGET says which of them; again,
-// where it wasn't known the first time. When the environment is bad for the function that
-// FUNCTION_TARGET names, it ends the process with a message for whoever deployed it. What is around
-// goes around each function: who may call is up to Cloud Run's IAM, and elsewhere to whoever serves.
+// and Reconcile. Call it before you serve, once FUNCTION_TARGET is set; if it wasn't set the first
+// time, call it again. If the environment is wrong for the function that FUNCTION_TARGET names, it
+// ends the process with a message for whoever deployed it. Each of around wraps every function:
+// Cloud Run's IAM decides who may call, and elsewhere such a wrapper can.
 func Register(around ...func(http.Handler) http.Handler) {
 	if target := os.Getenv("FUNCTION_TARGET"); functionsByName[target] != nil {
 		prepare(target)

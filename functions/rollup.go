@@ -21,7 +21,7 @@ func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (ht
 	return newRollupHandler(client, roller, s, log), roller.Close, nil
 }
 
-// RollupConfig is what the settings say of the clients of Rollup and Reconcile.
+// RollupConfig is the configuration of the clients of Rollup and Reconcile, by the settings.
 func RollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
 	return rollup.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
@@ -29,7 +29,7 @@ func RollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
 	}
 }
 
-// RollerOptions are what the settings say of rollers.
+// RollerOptions are the options of rollers, by the settings.
 func RollerOptions(s settings.Settings) rollup.RollerOptions {
 	return rollup.RollerOptions{Interval: s.RollupInterval, Burst: s.RollupBurst, MaxPending: s.RollupPending, MaxFlushes: s.RollupFlushes, RecountMax: s.RecountMax}
 }

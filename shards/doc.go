@@ -2,22 +2,22 @@
 // them, and reads them.
 //
 // A document takes about one write a second, so a counter's value is spread over shard documents.
-// The layout is the one of Google's public "distributed counters" page, so its clients and this
-// package may share counters.
+// The documents are those of Google's public "distributed counters" page, so its clients and this
+// package can share counters.
 //
-// Increments that are made at the same time share a commit, which goes to one random shard. A call
-// returns only after its commit, and one that finds no other in flight is committed at once. A
-// counter that is contended or missing is no trouble for others.
+// Increments that come at the same time share a commit, which goes to one random shard. A call
+// returns after its commit. If no commit of the counter is in flight, the next begins at once. A
+// busy or missing counter doesn't slow others down.
 //
-// Every commit creates a marker document beside the increment. When its answer is lost, the marker
-// is created alone: that fails where the commit was applied, and where it succeeds, the commit
-// never will be, and the increment goes into another. Callers who may repeat a request themselves
-// give it a [Key].
+// Every commit creates a marker document beside the increment. If the commit's answer is lost, this
+// package creates the marker alone. If that fails because the marker exists, the commit was
+// applied. If it succeeds, the commit can never be applied, and the increment goes into another. If
+// you repeat a request yourself, give it a [Key].
 //
-// [Counter.Join] counts a member once, ever, until [Counter.Leave] takes it off: a membership
-// document is made or deleted in the commit that counts. Both may be repeated.
+// [Counter.Join] counts a member once, until [Counter.Leave] takes that back: the commit that counts
+// also makes or deletes a membership document. You may repeat both.
 //
-// [Counter.Get] reads the total that package rollup keeps, in one document read; it lags by about
-// a second. [Counter.Cached] has it from memory for a second more. [Counter.Sum] adds up the
+// [Counter.Get] reads the total that package rollup keeps, in one document read; it is about a
+// second old. [Counter.Cached] reads it from memory, for another second. [Counter.Sum] adds up the
 // shards, and is exact.
 package shards

@@ -19,7 +19,7 @@ import (
 // Options say which changes a [Deliverer] delivers, and how.
 type Options struct {
 	Pattern  string   // Path pattern of the documents: counters/{counter}/shards/{shard}.
-	Further  []string // Path patterns of further triggers; a document that matches several has one event all the same.
+	Further  []string // Path patterns of further triggers; a document that matches several has one event.
 	Project  string   // Project of the documents; empty for any.
 	Database string   // Database of the documents; empty for any.
 
@@ -50,10 +50,10 @@ type Stats struct {
 	Pending      int // Events, duplicates included, that are not acknowledged yet.
 }
 
-// A Deliverer posts the events of changes to its targets, each to one of them in turn, until it is
-// acknowledged by a 2xx answer. An event that isn't is tried again after a pause, and then after
-// twice as long each time, less a random part of up to half: see [Push]. All methods may be called
-// at any time and from several goroutines.
+// A Deliverer posts the events of changes to its targets, to one after the other, until a 2xx answer
+// acknowledges them. If an event isn't acknowledged, it is posted again after a pause, and the pause
+// doubles each time, less a random part of up to half: see [Push]. All methods may be called at any
+// time and from several goroutines.
 type Deliverer struct {
 	project, database string
 	inFlight          int
