@@ -233,14 +233,13 @@ variable %q {
 
 func docsTable() string {
 	var b strings.Builder
-	b.WriteString("| variable | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| variable | default | meaning |\n| --- | --- | --- |\n")
 	for _, s := range all() {
-		doc, _ := s.words()
 		def := ""
 		if s.def != "" {
 			def = "`" + s.def + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.env, doc, def, s.desc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.env, def, s.desc)
 	}
 	return b.String()
 }
