@@ -80,7 +80,7 @@ func TestRequestsForFields(t *testing.T) {
 		{name: "too few parts", path: "/red", status: 400, want: "has 2"},
 		{name: "too many parts", path: "/red/post-1/x", status: 400, want: "has 3 parts"},
 		{name: "the path itself", path: "/teams/red/posts/post-1", status: 400, want: "has 4 parts"},
-		{name: "slash at the end", path: "/red/post-1/", status: 400, want: "has 3 parts"},
+		{name: "slash at the end", path: "/red/post-1/", status: 400, want: "ends with a slash: leave it out"},
 		{name: "an empty part", path: "/red%2F", status: 400, want: "empty"},
 		{name: "a reserved part", path: "/red/__x__", status: 400, want: "reserved"},
 		{name: "a dot", path: "/%2E/post-1", status: 400},

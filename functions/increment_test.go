@@ -152,7 +152,7 @@ func TestIncrementRequests(t *testing.T) {
 		{name: "several, one unknown", path: "/", body: `{"increments":[{"counter":"b"},{"counter":"unknown"}]}`, status: 404},
 		{name: "slash", path: "/a/b", status: 400},
 		{name: "slash, encoded", path: "/a%2Fb", status: 400},
-		{name: "slash at the end", path: "/b/", status: 400},
+		{name: "slash at the end", path: "/b/", status: 400, want: `{"detail":"invalid counter id: \"b/\" ends with a slash: leave it out"}`},
 		{name: "reserved", path: "/__x__", status: 400},
 		{name: "long", path: "/" + strings.Repeat("x", 1501), status: 400},
 		{name: "not UTF-8", path: "/%ff", status: 400},

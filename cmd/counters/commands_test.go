@@ -22,6 +22,8 @@ import (
 	"unicode/utf8"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -49,7 +51,7 @@ func TestReconcileOfNoCounter(t *testing.T) {
 		t.Fatal(errOut)
 	}
 	for _, c := range []struct{ args, out, err string }{
-		{"reconcile nobody", "nobody  no such counter\n0 counters checked\n", `1 of the counters named: counter not found in project demo-counters, database (default); "counters list" shows those there are, and "counters create nobody" makes it`},
+		{"reconcile nobody", "nobody  no such counter\n0 counters checked\n", `1 of the counters named: counter not found at counters/nobody in project demo-counters, database (default); "counters list" shows those there are, and --counter-path says where else to look`},
 		{"reconcile nobody --dry-run", "nobody  no such counter\n", "counter not found"},
 		{"reconcile nobody --json", `{"counter":"nobody","before":0,"after":0,"late":0,"drift":0,"shards":0,"gone":true}`, "counter not found"},
 		{"reconcile post nobody --parallel 1", "post  0  correct\nnobody  no such counter\n1 counter checked, all correct", "1 of the counters named"},
@@ -133,14 +135,20 @@ func TestCommands(t *testing.T) {
 		{args: "inc post", out: "post +1\n"},
 		{args: "inc post --by 5 --json", out: `{"by":5,"counter":"post","replayed":false}` + "\n"},
 		{args: "inc post --by 0", err: "other than 0"},
-		{args: "inc unknown", err: "not found"},
+		{args: "inc unknown", err: `counter not found at counters/unknown in project demo-counters, database (default); this command makes no counter, unlike a request where AUTO_CREATE is on: "counters create unknown" makes it`},
+		{args: "dec unknown --by total=3", err: `at counters/unknown`},
+		{args: "join unknown total alice", err: `"counters create unknown" makes it`},
+		{args: "get unknown --counter-path teams/{team}/posts/{post}", err: `"unknown" has 1 part`},
+		{args: "get red/unknown --counter-path teams/{team}/posts/{post}", err: `counter not found at teams/red/posts/unknown in project`},
+		{args: "get unknown --counter-path posts/{post} --hosted", err: `counter not found at posts/unknown in project demo-counters, database (default): your app makes that document`},
+		{args: "get unknown/", err: `"unknown/" ends with a slash: leave it out`},
 		{args: "inc post --by 4 --key order-17", out: "post +4\n"},
 		{args: "inc post --by 4 --key order-17", out: "post +4 (counted before, under the same key)\n"},
 		{args: "inc post --by 3 --key order-17", err: "another request (give another key"},
 		{args: "dec post --by 3", out: "post -3\n"},
 		{args: "get post", out: "100\n"}, // nobody has rolled up
 		{args: "get post --exact", out: "107\n"},
-		{args: "get unknown", err: `read counter "unknown": counter not found in project demo-counters, database (default); "counters list" shows those there are, and "counters create unknown" makes it`},
+		{args: "get unknown", err: `read counter "unknown": counter not found at counters/unknown in project demo-counters, database (default); "counters list" shows those there are, and --counter-path says where else to look`},
 		{args: "reconcile post", out: "1 counter checked"},
 		{args: "get post", out: "107\n"},
 		{args: "resize post --shards 2", out: "post has 2 shards, 2 moved\n"},
@@ -166,7 +174,7 @@ func TestCommands(t *testing.T) {
 		{args: "import firestore-counter --path pages --field views --to post", err: "not the path of a document"},
 		{args: "import firestore-counter --path pages/hello", err: "field"},
 		{args: "get hello", out: "42\n"},
-		{args: "list", out: "hello\t42\t10 shards\npost\t"},
+		{args: "list", out: "COUNTER  TOTAL  SHARDS\nhello    42     10\npost     "},
 		{args: "delete hello", err: "delete hello in project demo-counters, database (default): nothing was done"},
 		{args: "get hello", out: "42\n"},
 		{args: "delete hello --yes", out: "deleted hello in project demo-counters, database (default)\n"},
@@ -240,6 +248,80 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, error %q; want one line that names the server", args, code, out, errOut)
 		}
 	}
+}
+
+// The commands are listed in groups, all of them.
+func TestHelpHasGroups(t *testing.T) {
+	out, errOut, code := counters(t, "--help")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	at := 0
+	for _, want := range []string{
+		"On this machine:", "  dev ", "\nCounters:", "  create ", "  inc ", "  list ", "  delete ", "\nMembers,", "  join ", "\nBefore a deployment:", "  cost ",
+		"\nA deployment:", "  deploy ", "  doctor ", "\nFrom elsewhere:", "  import ", "\nThis program:", "  version ", "  help ", "\nFlags:",
+	} {
+		next := strings.Index(out[at:], want)
+		if next < 0 {
+			t.Fatalf("no %q behind what comes before it in\n%s", want, out)
+		}
+		at += next
+	}
+	for _, unwanted := range []string{"Additional Commands", "estimate"} {
+		if strings.Contains(out, unwanted) {
+			t.Errorf("%q is in\n%s", unwanted, out)
+		}
+	}
+}
+
+// Flags stand where they like: before the command, behind it, and between its arguments.
+func TestFlagsAnywhere(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	fs := firestore.Client(t, "other")
+	for path, data := range map[string]map[string]any{"counters/post": {"num_shards": 2, "total": 7}, "pages/a": {"n": 3}} {
+		if _, err := fs.Doc(path).Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{
+		"get post --json --project other", "--json get post --project other", "--project other get --json post", "--project=other --json get post",
+		"get --project other post --json", "--exact=false --project other --json get post", "--project other --json get -- post",
+	} {
+		out, errOut, code := counters(t, strings.Fields(args)...)
+		if code != 0 || !strings.HasPrefix(out, `{"counter":"post","total":7,`) {
+			t.Errorf("%s: exit code %d, %q, error %q", args, code, out, errOut)
+		}
+	}
+	for _, args := range []string{
+		"--project other import --path pages/a firestore-counter --field n --to a --json", "import firestore-counter --field n --to b --path pages/a --json --project other",
+	} {
+		if out, errOut, code := counters(t, strings.Fields(args)...); code != 0 || !strings.Contains(out, `"added":3`) {
+			t.Errorf("%s: exit code %d, %q, error %q", args, code, out, errOut)
+		}
+	}
+	if out, _, code := counters(t, "--yes", "deploy", "--help"); code != 0 || !strings.Contains(out, "counters deploy") {
+		t.Errorf("--yes deploy --help: exit code %d, %q", code, out)
+	}
+	// Whether a flag takes a value is asked by its name alone.
+	takes := map[string]bool{}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if before, seen := takes[f.Name]; seen && before != (f.NoOptDefVal == "") {
+				t.Errorf("--%s takes a value in one command, and none in another", f.Name)
+			}
+			takes[f.Name] = f.NoOptDefVal == ""
+			if f.Shorthand != "" && f.NoOptDefVal == "" {
+				t.Errorf("-%s takes a value", f.Shorthand)
+			}
+		})
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(newRoot())
 }
 
 func TestHelp(t *testing.T) {
@@ -538,7 +620,7 @@ func TestFieldsThatAreNotCountedHere(t *testing.T) {
 		{args: "watch rate --fields likes", err: "not counted here: likes"},
 		{args: "get rate --fields total=count,likes", out: "total 150, likes not counted here\n"},
 		{args: "get rate --fields total=count,likes --exact", out: "total 150, likes not counted here\n"},
-		{args: "list --fields likes", out: "rate\tlikes not counted here\t1 shard\nsnippet\t0\t1 shard\n"},
+		{args: "list --fields likes", out: "COUNTER  TOTAL                   SHARDS\nrate     likes not counted here  1\nsnippet  0                       1\n"},
 		{args: "inc rate --fields likes", err: "not counted here: likes; its document has total"},
 		{args: "dec rate --fields likes --by 3", err: "not counted here: likes"},
 		{args: "inc rate --fields total=count,likes --by likes=2", err: "not counted here: likes"},

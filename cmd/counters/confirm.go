@@ -37,7 +37,7 @@ func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do
 		}
 		err = do(cmd.Context(), counter, where)
 		if verb == "delete" && errors.Is(err, shards.ErrNotFound) {
-			return fmt.Errorf("%w in %s", err, where) // and nobody wants to make it
+			return t.notFoundAt(where, id, err) // and nobody wants to make it
 		}
 		return t.unlessFound(where, id, err)
 	})

@@ -33,8 +33,8 @@ func TestHostedCommands(t *testing.T) {
 	const nested = " --counter-path teams/{team}/pages/{page}"
 	for _, c := range []struct{ args, out, err string }{
 		{args: "create p2", err: `create counter "p2": the documents are the app's own: make and delete them there; the first increment of a document makes its shards`},
-		{args: "inc p2", err: `counter not found in project demo-counters, database (default): your app has to make a document pages/{page} first`},
-		{args: "get p2", err: `counter not found in project demo-counters, database (default): your app has to make a document pages/{page} first`},
+		{args: "inc p2", err: `counter not found at pages/p2 in project demo-counters, database (default): your app makes that document`},
+		{args: "get p2", err: `counter not found at pages/p2 in project demo-counters, database (default): your app makes that document`},
 		{args: "inc p1 --by likes=2,visits=5", out: "p1 likes +2, visits +5\n"},
 		{args: "inc p1", out: "p1 +1\n"}, // the first field
 		{args: "dec p1 --by visits=1 --json", out: `{"by":{"visits":-1},"counter":"p1","replayed":false}` + "\n"},
@@ -51,7 +51,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "reconcile p1 --json", out: `"fields":{"visits":{"before":10,"after":10,"late":0,"drift":0}}`},
 		{args: "get p1", out: "likes 3, visits 10\n"},
 		{args: "get p1 --json", out: `"total":3,"totals":{"likes":3,"visits":10}`},
-		{args: "list", out: "p1\tlikes 3, visits 10\t10 shards\n"},
+		{args: "list", out: "COUNTER  TOTAL               SHARDS\np1       likes 3, visits 10  10\n"},
 		{args: "resize p1 --shards 3", out: "p1 has 3 shards, "},
 		{args: "rebase p1 --total likes=100,visits=-5 --yes", out: "p1 is likes=100,visits=-5 in project demo-counters"},
 		{args: "get p1", out: "likes 100, visits -5\n"},
@@ -71,7 +71,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "inc hello --by visits=1", out: "hello visits +1\n"},
 		{args: "reconcile hello", out: "hello  likes 3, visits 42 → 43 (events were missing for +1)\n"},
 		{args: "import firestore-counter --path pages/hello --field visits", out: "hello: visits is 43, 0 of it from _counter_shards_\n"},
-		{args: "import firestore-counter --path pages/gone --field visits", err: "counter not found in project demo-counters, database (default): your app has to make a document pages/{page} first"},
+		{args: "import firestore-counter --path pages/gone --field visits", err: "counter not found at pages/gone in project demo-counters, database (default): your app makes that document"},
 		{args: "import firestore-counter --path pages/hello --field likes", out: "hello: likes is 3, 0 of it from _counter_shards_\n"},
 		{args: "reconcile --all", out: "2 counters checked, all correct"},
 

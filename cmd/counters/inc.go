@@ -65,7 +65,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				case errors.Is(err, shards.ErrUnknown):
 					return fmt.Errorf("%w (given again it may count twice; with --key it would count once)", err)
 				case err != nil:
-					return err
+					return adding{err}
 				}
 				note := ""
 				if replayed {

@@ -16,7 +16,7 @@ func TestLag(t *testing.T) {
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
 	t.Setenv("FIELDS", "total=count,likes")
 	for _, c := range []struct{ args, out, err string }{
-		{args: "lag post", err: `read counter "post": counter not found in project demo-counters, database (default)`},
+		{args: "lag post", err: `read counter "post": counter not found at counters/post in project demo-counters, database (default)`},
 		{args: "lag", err: "name the counters, or say --all"},
 		{args: "lag --all", out: "0 counters, 0 behind\n"},
 		{args: "create post --shards 1 --total 100"},

@@ -41,6 +41,7 @@ func endingSignals() []os.Signal {
 // 1, 2 where the arguments are wrong, and 130 where it was interrupted.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
+	args = flagsAnywhere(root, args)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -48,7 +48,7 @@ func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter,
 			}
 			counted, err := toggle(c, ctx, args[1], args[2])
 			if err != nil {
-				return err
+				return adding{err}
 			}
 			said := done
 			if !counted {

@@ -24,14 +24,44 @@ after Ctrl-C.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(newDevCommand(), newEmulatorCommand(), newServeCommand(), newCostCommand(), newEstimateCommand(), newSettingsCommand(), newVersionCommand())
 	var t target
-	for _, cmd := range []*cobra.Command{
-		newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t),
-		newResetCommand(&t), newRebaseCommand(&t), newResizeCommand(&t), newDeleteCommand(&t), newListCommand(&t),
-		newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t),
-		newReconcileCommand(&t), newLagCommand(&t), newDoctorCommand(&t),
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"On this machine:", []*cobra.Command{newDevCommand(), newEmulatorCommand(), newServeCommand()}},
+		{"Counters:", t.addTo(
+			newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t), newListCommand(&t),
+			newRebaseCommand(&t), newResetCommand(&t), newResizeCommand(&t), newDeleteCommand(&t))},
+		{"Members, who count once each:", t.addTo(newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t))},
+		{"Before a deployment:", []*cobra.Command{newCostCommand(), newSettingsCommand(), newEstimateCommand()}},
+		{"A deployment:", append(newScriptCommands(), t.addTo(newDoctorCommand(&t), newLagCommand(&t), newReconcileCommand(&t))...)},
+		{"From elsewhere:", []*cobra.Command{newImportCommand(&t)}}, // its flags are its own
+		{otherGroup, []*cobra.Command{newVersionCommand()}},
 	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetHelpCommandGroupID(otherGroup)
+	root.SetCompletionCommandGroupID(otherGroup)
+	refuseUnknownTopics(root)
+	return root
+}
+
+// otherGroup is the last group of commands, which those that the library brings are in.
+const otherGroup = "This program:"
+
+// Commands are listed in the order in which they are added: that of a counter's life, and of a
+// deployment's.
+func init() { cobra.EnableCommandSorting = false }
+
+// addTo adds to commands the flags that say which counters they work on, and the completion of
+// these counters' ids.
+func (t *target) addTo(commands ...*cobra.Command) []*cobra.Command {
+	for _, cmd := range commands {
 		t.addFlags(cmd.Flags())
 		switch {
 		case strings.Contains(cmd.Use, " ID..."):
@@ -41,12 +71,8 @@ after Ctrl-C.`,
 		default:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
-		root.AddCommand(cmd)
 	}
-	root.AddCommand(newImportCommand(&t)) // Its flags are its own.
-	root.AddCommand(newScriptCommands()...)
-	refuseUnknownTopics(root)
-	return root
+	return commands
 }
 
 // refuseUnknownTopics has the commands that the library brings say what is wrong with their

@@ -240,21 +240,42 @@ func (t *target) withCounterFor(ctx context.Context, id string, do func(context.
 }
 
 // unlessFound adds to an error that a counter doesn't exist, or isn't ours to make, what to do
-// about it. It names the place: what isn't there is often elsewhere.
+// about it. It names the path that was looked at: what isn't there is often elsewhere, and to make
+// it here would make a stray counter. Without an id it is one of several.
 func (t *target) unlessFound(where, id string, err error) error {
-	if errors.Is(err, shards.ErrNotFound) {
-		err = fmt.Errorf("%w in %s", err, where)
-	}
-	switch {
+	names, _ := t.place().Layout() // which has been read before
+	switch err = t.notFoundAt(where, id, err); {
 	case errors.Is(err, shards.ErrHosted):
 		return fmt.Errorf("%w; the first increment of a document makes its shards, and reconcile removes them once it is gone", err)
-	case errors.Is(err, shards.ErrNotFound) && t.Hosted:
-		return fmt.Errorf("%w: your app has to make a document %s first; \"counters list\" shows those that are counted", err, t.Counters)
-	case errors.Is(err, shards.ErrNotFound):
-		return fmt.Errorf("%w; \"counters list\" shows those there are, and \"counters create %s\" makes it", err, typed(id))
+	case !errors.Is(err, shards.ErrNotFound):
+		return err
+	case t.Hosted:
+		return fmt.Errorf("%w: your app makes that document; \"counters list\" shows those that are counted", err)
+	case names.Path.Whole(): // there is no other to be meant
+		return fmt.Errorf("%w; \"counters create %s\" makes it", err, typed(id))
 	}
-	return err
+	if _, is := errors.AsType[adding](err); is {
+		return fmt.Errorf("%w; this command makes no counter, unlike a request where AUTO_CREATE is on: \"counters create %s\" makes it", err, typed(id))
+	}
+	return fmt.Errorf("%w; \"counters list\" shows those there are, and --counter-path says where else to look", err)
 }
+
+// notFoundAt adds to an error that a counter doesn't exist where that was.
+func (t *target) notFoundAt(where, id string, err error) error {
+	if !errors.Is(err, shards.ErrNotFound) {
+		return err
+	}
+	at := t.Counters
+	if names, invalid := t.place().Layout(); invalid == nil && names.Path.Validate(id) == nil {
+		at = names.Path.Document(id)
+	}
+	return fmt.Errorf("%w at %s in %s", err, printable(at), where)
+}
+
+// adding is an error of a command that adds to a counter, as requests do which may make it.
+type adding struct{ error }
+
+func (e adding) Unwrap() error { return e.error }
 
 // typed is an id as it may be typed: a shell may need others quoted.
 func typed(id string) string {

@@ -109,13 +109,14 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if err == nil && (cmd != root || len(rest) == 0) {
 		return nil
 	}
-	name := ""
-	if i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); i >= 0 {
-		name = args[i]
+	_, flags, rest := split(root, args)
+	switch {
+	case len(flags) > 0 && !known(root, flags[0]): // what stands behind it may be its value
+		return fmt.Errorf("flags come after the command: %s COMMAND %s", root.Name(), flags[0])
+	case len(rest) == 0:
+		return fmt.Errorf("no command beside %s", strings.Join(flags, " "))
 	}
-	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		return fmt.Errorf("flags come after the command: %s COMMAND %s", root.Name(), args[0])
-	}
+	name := rest[0]
 	for _, c := range root.Commands() {
 		if slices.Contains(otherNames[c.Name()], name) {
 			return fmt.Errorf("no command %q; did you mean %s?", name, c.Name())

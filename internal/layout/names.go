@@ -244,6 +244,9 @@ func AllowedShards(id string, fields Fields) string {
 // maxIDBytes is Firestore's own limit on the id of a document or a collection.
 const maxIDBytes = 1500
 
+// slashAtEnd is what is wrong with an id that ends with a slash, as in a URL that was put together.
+func slashAtEnd(id string) error { return fmt.Errorf("%q ends with a slash: leave it out", id) }
+
 // ValidateID says why Firestore would not take an id for a document or a collection.
 func ValidateID(id string) error {
 	switch {
@@ -253,6 +256,8 @@ func ValidateID(id string) error {
 		return fmt.Errorf("it has %d bytes, and at most %d are allowed", len(id), maxIDBytes)
 	case !utf8.ValidString(id):
 		return errors.New("it is not UTF-8")
+	case strings.HasSuffix(id, "/"):
+		return slashAtEnd(id)
 	case strings.Contains(id, "/"):
 		return fmt.Errorf("%q contains a slash", id)
 	case id == "." || id == "..":

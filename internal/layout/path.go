@@ -174,6 +174,9 @@ func (p Path) Validate(id string) error {
 		return errors.New("it is empty")
 	}
 	values := strings.Split(id, "/")
+	if len(values) == len(p.collections)+1 && values[len(values)-1] == "" {
+		return slashAtEnd(id)
+	}
 	if len(values) != len(p.collections) {
 		return fmt.Errorf("%q has %s, and a counter of %s has %d", id, partsOf(len(values)), p, len(p.collections))
 	}
