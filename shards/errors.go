@@ -28,8 +28,7 @@ var (
 	ErrNotCounted = errors.New("not counted here")
 	// ErrInvalidKey says that an idempotency key is not 1 to 255 printable ASCII characters.
 	ErrInvalidKey = errors.New("invalid idempotency key")
-	// ErrInvalidMember says that nothing is counted once per member there, or that a member's id
-	// can't be one, and why.
+	// ErrInvalidMember says that a member's id can't be one, and why.
 	ErrInvalidMember = errors.New("invalid member")
 	// ErrHasMembers says that a counter is not reset, because it has members: say what
 	// to do with them.

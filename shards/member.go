@@ -115,14 +115,14 @@ func (c Counter) membershipName(field, member string) (string, error) {
 
 func (c Counter) countsMembers(field string) error {
 	if err := c.client.db.CheckField(field); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidMember, err)
+		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	return nil
 }
 
 // Joined reports whether a member is counted in a field of the counter, and since when. It costs
 // one read, and another one where this client has not read the counter lately. Errors:
-// [ErrNotFound], [ErrInvalidMember], or the client library's.
+// [ErrNotFound], [ErrInvalidField], [ErrInvalidMember], or the client library's.
 func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
 	err = c.call("look for a member of "+field+" of", func() error {
 		name, err := c.membershipName(field, member)
@@ -159,7 +159,7 @@ const membersPage = 500
 
 // Members yields the members that a field of the counter counts, in the order of their ids, each of
 // which costs a read. Those who join or leave meanwhile may be there or not. It ends with the first
-// error: [ErrInvalidMember], or the client library's.
+// error: [ErrInvalidField], or the client library's.
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		err := c.call("members of "+field+" of", func() error {

@@ -101,22 +101,26 @@ func TestMembersAreRefused(t *testing.T) {
 	client := w.open(t, shards.Config{})
 	c := w.counter(t, client, "a", 3)
 	before := w.Server.Stats().Commits
-	for _, at := range []struct{ field, member string }{
-		{"total", ""}, {"total", "a/b"}, {"total", ".."}, {"total", "__x__"}, {"total", "\xff"}, {"total", strings.Repeat("x", 1501)},
-		{"count", "u"}, {"likes", "u"}, {"", "u"},
+	for _, at := range []struct {
+		field, member string
+		want          error
+	}{
+		{"total", "", shards.ErrInvalidMember}, {"total", "a/b", shards.ErrInvalidMember}, {"total", "..", shards.ErrInvalidMember},
+		{"total", "__x__", shards.ErrInvalidMember}, {"total", "\xff", shards.ErrInvalidMember}, {"total", strings.Repeat("x", 1501), shards.ErrInvalidMember},
+		{"count", "u", shards.ErrInvalidField}, {"likes", "u", shards.ErrInvalidField}, {"", "u", shards.ErrInvalidField}, {"likes", "..", shards.ErrInvalidField},
 	} {
 		_, joinErr := c.Join(t.Context(), at.field, at.member)
 		_, leaveErr := c.Leave(t.Context(), at.field, at.member)
 		_, _, readErr := c.Joined(t.Context(), at.field, at.member)
 		for _, err := range []error{joinErr, leaveErr, readErr} {
-			if !errors.Is(err, shards.ErrInvalidMember) {
-				t.Errorf("%.20q of %q: %v, want ErrInvalidMember", at.member, at.field, err)
+			if !errors.Is(err, at.want) {
+				t.Errorf("%.20q of %q: %v, want %v", at.member, at.field, err, at.want)
 			}
 		}
 	}
 	for _, err := range c.Members(t.Context(), "likes") {
-		if !errors.Is(err, shards.ErrInvalidMember) || !strings.Contains(err.Error(), "total") {
-			t.Errorf("members of a field that isn't counted: %v, want ErrInvalidMember that names those that are", err)
+		if !errors.Is(err, shards.ErrInvalidField) || !strings.Contains(err.Error(), "total") {
+			t.Errorf("members of a field that isn't counted: %v, want ErrInvalidField that names those that are", err)
 		}
 	}
 	if !join(t, c, strings.Repeat("x", 1500)) {
