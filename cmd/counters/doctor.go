@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
 )
@@ -53,12 +54,7 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 			where.Hosted = t.Hosted
 			where.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST")
 			var reader doctor.Reader
-			done := func() {}
-			if f, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-				const erase = "\r\x1b[K"
-				reader.Progress = func(what string) { fmt.Fprint(f, erase+"reading "+what+" ") }
-				done = func() { fmt.Fprint(f, erase) }
-			}
+			done := showReading(&reader, cmd.ErrOrStderr())
 			d, err := reader.Read(cmd.Context(), where)
 			done()
 			if err != nil {
@@ -72,6 +68,20 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 	flags.StringVar(&where.Prefix, "prefix", "", `what the functions' names begin with (default "counters", and otherwise by their entry points)`)
 	flags.IntVar(&where.Counters, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard, and one per 1,000 documents counted")
 	return cmd
+}
+
+// showReading has a reader tell what it reads: on a terminal in place, and elsewhere in a line a
+// minute, until done is called.
+func showReading(reader *doctor.Reader, w io.Writer) (done func()) {
+	const erase = "\r\x1b[K"
+	if terminal := onTerminal(w); terminal != io.Discard {
+		reader.Progress = func(what string) { fmt.Fprint(terminal, erase+"reading "+what+" ") }
+		return func() { fmt.Fprint(terminal, erase) }
+	}
+	var now atomic.Value
+	now.Store("the deployment")
+	reader.Progress = func(what string) { now.Store(what) }
+	return everyMinute(w, func() string { return fmt.Sprint("reading ", now.Load()) })
 }
 
 // asked reports whether a flag was given, or the variable that is its default.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,14 +17,73 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// newProgress shows that work goes on, on a terminal, and nothing elsewhere.
-func newProgress(w io.Writer, what string) *progressbar.ProgressBar {
-	w = onTerminal(w)
-	return progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+// progress shows that long work goes on: a bar on a terminal, and elsewhere, as in a log, a line a
+// minute.
+type progress struct {
+	*progressbar.ProgressBar
+	end     func()
+	now, of atomic.Int64 // which the bar forgets where nobody knows of how many
+}
+
+func newProgress(w io.Writer, what string) *progress {
+	p := &progress{ProgressBar: progressbar.NewOptions(-1, progressbar.OptionSetWriter(onTerminal(w)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(false), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000),
 		// a spinner that turns by itself races with Add (progressbar 3.19)
-		progressbar.OptionSetSpinnerChangeInterval(0))
+		progressbar.OptionSetSpinnerChangeInterval(0))}
+	p.end = everyMinute(w, func() string {
+		if of := p.of.Load(); of > 0 {
+			return fmt.Sprintf("%s: %d of %d", what, p.now.Load(), of)
+		}
+		return fmt.Sprintf("%s: %d", what, p.now.Load())
+	})
+	return p
+}
+
+// Add says that so many more are done.
+func (p *progress) Add(n int) error {
+	p.now.Add(int64(n))
+	return p.ProgressBar.Add(n)
+}
+
+// Set says that so many are done, of so many.
+func (p *progress) Set(n, of int) {
+	p.now.Store(int64(n))
+	p.of.Store(int64(of))
+	p.ChangeMax(of)
+	_ = p.ProgressBar.Set(n)
+}
+
+// Finish ends it, and may be called twice.
+func (p *progress) Finish() error {
+	p.end()
+	return p.ProgressBar.Finish()
+}
+
+// everyMinute writes a line a minute of what there is to say, and for how long it has been, where w
+// is no terminal. It ends, and writes nothing more, once the function that it returns has returned.
+func everyMinute(w io.Writer, say func() string) (end func()) {
+	if onTerminal(w) != io.Discard {
+		return func() {}
+	}
+	began, ended := time.Now(), make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		lines := time.NewTicker(time.Minute)
+		defer lines.Stop()
+		for {
+			select {
+			case <-lines.C:
+				fmt.Fprintf(w, "counters: %s, after %v\n", say(), time.Since(began).Round(time.Second))
+			case <-ended:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(ended)
+		writing.Wait()
+	})
 }
 
 // onTerminal is w where that is a terminal, and nothing else: a file would fill with what a
@@ -50,8 +110,24 @@ func cutShort(err error, n int, counted, verb string) error {
 // underWay shows that something is being done, whose end nobody knows, for how long it has been,
 // and how many of what is counted there are by now, until end is called, which returns that.
 func underWay(cmd *cobra.Command, what, counted string) (count func(int), end func() int) {
-	w := onTerminal(cmd.ErrOrStderr())
+	w := cmd.ErrOrStderr()
 	var n atomic.Int64
+	say := func() string {
+		if n := n.Load(); n > 0 {
+			return fmt.Sprintf("%s: %d %s", what, n, counted)
+		}
+		return what
+	}
+	endLines, endBar := everyMinute(w, say), turning(onTerminal(w), say)
+	return func(now int) { n.Store(int64(now)) }, func() int {
+		endLines()
+		endBar()
+		return int(n.Load())
+	}
+}
+
+// turning shows on a terminal, once something takes long, that it is under way, until end is called.
+func turning(w io.Writer, say func() string) (end func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -68,18 +144,15 @@ func underWay(cmd *cobra.Command, what, counted string) (count func(int), end fu
 			}
 			if bar == nil {
 				pause = 200 * time.Millisecond
-				bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+				bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(say()),
 					progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetSpinnerChangeInterval(0))
 			}
-			if n := n.Load(); n > 0 {
-				bar.Describe(fmt.Sprintf("%s: %d %s", what, n, counted))
-			}
+			bar.Describe(say())
 			_ = bar.Add(1)
 		}
 	}()
-	return func(now int) { n.Store(int64(now)) }, func() int {
+	return func() {
 		close(ended)
 		<-gone
-		return int(n.Load())
 	}
 }

@@ -30,13 +30,12 @@ still waits on a phone may name one of them, and would be lost with it.
 			}
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
-				progressbar.OptionSetItsString("shards")(bar)
-				progressbar.OptionShowTotalBytes(true)(bar)
+				progressbar.OptionSetItsString("shards")(bar.ProgressBar)
+				progressbar.OptionShowTotalBytes(true)(bar.ProgressBar)
 				moved := 0
 				opts.Progress = func(done, of int) {
 					moved = done
-					bar.ChangeMax(of)
-					_ = bar.Set(done)
+					bar.Set(done, of)
 				}
 				err := c.Resize(ctx, n, opts)
 				_ = bar.Finish()
