@@ -3,8 +3,6 @@ package emulator_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -314,24 +312,6 @@ func TestClose(t *testing.T) {
 		t.Error("the listener goes on")
 	}
 	in.Server.Close() // again does no harm
-}
-
-// The port takes HTTP/1.1 as well.
-func TestHTTP(t *testing.T) {
-	t.Parallel()
-	in := start(t)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for path, want := range map[string]int{"/": http.StatusOK, "/nothing": http.StatusNotImplemented} {
-		resp, err := client.Get("http://" + in.Addr + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != want || len(body) == 0 {
-			t.Errorf("GET %s: %d %q", path, resp.StatusCode, body)
-		}
-	}
 }
 
 // Only administrators may do what needs no security rules in production.

@@ -8,104 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 
 	"github.com/firestore-counters/counters/emulator"
 )
-
-func TestDocumentSnapshots(t *testing.T) {
-	t.Parallel()
-	c := start(t).Client(t, "watch")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	doc := c.Doc("a/1")
-	it := doc.Snapshots(ctx)
-	defer it.Stop()
-	next := func(want any) {
-		t.Helper()
-		snap, err := it.Next()
-		if err != nil && (want != nil || snap.Exists()) {
-			t.Fatalf("snapshot: %v", err)
-		}
-		var got any
-		if snap.Exists() {
-			got, _ = snap.DataAt("n")
-		}
-		if got != want {
-			t.Errorf("n is %v, want %v", got, want)
-		}
-	}
-	next(nil)
-	for i := range 3 {
-		if _, err := doc.Set(ctx, fields{"n": i}); err != nil {
-			t.Fatal(err)
-		}
-		next(int64(i))
-	}
-	// Neither a write that changes nothing nor one of another document is news.
-	if _, err := doc.Set(ctx, fields{"n": 2}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Doc("a/2").Set(ctx, fields{"n": 2}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := doc.Delete(ctx); err != nil {
-		t.Fatal(err)
-	}
-	next(nil)
-}
-
-func TestQuerySnapshots(t *testing.T) {
-	t.Parallel()
-	in := start(t)
-	w, c := newWire(t, in, "watchq"), in.Client(t, "watchq")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	w.mustCommit(nil, w.set("a/1", "n", 1), w.set("a/2", "n", 2), w.set("a/3", "n", 3), w.set("a/x", "m", 0))
-	type watched struct {
-		name string
-		q    firestore.Query
-		want []string // after each commit below
-	}
-	for _, tt := range []watched{
-		{"plain", c.Collection("a").Where("n", ">=", 2), []string{"2=2 3=3", "2=2 3=3 4=4", "3=3 4=4", "1=5 3=3 4=4", "1=5 3=3"}},
-		{"group", c.CollectionGroup("a").Where("n", ">=", 2), []string{"2=2 3=3", "2=2 3=3 4=4", "3=3 4=4", "1=5 3=3 4=4", "1=5 3=3"}},
-		{"limited", c.Collection("a").OrderBy("n", firestore.Desc).Limit(2), []string{"2=2 3=3", "3=3 4=4", "", "1=5 4=4", "1=5 3=3"}},
-	} {
-		it := tt.q.Snapshots(ctx)
-		defer it.Stop()
-		for i, change := range []*pb.Write{
-			nil, w.set("a/4", "n", 4), w.set("a/2", "m", 0), w.set("a/1", "n", 5), w.delete("a/4"),
-		} {
-			if change != nil {
-				w.mustCommit(nil, change, w.set("b/1", "n", i))
-			}
-			if tt.want[i] == "" {
-				continue // nothing that the query sees
-			}
-			snap, err := it.Next()
-			if err != nil {
-				t.Fatalf("%s: %v", tt.name, err)
-			}
-			docs, err := snap.Documents.GetAll()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, d := range docs {
-				n, _ := d.DataAt("n")
-				got = append(got, fmt.Sprintf("%s=%v", d.Ref.ID, n))
-			}
-			slices.Sort(got)
-			if s := strings.Join(got, " "); s != tt.want[i] {
-				t.Errorf("%s, step %d: %s, want %s", tt.name, i, s, tt.want[i])
-			}
-		}
-		w.mustCommit(nil, w.set("a/1", "n", 1), w.set("a/2", "n", 2), w.set("a/3", "n", 3))
-	}
-}
 
 // stream reads a listener's raw messages.
 type stream struct {

@@ -2,9 +2,7 @@ package emulator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -68,89 +66,6 @@ func TestOrderOfInequalities(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, tt.want)
 		}
 	}
-}
-
-// A collection group below a document is only read as it is stored.
-func TestCollectionGroupBelowADocument(t *testing.T) {
-	t.Parallel()
-	in := start(t)
-	w := newWire(t, in, "below")
-	w.mustCommit(nil, w.set("a/1/g/1", "n", 1), w.set("a/1/b/1/g/2", "n", 2), w.set("a/2/g/3", "n", 3))
-	group := func(change func(*pb.StructuredQuery)) *pb.StructuredQuery {
-		q := &pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "g", AllDescendants: true}}}
-		change(q)
-		return q
-	}
-	for what, tt := range map[string]struct {
-		q    *pb.StructuredQuery
-		code codes.Code
-		want int
-	}{
-		"all": {group(func(*pb.StructuredQuery) {}), codes.OK, 2},
-		"in the order of a field": {group(func(q *pb.StructuredQuery) {
-			q.OrderBy = []*pb.StructuredQuery_Order{{Field: &pb.StructuredQuery_FieldReference{FieldPath: "n"}}}
-		}), codes.InvalidArgument, 0},
-		"with a filter": {group(func(q *pb.StructuredQuery) {
-			q.Where = &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-				Field: &pb.StructuredQuery_FieldReference{FieldPath: "n"}, Op: pb.StructuredQuery_FieldFilter_EQUAL, Value: value(1)}}}
-		}), codes.InvalidArgument, 0},
-		"backwards, as the last ones are asked for": {group(func(q *pb.StructuredQuery) {
-			q.OrderBy = []*pb.StructuredQuery_Order{{Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}, Direction: pb.StructuredQuery_DESCENDING}}
-		}), codes.FailedPrecondition, 0},
-		"backwards, of all collections": {&pb.StructuredQuery{
-			From:    []*pb.StructuredQuery_CollectionSelector{{AllDescendants: true}},
-			OrderBy: []*pb.StructuredQuery_Order{{Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}, Direction: pb.StructuredQuery_DESCENDING}},
-		}, codes.InvalidArgument, 0},
-		"all collections below": {&pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{AllDescendants: true}}}, codes.OK, 2},
-		"all right below":       {&pb.StructuredQuery{}, codes.OK, 1},
-	} {
-		s, err := w.RunQuery(t.Context(), &pb.RunQueryRequest{Parent: w.name("a/1"), QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: tt.q}})
-		found := 0
-		for err == nil {
-			var r *pb.RunQueryResponse
-			if r, err = s.Recv(); r.GetDocument() != nil {
-				found++
-			}
-		}
-		if code := status.Code(err); !errors.Is(err, io.EOF) && code != tt.code || found != tt.want {
-			t.Errorf("%s: %d documents, %v; want %d, %v", what, found, err, tt.want, tt.code)
-		}
-	}
-}
-
-// Which documents a limit leaves for a sum depends on the index: it has the summed fields behind
-// the order.
-func TestSumsWithinALimit(t *testing.T) {
-	t.Parallel()
-	c := start(t).Client(t, "sums")
-	coll := c.Collection("q")
-	for id, f := range map[string]fields{"a": {"x": 9, "y": 1}, "b": {"x": 5, "y": 2}, "c": {"x": 1, "y": 3}} {
-		if _, err := coll.Doc(id).Create(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for what, tt := range map[string]struct {
-		q    firestore.Query
-		want int64
-	}{
-		"two":                  {coll.Limit(2), 6},
-		"in an order":          {coll.OrderBy("y", firestore.Asc).Limit(2), 14},
-		"behind an inequality": {coll.Where("y", ">", 0).Limit(2), 14},
-		"behind an offset":     {coll.Offset(1), 14},
-		"all":                  {coll.Query, 15},
-	} {
-		r, err := tt.q.NewAggregationQuery().WithSum("x", "s").Get(t.Context())
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-			continue
-		}
-		if got := r["s"].(*pb.Value).GetIntegerValue(); got != tt.want {
-			t.Errorf("%s: %d, want %d", what, got, tt.want)
-		}
-	}
-	byName := coll.OrderBy(firestore.DocumentID, firestore.Asc).Limit(2)
-	_, err := byName.NewAggregationQuery().WithSum("x", "s").Get(t.Context())
-	wantCode(t, err, codes.InvalidArgument)
 }
 
 // Doubles are summed exactly, and rounded once.

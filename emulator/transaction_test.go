@@ -10,7 +10,6 @@ import (
 	"cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 )
@@ -177,61 +176,34 @@ func TestNoPhantoms(t *testing.T) {
 	}
 }
 
-// A write from outside waits for the transaction that has read what it writes; a read does not.
-func TestWritesWaitForTransactions(t *testing.T) {
+// A write from outside waits for the transaction that has listed what it writes, as it does for one that has read or
+// queried it (lock-of-… in internal/conformance).
+func TestWritesWaitForLists(t *testing.T) {
 	t.Parallel()
 	in := start(t)
 	w := newWire(t, in, "waits")
 	w.mustCommit(nil, w.set("a/1", "n", 1))
-	for name, read := range map[string]func(tx []byte) error{
-		"document": func(tx []byte) error { _, err := w.getIn(tx, "a/1"); return err },
-		"missing":  func(tx []byte) error { _, err := w.getIn(tx, "a/2"); return err },
-		"query": func(tx []byte) error {
-			s, err := w.RunQuery(context.Background(), &pb.RunQueryRequest{Parent: w.db + "/documents",
-				ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: tx},
-				QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
-					From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "a"}}}}})
-			if err != nil {
-				return err
-			}
-			_, err = s.Recv()
-			return err
-		},
-		"list": func(tx []byte) error {
-			_, err := w.ListDocuments(context.Background(), &pb.ListDocumentsRequest{Parent: w.db + "/documents", CollectionId: "a",
-				ConsistencySelector: &pb.ListDocumentsRequest_Transaction{Transaction: tx}})
-			return err
-		},
-	} {
-		tx := w.begin()
-		if err := read(tx); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		path := "a/1"
-		if name == "missing" {
-			path = "a/2"
-		}
-		waits := in.Server.Stats().LockWaits
-		done := make(chan error, 1)
-		go func() {
-			_, err := w.commit(nil, w.set(path, "n", name))
-			done <- err
-		}()
-		for in.Server.Stats().LockWaits == waits {
-			time.Sleep(time.Millisecond)
-		}
-		if doc := w.mustGet("a/1"); doc == nil || doc.Fields["n"].GetStringValue() == name {
-			t.Errorf("%s: a plain read gives %v", name, doc)
-		}
-		select {
-		case err := <-done:
-			t.Errorf("%s: the write did not wait (%v)", name, err)
-		default:
-		}
-		w.mustCommit(tx, w.set("b/1", "n", name))
-		if err := <-done; err != nil {
-			t.Errorf("%s: the write that waited failed: %v", name, err)
-		}
+	tx := w.begin()
+	if _, err := w.ListDocuments(t.Context(), &pb.ListDocumentsRequest{Parent: w.db + "/documents", CollectionId: "a",
+		ConsistencySelector: &pb.ListDocumentsRequest_Transaction{Transaction: tx}}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.commit(nil, w.set("a/1", "n", 2))
+		done <- err
+	}()
+	for in.Server.Stats().LockWaits == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("the write did not wait (%v)", err)
+	default:
+	}
+	w.mustCommit(tx, w.set("b/1", "n", 1))
+	if err := <-done; err != nil {
+		t.Errorf("the write that waited failed: %v", err)
 	}
 }
 
@@ -329,52 +301,13 @@ func TestIdleTransactionExpires(t *testing.T) {
 	wantCode(t, err, codes.InvalidArgument)
 }
 
-func TestTransactionIDs(t *testing.T) {
-	t.Parallel()
-	w := newWire(t, start(t), "ids")
-	rollback := func(tx []byte) error {
-		_, err := w.Rollback(context.Background(), &pb.RollbackRequest{Database: w.db, Transaction: tx})
-		return err
-	}
-	tx := w.begin()
-	w.mustCommit(tx, w.set("a/1", "n", 1))
-	_, err := w.commit(tx, w.set("a/1", "n", 2))
-	wantCode(t, err, codes.InvalidArgument)
-	if got, want := status.Convert(err).Message(), "The referenced transaction has expired or is no longer valid."; got != want {
-		t.Errorf("the error says %q", got)
-	}
-	wantCode(t, rollback(tx), codes.OK) // idempotent
-	wantCode(t, rollback([]byte("nonsense")), codes.InvalidArgument)
-	_, err = w.commit([]byte("nonsense"))
-	wantCode(t, err, codes.InvalidArgument)
-
-	tx = w.begin()
-	_, err = w.commit(tx, w.set("a/1", "__x__", 1)) // leaves it open
-	wantCode(t, err, codes.InvalidArgument)
-	_, err = w.commit(tx, when(w.set("a/1", "n", 3), false)) // ends it
-	wantCode(t, err, codes.AlreadyExists)
-	_, err = w.commit(tx, w.set("a/1", "n", 3))
-	wantCode(t, err, codes.InvalidArgument)
-
-	// A transaction that begins with a read, as Node's do.
-	s, err := w.BatchGetDocuments(context.Background(), &pb.BatchGetDocumentsRequest{Database: w.db, Documents: []string{w.name("a/1")},
-		ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: &pb.TransactionOptions{}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := s.Recv()
-	if err != nil || len(first.Transaction) == 0 {
-		t.Fatalf("the first answer is %v, %v", first, err)
-	}
-	w.mustCommit(first.Transaction, w.set("a/1", "n", 4))
-}
-
+// Nobody waits for a transaction that only reads.
 func TestReadOnlyTransaction(t *testing.T) {
 	t.Parallel()
 	in := start(t)
 	w, c := newWire(t, in, "ro"), in.Client(t, "ro")
 	ctx := context.Background()
-	first := w.mustCommit(nil, w.set("a/1", "n", 1))
+	w.mustCommit(nil, w.set("a/1", "n", 1))
 	err := c.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
 		for range 2 {
 			snap, err := tx.Get(c.Doc("a/1"))
@@ -391,16 +324,4 @@ func TestReadOnlyTransaction(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	resp, err := w.BeginTransaction(ctx, &pb.BeginTransactionRequest{Database: w.db, Options: &pb.TransactionOptions{
-		Mode: &pb.TransactionOptions_ReadOnly_{ReadOnly: &pb.TransactionOptions_ReadOnly{
-			ConsistencySelector: &pb.TransactionOptions_ReadOnly_ReadTime{ReadTime: first.CommitTime}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := w.getIn(resp.Transaction, "a/1")
-	if err != nil || doc.Fields["n"].GetIntegerValue() != 1 {
-		t.Errorf("at the first commit's time the document is %v, %v", doc, err)
-	}
-	_, err = w.commit(resp.Transaction, w.set("a/1", "n", 3))
-	wantCode(t, err, codes.InvalidArgument)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
@@ -137,25 +136,6 @@ func maximum(path string, v any) *fieldTransform {
 	return &fieldTransform{FieldPath: path, TransformType: &pb.DocumentTransform_FieldTransform_Maximum{Maximum: value(v)}}
 }
 
-func minimum(path string, v any) *fieldTransform {
-	return &fieldTransform{FieldPath: path, TransformType: &pb.DocumentTransform_FieldTransform_Minimum{Minimum: value(v)}}
-}
-
-func union(path string, vs ...any) *fieldTransform {
-	return &fieldTransform{FieldPath: path, TransformType: &pb.DocumentTransform_FieldTransform_AppendMissingElements{
-		AppendMissingElements: value(vs).GetArrayValue()}}
-}
-
-func removeAll(path string, vs ...any) *fieldTransform {
-	return &fieldTransform{FieldPath: path, TransformType: &pb.DocumentTransform_FieldTransform_RemoveAllFromArray{
-		RemoveAllFromArray: value(vs).GetArrayValue()}}
-}
-
-func serverTime(path string) *fieldTransform {
-	return &fieldTransform{FieldPath: path, TransformType: &pb.DocumentTransform_FieldTransform_SetToServerValue{
-		SetToServerValue: pb.DocumentTransform_FieldTransform_REQUEST_TIME}}
-}
-
 func fieldsOf(pairs ...any) map[string]*pb.Value {
 	m := make(map[string]*pb.Value)
 	for i := 0; i < len(pairs); i += 2 {
@@ -163,8 +143,6 @@ func fieldsOf(pairs ...any) map[string]*pb.Value {
 	}
 	return m
 }
-
-type ref string // a reference value
 
 func value(v any) *pb.Value {
 	switch v := v.(type) {
@@ -180,8 +158,6 @@ func value(v any) *pb.Value {
 		return &pb.Value{ValueType: &pb.Value_DoubleValue{DoubleValue: v}}
 	case string:
 		return &pb.Value{ValueType: &pb.Value_StringValue{StringValue: v}}
-	case ref:
-		return &pb.Value{ValueType: &pb.Value_ReferenceValue{ReferenceValue: string(v)}}
 	case time.Time:
 		return &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: timestamppb.New(v)}}
 	case []any:
@@ -205,20 +181,6 @@ func wantCode(t testing.TB, err error, want codes.Code) {
 	if got := status.Code(err); got != want {
 		t.Errorf("got %v (%v), want %v", got, err, want)
 	}
-}
-
-// ids are the ids of all documents that a query gives.
-func ids(t testing.TB, q firestore.Query) []string {
-	t.Helper()
-	docs, err := q.Documents(context.Background()).GetAll()
-	if err != nil {
-		t.Fatalf("query: %v", err)
-	}
-	out := []string{}
-	for _, d := range docs {
-		out = append(out, d.Ref.ID)
-	}
-	return out
 }
 
 func start(t testing.TB) *emulator.Instance {
