@@ -4,15 +4,11 @@ package dev
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
@@ -27,7 +23,7 @@ func TestCloudRun(t *testing.T) {
 		Environ: []string{"ROLLUP_INTERVAL=200ms", "LOG_LEVEL=ERROR"},
 	})
 	c := &chaosClients{System: s, layout: oneField, t: t, client: s.client(t)}
-	seen, arrivals := s.watchInstances(t), s.watchArrivals("keyed")
+	seen := s.watchInstances(t)
 
 	for round := range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -59,7 +55,7 @@ func TestCloudRun(t *testing.T) {
 		}
 		t.Logf("%s: %d instances in all", function, all)
 	}
-	t.Logf("%v; events %+v", arrivals, s.Events())
+	t.Logf("events %+v", s.Events())
 }
 
 // watchInstances looks at the instances that answer until the test ends, and tells how many there
@@ -124,49 +120,4 @@ func (s *System) replaceInstances(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-// arrivals are how long increments take to be in a counter's total. Nothing tells them apart: the
-// first to be committed is taken to be the first in the total.
-type arrivals struct {
-	mu             sync.Mutex
-	written, total int64
-	waiting        []arrival
-	lags           []time.Duration
-}
-
-type arrival struct {
-	at      time.Time
-	written int64 // by then
-}
-
-func (s *System) watchArrivals(counter string) *arrivals {
-	a := &arrivals{}
-	s.server.OnChange(func(c emulator.Change) {
-		_, path, _ := strings.Cut(c.Name, "/documents/counters/"+counter)
-		value := func(field string) int64 {
-			return c.New.GetFields()[field].GetIntegerValue() - c.Old.GetFields()[field].GetIntegerValue()
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		switch {
-		case strings.HasPrefix(path, "/shards/"):
-			a.written += value("count")
-			a.waiting = append(a.waiting, arrival{c.CommitTime, a.written})
-		case path == "" && strings.HasSuffix(c.Name, "/"+counter):
-			a.total += value("total")
-			for len(a.waiting) > 0 && a.waiting[0].written <= a.total {
-				a.lags = append(a.lags, c.CommitTime.Sub(a.waiting[0].at))
-				a.waiting = a.waiting[1:]
-			}
-		}
-	})
-	return a
-}
-
-func (a *arrivals) String() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	sorted := slices.Sorted(slices.Values(a.lags))
-	return fmt.Sprintf("in the total after %v ms (p50), %v ms (p99), %v ms (the last)", quantile(sorted, 0.5), quantile(sorted, 0.99), quantile(sorted, 1))
 }

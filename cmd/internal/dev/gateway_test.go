@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -331,44 +330,4 @@ func TestClientThatLeaves(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the function isn't told that the client has left")
 	}
-}
-
-// BenchmarkGateway measures requests through the gateway to a server of the same process, which
-// answers at once.
-func BenchmarkGateway(b *testing.B) {
-	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, `{"counter":"x","by":1}`)
-	}))
-	defer function.Close()
-	g := newTestGateway(b, []string{strings.TrimPrefix(function.URL, "http://")}, nil)
-	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
-	defer transport.CloseIdleConnections()
-	target, err := url.Parse(g.URL + "/increment/x")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	requests := make(chan struct{})
-	var clients sync.WaitGroup
-	for range 100 {
-		clients.Go(func() {
-			for range requests {
-				r := &http.Request{Method: "POST", URL: target, Header: http.Header{}}
-				answer, err := transport.RoundTrip(r)
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
-			}
-		})
-	}
-	for b.Loop() {
-		requests <- struct{}{}
-	}
-	close(requests)
-	clients.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -249,6 +250,14 @@ func (s *System) adopted(t *testing.T) time.Time {
 	}
 	time.Sleep(20 * time.Millisecond)
 	return written.UpdateTime
+}
+
+func postReconcile(s *System, counter string) (int, error) {
+	resp, err := http.Post(s.Gateway+"/reconcile", "application/json", strings.NewReader(fmt.Sprintf(`{"counters": [%q]}`, counter)))
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
 }
 
 // postEvent posts the nth event of a counter's shards, each of which holds n then, and was changed
