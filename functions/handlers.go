@@ -13,12 +13,7 @@ import (
 // The handlers, for a caller that makes and closes the clients itself, and serves several instances
 // in one process.
 
-// IncrementHandler is the function Increment over a client. It asks for no token.
-func IncrementHandler(client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
-	return newIncrementHandler(client, s, nil, log)
-}
-
-// GuardedIncrementHandler is IncrementHandler for the callers whom AUTH lets in. It fetches the
+// GuardedIncrementHandler is the function Increment over a client, for the callers whom AUTH lets in. It fetches the
 // keys that sign tokens by [http.DefaultTransport].
 func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	return newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)

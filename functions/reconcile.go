@@ -18,7 +18,7 @@ import (
 const maxReconcileBody = 64 << 10
 
 func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := rollup.Open(ctx, RollupConfig(s, log))
+	client, err := rollup.Open(ctx, rollupConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
-	client, err := rollup.Open(ctx, RollupConfig(s, log))
+	client, err := rollup.Open(ctx, rollupConfig(s, log))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -21,8 +21,8 @@ func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (ht
 	return newRollupHandler(client, roller, s, log), roller.Close, nil
 }
 
-// RollupConfig is the configuration of the clients of Rollup and Reconcile, by the settings.
-func RollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
+// rollupConfig is the configuration of the clients of Rollup and Reconcile, by the settings.
+func rollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
 	return rollup.Config{
 		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
 		Ledgers: s.RollupLedgers, Logger: log,

@@ -303,8 +303,8 @@ func hclFunctions(dir string) map[string]function.Function {
 	return map[string]function.Function{
 		"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
 		"ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
-		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc,
-		"lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
+		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc,
+		"merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
 		"regexall": stdlib.RegexAllFunc, "reverse": stdlib.ReverseListFunc,
 		"setunion": stdlib.SetUnionFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,
 		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc,
@@ -344,7 +344,6 @@ func hclFunctions(dir string) map[string]function.Function {
 			},
 		}),
 		"startswith": str(func(a ...string) (cty.Value, error) { return cty.BoolVal(strings.HasPrefix(a[0], a[1])), nil }, "s", "prefix"),
-		"endswith":   str(func(a ...string) (cty.Value, error) { return cty.BoolVal(strings.HasSuffix(a[0], a[1])), nil }, "s", "suffix"),
 		"replace": str(func(a ...string) (cty.Value, error) { // with slashes around it: a regular expression
 			if pattern := strings.TrimPrefix(strings.TrimSuffix(a[1], "/"), "/"); len(pattern) == len(a[1])-2 {
 				return stdlib.RegexReplace(cty.StringVal(a[0]), cty.StringVal(pattern), cty.StringVal(a[2]))
