@@ -13,7 +13,6 @@ var (
 	documentRoles = []string{"roles/datastore.user", "roles/datastore.owner", "roles/editor", "roles/owner"}
 	receiverRoles = []string{"roles/eventarc.eventReceiver", "roles/editor", "roles/owner"}
 	invokerRoles  = []string{"roles/run.invoker", "roles/run.servicesInvoker", "roles/run.developer", "roles/run.admin", "roles/editor", "roles/owner"}
-	agentRoles    = []string{"roles/eventarc.serviceAgent"}
 	tokenRoles    = []string{"roles/iam.serviceAccountTokenCreator", "roles/owner"}
 )
 
@@ -25,9 +24,6 @@ var pubsubAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-pubs
 
 // everybody are the members that stand for the whole internet; anybody can get a Google account.
 var everybody = []string{"allUsers", "allAuthenticatedUsers"}
-
-// eventarcAgent matches Eventarc's own account in a project.
-var eventarcAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-eventarc\.iam\.gserviceaccount\.com$`)
 
 // has reports whether a policy gives one of the roles to a member for whom is true.
 func (p *Policy) has(roles []string, is func(member string) bool, holds func(condition string) bool) bool {
@@ -84,12 +80,6 @@ func (f *findings) access(d *Deployment) {
 		!d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
 		f.add("pubsub-agent-role-missing", "Pub/Sub's service agent", "the project is of "+d.Since.Format(time.DateOnly)+", and it does not have "+tokenRoles[0],
 			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+tokenRoles[0], "--condition=None")+` --member="`+member+`"`)
-	}
-	if d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
-		member := "serviceAccount:service-" + d.number() + "@gcp-sa-eventarc.iam.gserviceaccount.com"
-		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0], lines(
-			line("gcloud", "beta", "services", "identity", "create", "--project="+d.Target.Project, "--service=eventarc.googleapis.com"),
-			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+agentRoles[0], "--condition=None")+` --member="`+member+`"`))
 	}
 }
 

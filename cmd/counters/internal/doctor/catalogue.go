@@ -49,7 +49,6 @@ var catalogue = map[string]entry{
 	// Who may do what.
 	"account-role-missing": {Error, "Calls of this account are refused with 403."},
 	"account-role-unclear": {Info, "Doctor sees no grant that it knows to be enough, and does not see everything: a custom role, a group or a folder may make up for it."},
-	"agent-role-missing":   {Warning, "Making or changing the trigger fails with \"Permission denied while using the Eventarc Service Agent\"."},
 	"auto-create-open":     {Warning, "Anybody on the internet can count, and make counters without bound: each is some 15 documents, and read hourly from then on, at your expense. Let AUTO_CREATE be a number, of new counters a minute and caller."},
 	"pubsub-agent-role-missing": {Error,
 		"In projects from before April 2021 Pub/Sub's service agent needs this role to call a function with a token. Without it no event is delivered, and totals move only when Reconcile runs."},
@@ -66,7 +65,6 @@ var catalogue = map[string]entry{
 	"database-missing":      {Error, "There is nowhere to count."},
 	"database-restored": {Info,
 		"Its documents have other times than those that the ledgers know, and what was being counted when the backup was made is in shards alone. One reconcile of all counters puts that right. docs/backup.md says what else to look after."},
-	"database-datastore":     {Error, "In Datastore mode a database has no realtime listeners and none of the API that counters use."},
 	"database-enterprise":    {Warning, "That edition has no automatic indexes and other prices: Reconcile and exact reads scan all shards unless you index them, and what is documented of costs holds for the Standard edition. An edition can't be changed: make another database, and set DATABASE."},
 	"ttl-missing":            {Warning, "Every commit leaves a marker that nothing deletes: storage grows, and is billed, for ever."},
 	"index-not-exempt":       {Warning, "An index on times that only ever grow caps all increments together at 500 a second; one on the ledger's maps writes entries for every shard with every roll-up."},

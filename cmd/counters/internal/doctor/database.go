@@ -57,10 +57,6 @@ func (f *findings) database(d *Deployment, now time.Time) {
 			"--project="+d.Target.Project, "--database="+d.Target.Database, "--location="+d.location(), "--delete-protection"))
 		return
 	}
-	if d.Database != nil && !d.Database.Native {
-		f.add("database-datastore", d.Target.Database, "it is in Datastore mode", line("gcloud", "firestore", "databases", "update",
-			"--project="+d.Target.Project, "--database="+d.Target.Database, "--type=firestore-native"))
-	}
 	if d.Database != nil && !d.Database.Standard {
 		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, where each of "+d.summed()+" needs an index", lines(
 			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",

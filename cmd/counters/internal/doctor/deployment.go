@@ -169,7 +169,6 @@ type Database struct {
 	Backup   string // the backup that it was restored from; empty where it was not
 	Location string // a region, or a multi-region such as nam5
 	Standard bool   // of the Standard edition
-	Native   bool   // and not in Datastore mode
 }
 
 // FieldName is a field of a collection group, by its path.

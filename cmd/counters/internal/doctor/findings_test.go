@@ -163,7 +163,7 @@ var brokenDeployments = []broken{
 	}, "trigger-operator", "counters-rollup", "--trigger-event-filters-path-pattern="},
 	{"no retries", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.RetryPolicy = functionspb.EventTrigger_RETRY_POLICY_DO_NOT_RETRY
-	}, "trigger-retry-off", "counters-rollup", "--source=gs://source/counters-rollup.zip --retry"},
+	}, "trigger-retry-off", "counters-rollup", "document=counters/{counter}/shards/{shard}' --retry"},
 	{"a trigger far from nam5", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "europe-west1"
 	}, "trigger-region", "counters-rollup", "--trigger-location=nam5"},
@@ -310,9 +310,6 @@ var brokenDeployments = []broken{
 		d.revoke(member("increment"))
 		d.grant("projects/my-project/roles/documents", "", member("increment"))
 	}, "account-role-unclear", account("increment"), "--role=roles/datastore.user"},
-	{"Eventarc's agent without its role", func(t *testing.T, d *deployment) {
-		d.revoke(testAgent)
-	}, "agent-role-missing", "Eventarc's service agent", "--role=roles/eventarc.serviceAgent"},
 	{"Increment for everybody", func(t *testing.T, d *deployment) {
 		d.policies["counters-increment"].Bindings[0].Members = []string{"allUsers"}
 	}, "increment-open", "counters-increment", "gcloud run services remove-iam-policy-binding counters-increment --project=my-project --region=us-central1 --member=allUsers --role=roles/run.invoker"},
@@ -363,9 +360,6 @@ var brokenDeployments = []broken{
 	{"no database", func(t *testing.T, d *deployment) {
 		d.databases = nil
 	}, "database-missing", "(default)", "gcloud firestore databases create --project=my-project '--database=(default)' --location=nam5"},
-	{"Datastore mode", func(t *testing.T, d *deployment) {
-		d.databases[0].Type = adminpb.Database_DATASTORE_MODE
-	}, "database-datastore", "(default)", "--type=firestore-native"},
 	{"the Enterprise edition", func(t *testing.T, d *deployment) {
 		d.databases[0].DatabaseEdition = adminpb.Database_ENTERPRISE
 	}, "database-enterprise", "(default)", "--database=counters --location=nam5 --edition=standard"},

@@ -32,7 +32,6 @@ import (
 const (
 	testProject = "my-project"
 	testRegion  = "us-central1"
-	testAgent   = "serviceAccount:service-1234@gcp-sa-eventarc.iam.gserviceaccount.com"
 )
 
 func account(name string) string {
@@ -327,7 +326,6 @@ func healthyCloud() *cloud {
 	condition := `resource.name == "projects/` + testProject + `/databases/(default)"`
 	c.grant("roles/datastore.user", condition, member("increment"), member("rollup"), member("reconcile"))
 	c.grant("roles/eventarc.eventReceiver", "", member("eventarc"))
-	c.grant("roles/eventarc.serviceAgent", "", testAgent)
 	c.jobs = []*cloudscheduler.Job{{
 		Name: "projects/" + testProject + "/locations/" + testRegion + "/jobs/counters-reconcile", State: "ENABLED",
 		HttpTarget: &cloudscheduler.HttpTarget{

@@ -26,7 +26,7 @@ const parallel = 8
 
 // counters reads the first counters, with their shards and ledgers.
 func (r *Reader) counters(ctx context.Context, d *Deployment) error {
-	if d.Database != nil && (d.Database.Missing || !d.Database.Native) || d.Target.Counters <= 0 {
+	if d.Database != nil && d.Database.Missing || d.Target.Counters <= 0 {
 		return nil
 	}
 	denied := func(err error) error {

@@ -30,7 +30,7 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 		err = denied("database", "datastore.databases.getMetadata", err)
 	default:
 		d.Database = &Database{
-			Location: db.GetLocationId(), Native: db.GetType() != adminpb.Database_DATASTORE_MODE,
+			Location: db.GetLocationId(),
 			Standard: db.GetDatabaseEdition() != adminpb.Database_ENTERPRISE, Created: db.GetCreateTime().AsTime(),
 			Backup: db.GetSourceInfo().GetBackup().GetBackup(),
 		}

@@ -41,30 +41,34 @@ func (f *findings) trigger(d *Deployment) {
 		f.add("trigger-missing", rollup.Name, "Eventarc has no "+trigger.Name, d.recreate(rollup))
 		return
 	}
-	if db := d.Database; db != nil && !trigger.Created.IsZero() && trigger.Created.Before(db.Created) {
-		f.add("trigger-older", rollup.Name, fmt.Sprintf("it was made on %s, and the database on %s",
-			trigger.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), d.recreate(rollup))
-	}
 	mend := d.redeploy(rollup, d.triggerFlags(trigger.Account)...)
-	// With authentication context the same writes arrive, and Rollup takes them.
-	if trigger.EventType != eventType && trigger.EventType != eventType+".withAuthContext" {
-		f.add("trigger-event-type", rollup.Name, fmt.Sprintf("its type is %s, not %s", trigger.EventType, eventType), mend)
-	}
-	if got := trigger.filter("database").Value; got != d.Target.Database {
-		f.add("trigger-database", rollup.Name, fmt.Sprintf("it is for database %q, and the counters are in %q", got, d.Target.Database), mend)
-	}
-	if !trigger.Retry {
-		f.add("trigger-retry-off", rollup.Name, "events are not delivered again", d.redeploy(rollup, "--retry"))
-	}
+	f.events(d, trigger, rollup.Name, mend, d.recreate(rollup))
 	if s, err := parse(rollup.Env); err == nil {
 		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout)
 	}
-	document := trigger.filter("document")
-	switch {
-	case !samePattern(document.Value, d.pattern()):
-		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document.Value, d.pattern()), mend)
-	case document.Operator != matchPath:
-		f.add("trigger-operator", rollup.Name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)
+	if document := trigger.filter("document").Value; !samePattern(document, d.pattern()) {
+		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document, d.pattern()), mend)
+	}
+}
+
+// events looks at what every trigger is to say, whatever documents it is for. One command mends it, and another makes it
+// anew, which a trigger that is older than its database takes.
+func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
+	if db := d.Database; db != nil && !t.Created.IsZero() && t.Created.Before(db.Created) {
+		f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), anew)
+	}
+	// With authentication context the same writes arrive, and Rollup takes them.
+	if t.EventType != eventType && t.EventType != eventType+".withAuthContext" {
+		f.add("trigger-event-type", name, fmt.Sprintf("its type is %s, not %s", t.EventType, eventType), mend)
+	}
+	if got := t.filter("database").Value; got != d.Target.Database {
+		f.add("trigger-database", name, fmt.Sprintf("it is for database %q, and the counters are in %q", got, d.Target.Database), mend)
+	}
+	if got := t.filter("document").Operator; got != matchPath {
+		f.add("trigger-operator", name, fmt.Sprintf("its operator is %q, not %s", got, matchPath), mend)
+	}
+	if !t.Retry {
+		f.add("trigger-retry-off", name, "events are not delivered again", mend)
 	}
 }
 
@@ -104,21 +108,7 @@ func (f *findings) watches(d *Deployment) {
 		collection := d.layout().Collections()[i]
 		there[collection] = true
 		mend := lines(d.unwatch(t), d.watch(collection))
-		if db := d.Database; db != nil && !t.Created.IsZero() && t.Created.Before(db.Created) {
-			f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), mend)
-		}
-		if t.EventType != eventType && t.EventType != eventType+".withAuthContext" {
-			f.add("trigger-event-type", name, fmt.Sprintf("its type is %s, not %s", t.EventType, eventType), mend)
-		}
-		if got := t.filter("database").Value; got != d.Target.Database {
-			f.add("trigger-database", name, fmt.Sprintf("it is for database %q, and the counters are in %q", got, d.Target.Database), mend)
-		}
-		if document.Operator != matchPath {
-			f.add("trigger-operator", name, fmt.Sprintf("its operator is %q, not %s", document.Operator, matchPath), mend)
-		}
-		if !t.Retry {
-			f.add("trigger-retry-off", name, "events are not delivered again", mend)
-		}
+		f.events(d, t, name, mend, mend)
 		f.subscription(d, t, name, "watch-ack-deadline", time.Minute)
 		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {
 			f.receiver(d, t.Account)
