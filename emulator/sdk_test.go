@@ -267,6 +267,10 @@ func TestListInOrder(t *testing.T) {
 	if want := "0 2 3 4 1"; strings.Join(got, " ") != want {
 		t.Errorf("listed %v, want %s", got, want)
 	}
+	for _, token := range []string{"bm9uc2Vuc2U", "AAAA"} { // of nobody's
+		_, err := w.ListDocuments(t.Context(), &pb.ListDocumentsRequest{Parent: req.Parent, CollectionId: "a", PageToken: token})
+		wantCode(t, err, codes.InvalidArgument)
+	}
 }
 
 // A stream that is refused has headers: without, Node's client begins it again for seven seconds.
