@@ -42,9 +42,9 @@ const (
 
 var (
 	// errNotOwn: a caller names a member that it is not.
-	errNotOwn = errors.New("callers join and leave for themselves: the member is the token's user, or me")
+	errNotOwn = errors.New("you can only join or leave as yourself: the member is the user of your token, or me")
 	// errNoMembers: MEMBERS says that no member may be named here.
-	errNoMembers = errors.New("members are off here: they take AUTH=firebase, where users name themselves, or MEMBERS=any, where whoever may call names any")
+	errNoMembers = errors.New("members are off here: set AUTH=firebase, with which users join as themselves, or MEMBERS=any, with which a backend may name anybody")
 	// errMember marks what failed while a member joined or left. Asking again is always safe.
 	errMember = errors.New("member")
 )

@@ -20,9 +20,9 @@ const (
 
 var (
 	// errNotOwned: a caller sets a counter back that is another user's.
-	errNotOwned = errors.New("callers set their own counters back: that of the token's user")
+	errNotOwned = errors.New("you can only reset your own counter: that of the user of your token")
 	// errNoReset: RESET says that no counter may be set back here.
-	errNoReset = errors.New("resets are off here: they take AUTH=firebase and RESET=own, where users set their own counters back, or RESET=any, where whoever may call sets back any")
+	errNoReset = errors.New("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
 	// errReset marks what failed while a counter was set back.
 	errReset = errors.New("reset")
 )

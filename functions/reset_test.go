@@ -39,7 +39,7 @@ func TestResetIsTheUsersOwn(t *testing.T) {
 		for range 3 {
 			expect("POST", "/"+id, bearer("bob"), 200, "")
 		}
-		expect("POST", "/"+id+"/reset", bearer("bob"), 403, "their own")
+		expect("POST", "/"+id+"/reset", bearer("bob"), 403, "your own")
 		expect("POST", "/"+id+"/reset", nil, 401, "")
 		expect("GET", "/"+id+"?exact=true", nil, 200, `"total":3,`)
 		expect("POST", "/"+id+"/reset", bearer("alice"), 200, `{"counter":"`+id+`","reset":true}`)

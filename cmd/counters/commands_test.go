@@ -144,7 +144,7 @@ func TestCommands(t *testing.T) {
 		{args: "get unknown/", err: `"unknown/" ends with a slash: leave it out`},
 		{args: "inc post --by 4 --key order-17", out: "post +4\n"},
 		{args: "inc post --by 4 --key order-17", out: "post +4 (counted before, under the same key)\n"},
-		{args: "inc post --by 3 --key order-17", err: "another request (give another key"},
+		{args: "inc post --by 3 --key order-17", err: "another request (use another key"},
 		{args: "dec post --by 3", out: "post -3\n"},
 		{args: "get post", out: "100\n"}, // nobody has rolled up
 		{args: "get post --exact", out: "107\n"},
@@ -413,7 +413,7 @@ func TestInterruptedIncrement(t *testing.T) {
 	if _, errOut, code := counters(t, "create", "a"); code != 0 {
 		t.Fatal(errOut)
 	}
-	for args, want := range map[string]string{"inc a --key k": "give it again", "inc a": "may count twice"} {
+	for args, want := range map[string]string{"inc a --key k": "repeat the command with the same key", "inc a": "may count twice"} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 			interrupt()

@@ -56,7 +56,7 @@ func confirm(cmd *cobra.Command, yes bool, what string) error {
 	}
 	in := cmd.InOrStdin()
 	if f, ok := in.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return badUsage("%s: nothing was done, because it can't be undone and there is no terminal to ask on; say --yes to do it", what)
+		return badUsage("%s: nothing was done. It can't be undone, and there is no terminal to ask on: say --yes to do it", what)
 	}
 	return ask(cmd.Context(), in, cmd.ErrOrStderr(), what)
 }

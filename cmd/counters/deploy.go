@@ -91,7 +91,7 @@ func (e scriptFailed) Error() string { return fmt.Sprintf("exit code %d", e.code
 func runScript(cmd *cobra.Command, script string, args []string) error {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		return fmt.Errorf("%s is done by a script, which needs bash; on Windows, Git brings one (https://git-scm.com): %w", cmd.CommandPath(), err)
+		return fmt.Errorf("%s runs a script, which needs bash; on Windows, install Git, which has it (https://git-scm.com): %w", cmd.CommandPath(), err)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -115,7 +115,7 @@ func runScript(cmd *cobra.Command, script string, args []string) error {
 	c.WaitDelay = 10 * time.Second
 	err = c.Run()
 	if cmd.Context().Err() != nil {
-		return fmt.Errorf("%s was cut short, and may be run again: %w", cmd.CommandPath(), context.Cause(cmd.Context()))
+		return fmt.Errorf("%s was interrupted; you may run it again: %w", cmd.CommandPath(), context.Cause(cmd.Context()))
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return scriptFailed{exit.ExitCode()}

@@ -41,7 +41,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				return err
 			}
 			if key == "" && cmd.Flags().Changed("key") {
-				return badUsage("--key is empty: without one, what is repeated counts again; leave it out to mean that")
+				return badUsage("--key is empty: give one, or leave the flag out; then a repeated command counts again")
 			}
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
 				if err := t.counts(ctx, c, slices.Sorted(maps.Keys(fields))...); err != nil {
@@ -59,11 +59,11 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				}
 				switch {
 				case errors.Is(err, shards.ErrKeyReused):
-					return fmt.Errorf("%w (give another key, or the request that this one was used for)", err)
+					return fmt.Errorf("%w (use another key, or repeat the command that used this one)", err)
 				case errors.Is(err, shards.ErrUnknown) && key != "":
-					return fmt.Errorf("%w (the same command with the same key counts once: give it again)", err)
+					return fmt.Errorf("%w (repeat the command with the same key: it counts once)", err)
 				case errors.Is(err, shards.ErrUnknown):
-					return fmt.Errorf("%w (given again it may count twice; with --key it would count once)", err)
+					return fmt.Errorf("%w (if you repeat the command, it may count twice; with --key it counts once)", err)
 				case err != nil:
 					return adding{err}
 				}
@@ -103,7 +103,7 @@ func (t *target) perField(flag, text string, number func(string) (int64, error))
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		if _, again := fields[name]; again {
-			return nil, badUsage("%s %s: %s stands there twice", flag, text, name)
+			return nil, badUsage("%s %s: it names %s twice", flag, text, name)
 		}
 		n, err := number(value)
 		if err == nil {

@@ -105,5 +105,5 @@ func TestDevRefusesRules(t *testing.T) {
 	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refuses(t, []string{"--rules", file, "--abort", "0.1"}, "faults of commits need the embedded Firestore, which evaluates no rules: leave out --rules, or them")
+	refuses(t, []string{"--rules", file, "--abort", "0.1"}, "faults of commits need the embedded Firestore, which evaluates no rules: leave out --rules, or the faults")
 }

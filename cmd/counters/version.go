@@ -83,7 +83,7 @@ func newestVersion(ctx context.Context, url string) (string, error) {
 		return "", fmt.Errorf("ask what is newest: %s answers %s", req.URL.Host, resp.Status)
 	default:
 		if err := json.NewDecoder(body).Decode(&latest); err != nil || latest.Version == "" {
-			return "", fmt.Errorf("ask what is newest: %s answers what is no version", req.URL.Host)
+			return "", fmt.Errorf("ask what is newest: the answer of %s is no version", req.URL.Host)
 		}
 	}
 	return latest.Version, nil

@@ -23,8 +23,8 @@ func TestVersionCheck(t *testing.T) {
 		{status: 200, body: fmt.Sprintf(`{"Version":%q}`, readBuild().Version), want: "That is the newest."},
 		{status: 404, body: "not found", err: "knows of no version"},
 		{status: 503, err: "answers 503"},
-		{status: 200, body: "<html>", err: "answers what is no version"},
-		{status: 200, body: "{}", err: "answers what is no version"},
+		{status: 200, body: "<html>", err: "is no version"},
+		{status: 200, body: "{}", err: "is no version"},
 	} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -170,7 +170,7 @@ func (c importer) checkSource(source Source) error {
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.CheckField(source.last()))
 	case c.db.Document(source.Path) != c.db.Counter(c.counter) || c.inPlace(source):
 	case slices.Contains(c.db.FieldNames(), source.Field):
-		return fmt.Errorf("%w: the extension and the roll-up would both write %s; it is taken over in place where the documents are the app's own (HOSTED=true)", ErrInvalidSource, source.Field)
+		return fmt.Errorf("%w: the extension and the roll-up would both write %s: import it into another counter, or in place with HOSTED=true", ErrInvalidSource, source.Field)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (c importer) value(ctx context.Context, source Source) (int64, error) {
 		sum.addShard(shard)
 	}
 	if sum.err == nil && !sum.counted {
-		return 0, fmt.Errorf("%w: nothing has counted %s at %s; numbers there: %s", ErrInvalidSource, source.Field, source.Path,
+		return 0, fmt.Errorf("%w: nothing has counted %s at %s, where these are numbers: %s", ErrInvalidSource, source.Field, source.Path,
 			cmp.Or(strings.Join(numbers(docs[0].GetFields(), ""), ", "), "none"))
 	}
 	return sum.total, sum.err

@@ -340,7 +340,7 @@ func TestImportOfAFieldThatNothingHasCounted(t *testing.T) {
 	w := newWorld(t, layout.Place{Counters: "pages/{page}", Fields: "visits", Hosted: true})
 	w.set(t, "pages/hello", map[string]any{"visits": 42, "stats": map[string]any{"views": 1.0, "name": "x"}})
 	_, err := w.imports(t, "hello", extension.Source{Path: "pages/hello", Field: "vists"})
-	if !errors.Is(err, extension.ErrInvalidSource) || !strings.HasSuffix(err.Error(), "numbers there: stats.views, visits") {
+	if !errors.Is(err, extension.ErrInvalidSource) || !strings.HasSuffix(err.Error(), "these are numbers: stats.views, visits") {
 		t.Errorf("%v, want the numbers that are there", err)
 	}
 	if got := w.document(t, "pages/hello")["visits"]; got != int64(42) {

@@ -122,7 +122,7 @@ func PricesOf(location string) (Prices, error) {
 	if i := slices.IndexFunc(list, func(p Prices) bool { return p.Location == location }); i >= 0 {
 		return list[i], nil
 	}
-	return Prices{}, fmt.Errorf("no source for the prices of %q: want one of %s, or the one whose prices are nearest to yours", location, strings.Join(Locations(), ", "))
+	return Prices{}, fmt.Errorf("no source for the prices of %q; take one with similar prices: %s", location, strings.Join(Locations(), ", "))
 }
 
 // Cloud Run logs each request unless a deployment leaves that out.

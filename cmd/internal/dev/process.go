@@ -150,4 +150,4 @@ func (p *Process) listens() error {
 }
 
 // errNotReady means that a process never answered a request.
-var errNotReady = errors.New("it did not come to answer")
+var errNotReady = errors.New("it never answered")

@@ -96,9 +96,9 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	switch {
 	case !c.Faults.ofCommits() || s.Embedded:
 	case started:
-		return nil, errors.New("faults of commits need the embedded Firestore, which evaluates no rules: leave out --rules, or them")
+		return nil, errors.New("faults of commits need the embedded Firestore, which evaluates no rules: leave out --rules, or the faults")
 	default:
-		return nil, errors.New("faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST, or leave them out")
+		return nil, errors.New("faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST, or leave out the faults")
 	}
 	defer func() {
 		if err != nil {
