@@ -52,7 +52,7 @@ type backlog[W any] struct {
 	interval time.Duration       // in which a flush is earned
 	earliest time.Time           // of the next flush: the bucket holds one then
 	full     time.Time           // when the bucket is full
-	failing  time.Time           // since when, if its last flush failed
+	failing  time.Time           // since when, if its last flush failed: when the first of those began
 	flushed  bool
 	slot
 }
@@ -148,7 +148,7 @@ const (
 	committed outcome = iota
 	unchanged         // there was nothing to commit
 	failed            // not committed: to go again
-	contended         // the same, because others were faster: this is the counter's own trouble
+	contended         // the same, because others were faster, or have locked it: this is the counter's own trouble
 	own               // not committed, for a reason that is the counter's own, and stays
 	permanent         // not committed, and going again will not help
 )
@@ -318,7 +318,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	case !goesAgain:
 		b.failing = time.Time{}
 	case b.failing.IsZero():
-		b.failing = now
+		b.failing = flush.started
 	}
 	again := goesAgain && now.Sub(b.failing) < c.patienceNow()
 	for shard, h := range b.inFlight {

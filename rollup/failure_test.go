@@ -27,7 +27,7 @@ func TestFailure(t *testing.T) {
 		{store.ErrClosed, permanent},
 		{ErrContention, contended},
 		{fmt.Errorf("%w: %w", ErrContention, status.Error(codes.Aborted, "busy")), contended},
-		{store.ErrDoubt, failed},
+		{store.ErrDoubt, contended},
 		{status.Error(codes.Unavailable, "busy"), failed},
 		{status.Error(codes.Aborted, "busy"), failed},
 		{errors.New("something else"), failed},

@@ -114,7 +114,7 @@ func (w *world) deliverAll(rollers ...*rollup.Roller) (refused *sync.Map, settle
 func TestOneCountersTroubleIsItsOwn(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
-		ids := []string{"damaged", "full", "stuck"}
+		ids := []string{"damaged", "full", "stuck", "locked"}
 		for i := range 10 {
 			ids = append(ids, fmt.Sprint("healthy-", i))
 		}
@@ -146,6 +146,9 @@ func TestOneCountersTroubleIsItsOwn(t *testing.T) {
 			return v
 		})
 		var writes atomic.Int64 // of notes
+			case touches(req, "locked"):
+				<-ctx.Done()
+				v.Before = status.FromContextError(ctx.Err()).Err()
 		w.t.Cleanup(w.server.OnChange(func(c emulator.Change) {
 			if strings.Contains(c.Name, "/counter_notes/") {
 				writes.Add(1)
@@ -177,13 +180,13 @@ func TestOneCountersTroubleIsItsOwn(t *testing.T) {
 		for _, note := range w.notes() {
 			noted[note.Data()["counter"]] = note.Data()["why"]
 		}
-		if len(noted) != 3 || refusals.Load() == 0 {
+		if len(noted) != 4 || refusals.Load() == 0 {
 			w.t.Errorf("%d counters are noted: %v", len(noted), noted)
 		}
-		if n, most := writes.Load(), int64(3*(1+2*minutes)); n > most {
+		if n, most := writes.Load(), int64(4*(1+2*minutes)); n > most {
 			w.t.Errorf("notes were written %d times in %d minutes, want at most %d", n, minutes, most)
 		}
-		if n, since, err := w.rollup.Noted(w.ctx); err != nil || n != 3 || time.Since(since) < 5*time.Minute {
+		if n, since, err := w.rollup.Noted(w.ctx); err != nil || n != 4 || time.Since(since) < 5*time.Minute {
 			w.t.Errorf("%d noted since %v, %v", n, since, err)
 		}
 

@@ -25,8 +25,8 @@ type RollerOptions struct {
 	MaxPending int // events that may wait, default 5000; about one per shard that is written
 	MaxFlushes int // counters flushed side by side, default 64
 	// Patience is how long the flushes of a counter may fail in a row before its events wait no
-	// longer, default 15s: they are noted where others were always faster, and answered with an error
-	// otherwise. That is dear: Pub/Sub delivers them again after 10 s at the earliest, and sends less
+	// longer, default 15s: they are noted where others were always faster, or no commit had an answer,
+	// and answered with an error otherwise. That is dear: Pub/Sub delivers them again after 10 s at the earliest, and sends less
 	// of everybody's meanwhile, while an event that is held costs little. So it should be less than an
 	// event's context has.
 	Patience time.Duration
@@ -320,12 +320,14 @@ func (r *Roller) reconcileDue() {
 }
 
 // failure is what became of a flush, or a recount, that returned an error. What is the counter's own
-// trouble is none of the database's, whose errors are answered with one.
+// trouble is none of the database's, whose errors are answered with one. A commit without an answer may
+// wait for the locks of an app's transaction; where Firestore answers nobody, nothing can be noted, and
+// that is answered with an error as well.
 func failure(err error) outcome {
 	switch {
 	case errors.Is(err, ErrDamagedLedger), errors.Is(err, ErrLedgerFull):
 		return own
-	case errors.Is(err, ErrContention):
+	case errors.Is(err, ErrContention), errors.Is(err, store.ErrDoubt):
 		return contended
 	case errors.Is(err, ErrPoison), store.KindOf(err) == store.Permanent:
 		return permanent

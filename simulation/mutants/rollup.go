@@ -31,6 +31,14 @@ var ofRollup = []mutant{
 		"return contended", "return failed", test("TestOneCountersTroubleIsItsOwn"),
 	},
 	{
+		"a commit that waits for a lock is answered with an error", "rollup",
+		"errors.Is(err, ErrContention), errors.Is(err, store.ErrDoubt):", "errors.Is(err, ErrContention):", test("TestOneCountersTroubleIsItsOwn"),
+	},
+	{
+		"a counter fails from the end of its first failure", "rollup",
+		"b.failing = flush.started", "b.failing = now", test("TestOneCountersTroubleIsItsOwn"),
+	},
+	{
 		"an event is acknowledged before it is noted", "rollup",
 		"err := r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- err", "_ = r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- nil", test("TestANoteThatCannotBeWritten"),
 	},
