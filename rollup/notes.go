@@ -70,21 +70,21 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 // begin begins a reconcile for a note that was read at the time now. It reports false where another
 // was faster, or all that is left are queries of fields that this revision doesn't have.
 func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun store.Note, ok bool, err error) {
-	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.Due) < besideFor {
+	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
 		return begun, false, nil
 	}
 	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
 }
 
 // reconcileNoted reconciles a counter for a note, and takes the note away once that covers it. Where
-// another revision has to ask for fields, it is left first, and has been due since then.
+// another revision has to ask for fields, it is left first.
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, now time.Time, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
 	switch _, unknown := c.db.Unasked(begun); {
 	case err != nil || ctx.Err() != nil:
 	case len(unknown) > 0 && !begun.Left:
-		err = c.db.LeaveNote(ctx, begun, unknown, now)
+		err = c.db.LeaveNote(ctx, begun, unknown, now, now.Add(besideFor))
 	default:
 		err = c.db.RemoveNote(ctx, begun)
 	}
@@ -97,6 +97,17 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	notes, err := c.db.Notes(ctx, until, notesAtOnce)
 	if err != nil {
 		return 0, 0, err
+	}
+	if len(c.db.Counted) > 0 {
+		left, err := c.db.LeftNotes(ctx, until, notesAtOnce)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, n := range left {
+			if _, unknown := c.db.Unasked(n); len(unknown) == 0 {
+				notes = append(notes, n)
+			}
+		}
 	}
 	var group errgroup.Group
 	group.SetLimit(max(1, opts.Parallel))
@@ -116,7 +127,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 // reconcileOneDue reconciles a counter whose note was due a moment ago, unless another instance does.
 func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time.Time, opts ReconcileOptions) (reads int64) {
 	n, now, err := c.db.NoteOf(ctx, counter)
-	if err == nil && (n == nil || !until.IsZero() && n.Due.After(now)) {
+	if err == nil && (n == nil || !until.IsZero() && !n.Left && n.Due.After(now)) {
 		return 0
 	}
 	var r Report

@@ -14,11 +14,14 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -107,8 +110,8 @@ func (w *world) deliverAll(rollers ...*rollup.Roller) (refused *sync.Map, settle
 	}
 }
 
-// A ledger that something else has written, one that is full, and one whose commits are all refused,
-// are their own counters' trouble: none of their events is answered with an error, so that Pub/Sub
+// A ledger that something else has written, one that is full, one whose commits are all refused, and one
+// whose commits wait for somebody's locks, are their own counters' trouble: none of their events is answered with an error, so that Pub/Sub
 // slows down for nobody, and once they are mended their totals come right, without anything that
 // walks over all counters.
 func TestOneCountersTroubleIsItsOwn(t *testing.T) {
@@ -138,17 +141,18 @@ func TestOneCountersTroubleIsItsOwn(t *testing.T) {
 		}
 		w.damage("damaged")
 		var refusals atomic.Int64
-		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
-			if touches(req, "stuck") {
+		w.server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			switch {
+			case touches(req, "stuck"):
 				refusals.Add(1)
 				v.Before = status.Error(codes.Aborted, "too much contention")
+			case touches(req, "locked"):
+				<-ctx.Done()
+				v.Before = status.FromContextError(ctx.Err()).Err()
 			}
 			return v
 		})
 		var writes atomic.Int64 // of notes
-			case touches(req, "locked"):
-				<-ctx.Done()
-				v.Before = status.FromContextError(ctx.Err()).Err()
 		w.t.Cleanup(w.server.OnChange(func(c emulator.Change) {
 			if strings.Contains(c.Name, "/counter_notes/") {
 				writes.Add(1)
@@ -536,6 +540,78 @@ func noteOfANewerRevision(t *testing.T, age time.Duration, back bool) {
 		w.total(3)
 		w.must(nil, newer.Close(w.ctx))
 		w.must(nil, client.Close())
+	})
+}
+
+// However many notes are left to a revision that knows their fields, others are due, and so is one of
+// these once it is relied on again.
+func TestNotesThatAreLeftHideNoOther(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		db, err := store.Open(w.ctx, layout.Place{Project: "p", Fields: "total=count,comments=count(comments)"}, option.WithGRPCConn(w.connect()))
+		w.must(db, err)
+		defer db.Close()
+		now := w.now()
+		leave := func(counter string) store.Note {
+			w.t.Helper()
+			w.must(db.Commit(w.ctx, []*firestorepb.Write{db.CreateNote(store.Note{Counter: counter, Since: now, Due: now})}))
+			n, _, err := db.NoteOf(w.ctx, counter)
+			w.must(n, err)
+			begun, ok, err := db.BeginNote(w.ctx, *n, now)
+			if w.must(begun, err); !ok {
+				w.t.Fatal("another has begun")
+			}
+			w.must(nil, db.LeaveNote(w.ctx, begun, begun.Asked, now, now.Add(24*time.Hour)))
+			n, _, err = db.NoteOf(w.ctx, counter)
+			w.must(n, err)
+			return *n
+		}
+		for i := range 1001 {
+			leave(fmt.Sprint("other", i))
+		}
+		w.damage("c")
+		older := w.roller(rollup.RollerOptions{})
+		w.inc(0, 1)
+		w.must(nil, older.Add(w.ctx, change(w.arrived()[0])))
+		w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "states", Value: firestore.Delete}}))
+		for range 2 {
+			time.Sleep(10 * time.Minute)
+			w.inc(0, 1)
+			w.must(nil, older.Add(w.ctx, change(w.arrived()[0])))
+			time.Sleep(time.Second)
+		}
+		if n, _, err := db.NoteOf(w.ctx, "c"); err != nil || n != nil {
+			w.t.Errorf("noted is %+v, %v", n, err)
+		}
+		w.total(3)
+
+		w.must(db.Commit(w.ctx, []*firestorepb.Write{db.KeepNote(leave("again"))}))
+		if due, err := db.Notes(w.ctx, w.now(), 10); err != nil || len(due) != 1 || due[0].Counter != "again" || due[0].Left {
+			w.t.Errorf("due are %+v, %v", due, err)
+		}
+	})
+}
+
+// A note of a counter of which nothing is left goes: there is nothing to be covered.
+func TestANoteOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.damage("c")
+		w.inc(0, 1)
+		w.must(nil, w.roller(rollup.RollerOptions{}).Add(w.ctx, change(w.arrived()[0])))
+		if w.note() == nil {
+			w.t.Fatal("nothing is noted: the test shows nothing")
+		}
+		for _, doc := range []*firestore.DocumentRef{w.counter(), w.shard(0), w.ledger()} {
+			w.must(doc.Delete(w.ctx))
+		}
+		if sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}); err != nil || sum.Noted != 0 || w.note() != nil {
+			w.t.Errorf("%+v, %v; noted is %v", sum, err, w.note())
+		}
 	})
 }
 

@@ -27,7 +27,8 @@ type Note struct {
 	// doesn't know one of them can't cover what one that does has acknowledged.
 	Asked []string
 	// Left: all is covered but for the queries in Asked, which a revision is to ask that knows them
-	Left bool
+	Left   bool
+	LeftAt time.Time
 	// Begun: nothing more may be acknowledged for the note, until whoever wants to takes this back
 	Begun bool
 
@@ -35,7 +36,7 @@ type Note struct {
 }
 
 // Fields of a note's document. They keep the indexes that every field has: a query looks for what is
-// due, and there are few notes, each written about once a minute at most.
+// due, another for what is left, and there are few notes, each written about once a minute at most.
 const (
 	noteSince   = "since"
 	noteCounter = "counter"
@@ -44,7 +45,7 @@ const (
 	noteTries   = "tries"
 	noteBegun   = "begun"
 	noteAsked   = "asked"
-	noteLeft    = "left"
+	noteLeft    = "left" // since when
 )
 
 // maxWhy is how many bytes of a reason are kept.
@@ -63,7 +64,17 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 // Notes are the notes that are due by a time, or all where that is zero, those first that are due
 // first; limit at most.
 func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
-	docs, err := db.Documents(ctx, Query{Collection: db.Layout.Notes(), By: noteDue, Until: until, Limit: limit})
+	return db.notesBy(ctx, noteDue, until, limit)
+}
+
+// LeftNotes are the same of those that are left, for a revision that may know their queries. For others
+// they are due later: many may wait for long, and would hide what is due.
+func (db *DB) LeftNotes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
+	return db.notesBy(ctx, noteLeft, until, limit)
+}
+
+func (db *DB) notesBy(ctx context.Context, field string, until time.Time, limit int) ([]Note, error) {
+	docs, err := db.Documents(ctx, Query{Collection: db.Layout.Notes(), By: field, Until: until, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("look for notes: %w", err)
 	}
@@ -80,8 +91,9 @@ func noteOf(doc *firestorepb.Document) Note {
 	for _, key := range fields[noteAsked].GetArrayValue().GetValues() {
 		asked = append(asked, key.GetStringValue())
 	}
+	left := fields[noteLeft]
 	return Note{
-		Asked: asked, Left: fields[noteLeft].GetBooleanValue(),
+		Asked: asked, Left: left != nil, LeftAt: left.GetTimestampValue().AsTime(),
 		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
 		Since: fields[noteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
 		Tries: fields[noteTries].GetIntegerValue(), Begun: fields[noteBegun].GetBooleanValue(),
@@ -127,7 +139,11 @@ func texts(list []string) *firestorepb.Value {
 // to be relied on: whoever has begun doesn't take it away any more.
 func (db *DB) KeepNote(n Note) *firestorepb.Write {
 	unasked, _ := db.Unasked(n)
-	return Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}, []string{noteBegun, noteLeft})
+	fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}
+	if n.Left {
+		fields[noteDue] = Time(n.Since) // at once
+	}
+	return Update(db.Note(n.Counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})
 }
 
 // BeginNote says that a reconcile of the counter begins, and when the note is due again where that
@@ -136,7 +152,7 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
 	resp, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
-	}, nil)})
+	}, []string{noteLeft})})
 	switch {
 	case err == nil:
 		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
@@ -147,11 +163,11 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 	return n, false, fmt.Errorf("begin with a note: %w", err)
 }
 
-// LeaveNote leaves a note that was begun, and is covered but for these queries, to a revision that knows
-// them, unless others rely on it by now.
-func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, due time.Time) error {
+// LeaveNote leaves a note that was begun, and is covered but for these queries, from a time on to a
+// revision that knows them, until it is due for any, unless others rely on it by now.
+func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due time.Time) error {
 	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
-		noteAsked: texts(asked), noteLeft: Bool(true), noteDue: Time(due),
+		noteAsked: texts(asked), noteLeft: Time(at), noteDue: Time(due),
 	}, []string{noteBegun})})
 	if err == nil || KindOf(err) == Conflict {
 		return nil

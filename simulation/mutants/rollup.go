@@ -52,11 +52,23 @@ var ofRollup = []mutant{
 	},
 	{
 		"a revision takes a note away that it has just left", "rollup",
-		"n.Left && len(unknown) > 0 && now.Sub(n.Due) < besideFor {", "len(unknown) > 0 && false {", test("TestANoteOfANewerRevision"),
+		"n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {", "len(unknown) > 0 && false {", test("TestANoteOfANewerRevision"),
 	},
 	{
 		"a note of fields that were rolled back stays", "rollup",
-		"n.Left && len(unknown) > 0 && now.Sub(n.Due) < besideFor {", "n.Left && len(unknown) > 0 {", test("TestANoteOfANewerRevision"),
+		"n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {", "n.Left && len(unknown) > 0 {", test("TestANoteOfANewerRevision"),
+	},
+	{
+		"notes that are left hide others", "internal/store",
+		"noteDue: Time(due),\n\t}, []string{noteBegun})})", "noteDue: Time(at),\n\t}, []string{noteBegun})})", testIn("rollup", "TestNotesThatAreLeftHideNoOther"),
+	},
+	{
+		"nobody looks for notes that are left", "rollup",
+		"left, err := c.db.LeftNotes(ctx, until, notesAtOnce)", "left, err := []store.Note(nil), error(nil)", test("TestANoteOfANewerRevision"),
+	},
+	{
+		"a note that was left and is relied on again is not due", "internal/store",
+		"fields[noteDue] = Time(n.Since)", "fields[noteDue] = Time(n.Due)", testIn("rollup", "TestANoteOfANewerRevision"),
 	},
 	{
 		"a revision relies on a note of one that asks for less", "rollup",
