@@ -23,8 +23,7 @@ import (
 // states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
 // and it covers them. That holds for strictly newer ones only. A duplicate waits with its twin:
 // they are the same event, and once one delivery of it is acknowledged, it does not come again.
-// An event that says that a field is no number any more waits, too: no newer state says what was
-// counted of it.
+// An event that says what a field was that is no number any more waits, too: no newer state says it.
 type coalescer[W any] struct {
 	least, most time.Duration // in which a flush is earned
 	burst       int           // flushes that a full bucket holds, at least 1
@@ -95,8 +94,12 @@ func (h *held[W]) keep(older ...ledger.State) {
 	}
 }
 
-// blank reports whether the events of a state are covered by no newer one's.
-func (h *held[W]) blank() bool { return isBlank(h.state) || slices.ContainsFunc(h.older, isBlank) }
+// tells reports whether the events of a state are covered by no newer one's.
+func (h *held[W]) tells() bool { return tells(h.state) || slices.ContainsFunc(h.older, tells) }
+
+// tells reports whether no other event says the same: of a text that takes the place of a text nothing is
+// to be told, and a shard may have a time in each of its versions.
+func tells(s ledger.State) bool { return len(s.Was) > 0 }
 
 func isBlank(s ledger.State) bool { return len(s.Blank) > 0 }
 
@@ -160,11 +163,11 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	newest := b.newest(s.Shard)
 	older := newest != nil && newest.state.Supersedes(s)
 	switch {
-	case older && (!isBlank(s) || b.next[s.Shard] == nil):
+	case older && (!tells(s) || b.next[s.Shard] == nil):
 		newest.keep(s)
 		b.events++
 		return []W{event}, true
-	case newest != nil && s.Supersedes(newest.state) && !newest.blank(): // takes their place, so there is room
+	case newest != nil && s.Supersedes(newest.state) && !newest.tells(): // takes their place, so there is room
 		superseded = newest.events
 		newest.events = nil
 	case c.waiting >= c.maxWaiting:

@@ -616,13 +616,17 @@ func TestStateOfAFieldThatIsNoIntegerAnyMore(t *testing.T) {
 }
 
 // A state in which a field is no number any more goes along with those before it, whatever order they
-// come in, and its event waits: no newer state says that it was so.
+// come in, and its event waits where it says what was counted before: no newer state says that. Of the
+// text after a text, a time in each version of a shard say, there is nothing to be told.
 func TestStateOfAFieldThatIsNoNumberAnyMore(t *testing.T) {
 	t.Parallel()
 	seven := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 7}, AsOf: at(1)}
-	text := ledger.State{Shard: "0", Blank: []string{"likes"}, AsOf: at(2)}
+	text := ledger.State{Shard: "0", Blank: []string{"likes"}, Was: ledger.Counts{"likes": 7}, AsOf: at(2)}
 	one := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 1}, AsOf: at(3)}
 	two := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 2}, AsOf: at(4)}
+	other := ledger.State{Shard: "0", Blank: []string{"likes"}, AsOf: at(5)}
+	still := ledger.State{Shard: "0", Blank: []string{"likes"}, AsOf: at(6)}
+	three := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 3}, AsOf: at(7)}
 	for _, tt := range []struct {
 		states []ledger.State
 		waits  []int // of these, those whose events do
@@ -632,6 +636,11 @@ func TestStateOfAFieldThatIsNoNumberAnyMore(t *testing.T) {
 		{[]ledger.State{two, one, text, seven}, []int{0, 2}},
 		{[]ledger.State{two, text, one, seven, text}, []int{0, 1, 4}},
 		{[]ledger.State{one, text, two}, []int{0, 1, 2}},
+		{[]ledger.State{seven, text, other, still}, []int{1, 2, 3}},
+		{[]ledger.State{other, still}, []int{1}},
+		{[]ledger.State{still, other}, []int{0}},
+		{[]ledger.State{seven, other, three}, []int{2}},
+		{[]ledger.State{three, still, seven, text, other}, []int{0, 3}},
 	} {
 		c := newCoalescer(10, 1)
 		var done []int

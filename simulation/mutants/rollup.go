@@ -100,11 +100,11 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event that says that a field is a text is done once a newer one is held", "rollup",
-		"s.Supersedes(newest.state) && !newest.blank(): //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"s.Supersedes(newest.state) && !newest.tells(): //", "s.Supersedes(newest.state): //", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
 		"an event that says that a field was a text is done while a newer one is held", "rollup",
-		"case older && (!isBlank(s) || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		"case older && (!tells(s) || b.next[s.Shard] == nil):", "case older:", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
 		"an event of a text doesn't say what was counted before", "rollup",
@@ -112,7 +112,15 @@ var ofRollup = []mutant{
 	},
 	{
 		"what was counted before a text is what was heard of it", "internal/ledger",
-		"n, told := s.Was[name]\n\t\tif !told {", "n, told := s.Was[name]\n\t\tif told = false; !told {", test("TestMergeWhatIsBlank"),
+		"n, told := s.Was[name]\n\t\tif !told &&", "n, told := s.Was[name]\n\t\tif told = false; !told &&", test("TestMergeWhatIsBlank"),
+	},
+	{
+		"an event of a text after a text waits", "rollup",
+		"return len(s.Was) > 0", "return len(s.Blank) > 0", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+	},
+	{
+		"a text in a shard that was made again keeps what was counted of the one before", "internal/ledger",
+		"if !told && !s.Made.After(known.AsOf) {", "if !told {", test("TestMergeWhatIsBlank"),
 	},
 	{
 		"a note is taken away for an answer that the ledger has no room for", "rollup",
