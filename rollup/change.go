@@ -31,6 +31,7 @@ type Change struct {
 	// either way a deleted shard's state sorts after everything the document held before, and before
 	// whatever is made under its name later. Neither our clock nor the event's is asked.
 	AsOf   time.Time
+	Made   time.Time        // a shard's create time, where it is known
 	Counts map[string]int64 // what a shard holds: its integer fields, by their names, without zeros
 	Odd    []string         // its fields that are numbers and no integers, which no event can count
 	Blank  []string         // its fields that are no numbers: what was counted of them is kept
@@ -47,7 +48,7 @@ func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
 		c.AsOf = c.AsOf.Add(time.Microsecond)
 	case c.Shard != "":
 		s := store.ShardState(doc)
-		c.Counts, c.Odd, c.Blank = s.Counts, s.Odd, s.Blank
+		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
 	}
 	return c
 }
@@ -73,7 +74,7 @@ func (c Change) held(before *firestorepb.Document) Change {
 
 // state is what the shard holds after the change.
 func (c Change) state() ledger.State {
-	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, Gone: c.Gone}
+	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Made: c.Made, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, Gone: c.Gone}
 }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that

@@ -67,6 +67,9 @@ func TestDecode(t *testing.T) {
 		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
 	}
 	for _, tt := range tests {
+		if !tt.want.Gone {
+			tt.want.Made = at(1)
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			event := &firestoredata.DocumentEventData{Value: tt.value, OldValue: tt.old}
@@ -83,7 +86,7 @@ func TestDecode(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", contentType, err)
 				}
-				want := Change{Counter: "post-123", Shard: "7", AsOf: tt.want.AsOf, Counts: tt.want.Counts, Odd: tt.want.Odd, Blank: tt.want.Blank, Was: tt.want.Was, Gone: tt.want.Gone}
+				want := Change{Counter: "post-123", Shard: "7", AsOf: tt.want.AsOf, Made: tt.want.Made, Counts: tt.want.Counts, Odd: tt.want.Odd, Blank: tt.want.Blank, Was: tt.want.Was, Gone: tt.want.Gone}
 				if diff := cmp.Diff([]Change{want}, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
 				}
@@ -187,7 +190,7 @@ func TestDecodeSeveralFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tt.want.Shard, tt.want.AsOf = "7", got[0].state().AsOf
+			tt.want.Shard, tt.want.AsOf, tt.want.Made = "7", got[0].state().AsOf, got[0].state().Made
 			slices.Sort(got[0].Blank)
 			if diff := cmp.Diff(*tt.want, got[0].state()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -16,16 +16,17 @@ type version struct {
 	count int64
 	odd   bool // a fraction, or no number
 	blank bool // no number
+	gone  bool // nothing: it was deleted
 }
 
 // between are a shard's versions after a time and up to another, deletions among them.
 func (k *counter) between(shard string, from, to int64) (list []version) {
 	for at, count := range k.versions[shard] {
-		list = append(list, version{at, count, k.odd[shard][at], k.blank[shard][at]})
+		list = append(list, version{at, count, k.odd[shard][at], k.blank[shard][at], false})
 	}
 	for at := range k.deletions[shard] {
 		if _, document := k.versions[shard][at]; !document {
-			list = append(list, version{at: at})
+			list = append(list, version{at: at, gone: true})
 		}
 	}
 	list = slices.DeleteFunc(list, func(v version) bool { return v.at <= from || v.at > to })
@@ -37,6 +38,7 @@ func (k *counter) between(shard string, from, to int64) (list []version) {
 type entered struct {
 	count int64
 	moved wide
+	other bool // the count is of a document that was deleted since
 }
 
 // enters are the ways in which an entry may become one as of a later time: each version in between
@@ -46,15 +48,20 @@ func (k *counter) enters(shard string, was State, asOf int64) map[entered]bool {
 	for _, v := range k.between(shard, was.AsOf, asOf) {
 		next := map[entered]bool{}
 		if v.at < asOf {
-			next = maps.Clone(ways)
+			for w := range ways {
+				w.other = w.other || v.gone
+				next[w] = true
+			}
 		}
 		for w := range ways {
 			switch {
+			case v.blank && w.other:
+				w.count = 0
 			case v.blank:
 				w.moved.add(w.count)
 				w.count = 0
 			case !v.odd:
-				w.count = v.count
+				w.count, w.other = v.count, false
 			}
 			next[w] = true
 		}

@@ -22,6 +22,7 @@ type Counts map[string]int64
 type State struct {
 	Shard  string
 	AsOf   time.Time // the document's own update time, in microseconds
+	Made   time.Time // its create time, where that is known: what was counted before went with another document
 	Counts Counts    // without zeros
 	Odd    []string  // fields that are numbers and no integers: what was last known of them stands
 	// Blank are fields that are there and can be no count: a text, null, NaN, 1e300. An increment takes
@@ -81,7 +82,7 @@ func (s State) after(known Entry) (e Entry, kept Counts) {
 	}
 	for _, name := range s.Blank {
 		n, told := s.Was[name]
-		if !told {
+		if !told && !s.Made.After(known.AsOf) { // or that went with the document, whatever is heard of it
 			n = known.Counts[name]
 		}
 		if n != 0 {

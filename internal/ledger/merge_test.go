@@ -158,6 +158,7 @@ func TestMergeWhatIsBlank(t *testing.T) {
 	nine := State{Shard: "0", AsOf: at(300), Blank: []string{"count"}, Was: Counts{"count": 9}}
 	zero := State{Shard: "0", AsOf: at(300), Blank: []string{"count"}, Was: Counts{"count": 0}}
 	gone := State{Shard: "0", AsOf: at(500), Gone: true}
+	again := State{Shard: "0", AsOf: at(300), Made: at(300), Blank: []string{"count"}}
 	snapshot := func(s ...State) Snapshot { return Snapshot{At: at(1000), States: s} }
 	for _, tt := range []struct {
 		name   string
@@ -181,6 +182,8 @@ func TestMergeWhatIsBlank(t *testing.T) {
 		{"nobody has seen what was before it", []State{nine, still}, snapshot(), 9},
 		{"nobody has seen a reset before it", []State{zero, one}, snapshot(), 1},
 		{"nobody has seen a number between two", []State{text, nine, still}, snapshot(), 16},
+		{"a shard that is made again, and nobody has seen that it was gone", []State{again, one}, snapshot(), 1},
+		{"a snapshot of a shard that was made again", nil, snapshot(again), 0},
 	} {
 		for _, atOnce := range []bool{true, false} {
 			t.Run(fmt.Sprint(tt.name, ", at once: ", atOnce), func(t *testing.T) {

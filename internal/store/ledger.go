@@ -275,7 +275,7 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 
 // ShardState is what a shard's document holds: every integer field of it.
 func ShardState(doc *firestorepb.Document) ledger.State {
-	s := ledger.State{Shard: IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime()}
+	s := ledger.State{Shard: IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime(), Made: doc.GetCreateTime().AsTime()}
 	for name, v := range doc.GetFields() {
 		n, kind := kindOf(v)
 		s.Set(name, n, kind)

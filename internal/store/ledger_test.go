@@ -229,10 +229,10 @@ func sizeOf(doc *firestorepb.Document) int {
 func TestShardState(t *testing.T) {
 	t.Parallel()
 	s := ShardState(&firestorepb.Document{
-		Name: "projects/p/databases/(default)/documents/counters/a/shards/7", UpdateTime: timestamppb.New(at(3)),
+		Name: "projects/p/databases/(default)/documents/counters/a/shards/7", CreateTime: timestamppb.New(at(1)), UpdateTime: timestamppb.New(at(3)),
 		Fields: map[string]*firestorepb.Value{"likes": Int(3), "views": Double(2), "zero": Int(0), "half": Double(0.5), "request": String("x")},
 	})
-	want := ledger.State{Shard: "7", AsOf: at(3), Counts: ledger.Counts{"likes": 3, "views": 2}, Odd: []string{"half"}}
+	want := ledger.State{Shard: "7", AsOf: at(3), Made: at(1), Counts: ledger.Counts{"likes": 3, "views": 2}, Odd: []string{"half"}}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
