@@ -84,7 +84,11 @@ func Run(ctx context.Context, db *store.DB, counter string, decide func(ctx cont
 			return nil, err
 		}
 		for source := range last.Imported {
-			if _, again := l.Imported[source]; !again && (len(l.Imported) >= ledger.MaxImported || l.Numbers() >= ledger.MaxNumbers) {
+			_, again := l.Imported[source]
+			if _, lost := l.Imported[ledger.Unknown]; lost && !again {
+				return nil, fmt.Errorf("%w: what was imported into this counter is not known any more, since its ledger was made again, and would count twice: import into another, and rebase this one", store.ErrDamaged)
+			}
+			if !again && (len(l.Imported) >= ledger.MaxImported || l.Numbers() >= ledger.MaxNumbers) {
 				return nil, fmt.Errorf("%w: %d were imported into this counter, and %d can be: import the rest into another", store.ErrLedgerFull, len(l.Imported), ledger.MaxImported)
 			}
 		}

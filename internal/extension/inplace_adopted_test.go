@@ -13,21 +13,24 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// The same where the page held as much as has been counted since, which adoption leaves as it is.
+// The same where the page held as much as has been counted since, which adoption leaves as it is, and
+// where a revision that doesn't show the field has rolled that up.
 func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
 	t.Parallel()
-	for _, counted := range []bool{false, true} {
-		// before: another field, so that the ledger is there
+	for _, counted := range []string{"", "another field", "and rolled up"} { // so that the ledger is there
 		p := newPages(t)
 		p.set(p.page, map[string]any{"title": "Hello", "visits": 1})
-		if counted {
-			older := worldOf(t, p.Instance, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
+		older := worldOf(t, p.Instance, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
+		if counted != "" {
 			if err := older.counter(t, "hello").Add(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := p.hello().Add(t.Context(), 1); err != nil {
 			t.Fatal(err)
+		}
+		if counted == "and rolled up" {
+			older.rollUp(t, "hello")
 		}
 		p.rollUpAll()
 		p.wantImport(visits, 2, 1)
@@ -255,4 +258,32 @@ func TestImportInPlaceAfterTheLedgerWasMadeAgain(t *testing.T) {
 			p.wantImport(visits, c.total, 0)
 		})
 	}
+}
+
+// Where a ledger that is made again has kept a number, and not what was imported into it, that is not
+// imported a second time.
+func TestImportInPlaceWhereNobodyKnowsWhatWasImported(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 0})
+	if err := p.hello().Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantImport(visits, 1005, 1000)
+	p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{"imported": "none"})
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if r, err := client.Reconcile(t.Context(), "hello", rollup.ReconcileOptions{Rebuild: true}); err != nil || !r.Rebuilt {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.wantPage(1005, 0)
+	if got, err := p.importOf(visits); !errors.Is(err, shards.ErrDamagedLedger) {
+		t.Errorf("%+v, %v, want ErrDamagedLedger", got, err)
+	}
+	p.rollUpAll()
+	p.wantPage(1005, 0)
 }

@@ -172,7 +172,7 @@ type Ledger struct {
 	Flushes int64
 	// :: id of a command → when it was applied; for as long as one may be in doubt
 	Ops      map[string]time.Time
-	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it
+	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; see [Unknown]
 
 	Created time.Time // the document's create time
 	Updated time.Time // the document's update time: every commit's precondition
@@ -347,6 +347,9 @@ func (l *Ledger) keep(d *Diff, kept Counts) {
 // MaxImported is how many counters of another kind are imported into one, which leaves four fifths of
 // [MaxNumbers] to its shards.
 const MaxImported = MaxNumbers / 5
+
+// Unknown is in [Ledger.Imported] where base may hold any counter of another kind.
+const Unknown = "unknown"
 
 // InDoubt is how long a command may be in doubt: longer than any goes on trying.
 const InDoubt = 30 * time.Minute

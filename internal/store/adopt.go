@@ -49,7 +49,8 @@ func (db *DB) Meet(l *ledger.Ledger, doc *firestorepb.Document, now time.Time, d
 		if _, known := l.Base[field.Shard]; known || !db.Hosted {
 			continue
 		}
-		db.takeOver(l, field, doc, false)
+		_, ours := l.Sums[field.Key()] // or else it is the total by chance
+		db.takeOver(l, field, doc, !ours)
 		if d.Base == nil {
 			d.Base = ledger.Counts{}
 		}

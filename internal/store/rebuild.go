@@ -65,7 +65,8 @@ func (db *DB) Rebuild(ctx context.Context, counter string, answers map[string]le
 
 // keep takes over what can be read of a base, of what was imported into it, and of what adoption had
 // replaced: the document shows what the ledger had, but for fields that are new to it. Where the base
-// can't be read, nothing was imported into what is left. Earlier formats had one base per shown field:
+// can't be read, nothing was imported into what is left; where it can, and not what was imported, it may
+// hold anything. Earlier formats had one base per shown field:
 // that of total at the top, and others in a map of fields.
 func (db *DB) keep(l *ledger.Ledger, fields map[string]*firestorepb.Value) {
 	var d decoder
@@ -101,5 +102,7 @@ func (db *DB) keep(l *ledger.Ledger, fields map[string]*firestorepb.Value) {
 	d.damaged = false
 	if imported := d.integers(fields[LedgerImported]); !d.damaged && (!lost || len(base) > 0) {
 		l.Imported = imported
+	} else if len(base) > 0 {
+		l.Imported = map[string]int64{ledger.Unknown: 0}
 	}
 }

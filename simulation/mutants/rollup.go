@@ -139,6 +139,18 @@ var ofRollup = []mutant{
 		"!d.damaged && (!lost || len(base) > 0) {", "!d.damaged {", testIn("internal/extension", "TestImportInPlaceAfterTheLedgerWasMadeAgain"),
 	},
 	{
+		"a ledger that is made again says that nothing is imported where that can't be read", "internal/store",
+		"} else if len(base) > 0 {", "} else if false {", testIn("internal/extension", "TestImportInPlaceWhereNobodyKnowsWhatWasImported"),
+	},
+	{
+		"what may have been imported is imported again", "internal/command",
+		"lost && !again {", "lost && false {", testIn("internal/extension", "TestImportInPlaceWhereNobodyKnowsWhatWasImported"),
+	},
+	{
+		"a field that is shown from now on takes a number of the total's size for its own", "internal/store",
+		"db.takeOver(l, field, doc, !ours)", "db.takeOver(l, field, doc, !ours && false)", testIn("internal/extension", "TestImportInPlaceAfterAdoptionOfTheSameNumber"),
+	},
+	{
 		"an event of a text is poison", "rollup",
 		"!countable(names, doc, c.Odd)", "!countable(names, doc, slices.Concat(c.Odd, c.Blank))", test("TestDecodeSeveralFields"),
 	},
