@@ -91,10 +91,10 @@ func lifeOf(doc, itsLedger *firestorepb.Document) (l life) {
 }
 
 // over reports whether a life has ended, by what is there now. One without a ledger may get
-// one at any moment.
+// one at any moment, and its document may be deleted by hand, which ends none.
 func (l life) over(now life) bool {
 	if l.ledger.IsZero() {
-		return !l.doc.IsZero() && !now.doc.Equal(l.doc)
+		return !l.doc.IsZero() && !now.doc.IsZero() && !now.doc.Equal(l.doc)
 	}
 	return !now.ledger.Equal(l.ledger)
 }
@@ -196,7 +196,10 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		return len(members), true, nil
 	case large:
 		r.uneven(tx, itsLedger)
-		return atOnce + 1 - fold(tx, shards[:atOnce+1], false), true, nil
+		if going = atOnce + 1 - fold(tx, shards[:atOnce+1], false); going == 0 {
+			return 0, false, fmt.Errorf("%w: %d hold about 2⁶³ each, and no fewer can; set some to 0, and delete it again", ErrInvalidShards, atOnce+1)
+		}
+		return going, true, nil
 	}
 	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
 	if err != nil {

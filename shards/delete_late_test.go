@@ -247,6 +247,63 @@ func TestTwoDeletionsSpareASuccessorWithoutALedger(t *testing.T) {
 	w.wantSum(t, "a", 1200)
 }
 
+// A large counter that nothing has rolled up is deleted, and on the way something else deletes its
+// document. What is left goes all the same, or the next document would show it.
+func TestADeletionWhoseDocumentIsDeletedByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bulk := w.fs.BulkWriter(t.Context())
+	_, err := bulk.Create(w.fs.Doc("counters/a"), map[string]any{"num_shards": 1000})
+	for n := 0; n < 1000 && err == nil; n++ {
+		_, err = bulk.Create(w.fs.Doc(fmt.Sprint("counters/a/shards/", n)), map[string]any{"count": 1})
+	}
+	bulk.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
+		if n == 3 { // it is marked, and some are gone
+			w.deleteByHand(t)
+		}
+	}), "a")
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+	w.wantNothing(t)
+}
+
+// Shards that hold more than as many fewer can are said to be in the way of a deletion, which would make
+// one commit after another otherwise.
+func TestADeletionThatGetsNoFurther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bulk := w.fs.BulkWriter(t.Context())
+	var err error
+	for n := 0; n < 500 && err == nil; n++ {
+		_, err = bulk.Create(w.fs.Doc(fmt.Sprint("counters/a/shards/", n)), map[string]any{"count": math.MaxInt64})
+	}
+	bulk.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
+		if n == 5 {
+			t.Error("it goes on")
+			w.cutAfter(0)
+		}
+	}), "a")
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrInvalidShards) {
+		t.Errorf("%v, want ErrInvalidShards", err)
+	}
+	w.Server.SetInterceptor(nil)
+	for n := range 5 {
+		if _, err := w.fs.Doc(fmt.Sprint("counters/a/shards/", n)).Set(t.Context(), map[string]any{"count": 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleteAgain(t, w, c)
+}
+
 // Two delete a large counter, and one of them has made it again when the other goes on, with any of
 // its steps, or has lost the answer to it: the one that was made again is another life.
 func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {

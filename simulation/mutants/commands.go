@@ -20,7 +20,15 @@ var ofCommands = []mutant{
 	},
 	{
 		"a life without a ledger is never over", "shards",
-		"return !l.doc.IsZero() && !now.doc.Equal(l.doc)", "return false", test("TestTwoDeletionsSpareASuccessorWithoutALedger"),
+		"return !l.doc.IsZero() && !now.doc.IsZero() && !now.doc.Equal(l.doc)", "return false", test("TestTwoDeletionsSpareASuccessorWithoutALedger"),
+	},
+	{
+		"a life without a ledger is over with its document", "shards",
+		"return !l.doc.IsZero() && !now.doc.IsZero() && !now", "return !l.doc.IsZero() && !now", test("TestADeletionWhoseDocumentIsDeletedByHand"),
+	},
+	{
+		"a deletion that gets no further goes on", "shards",
+		"shards[:atOnce+1], false); going == 0 {", "shards[:atOnce+1], false); going < 0 {", test("TestADeletionThatGetsNoFurther"),
 	},
 	{
 		"a deletion leaves the ledger", "shards",

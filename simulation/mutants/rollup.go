@@ -284,7 +284,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a deletion doesn't say that it moves shards", "shards",
-		"r.uneven(tx, itsLedger)\n		return atOnce + 1", "return atOnce + 1", test("TestALedgerThatHasHeardOfNoMove"),
+		"r.uneven(tx, itsLedger)\n		if going", "if going", test("TestALedgerThatHasHeardOfNoMove"),
 	},
 	{
 		"a reconcile takes an older revision's sums for its own", "internal/store",
