@@ -305,6 +305,19 @@ func TestCoalescerFailedFlushGoesAgain(t *testing.T) {
 	mustNotStart(t, c, after(time.Hour))
 }
 
+// Patience begins with the first flush that fails, which may take long: events wait no longer than that.
+func TestCoalescerCountsFromWhenTheFirstFailureBegan(t *testing.T) {
+	t.Parallel()
+	c := newCoalescer(10, 10)
+	c.add(after(0), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(5)}, 1)
+	if s := c.done(after(8*time.Second), mustStart(t, c, after(0), 1), contended, flushed{}); len(s.noted) != 0 {
+		t.Errorf("%+v, want that it goes again", s)
+	}
+	if s := c.done(after(17*time.Second), mustStart(t, c, after(9*time.Second), 1), contended, flushed{}); len(s.noted) != 1 {
+		t.Errorf("%+v, want it noted", s)
+	}
+}
+
 func TestCoalescerBounds(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(3, 2)

@@ -36,7 +36,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a counter fails from the end of its first failure", "rollup",
-		"b.failing = flush.started", "b.failing = now", test("TestOneCountersTroubleIsItsOwn"),
+		"b.failing = flush.started", "b.failing = now", test("TestCoalescerCountsFromWhenTheFirstFailureBegan"),
 	},
 	{
 		"an event is acknowledged before it is noted", "rollup",
@@ -68,7 +68,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a note that was left and is relied on again is not due", "internal/store",
-		"fields[noteDue] = Time(n.Since)", "fields[noteDue] = Time(n.Due)", testIn("rollup", "TestANoteOfANewerRevision"),
+		"fields[noteDue] = Time(n.Since)", "fields[noteDue] = Time(n.Due)", testIn("rollup", "TestNotesThatAreLeftHideNoOther"),
 	},
 	{
 		"a revision relies on a note of one that asks for less", "rollup",
