@@ -103,7 +103,7 @@ mv "$scratch/README.md" "$module/README.md"
 pack "$module" . | gzip -n9 >"$out/terraform-google-counters_$version.tar.gz"
 
 echo "== the web client"
-(cd web && npm pack --silent --pack-destination "../$out" >/dev/null)
+(cd web && npm ci --silent --ignore-scripts && npm pack --silent --pack-destination "../$out" >/dev/null)
 
 echo "== the image"
 tool $ko ko

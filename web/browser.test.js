@@ -97,10 +97,10 @@ test("in Chromium, over a whole local system", async (t) => {
         throw new Error(`${program} ${args.join(" ")}: ${error.stdout}${error.stderr}`);
       }
     };
-    const [{ filename, files }] = JSON.parse(run("npm", ["pack", "--json", "--pack-destination", dir], "."));
-    assert.deepEqual(files.map(({ path }) => path).sort(), ["README.md", "counter.d.ts", "counter.js", "entry.d.ts", "entry.js", "http.d.ts", "http.js",
-      "package.json", "pauses.d.ts", "pauses.js", "queue.d.ts", "queue.js", "react.d.ts", "react.js", "record.d.ts", "record.js", "sdk.d.ts", "sdk.js", "shown.d.ts", "shown.js",
-      "sources.d.ts", "sources.js", "turn.d.ts", "turn.js"]);
+    // with the types, which it makes
+    const [{ filename, files }] = JSON.parse(run("npm", ["pack", "--json", "--foreground-scripts=false", "--pack-destination", dir], "."));
+    const modules = ["counter", "entry", "http", "pauses", "queue", "react", "record", "sdk", "shown", "sources", "turn"];
+    assert.deepEqual(files.map(({ path }) => path).sort(), ["README.md", "package.json", ...modules.map((name) => `${name}.js`), ...modules.map((name) => `types/${name}.d.ts`)].sort());
     const project = join(dir, "project");
     mkdirSync(project);
     writeFileSync(join(project, "package.json"), "{}");
