@@ -62,7 +62,7 @@ func TestCommitRate(t *testing.T) {
 			dice := rand.New(rand.NewPCG(1, 2))
 			began := time.Now()
 			var adding sync.WaitGroup
-			for range 20_000 {
+			for range increments(tt.rate) {
 				time.Sleep(time.Duration(dice.ExpFloat64() / tt.rate * float64(time.Second)))
 				adding.Go(func() { waits.add(q, t, "a") })
 			}
@@ -81,6 +81,14 @@ func TestCommitRate(t *testing.T) {
 	if got := groupcommit.Wait(1, 0, time.Second, 0); got != 0 {
 		t.Errorf("without increments they wait for %v", got)
 	}
+}
+
+// increments are so many that there are hundreds of commits, at so many increments a second.
+func increments(rate float64) int {
+	if rate > 1000 {
+		return 20_000
+	}
+	return 5000
 }
 
 // The same of many counters, which share commits.
@@ -118,7 +126,7 @@ func TestSharedRate(t *testing.T) {
 			dice := rand.New(rand.NewPCG(1, 2))
 			began := time.Now()
 			var adding sync.WaitGroup
-			for range 20_000 {
+			for range increments(tt.rate * float64(tt.counters)) {
 				time.Sleep(time.Duration(dice.ExpFloat64() / (tt.rate * float64(tt.counters)) * float64(time.Second)))
 				counter := strconv.Itoa(dice.IntN(tt.counters))
 				adding.Go(func() { waits.add(q, t, counter) })

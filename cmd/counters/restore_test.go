@@ -25,10 +25,16 @@ const restored = "restored"
 // one by one beside increments. Rollup hears of it by events that come twice, late, or not at all.
 // After one reconcile totals, shards and ledgers agree, and whoever comes again with a key or as a
 // member is known.
+//
+// A backup is also imported over what has come since, all of it or in parts, beside the roll-up. After one
+// reconcile totals are again what the shards hold beyond the ledger's base; of a whole backup that is
+// what they were, and one of parts leaves nothing that a second reconcile would find.
 func TestRestore(t *testing.T) {
-	for how, live := range map[string]bool{"Rollup begins after the import": false, "Rollup runs beside the import": true} {
-		t.Run(how, func(t *testing.T) { testRestore(t, live) })
-	}
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Run("Rollup begins after the import", func(t *testing.T) { t.Parallel(); testRestore(t, firestore, "after", false) })
+	t.Run("Rollup runs beside the import", func(t *testing.T) { t.Parallel(); testRestore(t, firestore, "beside", true) })
+	t.Run("into the same database", func(t *testing.T) { t.Parallel(); testRestoreIntoTheSameDatabase(t, firestore, "same") })
 }
 
 // must is what a command prints that succeeds.
@@ -41,12 +47,12 @@ func must(t *testing.T, args ...string) string {
 	return out
 }
 
-func testRestore(t *testing.T, live bool) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "demo-counters")
-	t.Setenv("FIELDS", "total=count,likes")
-	must := func(args ...string) string { t.Helper(); return must(t, args...) }
+func testRestore(t *testing.T, firestore *emulator.Instance, project string, live bool) {
+	const fields = "total=count,likes"
+	must := func(args ...string) string {
+		t.Helper()
+		return must(t, append(args, "--project="+project, "--fields="+fields)...)
+	}
 
 	want := map[string][2]int64{} // :: counter → its two fields
 	for n := range 6 {
@@ -63,13 +69,13 @@ func testRestore(t *testing.T, live bool) {
 	must("delete", "c5", "--yes")
 	delete(want, "c5")
 
-	from, to := firestore.Client(t, "demo-counters"), databaseClient(t, firestore, restored)
+	from, to := firestore.Client(t, project), databaseClient(t, firestore, project, restored)
 	backup := documents(t, from)
 	must("inc", "c0", "--by", "1000") // after the backup
 
 	var events *eventarc.Deliverer
 	if live {
-		events = startRollup(t, firestore, restored)
+		events = startRollup(t, firestore, project, restored, fields)
 	}
 	rand.Shuffle(len(backup), func(i, j int) { backup[i], backup[j] = backup[j], backup[i] })
 	for _, doc := range backup {
@@ -86,7 +92,7 @@ func testRestore(t *testing.T, live bool) {
 		}
 	}
 	if !live {
-		events = startRollup(t, firestore, restored)
+		events = startRollup(t, firestore, project, restored, fields)
 	}
 	for id, n := range want {
 		must("inc", id, "--by", "total=5,likes=1", "--database", restored)
@@ -123,16 +129,10 @@ func testRestore(t *testing.T, live bool) {
 	}
 }
 
-// A backup is imported over what has come since, all of it or in parts, beside the roll-up. After one
-// reconcile totals are again what the shards hold beyond the ledger's base; of a whole backup that is
-// what they were, and one of parts leaves nothing that a second reconcile would find.
-func TestRestoreIntoTheSameDatabase(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "demo-counters")
-	must := func(args ...string) string { t.Helper(); return must(t, args...) }
-	db := firestore.Client(t, "demo-counters")
-	events := startRollup(t, firestore, "(default)")
+func testRestoreIntoTheSameDatabase(t *testing.T, firestore *emulator.Instance, project string) {
+	must := func(args ...string) string { t.Helper(); return must(t, append(args, "--project="+project)...) }
+	db := firestore.Client(t, project)
+	events := startRollup(t, firestore, project, "(default)", "total=count")
 	parts := []func(path string) bool{ // what of a counter is imported
 		func(string) bool { return true },
 		func(path string) bool { return strings.Contains(path, "/shards/") },
@@ -191,7 +191,7 @@ func TestRestoreIntoTheSameDatabase(t *testing.T) {
 	for p := range parts {
 		for b, command := range between {
 			id := fmt.Sprintf("p%d-b%d", p, b)
-			switch total, _, code := counters(t, "get", id); {
+			switch total, _, code := counters(t, "get", id, "--project="+project); {
 			case p == 0 && (total != "108\n" || !strings.Contains(must("audit", id), "= 1 member ")):
 				t.Errorf("after %s: %s, want 108 with one member, as in the backup: %s", command, total, must("audit", id))
 			case code == 0 && total != must("get", id, "--exact"): // else half of it has no document
@@ -207,13 +207,13 @@ func TestRestoreIntoTheSameDatabase(t *testing.T) {
 
 // startRollup has a process roll up what is written to a database, by events of which some come
 // twice, some in another order and some never.
-func startRollup(t *testing.T, firestore *emulator.Instance, database string) *eventarc.Deliverer {
+func startRollup(t *testing.T, firestore *emulator.Instance, project, database, fields string) *eventarc.Deliverer {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rollup, err := dev.StartProcess(t.Context(), program, "Rollup", append(os.Environ(), "DATABASE="+database, "ROLLUP_INTERVAL=10ms"), nil, os.Stderr)
+	rollup, err := dev.StartProcess(t.Context(), program, "Rollup", append(os.Environ(), "GOOGLE_CLOUD_PROJECT="+project, "DATABASE="+database, "FIELDS="+fields, "ROLLUP_INTERVAL=10ms"), nil, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func startRollup(t *testing.T, firestore *emulator.Instance, database string) *e
 		t.Fatal(err)
 	}
 	events, err := eventarc.New(eventarc.Options{
-		Pattern: "counters/{counter}/shards/{shard}", Database: database,
+		Pattern: "counters/{counter}/shards/{shard}", Project: project, Database: database,
 		Faults: eventarc.Faults{Drop: 0.2, Duplicate: 0.2, Reorder: 0.2},
 	})
 	if err != nil {
@@ -244,9 +244,9 @@ func heard(t *testing.T, firestore *emulator.Instance, events *eventarc.Delivere
 	}
 }
 
-func databaseClient(t *testing.T, firestore *emulator.Instance, database string) *client.Client {
+func databaseClient(t *testing.T, firestore *emulator.Instance, project, database string) *client.Client {
 	t.Helper()
-	c, err := client.NewClientWithDatabase(t.Context(), "demo-counters", database, option.WithGRPCConn(firestore.Conn(t)))
+	c, err := client.NewClientWithDatabase(t.Context(), project, database, option.WithGRPCConn(firestore.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
