@@ -153,6 +153,7 @@ type Stats struct {
 	CommitRequests int64 // Commit requests received
 	Aborts         int64 // of those, answered with ABORTED, for whatever reason
 	Faults         int64 // of those, that Faults or the Interceptor failed
+	LostAnswers    int64 // of these, the ones that were applied all the same
 
 	Commits int64 // commits applied, those that changed nothing included; each write of a BatchWrite is one
 	Expired int64 // documents deleted because of TTL
@@ -176,7 +177,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	e := s.engine.Stats()
 	return Stats{
-		CommitRequests: s.faults.requests.Load(), Aborts: s.faults.aborts.Load(), Faults: s.faults.injected.Load(),
+		CommitRequests: s.faults.requests.Load(), Aborts: s.faults.aborts.Load(), Faults: s.faults.injected.Load(), LostAnswers: s.faults.lost.Load(),
 		Commits: e.Commits, Expired: e.Expired, Reads: e.Reads, Writes: e.Writes, Deletes: e.Deletes,
 		LockWaits: e.LockWaits, LockRefused: e.LockRefused, HotWaits: e.HotWaits, HotRefused: e.HotRefused,
 		OpenLocks: e.OpenLocks, Targets: e.Targets,
@@ -193,6 +194,7 @@ func (s *Server) ResetStats() {
 	s.faults.requests.Store(0)
 	s.faults.aborts.Store(0)
 	s.faults.injected.Store(0)
+	s.faults.lost.Store(0)
 }
 
 // Close ends all listeners, connections and requests, and returns when nothing of the server runs

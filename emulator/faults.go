@@ -72,7 +72,7 @@ type Verdict struct {
 
 // faults draws what goes wrong.
 type faults struct {
-	requests, aborts, injected atomic.Int64
+	requests, aborts, injected, lost atomic.Int64
 
 	mu   sync.Mutex
 	now  Faults
@@ -150,6 +150,7 @@ func (s *Server) commitUnder(ctx context.Context, v Verdict, req *firestorepb.Co
 	resp, err := s.engine.Commit(ctx, req)
 	if err == nil && v.After != nil {
 		s.faults.injected.Add(1)
+		s.faults.lost.Add(1)
 		return nil, v.After
 	}
 	return resp, err

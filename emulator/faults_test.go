@@ -75,7 +75,7 @@ func TestLostAnswerOfAnIncrement(t *testing.T) {
 	if n, _ := snap.DataAt("n"); n != int64(2) {
 		t.Errorf("n = %v", n)
 	}
-	if s := in.Server.Stats(); s.CommitRequests != 3 || s.Faults != 1 {
+	if s := in.Server.Stats(); s.CommitRequests != 3 || s.Faults != 1 || s.LostAnswers != 1 {
 		t.Errorf("stats are %+v", s)
 	}
 }
@@ -122,6 +122,9 @@ func TestFaultsInTransactions(t *testing.T) {
 				return tx.Set(c.Doc("a/1"), fields{"n": n + 1})
 			})
 			wantCode(t, err, tt.code)
+			if s := in.Server.Stats(); s.LostAnswers > 0 != (name == "answer lost") {
+				t.Errorf("%d answers were lost", s.LostAnswers)
+			}
 			snap, err := c.Doc("a/1").Get(context.Background())
 			if err != nil {
 				t.Fatal(err)

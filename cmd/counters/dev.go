@@ -75,6 +75,7 @@ were dropped, after a reconcile. The same --seed gives the same faults.`,
 			if err := checkOrigins(c.AllowOrigins); err != nil {
 				return err
 			}
+			cmd.Flags().Visit(func(f *pflag.Flag) { c.Given = append(c.Given, f.Name) })
 			c.Environ, c.Output = append(os.Environ(), t.variables(cmd.Flags())...), cmd.ErrOrStderr()
 			return runDev(cmd, c, faults)
 		},
@@ -143,14 +144,7 @@ func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 // describe prints where everything is, and then that it is ready.
 func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Settings) {
 	w := cmd.OutOrStdout()
-	kind := "embedded, in memory"
-	switch {
-	case s.Official:
-		kind = "Google's emulator"
-	case !s.Embedded:
-		kind = "of FIRESTORE_EMULATOR_HOST"
-	}
-	fmt.Fprintf(w, "Firestore  %s  (%s), project %s\n", s.Firestore, kind, s.Project)
+	fmt.Fprintf(w, "Firestore  %s  (%s), project %s\n", s.Firestore, s.Kind, s.Project)
 	fmt.Fprintf(w, "Gateway    %s  / (a page)  /increment/{counter}  /reconcile  /-/ready\n", s.Gateway)
 	for _, url := range s.Elsewhere {
 		fmt.Fprintf(w, "           %s  from other machines\n", url)

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/firestore-counters/counters/emulator"
 )
 
 // program is "counters dev" as a process.
@@ -177,6 +179,24 @@ func TestDevStartsAgainWhereItsExportIsLeft(t *testing.T) {
 	}
 }
 
+// Which Firestore it is attached to is said: a shell that has the address of another run's would
+// use that without a word.
+func TestDevSaysWhichFirestoreItIs(t *testing.T) {
+	t.Parallel()
+	firestore := emulator.Start(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "dev", "--port", "0", "--functions-port", "0")
+	cmd.Env = append(os.Environ(), programVariable+"=1", "FIRESTORE_EMULATOR_HOST="+firestore.Addr, "GOOGLE_CLOUD_PROJECT=")
+	p := startUntilReady(t, cmd)
+	want := "Firestore  " + firestore.Addr + "  (FIRESTORE_EMULATOR_HOST names it: the embedded one of another counters), project demo-counters\n"
+	if !strings.Contains(p.banner, want) {
+		t.Errorf("%q is not in\n%s", want, p.banner)
+	}
+}
+
 // One port is all that a browser needs, and pages of this machine may use it.
 func TestDevServesBrowsersOnOnePort(t *testing.T) {
 	t.Parallel()
@@ -304,6 +324,8 @@ func TestDevRefuses(t *testing.T) {
 		{[]string{"--push", "carrier-pigeon"}, `--push carrier-pigeon: want quick or pubsub`},
 		{[]string{"--ack-deadline", "-1s"}, "ack deadline -1s: want 0s and more"},
 		{[]string{"--concurrency", "1001"}, "--concurrency 1001: want 1 to 1000, or 0 to keep all instances running"},
+		{[]string{"--functions-port", "5002"}, "--functions-port would do nothing: the embedded Firestore posts no events there"},
+		{[]string{"--idle", "1m"}, "--idle would do nothing: all instances are kept running"},
 		{[]string{"--no-such-flag"}, "no flag --no-such-flag"},
 		{[]string{"and", "more"}, "2 arguments, want: counters dev [flags]"},
 	} {
@@ -315,6 +337,8 @@ func TestDevRefuses(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "firestore.invalid:8080")
 	refuses(t, []string{"--port", "0", "--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST=firestore.invalid:8080: start it, or unset the variable")
 	t.Setenv("FIRESTORE_EMULATOR_HOST", taken.Addr().String())
+	refuses(t, []string{"--firestore-port", "9090"}, "--firestore-port would do nothing: no Firestore is started, because FIRESTORE_EMULATOR_HOST names one: "+taken.Addr().String())
+	refuses(t, []string{"--allow-origin", "https://app.example"}, "--allow-origin would do nothing: it is the embedded Firestore's, and this is another")
 	refuses(t, []string{"--abort", "0.1"}, "faults of commits need the embedded Firestore: unset FIRESTORE_EMULATOR_HOST")
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 	refuses(t, []string{"--host", "192.0.2.1", "--port", "0", "--firestore-port", "0"}, "--host 192.0.2.1: ")

@@ -44,7 +44,7 @@ func TestDevEvaluatesRules(t *testing.T) {
 	rules("false")
 	p := startProgram(t, "--functions-port", "0", "--rules", file)
 	firestore := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(p.banner)
-	if !strings.Contains(p.banner, "(Google's emulator)") || !strings.Contains(p.banner, "Security rules are those of "+file) {
+	if !strings.Contains(p.banner, "(Google's emulator, started here)") || !strings.Contains(p.banner, "Security rules are those of "+file) {
 		t.Errorf("it says\n%s", p.banner)
 	}
 	answer, err := http.Post(p.gateway+"/increment/ruled", "", nil)

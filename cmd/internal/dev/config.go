@@ -39,6 +39,10 @@ type Config struct {
 	Push   eventarc.Push // How events are delivered; at once unless it says otherwise.
 	Faults Faults
 
+	// Given are the flags that somebody gave, without dashes: [Start] refuses those that it would
+	// ignore.
+	Given []string
+
 	// Environ is the environment, as of [os.Environ]. The functions get it, with their settings. Of
 	// its variables, FIRESTORE_EMULATOR_HOST names a server to use instead of the embedded one,
 	// unless it is on this machine and nothing answers there; GOOGLE_CLOUD_PROJECT is the project
@@ -108,6 +112,29 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("--idle %v: want 0s and more", c.CloudRun.Idle))
 	}
 	return errors.Join(append(errs, c.Push.Check(), c.Faults.Check())...)
+}
+
+// refuseIgnored says which of the flags that were given would have no effect, and why. Whoever gave
+// one expects something of it.
+func (c Config) refuseIgnored(s *System) error {
+	foreign := !s.Embedded && !s.Official
+	for _, flag := range c.Given {
+		var why string
+		switch {
+		case flag == "firestore-port" && foreign:
+			why = "no Firestore is started, because FIRESTORE_EMULATOR_HOST names one: " + s.Firestore + ". Leave the flag out, or unset the variable"
+		case flag == "functions-port" && s.Embedded:
+			why = "the embedded Firestore posts no events there. Leave it out, unless FIRESTORE_EMULATOR_HOST names Google's emulator, or --rules starts it"
+		case flag == "allow-origin" && !s.Embedded:
+			why = "it is the embedded Firestore's, and this is another. Leave it out"
+		case flag == "idle" && c.CloudRun.Concurrency == 0:
+			why = "all instances are kept running. Leave it out, or say --concurrency"
+		default:
+			continue
+		}
+		return fmt.Errorf("--%s would do nothing: %s", flag, why)
+	}
+	return nil
 }
 
 // lookup returns a variable of an environment, of which the last one counts, or "".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,27 @@ func answers(ctx context.Context, addr string) (bool, error) {
 	return false, fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
 }
 
+// embeddedServer is what the embedded Firestore calls itself in HTTP's header Server.
+const embeddedServer = "counters emulator"
+
+// isEmbedded reports whether the Firestore at an address is that of another run of this program: a
+// shell that was told to export its address has the next one use it.
+func isEmbedded(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/", http.NoBody)
+	if err != nil {
+		return false
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	return answer.Header.Get("Server") == embeddedServer
+}
+
 // startForeignEvents gets the changes of a Firestore that is not the embedded one: from its
 // triggers if it has any and posts their events to us, and otherwise from a Listen.
 func (s *System) startForeignEvents(ctx context.Context, l net.Listener, patience time.Duration) error {
@@ -44,6 +66,7 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener, patienc
 	s.serve(l, behind(s.Gateway)(t))
 	err := t.register(ctx, s.patterns())
 	if err == nil {
+		s.Kind = "FIRESTORE_EMULATOR_HOST names it: Google's emulator"
 		s.Notes = append(s.Notes, "Events come from the triggers of the Firestore at "+s.Firestore+". It posts each once; from there on they are delivered as always.")
 		return nil
 	}

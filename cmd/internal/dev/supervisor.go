@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type supervisor struct {
 	ctx     context.Context // Ends when the processes shall stop.
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+
+	kills atomic.Int64 // processes that were killed on purpose
 
 	mu   sync.Mutex
 	all  []*instance
@@ -153,6 +156,7 @@ func (s *supervisor) setKill(every time.Duration, seed uint64) {
 func (s *supervisor) killOne(choice int) {
 	for n := range s.all {
 		if i := s.all[(choice+n)%len(s.all)]; i.kill() {
+			s.kills.Add(1)
 			s.logger.Info("killed a function, as --kill asks for", "function", i.function, "instance", i.number)
 			return
 		}

@@ -32,6 +32,7 @@ type System struct {
 	Firestore string   // host:port of Firestore, for FIRESTORE_EMULATOR_HOST.
 	Embedded  bool     // Whether that is the embedded one.
 	Official  bool     // Whether it is Google's emulator, started for [Config].Rules.
+	Kind      string   // What it is, in words.
 	Gateway   string   // URL of the gateway, without a slash at its end.
 	Elsewhere []string // Its URLs for other machines, where [Config].Host lets them in.
 	Project   string   // Project of the counters.
@@ -48,6 +49,9 @@ type System struct {
 	reconcile  *backends
 	firestore  *backends
 	services   map[string]*service // :: function; nil unless instances come and go
+
+	faultsMu sync.Mutex // held while they are replaced, so that all parts have the same
+	faults   Faults
 
 	close   sync.Once
 	closers []func() // In the order in which things were started.
@@ -93,6 +97,9 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	if err := canEvaluate(c.Rules, s.Official); err != nil {
 		return nil, err
 	}
+	if err := c.refuseIgnored(s); err != nil {
+		return nil, err
+	}
 	switch {
 	case !c.Faults.ofCommits() || s.Embedded:
 	case started:
@@ -131,6 +138,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 			return nil, err
 		}
 	}
+	s.Kind = s.kind(ctx)
 	s.firestore.set([]string{s.Firestore})
 	if err := s.startFunctions(ctx, c, output); err != nil {
 		return nil, err
@@ -152,7 +160,21 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		page: c.Page, ready: s.supervisor.ready, origin: s.Gateway, logger: c.Logger, closing: closing,
 	}), closeStreams)
 	s.supervisor.setKill(c.Faults.KillEvery, c.Faults.Seed)
+	s.faults = c.Faults
 	return s, nil
+}
+
+// kind says what the Firestore is.
+func (s *System) kind(ctx context.Context) string {
+	switch {
+	case s.Embedded:
+		return "embedded, in memory"
+	case s.Official:
+		return "Google's emulator, started here"
+	case isEmbedded(ctx, s.Firestore):
+		return "FIRESTORE_EMULATOR_HOST names it: the embedded one of another counters"
+	}
+	return "FIRESTORE_EMULATOR_HOST names it"
 }
 
 // Wait returns nil when the context ends, or an error as soon as a part of the system has failed
@@ -181,6 +203,15 @@ func (s *System) Logger() *slog.Logger { return s.logger }
 
 // SetFaults replaces all faults, from now on.
 func (s *System) SetFaults(f Faults) error {
+	return s.ChangeFaults(func(faults *Faults) { *faults = f })
+}
+
+// ChangeFaults changes some of the faults, from now on.
+func (s *System) ChangeFaults(change func(*Faults)) error {
+	s.faultsMu.Lock()
+	defer s.faultsMu.Unlock()
+	f := s.faults
+	change(&f)
 	if err := f.Check(); err != nil {
 		return err
 	}
@@ -192,7 +223,31 @@ func (s *System) SetFaults(f Faults) error {
 	}
 	s.events.SetFaults(f.Events)
 	s.supervisor.setKill(f.KillEvery, f.Seed)
+	s.faults = f
 	return nil
+}
+
+// Faults are those that there are now.
+func (s *System) Faults() Faults {
+	s.faultsMu.Lock()
+	defer s.faultsMu.Unlock()
+	return s.faults
+}
+
+// Befallen is what faults have done since the start.
+type Befallen struct {
+	Duplicates  int `json:"duplicates"`   // events that were delivered twice
+	Kills       int `json:"kills"`        // processes that were killed
+	LostAnswers int `json:"lost_answers"` // commits that were applied and answered UNAVAILABLE
+}
+
+// Befallen returns what faults have done so far.
+func (s *System) Befallen() Befallen {
+	b := Befallen{Duplicates: s.events.Stats().Duplicates, Kills: int(s.supervisor.kills.Load())}
+	if s.server != nil {
+		b.LostAnswers = int(s.server.Stats().LostAnswers)
+	}
+	return b
 }
 
 // WaitForEvents returns when every event so far has been acknowledged by the roll-up, or with an

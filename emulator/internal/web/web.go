@@ -79,7 +79,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch path := r.URL.Path; {
 	case path == "/":
-		w.Write([]byte("Ok\n")) // what scripts that wait for an emulator look for
+		w.Header().Set("Server", "counters emulator") // which is how "counters dev" tells it from Google's
+		w.Write([]byte("Ok\n"))                       // what scripts that wait for an emulator look for
 	case path == service+"Listen/channel":
 		h.listen.ServeHTTP(w, r)
 	case path == service+"Write/channel":
