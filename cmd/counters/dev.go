@@ -127,7 +127,7 @@ func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 	defer s.Close()
 	shown, err := demo.New(demo.Config{
 		Project: s.Project, Database: set.Database, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, NumShards: set.NumShards, Hosted: set.Hosted, Members: s.NamesMembers(),
-		Firestore: s.Firestore, NodeModules: "node_modules", Logger: s.Logger(),
+		Firestore: s.Firestore, NodeModules: "node_modules", System: s, Logger: s.Logger(),
 	})
 	if err != nil {
 		return err

@@ -110,10 +110,23 @@ func (b *browser) resize(width, height int64) {
 // prefer sets the color scheme that the user prefers.
 func (b *browser) prefer(scheme string) {
 	b.t.Helper()
-	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	b.media("prefers-color-scheme", scheme)
+}
+
+// media sets what the user prefers, and nothing else.
+func (b *browser) media(feature, value string) {
+	b.t.Helper()
+	features := []*emulation.MediaFeature{{Name: feature, Value: value}}
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// load sets how many increments a second the page makes by itself.
+func (b *browser) load(rate int) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(fmt.Sprintf(`#load [value="%d"]`, rate))))
+	b.until(fmt.Sprintf(`document.querySelector("#load :checked").value === "%d"`, rate))
 }
 
 // offline tells the page whether there is a network, as the operating system would. It changes

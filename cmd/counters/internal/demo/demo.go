@@ -33,6 +33,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/firestore-counters/counters/cmd/internal/dev"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/web"
@@ -63,6 +64,10 @@ type Config struct {
 	NodeModules string
 	CDN         string // URL of the SDK's versions, with a slash at its end; Google's when empty.
 
+	// System is what runs behind the page, whose faults the page switches on and off. When nil, it
+	// doesn't offer that.
+	System *dev.System
+
 	Logger *slog.Logger // Nothing is logged when nil.
 }
 
@@ -74,6 +79,8 @@ type Page struct {
 	layout layout.Layout
 	mux    *http.ServeMux
 	sdk    *sdk
+
+	started time.Time
 }
 
 // New returns a page. It connects to nothing yet.
@@ -96,7 +103,7 @@ func New(c Config) (*Page, error) {
 		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Shards: c.Shards, Hosted: c.Hosted,
 	}
 	documents.Fields, documents.Counted = c.Fields.Split()
-	p := &Page{config: c, conn: conn, client: client, layout: documents, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN)}
+	p := &Page{config: c, conn: conn, client: client, layout: documents, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN), started: time.Now()}
 	html := p.html()
 	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -123,6 +130,10 @@ func New(c Config) (*Page, error) {
 	p.mux.HandleFunc("GET /-/events", p.serveEvents)
 	if c.Hosted {
 		p.mux.HandleFunc("PUT /-/title", p.serveTitle)
+	}
+	if c.System != nil {
+		p.mux.HandleFunc("GET /-/faults", p.serveFaults)
+		p.mux.HandleFunc("PUT /-/faults/{name}", p.switchFault)
 	}
 	return p, nil
 }
@@ -176,7 +187,7 @@ func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.config.Counters.String(), "only": only, "shards": p.config.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
-		"fields": p.layout.FieldNames(), "counted": names(p.layout.Counted), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members,
+		"fields": p.layout.FieldNames(), "counted": names(p.layout.Counted), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}

@@ -22,9 +22,9 @@ func TestAtRest(t *testing.T) {
 			t.Parallel()
 			s := startSystem(t, from)
 			b := startBrowser(t)
-			b.do(chromedp.Navigate(s.url + "/?counter=rest"))
+			b.do(chromedp.Navigate(s.url + "/")) // which is the README's counter
 			b.until(live)
-			b.until(`document.getElementById("connection").textContent === "Live"`)
+			b.until(`document.getElementById("name").textContent === "post-123" && document.getElementById("connection").textContent === "Live"`)
 			b.until(`document.getElementById("plots").hidden && !document.getElementById("no-shards").hidden`)
 			b.until(`document.querySelectorAll("#flow.rest path").length === 10`)
 
@@ -46,13 +46,22 @@ func TestAtRest(t *testing.T) {
 			b.until(`document.querySelector("#plot-lag b").textContent !== "–"`)
 			b.until(`document.querySelectorAll("#flow:not(.rest) path").length === 10`)
 
-			b.do(chromedp.KeyEvent(kb.Tab))
-			reached("#crowd")
-			b.do(chromedp.KeyEvent(" "))
-			b.until(`document.getElementById("crowd").ariaPressed === "true" && document.getElementById("rate").value === "50"`)
+			// Then other amounts, and the load, whose keys are the arrows.
+			for _, id := range []string{`[data-by="-10"]`, `[data-by="-1"]`, `[data-by="10"]`, `#load [value="0"]`} {
+				b.do(chromedp.KeyEvent(kb.Tab))
+				reached(id)
+			}
+			b.do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+			reached(`#load [value="50"]:checked`)
 			b.until(`Number(document.getElementById("counter").dataset.total) > 20`)
+			b.do(chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft))
+			reached(`#load [value="0"]:checked`)
+			b.until(`document.getElementById("counter").dataset.pending === "0"`)
+			// And the faults, below.
+			b.do(chromedp.KeyEvent(kb.Tab))
+			reached(`[data-fault="events"]`)
 			b.do(chromedp.KeyEvent(" "))
-			b.until(`document.getElementById("crowd").textContent === "50 a second" && document.getElementById("counter").dataset.pending === "0"`)
+			b.until(`document.querySelector("[data-fault]:checked") !== null && document.getElementById("befallen").textContent.endsWith("; off by 0")`)
 			b.quiet(nil)
 		})
 	}
@@ -160,7 +169,7 @@ func TestPostBeforeItIsThere(t *testing.T) {
 	b.do(chromedp.Navigate(s.url + "/?counter=post-1"))
 	b.until(live)
 	b.until(`!document.getElementById("missing-document").hidden`)
-	const open = `document.querySelectorAll("[data-by]:enabled, #fields button:enabled, #like:enabled, #crowd:enabled").length`
+	const open = `document.querySelectorAll("[data-by]:enabled, #fields button:enabled, #like:enabled, #load:enabled").length`
 	b.until(open + ` === 0`)
 	b.do(chromedp.SendKeys(chromedp.CSS("#title"), "My first post\n"))
 	b.until(open + ` > 6`)

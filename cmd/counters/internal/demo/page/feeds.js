@@ -14,7 +14,7 @@ export async function chooseFeed(config, details, changed) {
   if (location.protocol === "http:" && (await fetch("-/sdk").then((answer) => answer.json())).available) {
     return { name: "Firestore, through the Firebase SDK", source: await fromSDK(config, details, changed) };
   }
-  return { name: "the gateway: the Firebase SDK can't be loaded here", source: fromGateway(details, changed) };
+  return { name: "the gateway", source: fromGateway(details, changed) };
 }
 
 async function fromSDK(config, details, changed) {

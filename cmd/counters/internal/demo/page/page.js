@@ -1,13 +1,13 @@
 // The demo page: what counter.js does, made visible.
 import { CounterError, Counters, documentOf } from "./counter.js";
 import { chooseFeed } from "./feeds.js";
+import { Faults } from "./faults.js";
 import { Flow } from "./flow.js";
 import { Load } from "./load.js";
 import { Plot } from "./plot.js";
 import { DRAWN, Shards } from "./shards.js";
 
 const SAMPLES = 4; // a second
-const CROWD = 50; // increments a second, of the button
 const LIST_EVERY = 5_000; // ms
 const number = new Intl.NumberFormat("en");
 const format = (value) => value === null ? "–" : number.format(value).replace("-", "−"); // null: the average of none
@@ -19,7 +19,7 @@ const config = JSON.parse($("config").textContent);
 const parts = config.only ? 1 : config.counters.split("/").length / 2; // of an id, one for each wildcard
 const notAnID = config.only ? `There is one counter, ${config.only}.`
   : `An id of ${config.counters} has ${parts === 1 ? "no slash" : `${parts} parts with a slash between`}, none of them ., .. or of the form __x__.`;
-const id = new URLSearchParams(location.search).get("counter") || config.only || Array(parts).fill("demo").join("/");
+const id = new URLSearchParams(location.search).get("counter") || config.only || [...Array(parts - 1).fill("demo"), "post-123"].join("/"); // the README's
 $("id").value = id;
 text("name", config.fields.length === 1 ? id : `${id}: ${config.first}`);
 $("id").addEventListener("input", () => {
@@ -30,6 +30,7 @@ const tally = { answered: 0, inFlight: 0, failed: 0, commits: 0 };
 const shards = new Shards();
 const flow = new Flow($("flow"), Math.min(config.numShards, DRAWN));
 let counters, counter, feed, lag, updatedAt, known = false;
+const faults = config.faults && config.fields.length ? new Faults($("faults"), plural) : undefined;
 if (valid(id)) start().catch((error) => problem(`The page can't start: ${error.message}`));
 else {
   $("counter").dataset.state = "stopped";
@@ -72,17 +73,9 @@ async function start() {
   const load = new Load(() => add(1));
   const rate = () => {
     problem("");
-    load.rate = Number($("rate").value);
-    text("rate-text", load.rate ? `${load.rate} a second` : "none");
-    $("rate").setAttribute("aria-valuetext", load.rate ? `${load.rate} increments a second` : "none");
-    $("crowd").ariaPressed = String(load.rate > 0);
-    text("crowd", load.rate ? "Stop" : `${CROWD} a second`);
+    load.rate = Number($("load").querySelector(":checked").value);
   };
-  $("crowd").addEventListener("click", () => {
-    $("rate").value = load.rate ? 0 : CROWD;
-    rate();
-  });
-  $("rate").addEventListener("input", rate);
+  $("load").addEventListener("change", rate);
   rate(); // A browser may bring back what was set before a reload.
 
   setInterval(sample, 1_000 / SAMPLES);
@@ -92,13 +85,16 @@ async function start() {
 
 async function add(by) {
   tally.inFlight++;
+  const answered = faults?.asked(by);
   flow.click();
   draw();
   try {
     await counter.add(by);
     tally.answered++;
+    answered?.(by);
   } catch (error) {
     tally.failed++;
+    answered?.(0);
     problem(`An increment failed, and was taken back. ${error instanceof CounterError ? error.message : "This page has an error in it; its console says which."}`);
     if (!(error instanceof CounterError)) console.error(error);
   }
@@ -108,6 +104,7 @@ async function add(by) {
 
 async function like() {
   problem("");
+  faults?.unsure(); // whether this counts depends on what others have done with this member
   try {
     await (counter.joined() ? counter.leave() : counter.join());
   } catch (error) {
@@ -256,7 +253,7 @@ function draw() {
     $("connection").title = `From ${feed.name}.`;
     // A post that there isn't has nothing to count.
     const can = known && (!config.hosted || counter.exists);
-    for (const button of document.querySelectorAll("[data-by], #fields button, #crowd, #rate")) button.disabled = !can;
+    for (const button of document.querySelectorAll("[data-by], #fields button, #load")) button.disabled = !can;
     $("source").hidden = !counter.exists;
     text("total", format(counter.total ?? 0));
     $("missing").hidden = config.hosted || !adds || counter.exists !== false;
@@ -282,6 +279,8 @@ function draw() {
     $("plots").hidden &&= tally.answered === 0 && tally.commits === 0;
     text("waiting", shards.waiting ? `(${format(shards.waiting)})` : "");
     for (const [name, count] of Object.entries(tally)) text(name, format(count));
+    $("failures").hidden = tally.failed === 0;
+    if (known) faults?.shown(counter, shards.waiting);
     text("roll-ups", tally.commits === 1 ? "roll-up seen" : "roll-ups seen");
   });
 }
@@ -305,7 +304,7 @@ function tick(value) {
 const ago = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 function age() {
   const seconds = Math.max(0, Math.round((Date.now() - counter.updatedAt) / 1_000));
-  if (!counter.updatedAt) text("age", "at a time it doesn't say");
+  if (!counter.updatedAt) text("age", "");
   else if (seconds < 1) text("age", "just now");
   else if (seconds < 60) text("age", ago.format(-seconds, "second"));
   else if (seconds < 3_600) text("age", ago.format(-Math.round(seconds / 60), "minute"));
