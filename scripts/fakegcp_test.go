@@ -284,8 +284,9 @@ type state struct {
 			Containers []struct{ Resources struct{ CPUIdle bool } }
 		}
 		ServiceConfig struct{ URI string }
-		Exclusions    []struct{ Name, Filter string } // of a log sink
-		Answer        string                          // to the last call of a job
+		IndexConfig   struct{ UsesAncestorConfig bool } // of a field of documents
+		Exclusions    []struct{ Name, Filter string }   // of a log sink
+		Answer        string                            // to the last call of a job
 	}
 	Policies map[string]policy
 }

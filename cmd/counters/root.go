@@ -34,7 +34,7 @@ after Ctrl-C.`,
 			newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t), newListCommand(&t),
 			newRebaseCommand(&t), newResetCommand(&t), newResizeCommand(&t), newDeleteCommand(&t))},
 		{"Members, who count once each:", t.addTo(newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t))},
-		{"Before a deployment:", []*cobra.Command{newCostCommand(), newSettingsCommand(), newEstimateCommand()}},
+		{"Before a deployment:", []*cobra.Command{newCostCommand(), newSettingsCommand(), newEstimateCommand(), newVerifyCommand()}},
 		{"A deployment:", append(newScriptCommands(), t.addTo(newDoctorCommand(&t), newLagCommand(&t), newReconcileCommand(&t))...)},
 		{"From elsewhere:", []*cobra.Command{newImportCommand(&t)}}, // its flags are its own
 		{otherGroup, []*cobra.Command{newVersionCommand()}},

@@ -125,6 +125,16 @@ func PricesOf(location string) (Prices, error) {
 	return Prices{}, fmt.Errorf("no source for the prices of %q; take one with similar prices: %s", location, strings.Join(Locations(), ", "))
 }
 
+// Dearest are the highest of all prices in the list, for a location that isn't there: what something
+// costs at most by them, it very likely costs at most.
+func Dearest(location string) Prices {
+	p := Prices{Location: location, Source: "the dearest location known", Run: tiers[2]}
+	for _, other := range List() {
+		p.Reads, p.Writes, p.Deletes, p.LogGiB = max(p.Reads, other.Reads), max(p.Writes, other.Writes), max(p.Deletes, other.Deletes), max(p.LogGiB, other.LogGiB)
+	}
+	return p
+}
+
 // Cloud Run logs each request unless a deployment leaves that out.
 const (
 	requestLog = 1_000 // bytes, of one; assumed

@@ -1,0 +1,6 @@
+package main
+
+import "os/exec"
+
+// ownGroup does nothing: a console of Windows tells all its programs of Ctrl-C.
+func ownGroup(*exec.Cmd) {}

@@ -1,0 +1,103 @@
+package verify
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Report is what a trial found, without the project's id.
+type Report struct {
+	Prefix   string        `json:"prefix"`
+	Version  string        `json:"version"`
+	Location string        `json:"location"`
+	Region   string        `json:"region"`
+	Runtime  string        `json:"runtime"`
+	Began    time.Time     `json:"began"`
+	Took     time.Duration `json:"took_ns"`
+	Emulator bool          `json:"emulator"`
+	Spent    float64       `json:"spent_usd_at_most"`
+	Rows     []Row         `json:"steps"`
+	Measured []Measured    `json:"measured"`
+}
+
+// Row is a step of the trial.
+type Row struct {
+	Step   string        `json:"step"`
+	OK     bool          `json:"ok"`
+	Took   time.Duration `json:"took_ns"`
+	Result string        `json:"result"`
+}
+
+// Measured is a figure that a model of this project assumes, beside what the trial measured.
+type Measured struct {
+	What     string `json:"what"`
+	Assumed  string `json:"assumed"`
+	Measured string `json:"measured"`
+}
+
+func (r *Report) measured(what, assumed, measured string) {
+	r.Measured = append(r.Measured, Measured{what, assumed, measured})
+}
+
+// OK reports whether every step passed.
+func (r *Report) OK() bool {
+	for _, row := range r.Rows {
+		if !row.OK {
+			return false
+		}
+	}
+	return len(r.Rows) > 0
+}
+
+// Markdown writes the report. Of the project it names nothing: hide is its id and what else is not to be
+// told, which errors may quote.
+func (r *Report) Markdown(w io.Writer, hide ...string) error {
+	var b strings.Builder
+	verdict := "passed"
+	if !r.OK() {
+		verdict = "**failed**"
+	}
+	fmt.Fprintf(&b, "# counters verify: %s\n\n", verdict)
+	if r.Emulator {
+		b.WriteString("Firestore was an emulator, and Google Cloud a fake: this shows that `counters verify` runs. It says nothing about Google\nCloud, and its times are those of one machine.\n\n")
+	}
+	fmt.Fprintf(&b, "%s, on %s/%s. Database in %s, functions in %s with %s. Began %s, took %s. Documents and requests cost at\nmost $%.4f, by list prices and without the free tier; the builds of three functions come to some minutes of Cloud Build.\n\n",
+		r.Version, runtime.GOOS, runtime.GOARCH, r.Location, orDash(r.Region), orDash(r.Runtime), r.Began.Format(time.DateTime), r.Took.Round(time.Second), r.Spent)
+	b.WriteString("| step | | took | |\n| --- | --- | --- | --- |\n")
+	for _, row := range r.Rows {
+		ok := "ok"
+		if !row.OK {
+			ok = "**FAILED**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(row.Step), ok, row.Took.Round(100*time.Millisecond), cell(row.Result))
+	}
+	if len(r.Measured) > 0 {
+		b.WriteString("\nTimes include the way from this machine to the region.\n\n| | assumed | measured |\n| --- | --- | --- |\n")
+		for _, m := range r.Measured {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", m.What, m.Assumed, m.Measured)
+		}
+	}
+	text := b.String()
+	for _, secret := range hide {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// cell is a text that may stand in a cell of a table.
+func cell(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", "\\|")
+}

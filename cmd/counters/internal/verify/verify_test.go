@@ -1,0 +1,202 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/emulator"
+)
+
+func prices(t *testing.T) cost.Prices {
+	t.Helper()
+	p, err := cost.PricesOf("us-central1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// An increment is sent with its key until it is acknowledged, and not again once it is refused.
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		statuses []int
+		replayed bool
+		sent     int32
+		fails    bool
+	}{
+		{"at once", []int{200}, false, 1, false},
+		{"nobody knows, and then it is a replay", []int{504, 200}, true, 2, false},
+		{"too many", []int{429, 503, 200}, false, 3, false},
+		{"refused", []int{403}, false, 1, true},
+		{"a bad request", []int{400}, false, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int32
+			var keys [8]string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n := sent.Add(1)
+				keys[n-1] = r.Header.Get("Idempotency-Key")
+				w.WriteHeader(c.statuses[n-1])
+				_ = json.NewEncoder(w).Encode(map[string]bool{"replayed": c.replayed})
+			}))
+			defer server.Close()
+			l := newLoad(server.URL, "a-token", &meter{prices: prices(t), most: 1})
+			_, replayed, err := l.add(t.Context(), "c", "a-key")
+			if (err != nil) != c.fails || replayed != (c.replayed && !c.fails) || sent.Load() != c.sent {
+				t.Errorf("add: replayed %v, %v after %d posts; want %+v", replayed, err, sent.Load(), c)
+			}
+			for i := range sent.Load() {
+				if keys[i] != "a-key" {
+					t.Errorf("post %d has the key %q", i, keys[i])
+				}
+			}
+		})
+	}
+}
+
+// From --most on nothing more is sent.
+func TestMostIsAsked(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
+	defer server.Close()
+	m := &meter{prices: prices(t), most: prices(t).Bill(perIncrement.Times(3.5), cost.ByRequest).Total()}
+	l := newLoad(server.URL, "a-token", m)
+	for i := range 3 {
+		if _, _, err := l.add(t.Context(), "c", key()); err != nil {
+			t.Errorf("increment %d: %v", i, err)
+		}
+	}
+	before := m.dollars()
+	if _, _, err := l.add(t.Context(), "c", key()); err == nil || !strings.Contains(err.Error(), "--most") {
+		t.Errorf("beyond --most: %v", err)
+	}
+	if m.dollars() != before || before > m.most {
+		t.Errorf("$%v are spent of $%v, after $%v", m.dollars(), m.most, before)
+	}
+}
+
+// The default of --most is enough for a trial, wherever it is.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	for _, p := range append(cost.List(), cost.Dearest("moon-base1")) {
+		if b := Bound(p); b < 0.01 || b > 0.05 {
+			t.Errorf("%s: a trial costs up to $%.4f", p.Location, b)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	r := &Report{Prefix: "v-0123ab", Version: "v1", Location: "nam5", Rows: []Row{
+		{Step: "deploy", OK: true, Took: time.Minute, Result: "fine"},
+		{Step: "doctor", Took: time.Second, Result: "project secret-project | says\nno"},
+	}}
+	r.measured("lag", "1 s", "2 s")
+	var b strings.Builder
+	if err := r.Markdown(&b, "secret-project", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, &b)
+		}
+	}
+	if strings.Contains(b.String(), "secret") || r.OK() {
+		t.Errorf("the report names the project, or is ok:\n%s", &b)
+	}
+}
+
+func startFirestore(t *testing.T) *firestore.Client { return emulator.Start(t).Client(t, "a-project") }
+
+// All that a trial may have left is found by its name, and what isn't a trial's is not.
+func TestCleanTakesAwayWhatATrialLeft(t *testing.T) {
+	t.Parallel()
+	db := startFirestore(t)
+	accounts := "v-0a1b2c-increment@p.iam.gserviceaccount.com\ncounters-rollup@p.iam.gserviceaccount.com\nv-xyz-rollup@p.iam.gserviceaccount.com"
+	trial := &Trial{Project: "a-project", Database: defaultDatabase, Firestore: db, Out: t.Output(), Prices: prices(t)}
+	var destroyed [][]string
+	trial.Program = func(_ context.Context, args ...string) error {
+		destroyed = append(destroyed, args)
+		accounts = ""
+		return nil
+	}
+	trial.Gcloud = func(_ context.Context, args ...string) (string, error) {
+		switch args[0] {
+		case "iam":
+			return accounts, nil
+		case "functions":
+			return "counters-increment", nil
+		}
+		return "", nil
+	}
+	for _, path := range []string{
+		"verify_0a1b2c/one", "verify_0a1b2c/one/shards/0", "verify_0a1b2c/gone/comments/1", "verify_0a1b2c/gone/counter_rollup/ledger",
+		"verify_ffffff/two", "verify_mine/three", "counters/four",
+	} {
+		if _, err := db.Doc(path).Set(t.Context(), map[string]any{"count": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := Left(t.Context(), trial); err != nil || strings.Join(left, " ") != "v-0a1b2c v-ffffff" {
+		t.Errorf("left are %q, %v", left, err)
+	}
+	if left, err := Clean(t.Context(), trial, "v-0a1b2c"); err != nil || len(left) > 0 {
+		t.Errorf("clean leaves %q, %v", left, err)
+	}
+	if len(destroyed) != 1 || !strings.Contains(strings.Join(destroyed[0], " "), "--region us-central1 --prefix v-0a1b2c --yes") {
+		t.Errorf("destroyed: %q", destroyed)
+	}
+	var there []string
+	collections, err := db.Collections(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range collections {
+		there = append(there, c.ID)
+	}
+	if got := strings.Join(there, " "); got != "counters verify_ffffff verify_mine" {
+		t.Errorf("afterwards there are %s", got)
+	}
+}
+
+// A total that is too high ends the wait at once: nothing makes it right again.
+func TestWatchFindsWhatCountedTwice(t *testing.T) {
+	t.Parallel()
+	trial := &Trial{Prefix: "v-0a1b2c", Firestore: startFirestore(t)}
+	if err := trial.make(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	seen := trial.watch(t.Context(), "c", "total")
+	defer seen.stop()
+	for _, c := range []struct {
+		shows, want int64
+		fails       bool
+	}{{3, 3, false}, {3, 3, false}, {5, 4, true}} {
+		if _, err := trial.doc("c").Set(t.Context(), map[string]any{"total": c.shows}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := seen.until(t.Context(), c.want); (err != nil) != c.fails {
+			t.Errorf("until %d where it shows %d: %v", c.want, c.shows, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	other := trial.watch(ctx, "c", "total")
+	defer other.stop()
+	if _, err := other.until(ctx, 9); !errors.Is(err, context.Canceled) && err == nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+}
