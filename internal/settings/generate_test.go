@@ -17,8 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files that are made from Settings, as `go generate ./internal/settings` does")
 
-// What is made from Settings: terraform's variables, of which terraform/README.md's table is made,
-// and the table in docs.
+// What is made from Settings: terraform's variables, and the table in docs.
 func TestGeneratedFiles(t *testing.T) {
 	for _, f := range []struct {
 		path       string
