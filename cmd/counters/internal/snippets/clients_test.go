@@ -214,6 +214,41 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestClientsSample types the sample of docs/clients.md: the client is made by the page's command, and
+// the gateway's port is another.
+func TestClientsSample(t *testing.T) {
+	t.Parallel()
+	python := clients[0]
+	needGenerator(t, python.have)
+	page, err := os.ReadFile("../../../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := readClientsPage(t)[python.language]
+	if !strings.Contains(string(page), "```sh\n"+command+"\n") {
+		t.Errorf("docs/clients.md has not %q for its sample", command)
+	}
+	sample := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(page)
+	if sample == nil {
+		t.Fatal("docs/clients.md has no sample in Python")
+	}
+	system, _ := startSystem(t)
+	dir := generate(t, command, python.sources, python.build)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), "sample.py")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(sample[1]), "http://127.0.0.1:8081", system.Gateway)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := python.command(dir)
+	cmd := exec.CommandContext(ctx, made.Path, file)
+	cmd.Env = made.Env
+	out, err := cmd.CombinedOutput()
+	if want := regexp.MustCompile(`print\(.*# (\d+)`).FindSubmatch(sample[1]); err != nil || want == nil || strings.TrimSpace(string(out)) != string(want[1]) {
+		t.Errorf("it prints %q, %v; the page says %q", out, err, want)
+	}
+}
+
 // followsDots holds what docs/clients.md warns of: a client that is made checks no id, and its HTTP
 // library takes .. for a step to another path.
 func followsDots(ctx context.Context, t *testing.T, c client, dir string) {
