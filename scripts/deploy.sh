@@ -60,14 +60,15 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --budget AMOUNT              tell the billing account's administrators when the project comes to half of this in a
                                month, and to all of it, such as 100 or 100USD; it stops nothing (default: no budget)
 
-  --rate N                     say first what that costs a month at so many increments a second of one counter, and what
-                               the most instances could cost
+  --rate N                     increments a second of one counter that the plan's estimate is for (default: 1)
+  --yes                        don't ask whether to go on
   --dry-run                    print each command, run none
   --help
 
 Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that docs/deploying.md
-lists, and, in a checkout, Go: the functions' own code checks the settings before anything is made. It asks nothing, and
-takes five to ten minutes in a new project. Rules are released with the Firebase CLI, in the folder firestore: firebase deploy --only firestore:rules.
+lists, and, in a checkout, Go: the functions' own code checks the settings before anything is made. It prints what it would make,
+who may call that and what it costs, and asks whether to go on where there is a terminal to ask on.
+It takes five to ten minutes in a new project. Rules are released with the Firebase CLI, in the folder firestore: firebase deploy --only firestore:rules.
 HELP
 }
 
@@ -91,7 +92,7 @@ increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 increment_billing=request rollup_billing=request reconcile_schedule='7 * * * *'
 request_logs=no alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
 budget='' rate='' increment_ingress=all kms_key='' database_kms_key='' docker_repository=''
-dry_run=no
+dry_run=no yes=no
 
 while (($#)); do
   flag=$1
@@ -99,6 +100,7 @@ while (($#)); do
   case $flag in
     --help | -h) usage && exit 0 ;;
     --dry-run) dry_run=yes && continue ;;
+    --yes) yes=yes && continue ;;
     --create-database) create_database=yes && continue ;;
     --no-exempt-updated-at) exempt_updated_at=no && continue ;;
     --no-exempt-created-at) exempt_created_at=no && continue ;;
@@ -199,11 +201,6 @@ ours() { # a command of this project's, and its arguments
   if [[ -n $program ]]; then "$program" "$@"; else (cd "$root" && go run ./cmd/counters "$@"); fi
 }
 settings=$(ours settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "nothing was made: see above, and docs/settings.md"
-[[ -z $rate ]] || ours estimate --rate "$rate" --location "$location" --memory "$memory" \
-  --increment-billing "$increment_billing" --rollup-billing "$rollup_billing" \
-  --increment-min-instances "$increment_min_instances" --increment-max-instances "$increment_max_instances" \
-  --rollup-min-instances "$rollup_min_instances" --rollup-max-instances "$rollup_max_instances" -- ${given[@]+"${given[@]}"} >&2 ||
-  echo "${me##*/}: so there is no estimate" >&2
 code=1
 environment=() database='' counters='' collection='' shards='' shard_fields=() collections=() watched=() indexes=() hosted=no auth='' makes_for_anybody=no reconcile_timeout=0
 eval "$settings"
@@ -323,6 +320,7 @@ deploy() { # name entry-point account billing flags…
 
 ### The project as it is. What can't be deployed ends here, before anything is made.
 
+there='' # the database, where it is there
 database_line='name.basename(),locationId,type,databaseEdition'
 look_at_database() {
   local lies type edition
@@ -347,8 +345,53 @@ elif [[ $create_database == no && $dry_run == no ]]; then
   fail "Firestore is turned off in $project, and so there is no database. Add --create-database, or turn it on: gcloud services enable firestore.googleapis.com --project=$project"
 fi
 
+### The plan
+
+plan() {
+  local member callers='' database_is='is there, and stays as it is' costs
+  local beside="6 service accounts, a repository of images, a trigger, a Scheduler job ($reconcile_schedule, UTC), metrics, a dashboard"
+  for member in ${invokers[@]+"${invokers[@]}"}; do callers+=${callers:+, }$member; done
+  [[ $public == no && $invoker_check == yes ]] || callers+="${callers:+, }the whole internet (AUTH=$auth)"
+  callers=${callers:-"nobody new: --invoker user:YOU@example.com lets you in, --public everybody"}
+  [[ -n $there || $create_database == no ]] || database_is='is made, protected against deletion'
+  [[ $alerts == no ]] || beside+=', alerts'
+  [[ -z $budget ]] || beside+=", a budget of $budget a month"
+  costs=$(ours estimate --rate "${rate:-1}" --location "$location" --memory "$memory" \
+    --increment-billing "$increment_billing" --rollup-billing "$rollup_billing" \
+    --increment-min-instances "$increment_min_instances" --increment-max-instances "$increment_max_instances" \
+    --rollup-min-instances "$rollup_min_instances" --rollup-max-instances "$rollup_max_instances" -- ${given[@]+"${given[@]}"} 2>&1) ||
+    costs+=$'\n'"So there is no estimate."
+  cat <<PLAN
+In project $project this makes, or brings up to date:
+
+  counters   $counters
+  database   $database in $location, which $database_is
+  functions  $prefix-increment (at most $increment_max_instances instances), $prefix-rollup ($rollup_max_instances), $prefix-reconcile (1), in $region
+  beside     $beside
+  may call   $callers
+
+$costs
+
+PLAN
+}
+
+plan >&2
+if [[ $yes == no && $dry_run == no && -t 0 ]]; then
+  read -r -p "Go on? [y/N] " answer || true
+  [[ ${answer:-} == [yY]* ]] || fail "nothing was made"
+fi
+
+# The steps, and how long it has been.
+step=0 steps=10 began=$SECONDS
+next() { # what comes
+  step=$((step + 1))
+  [[ $dry_run == yes ]] || echo "[$step/$steps, $(took)] $*" >&2
+}
+took() { printf '%d:%02d' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)); }
+
 ### The project
 
+next "APIs of $project"
 run gcloud services enable --project="$project" ${budget:+billingbudgets.googleapis.com cloudbilling.googleapis.com} artifactregistry.googleapis.com cloudbuild.googleapis.com \
   cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com \
   eventarc.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com \
@@ -359,6 +402,8 @@ number=$(ask gcloud projects describe "$project" --format='value(projectNumber)'
 number=${number:-PROJECT_NUMBER}
 printf -v variables '%s|' "${environment[@]}"
 variables="GOOGLE_CLOUD_PROJECT=$project|${variables}PROJECT_NUMBER=$number"
+
+next "Service accounts"
 
 ### The accounts, and what they may do. They come first: what is new takes a while to be known
 ### everywhere.
@@ -380,6 +425,7 @@ done
 
 ### The database
 
+next "The database, its TTL policy and its indexes"
 has firestore.googleapis.com "$apis" || look_at_database
 if [[ -z $there && $create_database == yes ]]; then
   patiently gcloud firestore databases create --project="$project" --database="$database" --location="$location" --delete-protection \
@@ -444,6 +490,7 @@ else
   [[ $exempt_created_at == no ]] || exempt "$collection" created_at
 fi
 
+next "Roles, and a repository of images"
 for name in increment rollup reconcile; do
   grant "$(account $name)" roles/datastore.user "resource.name == \"projects/$project/databases/$database\"" database "The counters' database only"
 done
@@ -480,12 +527,15 @@ version=HASH
   echo "$file" && cat "$file"
 done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
 
+next "$prefix-increment: a build of about two minutes"
 deploy "$prefix-increment" Increment "$(account increment)" "$increment_billing" --trigger-http --timeout=75s --ingress-settings="$increment_ingress" \
   --concurrency="$increment_concurrency" --max-instances="$increment_max_instances" --min-instances="$increment_min_instances"
 
+next "$prefix-reconcile: another"
 deploy "$prefix-reconcile" Reconcile "$(account reconcile)" any --trigger-http --timeout="${reconcile_timeout}s" --ingress-settings=internal-only \
   --concurrency=100 --max-instances=1 --min-instances=0
 
+next "$prefix-rollup: another, and its trigger"
 deploy "$prefix-rollup" Rollup "$(account rollup)" "$rollup_billing" --timeout=60s --ingress-settings=internal-only \
   --concurrency=1000 --max-instances="$rollup_max_instances" --min-instances="$rollup_min_instances" \
   --trigger-location="$trigger_location" --trigger-service-account="$(account eventarc)" --retry \
@@ -524,6 +574,7 @@ allow "$prefix-reconcile" "$callers" "serviceAccount:$(account scheduler)"
 
 ### Scheduler
 
+next "The Scheduler's job"
 uris=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator=" "](name.basename(),serviceConfig.uri)')
 uri() { sed -n "s/^$1 //p" <<<"$uris"; }
 reconcile_uri=$(uri "$prefix-reconcile")
@@ -540,6 +591,7 @@ patiently gcloud scheduler jobs $verb http "$prefix-reconcile" --project="$proje
 
 ### Metrics, alerts, dashboard: from the same files as terraform's
 
+next "Metrics, alerts and a dashboard"
 render() { # file: prints where its rendered copy is
   local out=$scratch/${1##*/}
   # shellcheck disable=SC2016 # the placeholders are the files', not the shell's
@@ -634,6 +686,7 @@ fi
 ### Who may call Increment comes last: an organisation's policy may refuse it, and all else is
 ### there by then.
 
+next "Who may call $prefix-increment"
 [[ $public == no ]] || invokers+=(allUsers)
 callers=$(may_call "$prefix-increment")
 refused=()
@@ -664,7 +717,7 @@ try="Try it:  $smoke $(uri "$prefix-increment") --token \"\$(gcloud auth print-i
 ((${#shard_fields[@]} > 0)) || try="There is nothing to increment: documents are counted. Make the counter once, unless your app does:  counters create ID, with the same COUNTERS and FIELDS"
 [[ $dry_run == yes ]] || cat <<DONE
 
-Deployed. Increment is at $(uri "$prefix-increment")
+Deployed in $(took). Increment is at $(uri "$prefix-increment")
 $try
 Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/${id##*/}?project=$project
 DONE

@@ -230,21 +230,79 @@ func TestDeploySetsTheBilling(t *testing.T) {
 	}
 }
 
-// With a rate it says first what that costs a month, and what the most instances could; where no
-// price is known, it says that, and goes on.
-func TestDeployEstimates(t *testing.T) {
+// It says first what it makes, who may call that, what it costs a month and at worst; where no price
+// is known, it says that, and goes on.
+func TestDeployPrintsAPlan(t *testing.T) {
 	t.Parallel()
-	for location, want := range map[string][]string{
-		"us-central1": {"At 1000 increments a second", "Increment $49.25 by the instance, Rollup $169.13 by the request", "At worst, by the most instances, 4 of Increment and 2 of Rollup"},
-		"asia-east1":  {`no source for the prices of "asia-east1"`, "so there is no estimate"},
+	for args, want := range map[string][]string{
+		"--location=us-central1 --rate=1000 --increment-billing=instance --increment-max-instances=4": {
+			"In project a-project this makes, or brings up to date:", "(default) in us-central1, which is there, and stays as it is", "counters-increment (at most 4 instances)",
+			"may call   nobody new: --invoker", "At 1000 increments a second", "Increment $49.25 by the instance, Rollup $169.13 by the request",
+			"At worst, by the most instances, 4 of Increment and 2 of Rollup", ", alerts\n",
+		},
+		"--location=us-central1 --invoker=user:a@example.com --invoker=user:b@example.com --budget=100USD --no-alerts": {
+			"may call   user:a@example.com, user:b@example.com\n", "a dashboard, a budget of 100USD a month\n", "At 1 increment a second",
+		},
+		"--location=us-central1 --no-invoker-check --set=AUTH=firebase --set=COUNTERS=posts/{post}": {
+			"counters   posts/{post}\n", "may call   the whole internet (AUTH=firebase)\n",
+		},
+		"--location=asia-east1": {`no source for the prices of "asia-east1"`, "So there is no estimate."},
 	} {
-		_, out, err := script(t, []string{"GCLOUD_DATABASE=(default)|" + location + "|FIRESTORE_NATIVE|STANDARD"}, "deploy.sh",
-			"--project=a-project", "--location="+location, "--rate=1000", "--increment-billing=instance", "--increment-max-instances=4")
-		for _, w := range append(want, "Deployed.") {
+		args := strings.Fields(args)
+		location := strings.TrimPrefix(args[0], "--location=")
+		_, out, err := script(t, []string{"GCLOUD_DATABASE=(default)|" + location + "|FIRESTORE_NATIVE|STANDARD"}, "deploy.sh", append([]string{"--project=a-project"}, args...)...)
+		for _, w := range append(want, "Deployed in 0:") {
 			if err != nil || !strings.Contains(out, w) {
-				t.Errorf("%s: %v, no %q in\n%s", location, err, w, out)
+				t.Errorf("%s: %v, no %q in\n%s", args, err, w, out)
 			}
 		}
+		if strings.Contains(out, "Go on?") {
+			t.Errorf("%s: asks where nobody can answer\n%s", args, out)
+		}
+	}
+	_, out, err := script(t, []string{"GCLOUD_DATABASE="}, "deploy.sh", "--project=a-project", "--location=us-central1", "--create-database")
+	if err != nil || !strings.Contains(out, "which is made, protected against deletion") {
+		t.Errorf("a database that is to be made: %v\n%s", err, out)
+	}
+}
+
+// On a terminal it asks before anything is made, unless it is told not to.
+func TestDeployAsks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("script, which gives a command a terminal, is not on the PATH")
+	}
+	for _, c := range []struct {
+		answer, flags string
+		asks, made    bool
+	}{{"y", "", true, true}, {"n", "", true, false}, {"", "", true, false}, {"n", "--yes", false, true}, {"n", "--dry-run", false, false}} {
+		dir := standIn(t)
+		cmd := exec.Command("script", "--quiet", "--return", "--command", "bash ../scripts/deploy.sh --project=a-project --location=us-central1 "+c.flags, filepath.Join(dir, "typescript"))
+		cmd.Env = standInEnv(dir)
+		cmd.Stdin = strings.NewReader(c.answer + "\n")
+		out, err := cmd.CombinedOutput()
+		calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
+		if made := strings.Contains(string(calls), "functions\ndeploy"); made != c.made || strings.Contains(string(out), "Go on? [y/N]") != c.asks || (err == nil) != (c.made || c.flags != "") {
+			t.Errorf("%q %s: %v, made %v\n%s", c.answer, c.flags, err, made, out)
+		}
+	}
+}
+
+// Its steps are numbered up to the last, with the time that has gone by.
+func TestDeployNumbersItsSteps(t *testing.T) {
+	t.Parallel()
+	_, out, err := script(t, nil, "deploy.sh", "--project=a-project", "--location=us-central1")
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	steps := regexp.MustCompile(`(?m)^\[(\d+)/(\d+), \d+:\d\d\] \S`).FindAllStringSubmatch(out, -1)
+	for i, step := range steps {
+		if want := []string{fmt.Sprint(i + 1), fmt.Sprint(len(steps))}; !slices.Equal(step[1:], want) {
+			t.Errorf("step %d is called %s, want %v", i+1, step[0], want)
+		}
+	}
+	if len(steps) < 8 {
+		t.Errorf("%d steps in\n%s", len(steps), out)
 	}
 }
 

@@ -103,9 +103,8 @@ func (c call) flag(name string) (string, bool) {
 	return "", false
 }
 
-// script runs one of the scripts with the stand-in on its PATH, and returns the calls and the
-// script's output.
-func script(t *testing.T, env []string, name string, args ...string) ([]call, string, error) {
+// standIn is a folder with the stand-in in it.
+func standIn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for command, text := range map[string]string{"gcloud": gcloudStandIn, "sleep": "#!/bin/sh\n"} {
@@ -113,8 +112,22 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// standInEnv is the environment of a script that is to find the stand-in.
+func standInEnv(dir string, env ...string) []string {
+	return append(os.Environ(), append([]string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GCLOUD_DIR=" + dir,
+		"GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|STANDARD"}, env...)...)
+}
+
+// script runs one of the scripts with the stand-in on its PATH, and returns the calls and the
+// script's output.
+func script(t *testing.T, env []string, name string, args ...string) ([]call, string, error) {
+	t.Helper()
+	dir := standIn(t)
 	cmd := exec.Command("bash", append([]string{filepath.Join("../scripts", name)}, args...)...)
-	cmd.Env = append(os.Environ(), append([]string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GCLOUD_DIR=" + dir, "GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|STANDARD"}, env...)...)
+	cmd.Env = standInEnv(dir, env...)
 	out, err := cmd.CombinedOutput()
 
 	recorded, _ := os.ReadFile(filepath.Join(dir, "calls"))

@@ -12,13 +12,13 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// newEstimateCommand is what scripts/deploy.sh prints of a deployment with --rate.
+// newEstimateCommand is what deploy prints of a deployment's costs.
 func newEstimateCommand() *cobra.Command {
 	var location, memory string
 	d := cost.Deployment{Load: cost.Load{Counters: 1, PerShard: cost.HotRate, Commit: cost.CommitTime, Instances: 1}}
 	cmd := &cobra.Command{
 		Use:   "estimate [NAME=VALUE...]",
-		Short: "Work out what a deployment costs a month, as deploy.sh does with --rate",
+		Short: "Work out what a deployment costs a month, for the plan of deploy",
 		Long: `Work out on paper what a deployment costs a month at a rate of increments of one counter, with its settings, instances
 and ways to pay. It also says the worst case: as many increments, all day, as the most instances can take.`,
 		Example: `  counters estimate --rate 100 --location us-central1 --increment-billing instance ROLLUP_INTERVAL=5s`,
