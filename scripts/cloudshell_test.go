@@ -43,6 +43,7 @@ func TestCloudShellTutorial(t *testing.T) {
 		"<walkthrough-project-id/>", "a-project",
 		"go build ./cmd/counters", "go build -o \"$TMPDIR/counters\" ./cmd/counters",
 		"./counters dev >dev.log", "\"$TMPDIR/counters\" dev --port PORT --firestore-port 0 >\"$TMPDIR/dev.log\"",
+		"./counters ", "\"$TMPDIR/counters\" ",
 		"ready dev.log", "ready \"$TMPDIR/dev.log\"",
 		"--create-database", "--create-database --public", "$(gcloud auth print-identity-token)", "a-token",
 		"$(gcloud config get-value account)", "me@example.com",

@@ -1,5 +1,5 @@
 output "increment_url" {
-  description = "Where to count: POST {url}/{counter} adds, GET {url}/{counter} reads. scripts/smoke.sh takes it as its argument."
+  description = "Where to count: POST {url}/{counter} adds, GET {url}/{counter} reads. counters smoke takes it as its argument."
   value       = google_cloudfunctions2_function.http["increment"].service_config[0].uri
 }
 

@@ -19,7 +19,7 @@ func newSettingsCommand() *cobra.Command {
 value, the error says what is allowed.
 
 With --check, print what a deployment makes of them: the functions' environment, the fields whose indexes matter, and the
-collections whose documents are counted. scripts/deploy.sh uses this, with --shell, before it makes anything.`,
+collections whose documents are counted. counters deploy uses this, with --shell, before it makes anything.`,
 		Example: `  counters settings
   counters settings --check HOSTED=true 'COUNTERS=posts/{post}' 'FIELDS=likes,comments=count(comments)'`,
 		RunE: func(cmd *cobra.Command, given []string) error {

@@ -292,6 +292,28 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
+// otherNames are what the program must not be called where it is used: it is counters, which
+// docs/installing.md installs.
+var otherNames = regexp.MustCompile(`go run \./cmd/counters|(?:scripts/)?(?:deploy|destroy|smoke)\.sh`)
+
+// A reader meets one name of the program. What is for contributors says what is what in the tree, and
+// where a page clones the repository, its program is there without an installation.
+func TestOneNameOfTheProgram(t *testing.T) {
+	t.Parallel()
+	forContributors := map[string]bool{"CONTRIBUTING.md": true, "CHANGELOG.md": true, "docs/architecture.md": true, "docs/installing.md": true}
+	for page, text := range pages(t) {
+		if forContributors[page] {
+			continue
+		}
+		clones := strings.Contains(text, "$ git clone https://github.com/firestore-counters/counters")
+		for _, name := range otherNames.FindAllString(text, -1) {
+			if !clones || !strings.HasPrefix(name, "go run") {
+				t.Errorf("%s calls the program %s; say counters", page, name)
+			}
+		}
+	}
+}
+
 // retired are phrases that must not come back, each with what is wrong with it.
 var retired = []struct{ phrase, reason string }{
 	{"meets walls", "an aphorism: say which problem somebody runs into"},

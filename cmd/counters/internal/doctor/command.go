@@ -146,7 +146,7 @@ func (d *Deployment) billings() (flags []string) {
 }
 
 func (d *Deployment) script(env map[string]string, region string, flags ...string) string {
-	args := []string{"scripts/deploy.sh", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
+	args := []string{"counters", "deploy", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
 	if region != "" {
 		args = append(args, "--region", region)
 	}

@@ -123,7 +123,7 @@ func (r Recount) because() string {
 	return ""
 }
 
-// composite makes the index that an aggregation needs, as `deploy.sh` does, or gives a field its
+// composite makes the index that an aggregation needs, as `counters deploy` does, or gives a field its
 // own back.
 func (d *Deployment) composite(a *layout.Aggregation) string {
 	in := []string{"--project=" + d.Target.Project, "--database=" + d.Target.Database, "--collection-group=" + a.Collection}

@@ -45,7 +45,7 @@ var brokenDeployments = []broken{
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.env(name, "NUM_SHARDS", "20")
 		}
-	}, "function-missing", "Rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set NUM_SHARDS=20"},
+	}, "function-missing", "Rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set NUM_SHARDS=20"},
 	{"Rollup was never deployed, and Increment is billed by the instance", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
 		d.billed("counters-increment", false)
@@ -174,7 +174,7 @@ var brokenDeployments = []broken{
 	{"a function far from eur3", func(t *testing.T, d *deployment) {
 		d.databases[0].LocationId = "eur3"
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "eur3"
-	}, "function-region", "counters-rollup", "scripts/deploy.sh --project my-project --location eur3 --prefix counters"},
+	}, "function-region", "counters-rollup", "counters deploy --project my-project --location eur3 --prefix counters"},
 
 	{"a counted collection without a trigger", func(t *testing.T, d *deployment) {
 		d.count(t)
@@ -225,14 +225,14 @@ var brokenDeployments = []broken{
 		d.function("counters-increment").UpdateTime = timestamppb.New(today)
 		d.env("counters-increment", "FIELDS", "total=count,likes")
 		d.env("counters-increment", "NUM_SHARDS", "20")
-	}, "upgrade-unfinished", "counters-rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
+	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
 	{"a deployment of another source, with the same settings, that ended before Rollup", func(t *testing.T, d *deployment) {
 		for _, f := range d.functions[:3] {
 			f.Labels = map[string]string{"counters-source": "aaaa"}
 		}
 		f := d.function("counters-increment")
 		f.UpdateTime, f.Labels = timestamppb.New(today), map[string]string{"counters-source": "bbbb"}
-	}, "upgrade-unfinished", "counters-rollup", "scripts/deploy.sh --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"a deployment that ended before Rollup, of a function that nobody checks the callers of", func(t *testing.T, d *deployment) {
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.function(name).UpdateTime = timestamppb.New(today)

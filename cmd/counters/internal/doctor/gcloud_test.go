@@ -45,7 +45,7 @@ func init() {
 		all.Cleanup(func() { parsedByGcloud(all, commands) })
 		return func(t *testing.T, command string) {
 			t.Helper()
-			if strings.HasPrefix(command, "scripts/deploy.sh ") {
+			if strings.HasPrefix(command, "counters deploy ") {
 				dryRun(t, command)
 			}
 			if strings.HasPrefix(command, "gcloud ") {
@@ -110,7 +110,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 // dryRun lets the deployment script say what it would do.
 func dryRun(t *testing.T, command string) string {
 	t.Helper()
-	cmd := exec.Command("bash", "-c", command+" --dry-run")
+	cmd := exec.Command("bash", "-c", strings.Replace(command, "counters deploy", "scripts/deploy.sh", 1)+" --dry-run")
 	cmd.Dir = "../../../.."
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -123,7 +123,7 @@ func dryRun(t *testing.T, command string) string {
 func TestRegionsAreThoseOfTheScript(t *testing.T) {
 	t.Parallel()
 	for _, location := range []string{"nam5", "nam7", "eur3", "europe-west1"} {
-		out := dryRun(t, "scripts/deploy.sh --project my-project --location "+location)
+		out := dryRun(t, "counters deploy --project my-project --location "+location)
 		if want := "gcloud functions deploy counters-increment --gen2 --project=my-project --region=" + regionsNear(location)[0] + " "; !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in:\n%s", location, want, out)
 		}
