@@ -101,6 +101,7 @@ func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *fires
 		l.Floor = floor
 		tx.CreateLedger(c.id, l)
 	} else {
+		l.Gone = time.Time{} // or its sums would not say that the document shows them
 		fields, removed := store.LedgerDiff(diff)
 		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, append(removed, store.LedgerBack...)))
 	}

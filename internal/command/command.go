@@ -139,6 +139,9 @@ func writes(db *store.DB, counter string, l *ledger.Ledger, diff ledger.Diff, re
 	fields, paths := store.LedgerDiff(diff)
 	store.SetIntegers(fields, store.LedgerImported, ch.Imported)
 	maps.Copy(l.Base, ch.Bases)
+	if diff.Back { // or its sums would not say that the document shows them
+		l.Gone = time.Time{}
+	}
 	transforms := []*firestorepb.DocumentTransform_FieldTransform{applied(id)}
 	if ch.Uneven {
 		transforms = append(transforms, store.ServerTime(store.LedgerUneven))
