@@ -4,25 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// read reads a counter's ledger and document, both as of the time now. Where there is no ledger it
-// makes one, unless there is nothing to adopt: then the ledger is nil.
+// read reads a counter's book. Where there is no ledger it makes one, unless there is nothing to
+// adopt: then the book has none.
 //
 // What is worth a ledger: a document, a shard, or an event of a collection that holds something.
 // Deletions alone are not: Google's tools delete a counter's document first and then what is below
 // it, and must not bring it back.
-func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) (*ledgerCopy, *firestorepb.Document, time.Time, error) {
-	l, doc, now, err := c.db.Ledger(ctx, counter, nil, func(doc *firestorepb.Document) (bool, error) {
+func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) (*book.Book, error) {
+	return c.books.Read(ctx, counter, func(k *book.Book) (bool, error) {
 		if !adopts {
 			return false, nil
 		}
-		if doc == nil && !counts {
+		if k.Missing() && !counts {
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a
 			// transaction, which would have to wait for locks there: those of a process that was
 			// killed, for up to a minute.
@@ -37,18 +35,14 @@ func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) 
 		adopted, _, err := c.adopt(ctx, counter, counts)
 		return adopted, err
 	})
-	if err != nil || l == nil {
-		return nil, doc, now, err
-	}
-	return &ledgerCopy{Ledger: l}, doc, now, nil
 }
 
 // adopt makes a ledger for a counter that has none. It reports false when there is nothing to
 // adopt, and what is wrong with the shards.
 func (c *Client) adopt(ctx context.Context, counter string, anyway bool) (adopted bool, problem string, err error) {
-	l, shards, err := c.db.Adopt(ctx, counter, anyway)
+	l, shards, err := c.books.Adopt(ctx, counter, anyway)
 	switch {
-	case errors.Is(err, store.ErrNothing):
+	case errors.Is(err, book.ErrNothing):
 		return false, "", nil
 	case err != nil:
 		return false, "", fmt.Errorf("adopt: %w", err)

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -133,7 +133,7 @@ func (w *world) record(c emulator.Change) {
 	if state.Gone {
 		state.AsOf = c.Old.GetUpdateTime().AsTime().Add(time.Microsecond)
 	} else {
-		state = store.ShardState(c.New)
+		state = book.ShardState(c.New)
 	}
 	w.events = append(w.events, state)
 }

@@ -9,13 +9,12 @@ import (
 	"math"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after
@@ -62,7 +61,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 		at = a.At
 		got.reads += a.Reads()
 		got.largest = max(got.largest, a.Reads())
-		answer := store.AnswerOf(field, a)
+		answer := book.Answer(field, a)
 		if answer.Odd {
 			problem(field, oddAnswer(field))
 		}
@@ -173,16 +172,16 @@ const (
 // ask asks for the fields that count documents: of a counter that was named for all of them, and
 // otherwise for those that nothing has asked for in a long time, within the budget. Without a
 // document to show them in, nothing is asked.
-func (r *reconciling) ask(ctx context.Context, l *ledger.Ledger, doc *firestorepb.Document, now time.Time) error {
+func (r *reconciling) ask(ctx context.Context, k *book.Book) error {
 	if r.asked != nil {
 		return nil
 	}
 	r.problems = nil
 	var due layout.Fields
 	for _, field := range r.client.db.Counted {
-		a, ok := l.Answers[field.Key()]
-		old := !ok || a.ReadTime.After(now) || now.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
-		if (doc != nil || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
+		a, ok := k.Ledger.Answers[field.Key()]
+		old := !ok || a.ReadTime.After(k.At) || k.At.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
+		if (!k.Missing() || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
 			due = append(due, field)
 		} else if a.Odd {
 			r.problems = append(r.problems, oddAnswer(field))

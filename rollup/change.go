@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -38,38 +36,6 @@ type Change struct {
 	Was    map[string]int64 // what fields of Blank held just before, of those that held integers, where it is known
 	// Gone: the document was deleted; or it names its counter itself, and that is another now
 	Gone bool
-}
-
-// holds is the change of a document of which it is known what it is, or was before it was deleted.
-func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
-	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
-	switch {
-	case gone:
-		c.AsOf = c.AsOf.Add(time.Microsecond)
-	case c.Shard != "":
-		s := store.ShardState(doc)
-		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
-	}
-	return c
-}
-
-// held notes what the shard held before of fields that are no numbers any more: whatever has been heard
-// of it, that was counted.
-func (c Change) held(before *firestorepb.Document) Change {
-	if before == nil {
-		return c
-	}
-	for _, name := range c.Blank {
-		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
-		switch {
-		case !ok:
-		case c.Was == nil:
-			c.Was = map[string]int64{name: n}
-		default:
-			c.Was[name] = n
-		}
-	}
-	return c
 }
 
 // state is what the shard holds after the change.

@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -34,6 +35,7 @@ type Config struct {
 // Client rolls up the counters of a database. It is safe for concurrent use.
 type Client struct {
 	db     *store.DB
+	books  book.Books
 	log    *slog.Logger
 	asking chan struct{}                   // holds one while Firestore is asked for its time: one question is enough for all who wait
 	known  *lru.Cache[string, *ledgerCopy] // :: counter id → the ledger as this client last wrote it
@@ -58,7 +60,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		return nil, fmt.Errorf("rollup: %w", err)
 	}
 	return &Client{
-		db: db, asking: make(chan struct{}, 1), known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, books: book.Of(db), asking: make(chan struct{}, 1), known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"slices"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -62,6 +64,38 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		}
 	}
 	return list, nil
+}
+
+// holds is the change of a document of which it is known what it is, or was before it was deleted.
+func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
+	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
+	switch {
+	case gone:
+		c.AsOf = c.AsOf.Add(time.Microsecond)
+	case c.Shard != "":
+		s := book.ShardState(doc)
+		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
+	}
+	return c
+}
+
+// held notes what the shard held before of fields that are no numbers any more: whatever has been heard
+// of it, that was counted.
+func (c Change) held(before *firestorepb.Document) Change {
+	if before == nil {
+		return c
+	}
+	for _, name := range c.Blank {
+		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
+		switch {
+		case !ok:
+		case c.Was == nil:
+			c.Was = map[string]int64{name: n}
+		default:
+			c.Was[name] = n
+		}
+	}
+	return c
 }
 
 // documents are those before and after the change of an event; nil where there was none, for which

@@ -3,6 +3,7 @@ package rollup
 import (
 	"errors"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -18,10 +19,10 @@ var (
 	ErrContention = store.ErrContention
 	// ErrDamagedLedger: the counter's ledger is not what this module writes. Delete it, and the
 	// counter is adopted again.
-	ErrDamagedLedger = store.ErrDamaged
+	ErrDamagedLedger = book.ErrDamaged
 	// ErrLedgerFull: the counter's ledger has as many shards as it can hold, so that others are not
 	// counted. A reconcile makes room by removing those that are gone.
-	ErrLedgerFull = store.ErrLedgerFull
+	ErrLedgerFull = book.ErrLedgerFull
 	// ErrBusy: too many events wait already. The event is to be delivered again.
 	ErrBusy = errors.New("too many events are waiting")
 	// ErrClosed: the roller is closed. The event is to be delivered again.

@@ -15,6 +15,7 @@ type Applied struct {
 	Gone         bool
 	Full         int
 	Lagged       bool // there was a state to measure a lag by
+	Unasked      []string
 }
 
 // Apply is a flush of states.
@@ -24,7 +25,7 @@ func (c *Client) Apply(ctx context.Context, counter string, states []ledger.Stat
 		b.adopts = b.adopts || !s.Gone
 	}
 	f, err := c.flush(ctx, b)
-	return Applied{len(f.diff.States), f.deltas["total"], f.otherFlushes, f.gone, len(f.diff.Full), !f.diff.Oldest().IsZero()}, err
+	return Applied{len(f.diff.States), f.deltas["total"], f.otherFlushes, f.gone, len(f.diff.Full), !f.diff.Oldest().IsZero(), f.unasked}, err
 }
 
 // Looks has a client's walks look at each shard, or at none without a reason.

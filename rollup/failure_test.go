@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -21,8 +22,8 @@ func TestFailure(t *testing.T) {
 		{status.Error(codes.PermissionDenied, "no"), permanent},
 		{ErrPoison, permanent},
 		{ErrDamagedLedger, own},
-		{store.ErrFormat, own},
-		{store.ErrOthers, own},
+		{book.ErrFormat, own},
+		{book.ErrOthers, own},
 		{ErrLedgerFull, own},
 		{store.ErrClosed, permanent},
 		{ErrContention, contended},

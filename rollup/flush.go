@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -31,22 +28,30 @@ type flushed struct {
 
 // patience is how long a flush goes on. Every lost condition means that another writer made
 // progress, so more than a few in a row only happen to a counter that many write.
-var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true, Alone: true}
+var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
 
-// flush counts states and answers, each exactly once however often they are flushed, in one commit:
-// the ledger, on condition that it is as it was read, and the counter's document, whose shown
-// fields grow by their differences; one that is shown for the first time is set. One that doesn't
-// grow is incremented by 0, and what the commit says of each field is compared with the ledger:
-// where it is something else, one more commit sets them. So whatever others have done to the
-// document is healed by the flush that meets it. Where the document is missing, the ledger counts
-// alone.
+// errNoRoom says that a ledger is full, and has entries of shards that are gone.
+var errNoRoom = errors.New("the ledger has no room before it is reconciled")
+
+// flush counts states and answers, each exactly once however often they are flushed, in one commit
+// of the counter's book. What the commit says of each field is compared with the ledger: where it is
+// something else, one more commit sets them. So whatever others have done to the document is healed
+// by the flush that meets it. Where the document is missing, the ledger counts alone.
 //
 // Errors: [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and flushing again
 // is always safe.
 func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	f := flushing{client: c, batch: b, held: c.take(b.counter)}
 	f.last = f.held
-	resp, err := c.db.Settle(ctx, patience, f.plan)
+	committed, err := c.books.Update(ctx, patience, f.change)
+	if errors.Is(err, errNoRoom) {
+		f.full = true
+		// where that makes no room, what the ledger has counts on
+		if _, err = c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err == nil || errors.Is(err, ErrLedgerFull) {
+			committed, err = c.books.Update(ctx, patience, f.change)
+		}
+	}
+	f.noteDeltas()
 	if err != nil {
 		if store.IsTooLarge(err) {
 			// Its document is beyond a megabyte, whatever made it so large.
@@ -54,27 +59,33 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 		}
 		return f.flushed, fmt.Errorf("roll up counter %q: %w", b.counter, err)
 	}
-	if resp == nil {
-		return f.flushed, nil
-	}
-	l := f.ledger
-	l.Flushes++
-	l.Updated = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-	f.committed = true
-	for field, kept := range f.diff.Kept {
-		c.log.WarnContext(ctx, logProblem, "counter", b.counter, "problem", problemKept(field, kept))
-	}
-	switch results := resp.GetWriteResults(); {
-	case len(results) == 1: // the ledger counts, and the document shows it once there is room
-		c.log.ErrorContext(ctx, logProblem, "counter", b.counter, "problem", problemTooLarge)
-	case f.missing, f.shows(results[1].GetTransformResults()):
-		c.put(b.counter, l)
-	default:
-		if err := c.show(ctx, b.counter, l); err == nil {
-			c.put(b.counter, l)
-		} // or else the next flush meets it again: what was flushed is counted
+	if f.committed = committed != nil; f.committed {
+		f.look(ctx)
 	}
 	return f.flushed, nil
+}
+
+// look looks at what the commit says of the counter's document.
+func (f *flushing) look(ctx context.Context) {
+	c, counter := f.client, f.batch.counter
+	for field, kept := range f.diff.Kept {
+		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", problemKept(field, kept))
+	}
+	if f.book.Alone() { // the ledger counts, and the document shows it once there is room
+		c.log.ErrorContext(ctx, logProblem, "counter", counter, "problem", problemTooLarge)
+		return
+	}
+	agrees, drift := f.book.Seen()
+	if drift != 0 {
+		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
+	}
+	if !agrees {
+		if err := f.book.Show(ctx); err != nil { // the next flush meets it again: what was flushed is counted
+			c.log.InfoContext(ctx, "the counter's document is set by the next roll-up", "counter", counter, "error", err)
+			return
+		}
+	}
+	c.put(counter, f.copy())
 }
 
 // problemTooLarge says what keeps a counter's document from showing its ledger.
@@ -90,151 +101,83 @@ type flushing struct {
 	batch  batch
 	held   *ledgerCopy // this client's copy; nil once it was of no use
 	last   *ledgerCopy // as of this client's last flush
-	room   bool        // entries of shards that are gone were removed already
-
-	// Of the commit that was planned last:
-	ledger  *ledgerCopy    // with diff in it
-	missing bool           // the document
-	shown   []layout.Field // those that were incremented, in the order of their transforms
+	full   bool        // entries of shards that are gone were removed already
+	book   *book.Book  // that was to be committed last; nil before that
 
 	flushed
 }
 
-// plan is the commit of what is new in the batch.
-func (f *flushing) plan(ctx context.Context) ([]*firestorepb.Write, error) {
-	c, b := f.client, f.batch
-	l := f.held
-	f.held = nil
-	var doc *firestorepb.Document
-	now := time.Time{}
-	copied := l != nil && !l.shared && l.Gone.IsZero()
-	if copied {
-		f.diff = l.Merge(b.states, b.answers)
-		copied = len(f.diff.Full) == 0 // a reconcile may have made room
-	}
-	if !copied {
+// change is the counter's book with what is new in the batch.
+func (f *flushing) change(ctx context.Context) (*book.Book, error) {
+	f.noteDeltas()
+	k := f.fromMemory()
+	remembered := k != nil
+	if !remembered {
 		var err error
-		if l, doc, now, err = c.read(ctx, b.counter, b.adopts, b.counts); err != nil || l == nil {
+		if k, err = f.client.read(ctx, f.batch.counter, f.batch.adopts, f.batch.counts); err != nil || k.Ledger == nil {
 			f.gone = err == nil
 			return nil, err
 		}
-		switch {
-		case f.last != nil && f.last.Created.Equal(l.Created):
-			f.otherFlushes = l.Flushes - f.last.Flushes
-		case l.Flushes > 0 && now.Sub(l.Updated) < b.quiet:
-			f.otherFlushes = 1
-		}
-		l.shared = f.otherFlushes > 0
-		f.diff = l.Merge(b.states, b.answers)
-		c.db.Meet(l.Ledger, doc, now, &f.diff)
-		if len(f.diff.Full) > 0 && !f.room && l.Gaps() >= spare {
-			f.room = true
-			// where that makes no room, what the ledger has counts on
-			if _, err := c.reconcile(ctx, b.counter, ReconcileOptions{each: true}); err != nil && !errors.Is(err, ErrLedgerFull) {
-				return nil, err
-			}
-			return f.plan(ctx)
+		f.meetOthers(k)
+		if f.merge(k); len(f.diff.Full) > 0 && !f.full && k.Ledger.Gaps() >= spare {
+			return nil, errNoRoom
 		}
 	}
-	f.missing = !copied && doc == nil
-	f.ledger, f.made = l, l.Created
-	for _, field := range c.db.Counted {
-		if _, asked := l.Answers[field.Key()]; l.Flushes == 0 && !f.missing && !asked {
+	f.book = k
+	if !k.Changed() && (remembered || k.Missing() || k.Agrees()) {
+		f.client.put(f.batch.counter, f.copy())
+		return nil, nil
+	}
+	k.Flush()
+	return k, nil
+}
+
+// noteDeltas notes what the last commit was to add, also where its answer is lost.
+func (f *flushing) noteDeltas() {
+	if f.book != nil && f.book.Deltas != nil {
+		f.deltas = f.book.Deltas
+	}
+}
+
+// fromMemory is the book with this client's copy of the ledger, once; nil where that is of no use.
+func (f *flushing) fromMemory() *book.Book {
+	held := f.held
+	f.held = nil
+	if held == nil || held.shared || !held.Gone.IsZero() {
+		return nil
+	}
+	k := f.client.books.Held(f.batch.counter, held.Ledger)
+	if f.merge(k); len(f.diff.Full) > 0 { // a reconcile may have made room
+		return nil
+	}
+	return k
+}
+
+// merge merges the batch into the ledger. What it finds to be asked for stays so: where the answer to
+// the first flush's commit is lost, the next look is at a ledger that has been flushed.
+func (f *flushing) merge(k *book.Book) {
+	f.made = k.Ledger.Created
+	for _, field := range f.client.db.Counted {
+		if _, asked := k.Ledger.Answers[field.Key()]; k.Ledger.Flushes == 0 && !k.Missing() && !asked {
 			f.unasked = append(f.unasked, field.Counted.Documents())
 		}
 	}
-	if f.diff.Empty() && (copied || f.missing || c.db.Shows(doc, l.Ledger)) {
-		c.put(b.counter, l)
-		return nil, nil
-	}
-	return f.writes(), nil
+	f.diff = k.Merge(f.batch.states, f.batch.answers)
 }
 
-func (f *flushing) writes() []*firestorepb.Write {
-	db, l, counter := f.client.db, f.ledger, f.batch.counter
-	before := f.client.shown(l.Ledger)
-	l.Apply(f.diff)
-	fields, removed := store.LedgerDiff(f.diff)
-	fields[store.LedgerFlushes] = store.Int(l.Flushes + 1)
-	view := store.DeleteIf(db.Counter(counter), store.Exists(false)) // it isn't there, and nothing changes
-	f.shown, f.deltas = nil, map[string]int64{}
-	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	// fields that are shown for the first time: what they have held so far is no part of the total;
-	// doubles: an increment of one is not exact, and one of null makes a number of it; and what grows
-	// by more than an increment can
-	set := map[string]*firestorepb.Value{}
-	for _, field := range db.Shown() {
-		path := layout.FieldPath(field.Name)
-		total, integer := l.Total(field)
-		was, known := before[field.Name]
-		if integer {
-			f.deltas[field.Name] = ledger.Sub(total, was)
-		}
-		if known && ledger.Add(was, f.deltas[field.Name]) == total {
-			f.shown = append(f.shown, field)
-			transforms = append(transforms, store.Increment(path, f.deltas[field.Name]))
-		} else if value := store.ShownAs(field, l.Ledger); value != nil {
-			set[field.Name] = value
-		}
+// meetOthers notes how many flushes others have made.
+func (f *flushing) meetOthers(k *book.Book) {
+	switch l := k.Ledger; {
+	case f.last != nil && f.last.Created.Equal(l.Created):
+		f.otherFlushes = l.Flushes - f.last.Flushes
+	case l.Flushes > 0 && k.At.Sub(l.Updated) < f.batch.quiet:
+		f.otherFlushes = 1
 	}
-	if !f.missing {
-		transforms = append(transforms, store.ServerTime(db.OwnPath(layout.UpdatedAt)))
-		view = store.Update(db.Counter(counter), store.Exists(true), set, nil, transforms...)
-	}
-	return []*firestorepb.Write{db.UpdateLedger(counter, l.Ledger, fields, removed), view}
 }
 
-// shown are the totals that a counter's document shows, as the ledger has it. What is in the place
-// of a field that whoever wrote the ledger last doesn't show is none of ours, and so is a number
-// that the ledger was made beside, until the first flush.
-func (c *Client) shown(l *ledger.Ledger) map[string]int64 {
-	totals := l.Totals(c.db.Shown()...)
-	for _, field := range c.db.Shown() {
-		_, known := l.Sums[field.Key()]
-		if _, replaced := l.Replaced[field.Name]; !known || replaced && l.Flushes == 0 {
-			delete(totals, field.Name)
-		}
-	}
-	return totals
-}
-
-// shows reports whether the document's fields, as the commit has left them, are what the ledger
-// has. Where a field was another number that something else wrote, that is drift, and logged; one
-// that was not there is a document that was made again.
-func (f *flushing) shows(results []*firestorepb.Value) bool {
-	shows, drift := true, int64(0)
-	for i, field := range f.shown {
-		total, _ := f.ledger.Total(field)
-		is, integer := results[i].GetValueType().(*firestorepb.Value_IntegerValue)
-		if integer && is.IntegerValue == total {
-			continue
-		}
-		shows = false
-		if n, _ := store.Integer(results[i]); n != f.deltas[field.Name] {
-			by := ledger.Sub(n, total)
-			if len(f.shown) > 1 { // of several, without signs: or they might cancel out
-				by = max(by, ledger.Sub(0, by))
-			}
-			drift = ledger.Add(drift, by)
-		}
-	}
-	if drift != 0 {
-		f.client.log.Warn(LogDrift, "counter", f.batch.counter, "drift", drift)
-	}
-	return shows
-}
-
-// show sets the shown fields of a counter's document to what the ledger has, on condition that the
-// ledger is as it is.
-func (c *Client) show(ctx context.Context, counter string, l *ledgerCopy) error {
-	_, err := c.db.Commit(ctx, []*firestorepb.Write{
-		c.db.UpdateLedger(counter, l.Ledger, nil, nil), // it is there for its condition
-		c.db.Show(counter, store.Exists(true), l.Ledger),
-	})
-	if err != nil {
-		c.log.LogAttrs(ctx, slog.LevelInfo, "the counter's document is set by the next roll-up", slog.String("counter", counter), slog.Any("error", err))
-	}
-	return err
+// copy is what is kept of the book. A copy that is not read again is no other's.
+func (f *flushing) copy() *ledgerCopy {
+	return &ledgerCopy{Ledger: f.book.Ledger, shared: f.otherFlushes > 0}
 }
 
 // ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/store"
@@ -42,22 +41,7 @@ var errUnfinished = errors.New("its deletion was not finished")
 // note has it noted that a counter must be reconciled. Once it returns without an error, events that
 // came before the call may be acknowledged.
 func (c *Client) note(ctx context.Context, counter string, why error) error {
-	var made bool
-	_, err := c.db.Settle(ctx, store.Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
-		n, now, err := c.db.NoteOf(ctx, counter)
-		if made = false; err != nil {
-			return nil, err
-		}
-		if n == nil {
-			made = true
-			return []*firestorepb.Write{c.db.CreateNote(store.Note{Counter: counter, Why: why.Error(), Since: now, Due: now.Add(noteDue)})}, nil
-		}
-		// One that is begun may have its snapshot from before the events.
-		if unasked, _ := c.db.Unasked(*n); n.Begun || n.Left || len(unasked) > 0 {
-			return []*firestorepb.Write{c.db.KeepNote(*n)}, nil
-		}
-		return nil, nil
-	})
+	made, err := c.db.EnsureNote(ctx, counter, why.Error(), noteDue)
 	if err != nil {
 		return fmt.Errorf("note that counter %q must be reconciled: %w", counter, err)
 	}

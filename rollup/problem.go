@@ -6,15 +6,14 @@ import (
 	"strconv"
 	"strings"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // problemOf says what is wrong with shards that hold no integer in a field that is shown; it is
 // empty where they all do.
-func (c *Client) problemOf(shards []*firestorepb.Document) string {
+func (c *Client) problemOf(shards book.Shards) string {
 	var problems []string
 	counted := false // a shard has one of the fields
 	for _, field := range c.db.Fields {
@@ -22,7 +21,7 @@ func (c *Client) problemOf(shards []*firestorepb.Document) string {
 		for _, doc := range shards {
 			_, has := doc.GetFields()[field.Shard]
 			counted = counted || has
-			switch s := store.ShardState(doc); {
+			switch s := book.ShardState(doc); {
 			case slices.Contains(s.Odd, field.Shard):
 				odd = append(odd, s.Shard)
 			case slices.Contains(s.Blank, field.Shard):
@@ -48,7 +47,7 @@ func problemKept(field string, kept int64) string {
 }
 
 // uncounted says that no shard has any of the fields, and which integers they have instead.
-func uncounted(fields layout.Fields, shards []*firestorepb.Document) string {
+func uncounted(fields layout.Fields, shards book.Shards) string {
 	var names, others []string
 	for _, field := range fields {
 		names = append(names, strconv.Quote(field.Shard))

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -109,45 +106,18 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 }
 
 // thorough is how long a reconcile goes on.
-var thorough = store.Patience{Conflicts: 18, Doubts: 12, Alone: true}
+var thorough = store.Patience{Conflicts: 18, Doubts: 12}
 
+// reconcile is [Client.Reconcile] with options of its own.
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
-	resp, err := c.db.Settle(ctx, thorough, r.plan)
-	if resp != nil && r.impossible {
-		// what was passed over until this commit is looked for, shard by shard
-		r.opts.each, r.snap = true, nil
-		resp, err = c.db.Settle(ctx, thorough, r.plan)
-	}
-	c.known.Remove(counter)
-	if len(resp.GetWriteResults()) == 1 { // the ledger is corrected all the same
-		r.problems = append(r.problems, problemTooLarge)
-	}
-	if r.odd != "" {
-		r.problems = append([]string{r.odd}, r.problems...)
-	}
-	r.report.Problem = strings.Join(r.problems, "; ")
-	if opts.budget != nil {
-		opts.budget.Add(-r.report.Reads)
-	}
-	switch {
-	case err != nil || !r.over:
-		return r.report, err
-	case opts.DryRun:
-		r.report.Deleted, r.report.Gone = true, false
-		return r.report, nil
-	}
-	removed, err := opts.Remove(ctx, counter, r.version)
-	switch {
-	case err != nil:
-		return r.report, fmt.Errorf("remove what is left of it: %w", err)
-	case removed:
-		r.report.Deleted, r.report.Gone = true, false
-	case ctx.Err() == nil: // it is back
+	back, err := r.run(ctx)
+	if back { // what was to be removed
 		opts.Remove = nil
-		return c.reconcile(ctx, counter, opts)
+		r = reconciling{client: c, opts: opts, report: Report{Counter: counter}}
+		_, err = r.run(ctx)
 	}
-	return r.report, nil
+	return r.report, err
 }
 
 // reconciling is a reconcile on its way.
@@ -156,160 +126,192 @@ type reconciling struct {
 	opts       ReconcileOptions
 	report     Report
 	problems   []string
-	odd        string                // what is wrong with the shards
-	found      *firestorepb.Document // the counter's document as it was before adoption
-	snap       *ledger.Snapshot      // of the shards, once there was a reason to read them
-	asked      *asked                // what the queries said, once they were asked
-	tried      bool                  // a commit was planned, and is accounted for
-	impossible bool                  // it is to take what can't be out of the ledger
+	odd        string           // what is wrong with the shards
+	found      *book.Book       // with the counter's document as it was before adoption
+	snap       *ledger.Snapshot // of the shards, once there was a reason to read them
+	asked      *asked           // what the queries said, once they were asked
+	tried      bool             // a commit was planned, and is accounted for
+	impossible bool             // it is to take what can't be out of the ledger
 	// the counter's life is over: what is left of it is to be removed
 	over    bool
 	version time.Time // of its ledger
 }
 
-// plan is the commit that makes the ledger what the shards hold, and the document what the ledger
-// has; no writes where they are, or where nothing is to be written.
-func (r *reconciling) plan(ctx context.Context) ([]*firestorepb.Write, error) {
+// run reconciles, and removes what is left of a counter whose life is over, unless it is back.
+func (r *reconciling) run(ctx context.Context) (back bool, err error) {
 	c, counter := r.client, r.report.Counter
-	// first what tells whether the counter is right
-	var paths []string
-	glance := r.snap == nil && !r.opts.each && !r.opts.noted
-	if glance {
-		paths = c.glance()
+	committed, err := c.books.Update(ctx, thorough, r.change)
+	if committed != nil && r.impossible {
+		// what was passed over until this commit is looked for, shard by shard
+		r.opts.each, r.snap = true, nil
+		committed, err = c.books.Update(ctx, thorough, r.change)
 	}
-	l, doc, now, err := c.db.Ledger(ctx, counter, paths, func(doc *firestorepb.Document) (bool, error) {
-		if c.db.Deleting(doc) {
-			return false, nil
+	c.known.Remove(counter)
+	if committed != nil && committed.Alone() { // the ledger is corrected all the same
+		r.problems = append(r.problems, problemTooLarge)
+	}
+	if r.odd != "" {
+		r.problems = append([]string{r.odd}, r.problems...)
+	}
+	r.report.Problem = strings.Join(r.problems, "; ")
+	if r.opts.budget != nil {
+		r.opts.budget.Add(-r.report.Reads)
+	}
+	removed := r.over && r.opts.DryRun
+	if err == nil && r.over && !r.opts.DryRun {
+		if removed, err = r.opts.Remove(ctx, counter, r.version); err != nil {
+			return false, fmt.Errorf("remove what is left of it: %w", err)
 		}
-		return r.adopt(ctx, doc)
-	})
-	if c.db.Deleting(doc) || doc == nil && l != nil && l.Ending { // whatever is in its shards
-		if r.over = r.opts.Remove != nil; !r.over {
-			r.problems = []string{"its deletion was not finished: delete it again"}
-		}
-		r.account(doc, nil, &ledger.Ledger{})
-		if r.opts.noted && !r.over {
-			return nil, errUnfinished
-		}
-		return nil, nil
+		back = !removed && ctx.Err() == nil
 	}
-	if r.opts.Rebuild && errors.Is(err, ErrDamagedLedger) {
-		if err = r.rebuild(ctx, doc); err != nil || r.opts.DryRun {
-			return nil, err
-		}
-		r.opts.each = true
-		return r.plan(ctx)
+	if err == nil && removed {
+		r.report.Deleted, r.report.Gone = true, false
 	}
-	if err != nil || l == nil {
-		return nil, err
-	}
-	if err := r.ask(ctx, l, doc, now); err != nil {
-		return nil, err
-	}
-	if glance {
-		if doc != nil && l.Gone.IsZero() && l.Uneven.IsZero() && r.asked == nil {
-			if agrees, err := r.agrees(ctx, doc, l, now); err != nil || agrees {
-				r.account(doc, nil, l)
-				return nil, err
-			}
-		}
-		r.opts.each = true
-		return r.plan(ctx)
-	}
-	if r.snap == nil || !l.Floor.After(now) && !r.snap.At.After(l.Floor) {
-		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), At: now})
-		if err != nil {
-			return nil, fmt.Errorf("read shards: %w", err)
-		}
-		r.snap = &ledger.Snapshot{At: now, States: store.ShardStates(shards), Uneven: l.Uneven}
-		r.odd = c.problemOf(shards)
-	}
-	r.report.Gone = doc == nil
-	diff := l.Correct(now, *r.snap)
-	c.db.Meet(l, doc, now, &diff)
-	before := c.shown(l)
-	if doc == nil { // nothing shows it, and the ledger counts
-		before = l.Totals(c.db.Shown()...)
-	}
-	r.impossible = diff.Impossible
-	l.Forget(now)
-	if !r.tried {
-		r.report.Shards = l.Differ(diff)
-	}
-	l.Apply(diff) // which may make room for answers
-	full := l.Numbers() > ledger.MaxNumbers
-	if r.asked != nil {
-		merged := l.Merge(nil, r.asked.answers)
-		if len(merged.Early) > 0 { // the ledger was made meanwhile
-			r.asked = nil
-			return r.plan(ctx)
-		}
-		diff.Answers = merged.Answers
-		l.Apply(merged)
-		full = full || r.opts.noted && len(merged.Full) > 0
-	}
-	if full {
-		return nil, fmt.Errorf("%w: the counter has %d shards", ErrLedgerFull, len(r.snap.States))
-	}
-	if !r.tried {
-		r.account(doc, before, l)
-	}
-	switch {
-	case doc == nil && diff.Empty() && !r.opts.noted:
-		r.gone(l, now)
-		return nil, nil
-	case r.opts.noted && !r.opts.DryRun:
-	case doc != nil && diff.Empty() && c.db.Shows(doc, l) && maps.Equal(l.Sums, c.db.Sums(l)):
-		return nil, nil
-	case r.opts.DryRun:
-		return nil, nil
-	}
-	r.tried = true
-	fields, removed := store.LedgerDiff(diff)
-	view := store.DeleteIf(c.db.Counter(counter), store.Exists(false)) // as in a flush
-	if doc != nil {
-		view = c.db.Show(counter, store.Exists(true), l)
-	}
-	return []*firestorepb.Write{c.db.UpdateLedger(counter, l, fields, removed), view}, nil
+	return back, err
 }
 
-// glance are the paths of what tells whether a counter is right: of a ledger not the states, which
-// may be hundreds of KB, and of a document of the app's own nothing of the app's.
-func (c *Client) glance() []string {
-	paths := append([]string{store.LedgerBase, store.LedgerAnswers, store.LedgerSums, store.LedgerUneven, store.LedgerFloor, store.LedgerFormat, store.LedgerShards}, store.LedgerBack...)
-	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
-		paths = append(paths, c.db.OwnPath(own))
+// change makes the counter's book what the shards hold, and its document what the ledger has. It is
+// nil where they are, or where nothing is to be written.
+func (r *reconciling) change(ctx context.Context) (k *book.Book, err error) {
+	for again := true; again; {
+		k, again, err = r.look(ctx)
 	}
-	for _, field := range c.db.Shown() {
-		paths = append(paths, layout.FieldPath(field.Name))
+	return k, err
+}
+
+// look is one look at the counter, or reports that there has to be another.
+func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err error) {
+	c, counter := r.client, r.report.Counter
+	// first what tells whether the counter is right
+	glance := r.snap == nil && !r.opts.each && !r.opts.noted
+	read := c.books.Read
+	if glance {
+		read = c.books.Glance
 	}
-	return paths
+	k, err := read(ctx, counter, func(k *book.Book) (bool, error) {
+		if k.Deleting() {
+			return false, nil
+		}
+		return r.adopt(ctx, k)
+	})
+	if k.Deleting() { // whatever is in its shards
+		return nil, false, r.unfinished(k)
+	}
+	if r.opts.Rebuild && errors.Is(err, ErrDamagedLedger) {
+		r.opts.each = true
+		err = r.rebuild(ctx, k)
+		return nil, err == nil && !r.opts.DryRun, err
+	}
+	if err != nil || k.Ledger == nil {
+		return nil, false, err
+	}
+	if err := r.ask(ctx, k); err != nil {
+		return nil, false, err
+	}
+	if glance {
+		agrees, err := r.agrees(ctx, k)
+		if err != nil || agrees {
+			r.account(k, nil, k.Ledger)
+			return nil, false, err
+		}
+		r.opts.each = true
+		return nil, true, nil
+	}
+	if err := r.snapshot(ctx, k); err != nil {
+		return nil, false, err
+	}
+	return r.correct(k)
+}
+
+// unfinished is for a counter whose deletion is under way, or was cut short.
+func (r *reconciling) unfinished(k *book.Book) error {
+	if r.over = r.opts.Remove != nil; !r.over {
+		r.problems = []string{"its deletion was not finished: delete it again"}
+	}
+	r.account(k, nil, &ledger.Ledger{})
+	if r.opts.noted && !r.over {
+		return errUnfinished
+	}
+	return nil
+}
+
+// snapshot reads the shards, unless there is a snapshot that the ledger's floor isn't later than.
+func (r *reconciling) snapshot(ctx context.Context, k *book.Book) error {
+	if l := k.Ledger; r.snap != nil && (l.Floor.After(k.At) || r.snap.At.After(l.Floor)) {
+		return nil
+	}
+	var shards book.Shards
+	shards, err := r.client.db.Documents(ctx, store.Query{Collection: r.client.db.ShardsOf(k.Counter), At: k.At})
+	if err != nil {
+		return fmt.Errorf("read shards: %w", err)
+	}
+	r.snap = &ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}
+	r.odd = r.client.problemOf(shards)
+	return nil
+}
+
+// correct corrects the book by the snapshot, and by what the queries said. It is nil where that
+// changes nothing.
+func (r *reconciling) correct(k *book.Book) (_ *book.Book, again bool, err error) {
+	r.report.Gone = k.Missing()
+	differ, impossible := k.Correct(*r.snap) // which may make room for answers
+	full := k.Ledger.Numbers() > ledger.MaxNumbers
+	if r.asked != nil {
+		merged := k.Merge(nil, r.asked.answers)
+		if len(merged.Early) > 0 { // the ledger was made meanwhile
+			r.asked = nil
+			return nil, true, nil
+		}
+		full = full || r.opts.noted && len(merged.Full) > 0
+	}
+	if r.impossible = impossible; full {
+		return nil, false, fmt.Errorf("%w: the counter has %d shards", ErrLedgerFull, len(r.snap.States))
+	}
+	if !r.tried {
+		before := k.Showed()
+		if k.Missing() { // nothing shows it, and the ledger counts
+			before = k.Was()
+		}
+		r.report.Shards = differ
+		r.account(k, before, k.Ledger)
+	}
+	switch {
+	case k.Missing() && !k.Changed() && !r.opts.noted:
+		r.gone(k)
+		return nil, false, nil
+	case r.opts.noted && !r.opts.DryRun:
+	case !k.Missing() && !k.Changed() && k.Agrees() && k.Signed(), r.opts.DryRun:
+		return nil, false, nil
+	}
+	r.tried = true
+	return k, false, nil
 }
 
 // agrees reports, without reading the shards, whether a counter's totals are what they add up to,
-// and they all hold integers. The ledger is as glance has it, without states: their sums are added
-// to its base. They take one query per field: one of several would leave out shards in which a
-// field is missing.
-func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *ledger.Ledger, now time.Time) (bool, error) {
-	db, counter := r.client.db, r.report.Counter
-	all := int64(-1)
+// and they all hold integers. The ledger was read without states: their sums are asked for. They take
+// one query per field: one of several would leave out shards in which a field is missing.
+func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
+	if k.Missing() || !k.Ledger.Gone.IsZero() || !k.Ledger.Uneven.IsZero() || r.asked != nil {
+		return false, nil
+	}
+	db, shards := r.client.db, r.client.db.ShardsOf(k.Counter)
+	sums, all := map[string]int64{}, int64(-1)
 	for _, field := range db.Fields {
-		sum, numbers, err := db.SumNumbers(ctx, db.ShardsOf(counter), field.Shard, now)
+		sum, numbers, err := db.SumNumbers(ctx, shards, field.Shard, k.At)
 		if err != nil {
 			return false, fmt.Errorf("sum shards: %w", err)
 		}
-		_, integer := sum.GetValueType().(*firestorepb.Value_IntegerValue)
-		if known, ok := l.Sums[field.Key()]; !integer || !ok || sum.GetIntegerValue() != known {
+		if known, ok := k.Ledger.Sums[field.Key()]; !store.IsInteger(sum) || !ok || sum.GetIntegerValue() != known {
 			// a double may hide a half, or be beyond an int64; and a total may be right by chance, where
 			// the ledger is not: a revision that doesn't show the field has counted for it, say
 			return false, nil
 		}
-		l.Base[field.Shard] = ledger.Add(l.Base[field.Shard], sum.GetIntegerValue())
-		if n := db.NumShards(doc); n > 0 && numbers == int64(n) {
+		sums[field.Shard] = sum.GetIntegerValue()
+		if n := book.NumShards(db.Layout, k.Doc); n > 0 && numbers == int64(n) {
 			continue // as many as it should have
 		}
 		if all < 0 {
-			if all, err = db.Count(ctx, db.ShardsOf(counter), now); err != nil {
+			if all, err = db.Count(ctx, shards, k.At); err != nil {
 				return false, fmt.Errorf("count shards: %w", err)
 			}
 		}
@@ -317,64 +319,66 @@ func (r *reconciling) agrees(ctx context.Context, doc *firestorepb.Document, l *
 			return false, nil // one may hold a text
 		}
 	}
-	return db.Shows(doc, l), nil
+	k.AddUp(sums)
+	return k.Agrees(), nil
 }
 
 // gone is for a ledger that holds what the shards do, and whose counter's document is missing.
 // Where that is the app's own and has been gone for long enough, with nothing counted since, it
 // takes what is below it along.
-func (r *reconciling) gone(l *ledger.Ledger, now time.Time) {
-	since := l.Gone
-	if l.Updated.After(since) {
-		since = l.Updated
+func (r *reconciling) gone(k *book.Book) {
+	since := k.Ledger.Gone
+	if k.Ledger.Updated.After(since) {
+		since = k.Ledger.Updated
 	}
-	long := now.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	r.version, r.over = l.Updated, r.opts.Remove != nil && long && r.client.db.Hosted
+	long := k.At.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
+	r.version, r.over = k.Ledger.Updated, r.opts.Remove != nil && long && r.client.db.Hosted
 }
 
 // adopt is for a counter without a ledger: adoption sets its totals from its shards.
-func (r *reconciling) adopt(ctx context.Context, doc *firestorepb.Document) (adopted bool, err error) {
-	c, counter := r.client, r.report.Counter
-	r.found = doc
-	problem := ""
+func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, err error) {
+	r.found = k
 	if r.opts.DryRun {
-		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
+		shards, err := r.would(ctx, k)
 		if err != nil {
-			return false, fmt.Errorf("read shards: %w", err)
-		}
-		r.report.Adopted = doc != nil || len(shards) > 0
-		problem = c.problemOf(shards)
-		r.account(doc, nil, ledger.New(store.ShardStates(shards)))
-	} else {
-		if adopted, problem, err = c.adopt(ctx, counter, false); err != nil {
 			return false, err
 		}
-		r.report.Adopted = adopted
+		r.report.Adopted = !k.Missing() || len(shards) > 0
+		r.account(k, nil, ledger.New(shards.States()))
+	} else if r.report.Adopted, r.odd, err = r.client.adopt(ctx, k.Counter, false); err != nil {
+		return false, err
 	}
-	r.report.Gone, r.odd = !r.report.Adopted, problem
-	return adopted, nil
+	r.report.Gone = !r.report.Adopted
+	return r.report.Adopted && !r.opts.DryRun, nil
+}
+
+// would reads the shards that a ledger would be made of, and sees what is wrong with them.
+func (r *reconciling) would(ctx context.Context, k *book.Book) (shards book.Shards, err error) {
+	if shards, err = r.client.db.Documents(ctx, store.Query{Collection: r.client.db.ShardsOf(k.Counter)}); err != nil {
+		return nil, fmt.Errorf("read shards: %w", err)
+	}
+	r.odd = r.client.problemOf(shards)
+	return shards, nil
 }
 
 // rebuild is for a counter whose ledger can't be used. The queries are asked first: an answer that is
 // older than the one that the ledger had comes too late then, too.
-func (r *reconciling) rebuild(ctx context.Context, doc *firestorepb.Document) error {
-	c, counter := r.client, r.report.Counter
-	r.report.Rebuilt, r.found = true, doc
+func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
+	c, counter := r.client, k.Counter
+	r.report.Rebuilt, r.found = true, k
 	if r.opts.DryRun {
-		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter)})
-		if err != nil {
-			return fmt.Errorf("read shards: %w", err)
+		shards, err := r.would(ctx, k)
+		if err == nil {
+			r.account(k, nil, ledger.New(shards.States()))
 		}
-		r.odd = c.problemOf(shards)
-		r.account(doc, nil, ledger.New(store.ShardStates(shards)))
-		return nil
+		return err
 	}
 	got, err := c.ask(ctx, counter, c.db.Counted)
 	if err != nil {
 		return fmt.Errorf("count documents: %w", err)
 	}
 	r.report.Reads += got.reads
-	l, shards, err := c.db.Rebuild(ctx, counter, got.answers)
+	l, shards, err := c.books.Rebuild(ctx, counter, got.answers)
 	if err != nil || l == nil { // nil: another was faster
 		return err
 	}
@@ -385,18 +389,18 @@ func (r *reconciling) rebuild(ctx context.Context, doc *firestorepb.Document) er
 	return nil
 }
 
-// account says in the report what the fields were and are: doc as it is, and the ledger's totals as
-// they were, where there was one, and as they will be.
-func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64, after *ledger.Ledger) {
-	r.report.Gone = doc == nil && !r.report.Adopted
+// account says in the report what the fields were and are: as the book has them, and the ledger's
+// totals as they were, where there was one, and as they will be.
+func (r *reconciling) account(k *book.Book, before map[string]int64, after *ledger.Ledger) {
+	r.report.Gone = k.Doc == nil && !r.report.Adopted
 	if !r.report.Adopted && !r.report.Rebuilt {
-		r.found = doc
+		r.found = k
 	}
 	for i, field := range r.client.db.Shown() {
-		was, is := r.found.GetFields()[field.Name], doc.GetFields()[field.Name]
-		shown := cmp.Or(store.ShownAs(field, after), is)
+		was, is := r.found.Doc.GetFields()[field.Name], k.Doc.GetFields()[field.Name]
+		shown := cmp.Or(book.ValueOf(field, after), is)
 		if !field.Integer() {
-			if doc == nil {
+			if k.Doc == nil {
 				was = shown
 			}
 			if r.report.Doubles == nil {
@@ -408,7 +412,7 @@ func (r *reconciling) account(doc *firestorepb.Document, before map[string]int64
 		var f FieldReport
 		f.Before, _ = store.Integer(was)
 		f.After, _ = store.Integer(shown)
-		if known, ok := before[field.Name]; doc == nil {
+		if known, ok := before[field.Name]; k.Doc == nil {
 			f.Before = known
 		} else if ok && is != nil && !r.report.Adopted {
 			n, _ := store.Integer(is)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -64,21 +63,6 @@ const pageSize = 100
 // that waits for the locks of a process that was killed a minute, which is left to the next walk.
 const counterLimit = 30 * time.Second
 
-// cursor is where a walk over all counters goes on: behind the last counter of a page
-// that it has done.
-type cursor struct {
-	page string // token of the page
-	done string // id of the last counter of it that was done, with all before it; empty for none
-}
-
-// Fields of the document that says where the last walk stopped.
-const (
-	cursorWalks = "walks" // :: path of counters → where its walk goes on
-	cursorPage  = "page"
-	cursorDone  = "done"
-	cursorAt    = "updated_at"
-)
-
 // reconcileNotes does what is noted, in at most half of the time.
 func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum *Summary) (err error) {
 	if !opts.DryRun {
@@ -110,37 +94,37 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 	if err := c.reconcileNotes(ctx, opts, &sum); err != nil && ctx.Err() == nil {
 		return sum, fmt.Errorf("reconcile: %w", err)
 	}
-	var at cursor
+	var at store.Cursor
 	if resume {
 		var err error
-		if at, err = c.cursor(ctx); err != nil {
+		if at, err = c.db.Stopped(ctx); err != nil {
 			return sum, fmt.Errorf("reconcile: read where the last walk stopped: %w", err)
 		}
 	}
 	for {
-		ids, next, err := c.db.List(ctx, pageSize, at.page)
-		if status.Code(err) == codes.InvalidArgument && at.page != "" {
-			at = cursor{} // no longer known to Firestore: from the beginning
+		ids, next, err := c.db.List(ctx, pageSize, at.Page)
+		if status.Code(err) == codes.InvalidArgument && at.Page != "" {
+			at = store.Cursor{} // no longer known to Firestore: from the beginning
 			continue
 		}
 		stopped := false
 		if err == nil {
-			if done := slices.Index(ids, at.done); done >= 0 {
+			if done := slices.Index(ids, at.Done); done >= 0 {
 				// -1: it is gone, and others may be behind it now
 				ids = ids[done+1:]
 			}
 			if n := c.reconcilePage(ctx, ids, opts, &sum); n < len(ids) {
 				stopped = true
 				if n > 0 {
-					at.done = ids[n-1]
+					at.Done = ids[n-1]
 				}
 			} else {
-				at = cursor{page: next}
+				at = store.Cursor{Page: next}
 			}
 		} else if stopped = ctx.Err() != nil; !stopped {
 			return sum, fmt.Errorf("reconcile: list counters: %w", err)
 		}
-		sum.Done = !stopped && at.page == ""
+		sum.Done = !stopped && at.Page == ""
 		if resume {
 			if err := c.setCursor(ctx, at); err != nil {
 				return sum, fmt.Errorf("reconcile: remember where the walk stopped: %w", err)
@@ -206,21 +190,9 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 	return len(ids)
 }
 
-func (c *Client) cursor(ctx context.Context) (cursor, error) {
-	docs, _, err := c.db.Get(ctx, c.db.Cursor())
-	if err != nil {
-		return cursor{}, err
-	}
-	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[c.db.Path.String()].GetMapValue().GetFields()
-	return cursor{page: at[cursorPage].GetStringValue(), done: at[cursorDone].GetStringValue()}, nil
-}
-
-func (c *Client) setCursor(ctx context.Context, at cursor) error {
+func (c *Client) setCursor(ctx context.Context, at store.Cursor) error {
 	// The walk's own time may have run out, and where it stopped is worth a few seconds more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	value := store.Map(map[string]*firestorepb.Value{cursorPage: store.String(at.page), cursorDone: store.String(at.done)})
-	_, err := c.db.Commit(ctx, []*firestorepb.Write{store.Update(c.db.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorWalks: store.Map(map[string]*firestorepb.Value{c.db.Path.String(): value})}, nil, store.ServerTime(cursorAt))})
-	return err
+	return c.db.Stop(ctx, at)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -118,6 +119,29 @@ func TestFirstFlushAsks(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The answer to the first flush's commit is lost: what it found to be asked for still is, though the
+// next look is at a ledger that has been flushed.
+func TestFirstFlushAsksThoughItsAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+	w.inc(0, 5)
+	states := w.arrived()
+	var commits atomic.Int64
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if commits.Add(1) == 1 {
+			v.After = status.Error(codes.Unavailable, "the answer is lost")
+		}
+		return v
+	})
+	got, err := w.rollup.Apply(w.ctx, w.id, states)
+	if w.must(got, err); commits.Load() != 1 || len(got.Unasked) != 1 {
+		t.Errorf("%d commits, and %q to be asked for; want one of each", commits.Load(), got.Unasked)
+	}
+	w.total(5)
 }
 
 // A new counter's shards hold nothing, of which its ledger has no entry: that is right.

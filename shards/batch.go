@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
@@ -206,7 +205,7 @@ type gathering struct {
 type place struct{ counter, field string }
 
 func newGathering(most int) *gathering {
-	return &gathering{inFlight: &inFlight{id: command.NewID()}, most: most}
+	return &gathering{inFlight: &inFlight{id: newID()}, most: most}
 }
 
 func (g *gathering) full() bool {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -105,6 +106,7 @@ func (cfg Config) check() error {
 type Client struct {
 	cfg   Config
 	db    *store.DB
+	books book.Books
 	known cache
 	queue *queue
 	turns turns // of members, and of sums
@@ -137,6 +139,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	c := &Client{
 		cfg:   cfg,
 		db:    db,
+		books: book.Of(db),
 		known: newCache(),
 		turns: turns{last: map[string]chan struct{}{}},
 		log:   cfg.Logger,

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -47,63 +45,21 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		return err
 	}
 	return c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
-		docs, _, err := tx.Get(ctx, db.Counter(c.id), db.LedgerOf(c.id))
-		switch {
-		case err != nil:
+		books, _, err := c.client.books.Get(ctx, tx.Get, []string{c.id})
+		if err != nil {
 			return err
-		case db.Deleting(docs[0]):
+		}
+		k := books[0]
+		switch {
+		case book.Deleting(db.Layout, k.Doc):
 			return fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
-		case docs[0] != nil:
+		case k.Doc != nil:
 			return ErrExists
 		}
-		shards, err := c.size(ctx, tx, nil, docs[1], opts.Shards, opts.Total, time.Time{})
+		shards, err := c.size(ctx, tx, k, opts.Shards, opts.Total, time.Time{})
 		if err != nil {
 			return err
 		}
 		return c.client.createMissing(ctx, tx, shards)
 	})
-}
-
-// ledger is the counter's, from total on where that is not 0. The transaction makes it where there
-// is none, as of a floor where that is not zero.
-func (c Counter) ledger(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, total int64, floor time.Time) (l *ledger.Ledger, err error) {
-	if itsLedger == nil {
-		l, _, err = tx.Adopt(ctx, c.id, doc)
-	} else {
-		l, err = store.DecodeLedger(c.client.db.Shards, itsLedger)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var diff ledger.Diff
-	if total != 0 {
-		if itsLedger != nil {
-			_, at, err := tx.Get(ctx, itsLedger.GetName())
-			if err != nil {
-				return nil, err
-			}
-			shards, err := tx.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id)})
-			if err != nil {
-				return nil, fmt.Errorf("read shards: %w", err)
-			}
-			if diff, err = enter(l, at, shards); err != nil {
-				return nil, err
-			}
-		}
-		first := c.client.db.Fields[0].Shard
-		if diff.Base == nil {
-			diff.Base = ledger.Counts{}
-		}
-		diff.Base[first] = l.BaseFor(first, total)
-		l.Base[first] = diff.Base[first]
-	}
-	if itsLedger == nil {
-		l.Floor = floor
-		tx.CreateLedger(c.id, l)
-	} else {
-		l.Gone = time.Time{} // or its sums would not say that the document shows them
-		fields, removed := store.LedgerDiff(diff)
-		tx.Write(c.client.db.UpdateLedger(c.id, l, fields, append(removed, store.LedgerBack...)))
-	}
-	return l, nil
 }

@@ -9,8 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -72,31 +71,8 @@ type removal struct {
 	// of the ledger, of a counter whose document is missing; nil removes whatever there is
 	version *time.Time
 	fields  layout.Fields // that may have members: see learn
-	begun   *life         // that is being ended, once a step was sent
+	begun   *book.Life    // that is being ended, once a step was sent
 	off     bool          // something was counted since the last step
-}
-
-// life tells one life of a path from the next, by the times when its documents were made; zero
-// where there is none.
-type life struct{ ledger, doc time.Time }
-
-func lifeOf(doc, itsLedger *firestorepb.Document) (l life) {
-	if itsLedger != nil {
-		l.ledger = itsLedger.GetCreateTime().AsTime()
-	}
-	if doc != nil {
-		l.doc = doc.GetCreateTime().AsTime()
-	}
-	return l
-}
-
-// over reports whether a life has ended, by what is there now. One without a ledger may get
-// one at any moment, and its document may be deleted by hand, which ends none.
-func (l life) over(now life) bool {
-	if l.ledger.IsZero() {
-		return !l.doc.IsZero() && !now.doc.IsZero() && !now.doc.Equal(l.doc)
-	}
-	return !now.ledger.Equal(l.ledger)
 }
 
 // run takes one step after another.
@@ -104,35 +80,35 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	defer r.client.known.Remove(r.id)
 	db := r.client.db
 	return r.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, try int) (going int, more bool, err error) {
-		docs, _, err := tx.Get(ctx, db.Counter(r.id), db.LedgerOf(r.id), db.EndingOf(r.id))
+		books, docs, err := r.client.books.Get(ctx, tx.Get, []string{r.id}, db.EndingOf(r.id))
 		if err != nil {
 			return 0, false, err
 		}
-		shards, err := tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id)})
-		if err != nil {
+		var shards book.Shards
+		if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id)}); err != nil {
 			return 0, false, fmt.Errorf("read shards: %w", err)
 		}
-		doc, itsLedger := docs[0], docs[1]
-		marked, ending, now := db.Deleting(doc), itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue(), lifeOf(doc, itsLedger)
+		k, last := books[0], docs[0]
+		marked, ending, now := book.Deleting(db.Layout, k.Doc), k.Ending(), k.Life()
 		switch {
-		case r.begun != nil && !marked && r.begun.over(now):
+		case r.begun != nil && !marked && r.begun.Over(now):
 			// by this call, whose answer was lost, or another: what is there by now
 			// is another life's
 			return 0, false, nil
-		case r.version != nil && !marked && (doc != nil || !ending && (!itsLedger.GetUpdateTime().AsTime().Equal(*r.version) || r.uncounted(itsLedger, shards))):
+		case r.version != nil && !marked && (k.Doc != nil || !ending && (!k.Version().Equal(*r.version) || uncounted(k, shards))):
 			return 0, false, errBack
-		case r.version != nil && !marked && ending && newer(shards, docs[2]):
+		case r.version != nil && !marked && ending && last != nil && newer(shards, last.GetUpdateTime().AsTime()):
 			// what is left has its whole time again
-			tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), nil, []string{store.LedgerEnding}))
+			k.Stay(tx)
 			r.off = true
 			return 0, false, nil
-		case doc != nil && db.Hosted:
+		case k.Doc != nil && db.Hosted:
 			return 0, false, ErrHosted
-		case try > 2 && doc != nil && !marked: // it is being added to
-			r.mark(tx)
+		case try > 2 && k.Doc != nil && !marked: // it is being added to
+			k.Mark(tx)
 			more = true
 		default:
-			going, more, err = r.step(ctx, tx, doc, itsLedger, shards)
+			going, more, err = r.step(ctx, tx, k, shards)
 		}
 		if err == nil && r.begun == nil {
 			if going == 0 && !more {
@@ -146,56 +122,57 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 
 // uncounted reports whether shards hold what their counter's ledger, which a reconcile has just found
 // right, does not know.
-func (r *removal) uncounted(itsLedger *firestorepb.Document, shards []*firestorepb.Document) bool {
-	l, err := store.DecodeLedger(r.client.db.Shards, itsLedger)
-	if err != nil {
+func uncounted(k *book.Book, shards book.Shards) bool {
+	if k.Ledger == nil {
 		return false
 	}
-	since := l.Merge(store.ShardStates(shards), nil)
+	since := k.Ledger.Merge(shards.States(), nil)
 	return !since.Empty() || len(since.Full) > 0
 }
 
-// newer reports whether a shard was written after the last step of a removal, where that is known:
-// Firestore gives what one commit writes one time.
-func newer(shards []*firestorepb.Document, last *firestorepb.Document) bool {
-	return last != nil && slices.ContainsFunc(shards, func(shard *firestorepb.Document) bool {
-		return shard.GetUpdateTime().AsTime().After(last.GetUpdateTime().AsTime())
-	})
+// newer reports whether a shard was written after the last step of a removal: Firestore gives what one
+// commit writes one time.
+func newer(shards book.Shards, last time.Time) bool {
+	for _, shard := range shards {
+		if shard.GetUpdateTime().AsTime().After(last) {
+			return true
+		}
+	}
+	return false
 }
 
 // step writes what the next step of a removal takes. It tells how many documents that removes, and
 // whether there will be something after it.
-func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, shards []*firestorepb.Document) (going int, more bool, err error) {
+func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards book.Shards) (going int, more bool, err error) {
 	db := r.client.db
-	if _, err := store.DecodeLedger(db.Shards, itsLedger); errors.Is(err, store.ErrOthers) {
-		return 0, false, err // its deletion would take what they have counted along
+	if errors.Is(k.Unusable, book.ErrOthers) {
+		return 0, false, k.Unusable // its deletion would take what they have counted along
 	}
-	r.learn(shards, itsLedger)
-	members, err := r.someMembers(ctx, r.fields, maxWrites, tx.Documents)
+	r.learn(shards, k.Ledger)
+	members, err := r.someMembers(ctx, r.fields, maxWrites, time.Time{}, tx.Documents)
 	if err != nil {
 		return 0, false, err
 	}
 	large := len(members)+len(shards) >= maxWrites
-	if large && doc == nil && itsLedger != nil {
+	if large && k.Doc == nil && k.HasLedger() {
 		// Whoever comes next goes on at once, unless something is counted in between. A ledger that says so
 		// says that the document is missing.
 		tx.Write(store.Update(db.EndingOf(r.id), nil, nil, nil, store.Increment("steps", 1)))
-		if !itsLedger.GetFields()[store.LedgerEnding].GetBooleanValue() {
-			tx.Write(store.Update(itsLedger.GetName(), store.Exists(true), map[string]*firestorepb.Value{store.LedgerEnding: store.Bool(true)},
-				[]string{store.LedgerSums}, store.ServerTime(store.LedgerGone)))
+		if !k.Ending() {
+			k.End(tx)
 		}
 	}
 	switch {
-	case large && doc != nil && !db.Deleting(doc):
-		r.mark(tx)
+	case large && k.Doc != nil && !book.Deleting(db.Layout, k.Doc):
+		k.Mark(tx)
 		return 0, true, nil
 	case large && len(members) > 0:
 		members = members[:min(len(members), atOnce)]
 		tx.Write(r.takeOff(members, r.fields)...)
-		r.uneven(tx, itsLedger)
+		k.Uneven(tx)
 		return len(members), true, nil
 	case large:
-		r.uneven(tx, itsLedger)
+		k.Uneven(tx)
 		if going = atOnce + 1 - fold(tx, shards[:atOnce+1], false); going == 0 {
 			return 0, false, fmt.Errorf("%w: %d hold about 2⁶³ each, and no fewer can; set some to 0, and delete it again", ErrInvalidShards, atOnce+1)
 		}
@@ -206,8 +183,8 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 		return 0, false, fmt.Errorf("read what is left: %w", err)
 	}
 	all := slices.Concat(members, shards, beside)
-	if doc != nil {
-		all = append(all, doc)
+	if k.Doc != nil {
+		all = append(all, k.Doc)
 	}
 	for _, d := range all {
 		tx.Write(store.Delete(d.GetName()))
@@ -215,21 +192,15 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, doc, itsLedger *firest
 	return len(all), false, nil
 }
 
-// mark says in the counter's document that it is being deleted: nothing is added to
-// it from then on.
-func (r *removal) mark(tx *store.Tx) {
-	tx.Write(store.Update(r.client.db.Counter(r.id), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
-}
-
 // learn notes fields that may have members, by their names in the shards. Beside those that are shown,
 // these are what ledger and shards hold, which another revision shows, or an earlier one did.
 // Memberships that stay behind would be in the way of the next life's members.
-func (r *removal) learn(shards []*firestorepb.Document, itsLedger *firestorepb.Document) {
+func (r *removal) learn(shards book.Shards, l *ledger.Ledger) {
 	if r.fields == nil {
 		r.fields = slices.Clone(r.client.db.Fields)
 	}
 	names := map[string]bool{}
-	if l, err := store.DecodeLedger(r.client.db.Shards, itsLedger); err == nil { // of one that is damaged nothing is known
+	if l != nil { // of one that is damaged nothing is known
 		for _, counts := range append(slices.Collect(maps.Values(l.States)), ledger.Entry{Counts: l.Base}) {
 			for name := range counts.Counts {
 				names[name] = true

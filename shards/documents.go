@@ -3,20 +3,22 @@ package shards
 import (
 	"context"
 	"fmt"
+	"math"
 	"path"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // once carries a transaction out once, however often its body is tried. A marker goes with its commit:
 // where the answer is lost, the next try finds it, whatever has become of the rest since.
 func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
-	id, try := command.NewID(), 0
+	id, try := newID(), 0
 	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, c.db.Request(id))
 		if err != nil || docs[0] != nil {
@@ -51,21 +53,22 @@ func (c Counter) inSteps(ctx context.Context, progress func(removed int), step f
 	return nil
 }
 
-// existing gets the counter's document, which must be there, and others after it, all as of one
-// time.
-func (c Counter) existing(ctx context.Context, get func(context.Context, ...string) ([]*firestorepb.Document, time.Time, error), others ...string) (s Snapshot, docs []*firestorepb.Document, at time.Time, err error) {
-	docs, at, err = get(ctx, append([]string{c.client.db.Counter(c.id)}, others...)...)
-	if err == nil {
-		s, err = c.client.snapshotOf(c.id, docs[0])
+// existing reads the counter's book, whose document must be there, and other documents after it, all
+// as of one time.
+func (c Counter) existing(ctx context.Context, get book.Getter, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
+	books, docs, err := c.client.books.Get(ctx, get, []string{c.id}, others...)
+	if err != nil {
+		return s, nil, nil, err
 	}
-	return s, docs, at, err
+	s, err = c.client.snapshotOf(c.id, books[0].Doc)
+	return s, books[0], docs, err
 }
 
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
 // shardDocuments reads all shards there are, whatever the counter's document says of their number,
 // as they were at a time; the zero time is now.
-func (c Counter) shardDocuments(ctx context.Context, at time.Time) ([]*firestorepb.Document, error) {
+func (c Counter) shardDocuments(ctx context.Context, at time.Time) (book.Shards, error) {
 	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
@@ -73,21 +76,14 @@ func (c Counter) shardDocuments(ctx context.Context, at time.Time) ([]*firestore
 	return docs, nil
 }
 
-// uneven has a transaction that takes something off shards say so in the counter's ledger, which it
-// has read, where there is one.
-func (c Counter) uneven(tx *store.Tx, itsLedger *firestorepb.Document) {
-	if itsLedger != nil {
-		tx.Write(c.client.db.Uneven(c.id))
-	}
-}
-
-// someMembers reads memberships of fields, at most that many.
-func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, read func(context.Context, store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
+// someMembers reads memberships of fields, at most that many, as they were at a time; the zero time is
+// now.
+func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, read func(context.Context, store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
 	for _, field := range fields {
 		if len(docs) == most {
 			break
 		}
-		of, err := read(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs)})
+		of, err := read(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
 		if err != nil {
 			return nil, fmt.Errorf("read members: %w", err)
 		}
@@ -116,4 +112,78 @@ func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) 
 		}
 	}
 	return append(writes, store.Update(c.shardName(layout.ShardID(0)), nil, nil, nil, transforms...))
+}
+
+// zero is the document of a shard that holds nothing.
+func (c *Client) zero(name string) *firestorepb.Document {
+	fields := make(map[string]*firestorepb.Value, len(c.db.Fields))
+	for _, field := range c.db.Fields {
+		fields[field.Shard] = store.Int(0)
+	}
+	return &firestorepb.Document{Name: name, Fields: fields}
+}
+
+// toZero is the write that takes off a shard what it held when it was read; nil where that is
+// nothing. What is added in between stays, with the members that it is for.
+func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	set := false
+	for _, field := range c.client.db.Fields {
+		value := doc.GetFields()[field.Shard]
+		_, whole := value.GetValueType().(*firestorepb.Value_IntegerValue)
+		switch count := value.GetIntegerValue(); {
+		case value == nil, whole && count == 0:
+		case !whole || count == math.MinInt64:
+			set = true
+		default:
+			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -count))
+		}
+	}
+	switch {
+	case set: // and nothing may come in between
+		return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.zero(doc.GetName()).GetFields(), nil)
+	case len(transforms) == 0:
+		return nil
+	}
+	return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)
+}
+
+// fold has a transaction gather in the first of some shards what all of them hold, of any field, as
+// another revision may show it. It deletes the others, or keeps them with nothing in them. It returns
+// how many it takes: where a sum is beyond an int64, the second holds the rest, and so on. What they
+// held is set and not added: an increment stops at ±2⁶³, and a double stays one.
+func fold(tx *store.Tx, shards book.Shards, keep bool) (takes int) {
+	held := map[string][]int64{}
+	for _, shard := range shards {
+		for name, value := range shard.GetFields() {
+			if n, ok := store.Integer(value); ok && n != 0 {
+				held[name] = append(held[name], n)
+			}
+		}
+	}
+	takes = 1
+	for name, counts := range held {
+		held[name] = ledger.Parts(counts...)
+		takes = max(takes, len(held[name]))
+	}
+	for i, shard := range shards {
+		if i >= takes && !keep {
+			tx.Write(store.Delete(shard.GetName()))
+			continue
+		}
+		fields := map[string]*firestorepb.Value{}
+		for name, parts := range held {
+			_, has := shard.GetFields()[name]
+			switch {
+			case i < len(parts):
+				fields[name] = store.Int(parts[i])
+			case has:
+				fields[name] = store.Int(0)
+			}
+		}
+		if len(fields) > 0 {
+			tx.Write(store.Update(shard.GetName(), store.Exists(true), fields, nil))
+		}
+	}
+	return takes
 }

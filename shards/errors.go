@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 var (
 	// ErrNotFound says that there is no such counter, or that it is being deleted.
-	ErrNotFound = command.ErrNotFound
+	ErrNotFound = book.ErrNotFound
 	// ErrExists says that there is such a counter already.
 	ErrExists = errors.New("counter exists already")
 	// ErrInvalidID says that an id can't be a counter's, and why.
@@ -44,7 +44,7 @@ var (
 	ErrKeyReused = errors.New("idempotency key was used for another request")
 	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something
 	// else wrote it. Delete the document, and the counter is adopted again.
-	ErrDamagedLedger = store.ErrDamaged
+	ErrDamagedLedger = book.ErrDamaged
 	// ErrNotInteger says that a shard holds something else than a whole number, or a
 	// double from ±2⁵³ on.
 	ErrNotInteger = store.ErrNotInteger

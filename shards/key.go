@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -40,6 +41,9 @@ func (k Key) Validate() error {
 func (k Key) id(names layout.Layout, scope string) string {
 	return hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)
 }
+
+// newID is the id of a batch, or of a transaction, and of its marker.
+func newID() string { return rand.Text() }
 
 // hash tells any two lists of strings apart.
 func hash(parts ...string) string {

@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -56,12 +55,12 @@ func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
 // of a floor before the commit, which may add to the shards.
 func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
-	var names []string
+	var counters []string
 	for _, sum := range sums {
-		names = append(names, c.db.Counter(sum.counter), c.db.LedgerOf(sum.counter))
+		counters = append(counters, sum.counter)
 	}
 	began := time.Now()
-	docs, at, err := tx.Get(ctx, names...)
+	books, _, err := c.books.Get(ctx, tx.Get, counters)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,16 +69,16 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 	// nothing is made for those who leave
 	makes := c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
 	born := 0
-	for i, sum := range sums {
-		if s, err := c.snapshotOf(sum.counter, docs[2*i]); err == nil {
+	for i, k := range books {
+		if s, err := c.snapshotOf(k.Counter, k.Doc); err == nil {
 			n[i] = s.NumShards
 			c.known.put(s, began)
-		} else if makes && docs[2*i] == nil {
+		} else if makes && k.Doc == nil {
 			n[i] = c.cfg.NumShards
 			born++
 		} else {
-			gone[sum.counter] = true
-			c.known.Remove(sum.counter)
+			gone[k.Counter] = true
+			c.known.Remove(k.Counter)
 		}
 	}
 	if len(gone) > 0 {
@@ -88,10 +87,10 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 	missing := make([][]string, len(sums)) // shards that may be
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(makingsAtOnce)
-	for i, sum := range sums {
-		if doc := docs[2*i]; doc == nil || c.db.Hosted { // that may never have been counted
+	for i, k := range books {
+		if k.Doc == nil || c.db.Hosted { // that may never have been counted
 			group.Go(func() (err error) {
-				missing[i], err = Counter{c, sum.counter}.size(reading, tx, doc, docs[2*i+1], n[i], 0, at.Add(-time.Microsecond))
+				missing[i], err = Counter{c, k.Counter}.size(reading, tx, k, n[i], 0, k.At.Add(-time.Microsecond))
 				return err
 			})
 		}
@@ -104,7 +103,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[
 	for i, sum := range sums {
 		f.pick(sum.counter, n[i])
 		shards = append(shards, c.pickedShard(f, sum.counter))
-		if docs[2*i] == nil && !whole {
+		if books[i].Doc == nil && !whole {
 			partly = append(partly, sum.counter)
 		} else {
 			shards = append(shards, missing[i]...)
@@ -139,39 +138,13 @@ func (c *Client) complete(counters []string) {
 	}
 }
 
-// size has a transaction give a counter n shards, and what else it takes to be counted: its
-// document and its ledger, from total on where that is not 0, and made as of a floor where that is
-// not zero. It returns those shards that may be missing.
-func (c Counter) size(ctx context.Context, tx *store.Tx, doc, itsLedger *firestorepb.Document, n int, total int64, floor time.Time) (missing []string, err error) {
-	db := c.client.db
-	was := db.NumShards(doc)
-	var l *ledger.Ledger
-	if doc == nil || db.Hosted && itsLedger == nil { // by which the next reconcile finds one whose every event gets lost
-		if l, err = c.ledger(ctx, tx, doc, itsLedger, total, floor); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case doc == nil:
-		fields := db.View(l)
-		if n > 0 { // or else none is summed up; should one be, later, the client's number holds
-			fields[layout.NumShards] = store.Int(int64(n))
-		}
-		tx.Write(store.Create(db.Counter(c.id), fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
-	case n != was:
-		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
-		if db.Own(doc)[layout.NumShardsLegacy] != nil { // its clients read that one
-			own[layout.NumShardsLegacy] = store.Int(int64(n))
-		}
-		if db.Hosted {
-			own = map[string]*firestorepb.Value{layout.Rollup: store.Map(own)}
-		}
-		tx.Write(store.Update(db.Counter(c.id), store.Exists(true), own, nil))
-	}
-	for i := was; i < n; i++ {
+// size has a transaction that has read a counter's book give it n shards, and what else it takes to
+// be counted: see [book.Book.Make]. It returns those shards that may be missing.
+func (c Counter) size(ctx context.Context, tx *store.Tx, k *book.Book, n int, total int64, floor time.Time) (missing []string, err error) {
+	for i := book.NumShards(c.client.db.Layout, k.Doc); i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}
-	return missing, nil
+	return missing, k.Make(ctx, tx, n, total, floor)
 }
 
 // createMissing makes those of the named shards that are not there, at zero.
@@ -184,7 +157,7 @@ func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string
 	}
 	for i, doc := range docs {
 		if doc == nil {
-			tx.Write(store.Create(names[i], c.db.NoCounts()))
+			tx.Write(store.Create(names[i], c.zero(names[i]).GetFields()))
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -168,7 +167,7 @@ func (f *inFlight) settled(at time.Time) step {
 	if !f.own() {
 		f.requests[0].settled = at
 	}
-	f.id = command.NewID() // the old one's marker is there
+	f.id = newID() // the old one's marker is there
 	return f.failure(err)
 }
 

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
-	"github.com/firestore-counters/counters/internal/command"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -433,7 +432,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 					group = r // alone
 				}
 				if parts[group] == nil {
-					parts[group] = &inFlight{id: command.NewID(), exact: f.exact}
+					parts[group] = &inFlight{id: newID(), exact: f.exact}
 					batches = append(batches, &running{parts[group], sendCommit})
 				}
 				parts[group].requests = append(parts[group].requests, r)
@@ -528,7 +527,7 @@ var flat = func() layout.Layout {
 func TestBatchWithAKeyIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
-		f := &inFlight{id: command.NewID()}
+		f := &inFlight{id: newID()}
 		for _, key := range keys {
 			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
 			if err != nil {
@@ -562,7 +561,7 @@ func TestLeavingABatchGivesNoMoreTime(t *testing.T) {
 func TestAMarkerThatIsGoneSettlesNothing(t *testing.T) {
 	t.Parallel()
 	r := &request{done: make(chan outcome, 1)}
-	f := &inFlight{id: command.NewID(), exact: true, requests: []*request{r}}
+	f := &inFlight{id: newID(), exact: true, requests: []*request{r}}
 	steps := []step{
 		f.failed(status.Error(codes.Unavailable, "lost")),
 		f.unsettled(status.Error(codes.AlreadyExists, "it is there")),
@@ -583,7 +582,7 @@ func TestAMarkerThatIsGoneSettlesNothing(t *testing.T) {
 func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
 	t.Parallel()
 	r := &request{key: "k", asked: "a", done: make(chan outcome, 1)}
-	f := &inFlight{id: command.NewID(), requests: []*request{r}}
+	f := &inFlight{id: newID(), requests: []*request{r}}
 	f.failed(status.Error(codes.Unavailable, "lost"))
 	f.unsettled(status.Error(codes.AlreadyExists, "it is there"))
 	if next := f.found(map[string]marker{"k": {batch: "another", settled: true, at: time.UnixMicro(1)}}); next != sendCommit {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -215,14 +216,14 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 // snapshotOf reads a counter's document, which may be a public snippet's. Its error is
 // [ErrNotFound] alone.
 func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
-	if doc == nil || c.db.Deleting(doc) {
+	if doc == nil || book.Deleting(c.db.Layout, doc) {
 		return Snapshot{}, ErrNotFound
 	}
-	s := Snapshot{Counter: counter, NumShards: cmp.Or(c.db.NumShards(doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
+	s := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
 	if len(c.db.Fields) == 0 {
 		s.NumShards = 0
 	}
-	rolledUp := c.db.Own(doc)[layout.UpdatedAt].GetTimestampValue()
+	rolledUp := book.Own(c.db.Layout, doc)[layout.UpdatedAt].GetTimestampValue()
 	if rolledUp != nil {
 		s.UpdatedAt = rolledUp.AsTime()
 	}

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -72,14 +70,13 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 // layout find them. It is one transaction, and running it twice is harmless as long as change
 // settles on a number.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
-	db := c.client.db
-	return db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		s, docs, _, err := c.existing(ctx, tx.Get, db.LedgerOf(c.id))
+	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		s, k, _, err := c.existing(ctx, tx.Get)
 		if err != nil {
 			return err
 		}
 		n := change(s.NumShards)
-		missing, err := c.size(ctx, tx, docs[0], docs[1], n, 0, time.Time{})
+		missing, err := c.size(ctx, tx, k, n, 0, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -95,20 +92,22 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 // between.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	db := c.client.db
-	s, docs, _, err := c.existing(ctx, tx.Get, append([]string{db.LedgerOf(c.id), to}, from...)...)
+	s, k, docs, err := c.existing(ctx, tx.Get, append([]string{to}, from...)...)
 	if err != nil {
 		return err
 	}
-	target, moved := docs[2], slices.DeleteFunc(docs[3:], func(shard *firestorepb.Document) bool {
-		number, _ := layout.ShardNumber(store.IDOf(shard.GetName()))
-		return shard == nil || number < s.NumShards
-	})
+	target, moved := docs[0], docs[:0:0]
+	for _, shard := range docs[1:] {
+		if number, _ := layout.ShardNumber(store.IDOf(shard.GetName())); shard != nil && number >= s.NumShards {
+			moved = append(moved, shard)
+		}
+	}
 	for _, shard := range moved {
 		for name, value := range shard.GetFields() {
 			count, ok := store.Integer(value)
-			_, half := value.GetValueType().(*firestorepb.Value_DoubleValue)
+			_, number := store.Float(value)
 			counted := slices.ContainsFunc(db.Fields, func(f layout.Field) bool { return f.Shard == name })
-			if !ok && (half || counted) {
+			if !ok && (number || counted) {
 				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
 			}
 			// What is added to a fraction would no longer be counted.
@@ -121,52 +120,12 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 		return nil
 	}
 	if target == nil {
-		tx.Write(store.Create(to, db.NoCounts()))
-		target = &firestorepb.Document{Name: to}
+		target = c.client.zero(to)
+		tx.Write(store.Create(to, target.GetFields()))
 	}
-	if n := fold(tx, append([]*firestorepb.Document{target}, moved...), keep); n > 1 {
+	if n := fold(tx, append(book.Shards{target}, moved...), keep); n > 1 {
 		return fmt.Errorf("%w: %d; what the others hold and shard %s takes is beyond ±2⁶³", ErrInvalidShards, s.NumShards, store.IDOf(to))
 	}
-	c.uneven(tx, docs[1])
+	k.Uneven(tx)
 	return nil
-}
-
-// fold has a transaction gather in the first of some shards what all of them hold, of any field, as
-// another revision may show it. It deletes the others, or keeps them with nothing in them. It returns
-// how many it takes: where a sum is beyond an int64, the second holds the rest, and so on. What they
-// held is set and not added: an increment stops at ±2⁶³, and a double stays one.
-func fold(tx *store.Tx, shards []*firestorepb.Document, keep bool) (takes int) {
-	held := map[string][]int64{}
-	for _, shard := range shards {
-		for name, value := range shard.GetFields() {
-			if n, ok := store.Integer(value); ok && n != 0 {
-				held[name] = append(held[name], n)
-			}
-		}
-	}
-	takes = 1
-	for name, counts := range held {
-		held[name] = ledger.Parts(counts...)
-		takes = max(takes, len(held[name]))
-	}
-	for i, shard := range shards {
-		if i >= takes && !keep {
-			tx.Write(store.Delete(shard.GetName()))
-			continue
-		}
-		fields := map[string]*firestorepb.Value{}
-		for name, parts := range held {
-			_, has := shard.GetFields()[name]
-			switch {
-			case i < len(parts):
-				fields[name] = store.Int(parts[i])
-			case has:
-				fields[name] = store.Int(0)
-			}
-		}
-		if len(fields) > 0 {
-			tx.Write(store.Update(shard.GetName(), store.Exists(true), fields, nil))
-		}
-	}
-	return takes
 }

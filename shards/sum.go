@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -88,18 +86,21 @@ func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
 // time.
 func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
 	db := c.client.db
-	s, docs, at, err := c.existing(ctx, db.Get, db.LedgerOf(c.id))
-	s.Reads = int64(len(docs))
-	if err != nil {
-		return s, at, nil, err
+	s, k, _, err := c.existing(ctx, db.Get)
+	if k != nil {
+		s.Reads, at = 2, k.At
 	}
-	l, err := store.DecodeLedger(db.Shards, docs[1])
+	if err == nil {
+		err = k.Unusable
+	}
 	if err != nil {
 		return s, at, nil, err
 	}
 	of = make([]parts, len(db.Fields))
 	for i, field := range db.Fields {
-		of[i].base = l.Base[field.Shard]
+		if k.Ledger != nil {
+			of[i].base = k.Ledger.Base[field.Shard]
+		}
 		var reads int64
 		of[i].shards, reads, err = c.sumField(ctx, field, at)
 		if s.Reads += reads; err != nil {
@@ -116,8 +117,8 @@ func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time)
 	if err != nil {
 		return nil, 1, err
 	}
-	if sum, is := value.GetValueType().(*firestorepb.Value_IntegerValue); is {
-		return []int64{sum.IntegerValue}, 1, nil
+	if store.IsInteger(value) {
+		return []int64{value.GetIntegerValue()}, 1, nil
 	}
 	// The server gives a double where a shard is one, which a client's increment(1.0) makes of it,
 	// and where the sum is beyond an int64. It is exact only up to 2⁵³, so the shards are read as

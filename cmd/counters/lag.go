@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
@@ -79,21 +80,22 @@ func (l lag) String() string {
 
 // lagOf compares a counter's ledger with its shards, as of one moment.
 func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error) {
-	docs, at, err := db.Get(ctx, db.Counter(id), db.LedgerOf(id))
+	books, _, err := book.Of(db).Get(ctx, db.Get, []string{id})
+	if err == nil {
+		err = books[0].Unusable
+	}
 	if err != nil {
 		return lag{}, fmt.Errorf("read counter %q: %w", id, err)
 	}
-	known := ledger.New(nil) // of a counter that no event has come of: nothing is counted yet
-	if docs[1] != nil {
-		if known, err = store.DecodeLedger(db.Shards, docs[1]); err != nil {
-			return lag{}, fmt.Errorf("read counter %q: %w", id, err)
-		}
+	k, known := books[0], ledger.New(nil) // of a counter that no event has come of: nothing is counted yet
+	if k.Ledger != nil {
+		known = k.Ledger
 	}
-	there, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
+	there, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: k.At})
 	if err != nil {
 		return lag{}, fmt.Errorf("read the shards of counter %q: %w", id, err)
 	}
-	if docs[0] == nil && docs[1] == nil && len(there) == 0 {
+	if k.Doc == nil && k.Ledger == nil && len(there) == 0 {
 		return lag{}, fmt.Errorf("read counter %q: %w", id, shards.ErrNotFound)
 	}
 	l := lag{Counter: id, Shards: len(there), Behind: map[string]int64{}}
@@ -101,7 +103,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 		// Whatever the times say: of a database that was restored, a shard may be older than its ledger.
 		if t.differ(db, shard, known.States[ledger.Key(store.IDOf(shard.GetName()))], l.Behind) {
 			l.Waiting++
-			l.Oldest = max(l.Oldest, at.Sub(shard.GetUpdateTime().AsTime()).Seconds())
+			l.Oldest = max(l.Oldest, k.At.Sub(shard.GetUpdateTime().AsTime()).Seconds())
 		}
 	}
 	return l, nil

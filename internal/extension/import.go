@@ -17,11 +17,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -37,7 +36,7 @@ const (
 	updateData = "_data_"    // of an update: fields as in the counter's document
 )
 
-// Errors of this package; others are those of package command.
+// Errors of this package; others are those of [book.Books.Command].
 var (
 	// ErrInvalidSource says that there can be no counter to import from there.
 	ErrInvalidSource = errors.New("invalid source of an import")
@@ -80,6 +79,7 @@ func (s Source) last() string { return s.Field[strings.LastIndexByte(s.Field, '.
 // importer imports into one counter.
 type importer struct {
 	db      *store.DB
+	books   book.Books
 	counter string
 }
 
@@ -96,9 +96,9 @@ type importer struct {
 // the next import. The extension itself has to be uninstalled first.
 //
 // Errors: [ErrInvalidSource], [ErrRuns], [ErrCounted], [store.ErrNotInteger], and those
-// of [command.Run].
+// of [book.Books.Command].
 func Import(ctx context.Context, db *store.DB, counter string, source Source) (Imported, error) {
-	c := importer{db: db, counter: counter}
+	c := importer{db: db, books: book.Of(db), counter: counter}
 	err := c.checkSource(source)
 	var done Imported
 	switch {
@@ -126,23 +126,21 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 	if field, shown := c.db.Field(source.last()); shown {
 		into = field
 	}
-	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger, _ time.Time) (*command.Change, error) {
+	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
 		// After the ledger: whoever imports at the same time has read an older value, or
 		// loses the condition.
 		value, err := c.value(ctx, source)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		found := Imported{Value: value, Added: ledger.Sub(value, l.Imported[key])}
-		if _, again := l.Imported[key]; again && found.Added == 0 {
+		before, again := k.Ledger.Imported[key]
+		found := Imported{Value: value, Added: ledger.Sub(value, before)}
+		if again && found.Added == 0 {
 			done = found
-			return nil, nil
+			return false, nil
 		}
-		return &command.Change{
-			Bases:    map[string]int64{into.Shard: ledger.Add(l.Base[into.Shard], found.Added)},
-			Imported: map[string]int64{key: value},
-			Applied:  func() { done = found },
-		}, nil
+		k.Applied = func() { done = found }
+		return true, k.Import(key, value, into, found.Added)
 	})
 	return done, err
 }

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
@@ -92,7 +92,7 @@ func TestImportsAreBounded(t *testing.T) {
 	if _, err := w.imports(t, "a", extension.Source{Path: "pages/last", Field: "views"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.imports(t, "a", extension.Source{Path: "pages/beyond", Field: "views"}); !errors.Is(err, store.ErrLedgerFull) {
+	if got, err := w.imports(t, "a", extension.Source{Path: "pages/beyond", Field: "views"}); !errors.Is(err, book.ErrLedgerFull) {
 		t.Errorf("one more: %+v, %v", got, err)
 	}
 	w.set(t, "pages/last", map[string]any{"views": 7})
@@ -124,7 +124,7 @@ func TestImportRefuses(t *testing.T) {
 		{"unknown", "pages/hello", "vews", extension.ErrInvalidSource},
 		{"a", "counters/a", "total", extension.ErrInvalidSource},
 		{"a", "pages/half", "views", store.ErrNotInteger},
-		{"unknown", "pages/hello", "views", command.ErrNotFound},
+		{"unknown", "pages/hello", "views", book.ErrNotFound},
 		{"unknown", "pages/nothing", "views", extension.ErrInvalidSource},
 		{"unknown", "pages/half", "views", store.ErrNotInteger},
 	} {

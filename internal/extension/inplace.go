@@ -2,6 +2,7 @@ package extension
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"path"
 	"slices"
@@ -10,7 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -63,7 +64,7 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 		return nil, err
 	}
 	if docs[0] == nil {
-		return nil, command.ErrNotFound
+		return nil, book.ErrNotFound
 	}
 	if state := docs[1]; state != nil && now.Sub(state.GetUpdateTime().AsTime()) < quiet {
 		return nil, fmt.Errorf("%w: it wrote %s at %s", ErrRuns, stateDocument, state.GetUpdateTime().AsTime().Format(time.RFC3339))
@@ -90,34 +91,23 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 // wrong, and set them to what the shards hold. Where there are shards of ours already, that is what
 // has to happen all the same: [ErrCounted].
 func (c importer) keepTotals(ctx context.Context) error {
-	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, _, err := tx.Get(ctx, c.db.LedgerOf(c.counter), c.db.Counter(c.counter))
-		switch {
-		case err != nil:
-			return err
-		case docs[1] == nil:
-			return command.ErrNotFound
-		case docs[0] != nil:
-			return nil // it is counted already, or this has run before and its answer was lost
-		}
+	return c.books.Keep(ctx, c.counter, func(ctx context.Context, tx *store.Tx, doc map[string]*firestorepb.Value) (map[string]int64, error) {
 		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(c.counter), Limit: 1, Names: true})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(shards) > 0 {
-			return ErrCounted
+			return nil, ErrCounted
 		}
-		l := ledger.New(nil)
+		totals := map[string]int64{}
 		for _, field := range c.db.Fields {
 			kept := fieldSum{field: []string{field.Name}}
-			if kept.add(docs[1].GetFields()); kept.err != nil {
-				return fmt.Errorf("field %s: %w", field.Name, kept.err)
+			if kept.add(doc); kept.err != nil {
+				return nil, fmt.Errorf("field %s: %w", field.Name, kept.err)
 			}
-			l.Base[field.Shard] = kept.total
+			totals[field.Shard] = kept.total
 		}
-		tx.CreateLedger(c.counter, l)
-		tx.Write(c.db.Show(c.counter, store.Exists(true), l))
-		return nil
+		return totals, nil
 	})
 }
 
@@ -128,8 +118,8 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 	var done Imported
 	field, _ := c.db.Field(source.Field)
 	key := source.key()
-	err := command.Run(ctx, c.db, c.counter, func(ctx context.Context, l *ledger.Ledger, _ time.Time) (*command.Change, error) {
-		total, _ := l.Total(field)
+	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
+		total, _ := k.Ledger.Total(field)
 		found := Imported{Value: total}
 		// After the ledger: whoever imports at the same time has moved them, or
 		// loses the condition.
@@ -137,34 +127,32 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 		if len(names) > 0 {
 			var err error
 			if docs, _, err = c.db.Get(ctx, names...); err != nil {
-				return nil, err
+				return false, err
 			}
 		}
-		ch := &command.Change{}
+		moves := false
 		for _, doc := range docs {
 			n, err := amount(doc, source)
 			if err != nil {
-				return nil, err
+				return false, err
 			}
 			if n != 0 {
 				found.Added = ledger.Add(found.Added, n)
-				ch.Writes = append(ch.Writes, takeOff(doc, field.Name, n))
+				k.Beside(takeOff(doc, field.Name, n))
+				moves = true
 			}
 		}
-		before, again := l.Imported[key]
-		if again && len(ch.Writes) == 0 {
+		before, again := k.Ledger.Imported[key]
+		if again && !moves {
 			done = found
-			return nil, nil
+			return false, nil
 		}
 		if !again {
-			found.Added = ledger.Add(found.Added, l.Replaced[field.Name])
+			found.Added = ledger.Add(found.Added, k.Ledger.Replaced[field.Name])
 		}
-		base := ledger.Add(l.Base[field.Shard], found.Added)
 		found.Value = ledger.Add(total, found.Added)
-		ch.Bases = map[string]int64{field.Shard: base}
-		ch.Imported = map[string]int64{key: ledger.Add(before, found.Added)}
-		ch.Applied = func() { done = found }
-		return ch, nil
+		k.Applied = func() { done = found }
+		return true, k.Import(key, ledger.Add(before, found.Added), field, found.Added)
 	})
 	return done, err
 }
@@ -199,7 +187,7 @@ func takeOff(shard *firestorepb.Document, field string, n int64) *firestorepb.Wr
 	if isPartial(shard) {
 		less = &firestorepb.DocumentTransform_FieldTransform{FieldPath: updatesID, TransformType: &firestorepb.DocumentTransform_FieldTransform_AppendMissingElements{
 			AppendMissingElements: store.Array(store.Map(map[string]*firestorepb.Value{
-				updateID:   store.String(command.NewID()),
+				updateID:   store.String(rand.Text()),
 				updateData: store.Map(map[string]*firestorepb.Value{field: store.Int(ledger.Sub(0, n))}),
 			})).GetArrayValue(),
 		}}

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -245,7 +245,7 @@ func TestImportInPlaceRefuses(t *testing.T) {
 		}
 	}
 	p.set(p.inbox.Doc("a"), map[string]any{"visits": 1})
-	refused(command.ErrNotFound) // the page is gone, and what the extension had below it isn't
+	refused(book.ErrNotFound) // the page is gone, and what the extension had below it isn't
 	p.set(p.page, map[string]any{"visits": 0.5})
 	refused(store.ErrNotInteger)
 	p.set(p.page, map[string]any{"visits": 1, "likes": 0.5})

@@ -121,6 +121,16 @@ func (l Layout) CheckField(name string) error {
 	return fmt.Errorf("%q %s; want one of %s", name, what, strings.Join(l.FieldNames(), ", "))
 }
 
+// OwnPath is the path of a field of a counter's document that says how it is counted, such as
+// [NumShards], as update masks and transforms have it. In a document of the app's own these are in
+// one map, so that nothing else of it is touched.
+func (l Layout) OwnPath(field string) string {
+	if !l.Hosted {
+		return field
+	}
+	return Rollup + "." + field
+}
+
 func (l Layout) root() string { return l.Database + "/documents/" }
 
 // Document is the resource name of the document at a path such as pages/hello.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -46,6 +47,53 @@ func (d Diff) Oldest() (t time.Time) {
 		}
 	}
 	return t
+}
+
+// Then is what d changes and then later does, which was made of the ledger with d in it.
+func (d Diff) Then(later Diff) Diff {
+	for key := range later.States {
+		d.Removed = slices.DeleteFunc(d.Removed, func(removed string) bool { return removed == key })
+	}
+	for _, key := range later.Removed {
+		delete(d.States, key)
+	}
+	d.States, d.Answers, d.Replaced = both(d.States, later.States), both(d.Answers, later.Answers), both(d.Replaced, later.Replaced)
+	d.Base, d.Kept = both(d.Base, later.Base), both(d.Kept, later.Kept)
+	d.Removed, d.Full, d.Early = append(d.Removed, later.Removed...), append(d.Full, later.Full...), append(d.Early, later.Early...)
+	d.Floor, d.Gone = last(d.Floor, later.Floor), last(d.Gone, later.Gone)
+	d.Uneven, d.Even = last(d.Uneven, later.Uneven), d.Even || later.Even
+	d.Back, d.Impossible = d.Back || later.Back, d.Impossible || later.Impossible
+	return d
+}
+
+func both[M ~map[K]V, K comparable, V any](before, later M) M {
+	if len(before) == 0 {
+		return later
+	}
+	maps.Copy(before, later)
+	return before
+}
+
+func last(before, later time.Time) time.Time {
+	if later.IsZero() {
+		return before
+	}
+	return later
+}
+
+// Grows is what a diff that was made of the ledger adds to the total of a field of the shards, modulo
+// 2⁶⁴.
+func (l *Ledger) Grows(d Diff, field string) (n int64) {
+	for key, e := range d.States {
+		n += e.Counts[field] - l.States[key].Counts[field]
+	}
+	for _, key := range d.Removed {
+		n -= l.States[key].Counts[field]
+	}
+	if base, set := d.Base[field]; set {
+		n += base - l.Base[field]
+	}
+	return n
 }
 
 // Apply brings the ledger up to date with a diff that was made of it.

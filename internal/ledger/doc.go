@@ -15,7 +15,7 @@
 //
 // What events can't bring, a [Snapshot] of all shards does: [Ledger.Correct].
 //
-// Everything here is pure: no client, no clock, no logger, and nothing of Firestore. Package store
+// Everything here is pure: no client, no clock, no logger, and nothing of Firestore. Package book
 // reads and writes the document that a ledger lies in, package rollup merges states and answers,
 // package shards carries out commands.
 //

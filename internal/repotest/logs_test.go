@@ -29,7 +29,7 @@ func TestLogMessagesInDocs(t *testing.T) {
 		}
 	}
 	logged := map[string]bool{}
-	for _, dir := range []string{"functions", "rollup", "shards", "internal/store", "internal/command"} {
+	for _, dir := range []string{"functions", "rollup", "shards", "internal/store", "internal/book"} {
 		for message := range messages(t, dir) {
 			logged[message] = true
 			if !listed[message] {

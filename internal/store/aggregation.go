@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // Sum adds up a field of a collection's documents on the server, as of a time; the zero time is
@@ -48,18 +47,6 @@ type Aggregated struct {
 	Value     *firestorepb.Value
 	Documents int64     // that match; of a sum, those that have the field
 	At        time.Time // the query's read time
-}
-
-// AnswerOf is what a query has said of a field.
-func AnswerOf(field layout.Field, said Aggregated) ledger.Answer {
-	a := ledger.Answer{ReadTime: said.At}
-	if n, ok := Integer(said.Value); !field.Integer() {
-		a.Value = DoubleOf(said.Value)
-	} else if ok {
-		a.Value = n
-	}
-	a.Odd = a.Value == nil
-	return a
 }
 
 // Reads is what the query was billed as: one read per 1,000 documents, and at least one.

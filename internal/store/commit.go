@@ -57,18 +57,19 @@ func (tx *Tx) Write(writes ...*firestorepb.Write) {
 // of the kinds [Permanent] and [Conflict]. Others are an [ErrContention] or an [ErrDoubt] in the
 // end. Without a deadline of ctx it has a minute.
 func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) error) error {
-	return db.transact(ctx, false, body)
+	return db.TransactOr(ctx, nil, body)
 }
 
-// transact is Transact; see [Patience] for alone.
-func (db *DB) transact(ctx context.Context, alone bool, body func(context.Context, *Tx) error) error {
+// TransactOr is [DB.Transact] that sends less where Firestore refuses what body writes as too large:
+// see [Patience].
+func (db *DB) TransactOr(ctx context.Context, smaller func([]*firestorepb.Write) []*firestorepb.Write, body func(context.Context, *Tx) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 	}
 	var last []byte // the id of the last attempt, whose age the next one takes over
-	patience := Patience{Conflicts: transactionTries, Doubts: transactionTries, Alone: alone, locks: true}
+	patience := Patience{Conflicts: transactionTries, Doubts: transactionTries, Smaller: smaller, locks: true}
 	_, err := db.settle(ctx, patience, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		req, err := db.begin(ctx, last, body)
 		if len(req.Transaction) > 0 {

@@ -7,7 +7,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // CollectionOf is the resource name of the collection whose documents are counted for a counter; of
@@ -98,7 +97,7 @@ func ValueAt(fields map[string]*firestorepb.Value, path string) *firestorepb.Val
 	return fields[names[len(names)-1]]
 }
 
-// literal is what FIELDS compares with, or a query has said, as a Firestore value.
+// literal is what FIELDS compares with, as a Firestore value.
 func literal(value any) *firestorepb.Value {
 	switch value := value.(type) {
 	case bool:
@@ -109,8 +108,6 @@ func literal(value any) *firestorepb.Value {
 		return String(value)
 	case float64:
 		return Double(value)
-	case ledger.None:
-		return Null()
 	}
 	panic(fmt.Sprintf("a value is a %T", value))
 }

@@ -116,15 +116,35 @@ func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 	return unasked, unknown
 }
 
-// CreateNote is the write that makes a note.
-func (db *DB) CreateNote(n Note) *firestorepb.Write {
-	n.Asked, _ = db.Unasked(n)
-	if len(n.Why) > maxWhy {
-		n.Why = n.Why[:maxWhy]
-	}
-	return Create(db.Note(n.Counter), map[string]*firestorepb.Value{
-		noteCounter: String(n.Counter), noteWhy: String(n.Why), noteSince: Time(n.Since), noteDue: Time(n.Due), noteTries: Int(n.Tries), noteAsked: texts(n.Asked),
+// EnsureNote sees to it that a counter has a note that may be relied on, which is due after a while
+// where it is made. Whoever has begun with one doesn't take it away any more.
+func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Duration) (made bool, err error) {
+	_, err = db.Settle(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		n, now, err := db.NoteOf(ctx, counter)
+		if made = err == nil && n == nil; made {
+			n = &Note{}
+		}
+		if err != nil {
+			return nil, err
+		}
+		unasked, _ := db.Unasked(*n)
+		if made {
+			return []*firestorepb.Write{Create(db.Note(counter), map[string]*firestorepb.Value{
+				noteCounter: String(counter), noteWhy: String(why[:min(len(why), maxWhy)]), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
+			})}, nil
+		}
+		// One that is begun may have its snapshot from before the events, and one of a revision that asks
+		// for less doesn't cover them.
+		if n.Begun || n.Left || len(unasked) > 0 {
+			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}
+			if n.Left {
+				fields[noteDue] = Time(n.Since) // at once
+			}
+			return []*firestorepb.Write{Update(db.Note(counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})}, nil
+		}
+		return nil, nil
 	})
+	return made, err
 }
 
 func texts(list []string) *firestorepb.Value {
@@ -133,17 +153,6 @@ func texts(list []string) *firestorepb.Value {
 		values[i] = String(text)
 	}
 	return Array(values...)
-}
-
-// KeepNote is the write with which a note that was begun, or made by a revision that asks for less, is
-// to be relied on: whoever has begun doesn't take it away any more.
-func (db *DB) KeepNote(n Note) *firestorepb.Write {
-	unasked, _ := db.Unasked(n)
-	fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}
-	if n.Left {
-		fields[noteDue] = Time(n.Since) // at once
-	}
-	return Update(db.Note(n.Counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})
 }
 
 // BeginNote says that a reconcile of the counter begins, and when the note is due again where that

@@ -40,11 +40,11 @@ type reader struct {
 // Get reads the named documents, in the order of the names, all as of the time that it returns; a
 // missing one is nil.
 func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
-	return r.get(ctx, nil, names...)
+	return r.GetPaths(ctx, nil, names...)
 }
 
-// get is Get of the fields at these paths alone, or of all.
-func (r reader) get(ctx context.Context, paths []string, names ...string) ([]*firestorepb.Document, time.Time, error) {
+// GetPaths is [DB.Get] of the fields at these paths alone; nil is of all.
+func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	var readTime time.Time
 	docs := make([]*firestorepb.Document, len(names))
 	if len(names) == 0 {
@@ -256,6 +256,9 @@ func receive[T any](recv func() (T, error), each func(T)) error {
 		each(message)
 	}
 }
+
+// IDOf is the id of the document of that resource name.
+func IDOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // split is the parent of a collection, and its id.
 func split(collection string) (parent, id string) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -28,9 +26,9 @@ type Patience struct {
 	Conflicts int  // commits that others were faster than
 	Doubts    int  // commits whose answers were lost; twelve take some three seconds
 	Yield     bool // contention ends it at once: whoever asked comes again, later than it would
-	// Alone has the first write of a plan, the ledger's, go alone where the others are too large: the
-	// app has filled its document.
-	Alone bool
+	// Smaller is what is sent instead of a plan's writes once Firestore has refused some as too large;
+	// nil is nothing.
+	Smaller func(writes []*firestorepb.Write) []*firestorepb.Write
 
 	// The plan reads within a transaction. So no earlier commit can come once it has read, what it
 	// finds wrong is wrong, and a condition that fails will fail again; but reads may meet
@@ -46,10 +44,9 @@ const lastLook = 3 * time.Second
 // commit that is to be made of what it has read, on condition that it is still so; no writes
 // are nothing to do. After a commit that others were faster than, and one whose answer was
 // lost, the plan looks again: so it must recognize its own work, by a difference that is gone
-// or by an id that it has left (a ledger's ops).
+// or by an id that it has left.
 //
-// It returns the answer to the commit that was made, of one write where that went alone, and nil
-// where there was nothing to do.
+// It returns the answer to the commit that was made, and nil where there was nothing to do.
 func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.settle(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)
@@ -61,7 +58,7 @@ func (db *DB) Settle(ctx context.Context, p Patience, plan func(context.Context)
 func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context) (*firestorepb.CommitRequest, error)) (*firestorepb.CommitResponse, error) {
 	pause := Pauses()
 	var doubt error // of a commit that may have been applied, or may still be
-	alone := false
+	smaller := false
 	for conflicts, doubts := 0, 0; ; {
 		req, err := plan(ctx)
 		planned := err == nil
@@ -69,8 +66,8 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 			return nil, nil
 		}
 		if planned {
-			if alone {
-				req.Writes = ledgerAlone(req.Writes)
+			if smaller && len(req.Writes) > 0 {
+				req.Writes = p.Smaller(req.Writes)
 			}
 			var resp *firestorepb.CommitResponse
 			if resp, err = db.commit(ctx, req); err == nil {
@@ -85,8 +82,8 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 		case !FromFirestore(err) || doubt == nil && !p.locks:
 			return nil, err
 		}
-		if p.Alone && !alone && planned && IsTooLarge(err) {
-			alone = true
+		if p.Smaller != nil && !smaller && planned && IsTooLarge(err) {
+			smaller = true
 			continue
 		}
 		kind := KindOf(err)
@@ -124,20 +121,6 @@ func (db *DB) settle(ctx context.Context, p Patience, plan func(context.Context)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrDoubt, doubt)
 	}
-}
-
-// ledgerAlone is the first of a plan's writes, which is of the ledger, without its sums: the counter's
-// document doesn't show them.
-func ledgerAlone(writes []*firestorepb.Write) []*firestorepb.Write {
-	if len(writes) == 0 {
-		return nil
-	}
-	delete(writes[0].GetUpdate().GetFields(), LedgerSums)
-	if mask := writes[0].GetUpdateMask(); mask != nil { // or else the ledger is made
-		mask.FieldPaths = slices.DeleteFunc(mask.FieldPaths, func(path string) bool { return strings.HasPrefix(path, LedgerSums+".") })
-		mask.FieldPaths = append(mask.FieldPaths, LedgerSums)
-	}
-	return writes[:1]
 }
 
 // FromFirestore tells an error of Firestore's, or of the way there, from one of a plan's own.

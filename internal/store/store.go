@@ -1,5 +1,5 @@
-// Package store is the one way to Firestore: which documents counters keeps, what they are called,
-// and how they are read and written.
+// Package store is the one way to Firestore: how documents are read and written. What ledgers and
+// counters' documents hold, package book knows.
 //
 // A commit is sent exactly once. The official client's own commits go through a generated layer
 // that resends them on UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // Int is n as a Firestore value.
@@ -28,24 +27,22 @@ func Null() *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}
 }
 
-// DoubleOf is the double that a number comes to, or [ledger.None] where the value is null. Integers
-// beyond ±2⁵³ come to the double that is nearest. It is nil for anything else.
-func DoubleOf(v *firestorepb.Value) any {
+// Float is the double that a number comes to; false is no number. Integers beyond ±2⁵³ come to the
+// double that is nearest.
+func Float(v *firestorepb.Value) (float64, bool) {
 	switch n := v.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
-		return float64(n.IntegerValue)
+		return float64(n.IntegerValue), true
 	case *firestorepb.Value_DoubleValue:
-		return n.DoubleValue
-	case *firestorepb.Value_NullValue:
-		return ledger.None{}
+		return n.DoubleValue, true
 	}
-	return nil
+	return 0, false
 }
 
 // Number is a number as a pointer to a double, for JSON, which has neither NaN nor the infinities:
 // nil for these, and for what is no number.
 func Number(v *firestorepb.Value) *float64 {
-	if f, ok := DoubleOf(v).(float64); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
+	if f, ok := Float(v); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
 		return &f
 	}
 	return nil
@@ -53,6 +50,12 @@ func Number(v *firestorepb.Value) *float64 {
 
 // ErrNotInteger says that something else than a whole number is there, or a double from ±2⁵³ on.
 var ErrNotInteger = errors.New("not an integer")
+
+// IsInteger reports whether a value is an integer, and no double that stands for one.
+func IsInteger(v *firestorepb.Value) bool {
+	_, is := v.GetValueType().(*firestorepb.Value_IntegerValue)
+	return is
+}
 
 // Integer is the integer that a value stands for, and 0 where there is none. A whole double within
 // ±2⁵³ is the integer that it is: one client's increment(1.0) makes a field a double for good. One of

@@ -23,11 +23,11 @@ var ofLedger = []mutant{
 		"d.Full = append(d.Full, key) // a deletion too", "if s.Gone {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\td.Full = append(d.Full, key) // a deletion too", testIn("rollup", "TestALedgerFullOfShardsThatAreThere"),
 	},
 	{
-		"a ledger of another format is read as if it were of this one", "internal/store",
+		"a ledger of another format is read as if it were of this one", "internal/book",
 		"if err := usable(fields, shards); err != nil {", "if err := usable(fields, shards); false {", test("TestDecodeLedgerOfAnother"),
 	},
 	{
-		"any number of sources is imported into one counter", "internal/command",
+		"any number of sources is imported into one counter", "internal/book",
 		"if !again && (len", "if false && (len", testIn("internal/extension", "TestImportsAreBounded"),
 	},
 	{
@@ -47,7 +47,7 @@ var ofLedger = []mutant{
 		"			l.keep(&d, kept)\n", "			_ = kept\n", test("TestMergeWhatIsBlank"),
 	},
 	{
-		"a fraction that becomes an integer again counts on top of what was counted", "internal/store",
+		"a fraction that becomes an integer again counts on top of what was counted", "internal/book",
 		"number && math.Abs(n.DoubleValue) < 1<<63 {", "number && math.Abs(n.DoubleValue) < 0 {", testIn("rollup", "TestDecodeSeveralFields"),
 	},
 	{
@@ -87,7 +87,7 @@ var ofLedger = []mutant{
 		"case hi > math.MaxInt32:\n\t\treturn math.MaxInt64\n", "case false:\n", test("TestSumsSaturate"),
 	},
 	{
-		"a ledger's field of another type is guessed", "internal/store",
+		"a ledger's field of another type is guessed", "internal/book",
 		"d.damaged = d.damaged || v != nil && !ok\n\treturn v.GetIntegerValue()", "_ = ok\n\treturn v.GetIntegerValue()", test("TestDecodeDamagedLedger"),
 	},
 	{

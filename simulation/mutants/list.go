@@ -13,12 +13,12 @@ var bySimulation = []mutant{
 		"ok && !known.olderThan(s) {", "ok && s.AsOf.Equal(known.AsOf) {", simulation,
 	},
 	{
-		"a flush without the ledger's condition", "rollup",
-		"db.UpdateLedger(counter, l.Ledger, fields, removed), view}", "store.Update(db.LedgerOf(counter), nil, fields, removed), view}", simulation,
+		"a book without its ledger's condition", "internal/book",
+		"store.Update(name, store.UpdatedAtTime(l.Updated), fields, removed, transforms...)", "store.Update(name, nil, fields, removed, transforms...)", simulation,
 	},
 	{
-		"a total without exists", "rollup",
-		"store.Exists(true), set, nil, transforms...)", "nil, set, nil, transforms...)", simulation,
+		"a total without exists", "internal/book",
+		"condition := store.Exists(true)\n", "condition := store.Exists(true)\n\tcondition = nil\n", simulation,
 	},
 	{
 		"a commit that is doubtful is taken for applied", "internal/store",
@@ -35,10 +35,6 @@ var bySimulation = []mutant{
 	{
 		"contention after a doubt ends the doubt", "internal/store",
 		"case doubt == nil && kind == Contention && p.Yield:", "case kind == Contention && p.Yield:", test("TestADoubtOutlastsConflicts"),
-	},
-	{
-		"adoption keeps the total that was", "internal/store",
-		"tx.Write(db.Show(counter, condition, l))", "tx.Write(db.Show(counter, condition, &ledger.Ledger{}))", simulation,
 	},
 	{
 		"a snapshot says nothing about shards that are gone", "internal/ledger",
@@ -96,7 +92,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads a page of memberships outside of its transaction", "shards",
-		"c.someMembers(ctx, db.Fields, atOnce, tx.Documents)", "c.someMembers(ctx, db.Fields, atOnce, db.Documents)", test("TestLeavingBesideAResetOfManyMembers"),
+		"c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx.Documents)", "c.someMembers(ctx, db.Fields, atOnce, time.Time{}, db.Documents)", test("TestLeavingBesideAResetOfManyMembers"),
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
@@ -107,16 +103,12 @@ var bySimulation = []mutant{
 		"c.existing(ctx, tx.Get, append(", "c.existing(ctx, db.Get, append(", test("TestIncrementsBesideAMove"),
 	},
 	{
-		"a command without the ledger's condition", "internal/command",
-		"db.UpdateLedger(counter, l, fields, append(removed, paths...), transforms...)", "store.Update(db.LedgerOf(counter), nil, fields, append(removed, paths...), transforms...)", simulation,
-	},
-	{
-		"a command doesn't look for its own id", "internal/command",
-		"if _, applied := l.Ops[id]; applied {", "if _, applied := l.Ops[id+id]; applied {", simulation,
+		"a command doesn't look for its own id", "internal/book",
+		"if _, applied := k.Ledger.Ops[id]; applied {", "if _, applied := k.Ledger.Ops[id+id]; applied {", simulation,
 	},
 	{
 		"a shard is made whether its counter is there or not", "shards",
-		"makes && docs[2*i] == nil {", "makes || docs[2*i] == nil {", test("TestMissingShards"),
+		"makes && k.Doc == nil {", "makes || k.Doc == nil {", test("TestMissingShards"),
 	},
 	{
 		"a call without a deadline waits for as long as it takes", "shards",
@@ -132,19 +124,19 @@ var bySimulation = []mutant{
 	},
 	{
 		"a rebase ignores the shards", "shards",
-		"ch.Bases[field.Shard] = l.BaseFor(field.Shard, total)", "ch.Bases[field.Shard] = total", test("TestCommandsBeyondAnInt64"),
+		"k.Rebase(field, k.Ledger.BaseFor(field.Shard, total))", "k.Rebase(field, total)", test("TestCommandsBeyondAnInt64"),
 	},
 	{
 		"what is known of a text after a reset comes on top of 0", "shards",
-		"	if ch.Entered, err = enter(l, at, docs); err != nil {\n		return nil, err\n	}\n	for", "	for", test("TestAResetOfATextThatIsHeardOfLater"),
+		"\tif err := k.Enter(shards); err != nil {\n\t\treturn err\n\t}\n\tfor", "\tfor", test("TestAResetOfATextThatIsHeardOfLater"),
 	},
 	{
 		"a rebase takes what the ledger knows for what the shards hold", "shards",
-		"		if ch.Entered, err = enter(l, at, docs); err != nil {", "		if ch.Entered, err = enter(&ledger.Ledger{}, at, docs[:0]); err != nil {", test("TestATotalIsWhatWasAskedFor"),
+		"\t\tif err := k.Enter(shards); err != nil {", "\t\tif _, err := shards, error(nil); err != nil {", test("TestATotalIsWhatWasAskedFor"),
 	},
 	{
-		"a counter that is made takes what the ledger knows for what the shards hold", "shards",
-		"if itsLedger != nil {\n			_, at,", "if false {\n			_, at,", test("TestATotalIsWhatWasAskedFor"),
+		"a counter that is made takes what the ledger knows for what the shards hold", "internal/book",
+		"if err := k.Enter(shards); err != nil {", "if _, err := shards, error(nil); err != nil {", testIn("shards", "TestATotalIsWhatWasAskedFor"),
 	},
 	{
 		"an exact read at another time than its base", "shards",
@@ -164,7 +156,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a deletion goes on with the next life", "shards",
-		"case r.begun != nil && !marked && r.begun.over(now):", "case false:", test("TestLatePartOfADeletionSparesTheSuccessor|TestTwoDeletionsSpareTheSuccessor"),
+		"case r.begun != nil && !marked && r.begun.Over(now):", "case false:", test("TestLatePartOfADeletionSparesTheSuccessor|TestTwoDeletionsSpareTheSuccessor"),
 	},
 	// Certainty: these protect no count.
 	{
@@ -233,7 +225,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset takes shards and leaves members", "shards",
-		"for _, m := range members {\n\t\tch.Writes", "for _, m := range members[:0] {\n\t\tch.Writes", simulation,
+		"for _, m := range members {\n\t\tk.Beside", "for _, m := range members[:0] {\n\t\tk.Beside", simulation,
 	},
 	{
 		"a reset takes members that it was not to take", "shards",
@@ -241,7 +233,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads members at another time than shards", "shards",
-		"q.At = at\n", "", simulation,
+		"c.someMembers(ctx, db.Fields, most, k.At, db.Documents)", "c.someMembers(ctx, db.Fields, most, time.Time{}, db.Documents)", simulation,
 	},
 	{
 		"a reset sets shards to zero", "shards",
@@ -266,20 +258,20 @@ var bySimulation = []mutant{
 		"!countable(names, doc, c.Odd)", "len(c.Odd) > 0", test("TestDecodeSeveralFields"),
 	},
 	{
-		"a busy document starves its repair", "rollup",
-		"view = c.db.Show(counter, store.Exists(true), l)", "view = c.db.Show(counter, store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), l)", test("TestReconcileOfABusyDocument"),
+		"a busy document starves its repair", "internal/book",
+		"\tcase !k.Missing():\n", "\tcase k.Doc != nil && k.state == changed:\n\t\tcondition = store.UpdatedAtTime(k.Doc.GetUpdateTime().AsTime())\n\tcase !k.Missing():\n", testIn("rollup", "TestReconcileOfABusyDocument"),
 	},
 	{
 		"a cleanup doesn't wait", "rollup",
-		"long := now.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", "long := now.Sub(since) >= 0*cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", simulation,
+		"long := k.At.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", "long := k.At.Sub(since) >= 0*cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", simulation,
 	},
 	{
 		"a cleanup takes what was counted since", "shards",
-		"!itsLedger.GetUpdateTime().AsTime().Equal(*r.version)", "false", test("TestRemove|TestTheDocumentComesBackDuringARemoval"),
+		"!k.Version().Equal(*r.version)", "false", test("TestRemove|TestTheDocumentComesBackDuringARemoval"),
 	},
 	{
 		"a cleanup takes what was counted since the reconcile has read", "shards",
-		"|| r.uncounted(itsLedger, shards)", "|| false", test("TestRemove"),
+		"|| uncounted(k, shards)", "|| false", test("TestRemove"),
 	},
 	{
 		"a cleanup takes what the ledger had no room for", "shards",
@@ -287,14 +279,14 @@ var bySimulation = []mutant{
 	},
 	{
 		"a cleanup that was cut short takes what was counted since", "shards",
-		"&& ending && newer(shards, docs[2]):", "&& ending && false:", test("TestARemovalIsOffOnceSomethingIsCounted"),
+		"&& ending && last != nil && newer(shards, last.GetUpdateTime().AsTime()):", "&& ending && last != nil && false:", test("TestARemovalIsOffOnceSomethingIsCounted"),
 	},
 	{
 		"a cleanup takes its own steps for counts", "shards",
 		"store.Increment(\"steps\", 1)", "store.Increment(\"steps\", 0)", test("TestARemovalRunsOutOfTime|TestARemovalIsOffOnceSomethingIsCounted|TestTheDocumentComesBackDuringARemoval"),
 	},
 	{
-		"a hosted counter has no ledger before its first event", "shards",
-		"if doc == nil || db.Hosted && itsLedger == nil { //", "if doc == nil { //", test("TestHosted"),
+		"a hosted counter has no ledger before its first event", "internal/book",
+		"if doc == nil || names.Hosted && k.raw == nil { //", "if doc == nil { //", testIn("shards", "TestHosted"),
 	},
 }

@@ -40,7 +40,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a batch keeps the id that it has settled", "shards",
-		"f.id = command.NewID() //", "_ = command.NewID() //", walk("TestBatchesCountOnce|TestMembersCountOnce"),
+		"f.id = newID() //", "_ = newID() //", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
 		"a marker that settles is taken for the commit", "shards",

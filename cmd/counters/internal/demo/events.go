@@ -13,8 +13,8 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 const (
@@ -211,7 +211,7 @@ func (w *watched) view() view {
 		v.Exists = true
 		v.Total = number(first, counter.GetFields()[first.Name])
 		v.Title = counter.GetFields()["title"].GetStringValue()
-		if at := (&store.DB{Layout: w.layout}).Own(counter)[layout.UpdatedAt].GetTimestampValue(); at != nil {
+		if at := book.Own(w.layout, counter)[layout.UpdatedAt].GetTimestampValue(); at != nil {
 			v.UpdatedAt = at.AsTime().UnixMilli()
 		}
 		if all := w.layout.Shown(); len(all) > 1 {
@@ -226,7 +226,7 @@ func (w *watched) view() view {
 			v.Shards[id] = integer(doc.GetFields()[first.Shard])
 		}
 	}
-	if l, err := store.DecodeLedger(w.layout.Shards, w.documents[w.ledger]); err == nil {
+	if l, err := book.Decode(w.layout.Shards, w.documents[w.ledger]); err == nil {
 		for id, e := range l.States {
 			v.Ledger[id] = state{Count: e.Counts[first.Shard], AsOf: e.AsOf.UnixMilli()}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/settings"
@@ -88,7 +89,7 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 // double looks at a field that is a double, such as an average.
 func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
 	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-	number := store.Number(store.ShownAs(field, c.Ledger))
+	number := store.Number(book.ValueOf(field, c.Ledger))
 	switch {
 	case !held.There || !sameNumber(held.Number, number):
 		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(number), d.perhapsTheApp()), mend)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // wanted is a field whose index matters.
@@ -23,9 +23,9 @@ var markers = FieldName{layout.Requests, layout.ExpireAt}
 func wantedOf(t Target) []wanted {
 	list := []wanted{
 		{markers, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, store.LedgerStates}, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, store.LedgerAnswers}, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, store.LedgerOps}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, book.LedgerStates}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, book.LedgerAnswers}, false, "index-not-exempt"},
+		{FieldName{layout.Rollup, book.LedgerOps}, false, "index-not-exempt"},
 	}
 	if t.Hosted { // updated_at is in it
 		list = append(list, wanted{FieldName{t.collection(), layout.Rollup}, false, "timestamp-indexed"})

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -90,28 +91,30 @@ func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool
 // readCounter reads everything about one counter as of one time. It returns nil for what is left of
 // a deleted one, and for a document of the app's own that nothing was counted of yet.
 func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error) {
-	docs, at, err := db.Get(ctx, db.Counter(id), db.LedgerOf(id))
+	books, _, err := book.Of(db).Get(ctx, db.Get, []string{id})
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{ID: id, At: at, Exists: docs[0] != nil, Changed: docs[0].GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{}}
-	if docs[1] != nil {
-		if c.Ledger, err = store.DecodeLedger(db.Shards, docs[1]); err != nil {
-			c.BadLedger, c.BadLedgerIs = err.Error(), "ledger-invalid"
-			switch {
-			case errors.Is(err, store.ErrFormat):
-				c.BadLedgerIs = "ledger-format"
-			case errors.Is(err, store.ErrOthers):
-				c.BadLedgerIs = "ledger-others"
-			}
+	k := books[0]
+	doc, at := k.Doc, k.At
+	c := &Counter{
+		ID: id, At: at, Exists: doc != nil, Changed: doc.GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{},
+		Ledger: k.Ledger, Deleting: book.Deleting(db.Layout, doc),
+	}
+	if err := k.Unusable; err != nil {
+		c.BadLedger, c.BadLedgerIs = err.Error(), "ledger-invalid"
+		switch {
+		case errors.Is(err, book.ErrFormat):
+			c.BadLedgerIs = "ledger-format"
+		case errors.Is(err, book.ErrOthers):
+			c.BadLedgerIs = "ledger-others"
 		}
 	}
-	c.Deleting = db.Deleting(docs[0])
-	if n := db.NumShards(docs[0]); n > 0 {
+	if n := book.NumShards(db.Layout, doc); n > 0 {
 		c.NumShards = n
 	}
 	for _, field := range db.Fields {
-		c.Held[field.Name] = held(docs[0], field.Name)
+		c.Held[field.Name] = held(doc, field.Name)
 	}
 	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
 	if err != nil {
@@ -121,14 +124,14 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		c.Shards = append(c.Shards, decodeShard(doc, db.Fields))
 	}
 	for _, field := range db.Counted {
-		c.Held[field.Name] = held(docs[0], field.Name)
+		c.Held[field.Name] = held(doc, field.Name)
 		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, at); err != nil {
 			return nil, err
 		}
 	}
-	nothing := docs[1] == nil && len(c.Shards) == 0
+	nothing := !k.HasLedger() && len(c.Shards) == 0
 	switch {
-	case db.Hosted && nothing, !db.Hosted && !c.Exists && (docs[1] != nil || nothing):
+	case db.Hosted && nothing, !db.Hosted && !c.Exists && (k.HasLedger() || nothing):
 		return nil, nil
 	}
 	return c, nil

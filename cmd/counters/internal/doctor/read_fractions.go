@@ -63,7 +63,7 @@ func compares(value *firestorepb.Value, op layout.Operator, want *firestorepb.Va
 	var order int
 	switch want := want.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
-		f, ok := store.DoubleOf(value).(float64)
+		f, ok := store.Float(value)
 		if !ok {
 			return false
 		}

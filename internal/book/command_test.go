@@ -1,4 +1,4 @@
-package command_test
+package book_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -86,8 +86,10 @@ func (w *world) create(t *testing.T) shards.Counter {
 // add runs the command that adds to what likes holds beyond the shards. It is the simplest that
 // must not be applied twice.
 func (w *world) add(ctx context.Context, n int64, applied func()) error {
-	return command.Run(ctx, w.db, "a", func(_ context.Context, l *ledger.Ledger, _ time.Time) (*command.Change, error) {
-		return &command.Change{Bases: map[string]int64{"likes": l.Base["likes"] + n}, Applied: applied}, nil
+	return book.Of(w.db).Command(ctx, "a", func(_ context.Context, k *book.Book) (bool, error) {
+		k.SetBase("likes", k.Ledger.Base["likes"]+n)
+		k.Applied = applied
+		return true, nil
 	})
 }
 
@@ -97,7 +99,7 @@ func (w *world) ledger(t *testing.T) *ledger.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := store.DecodeLedger("shards", docs[0])
+	l, err := book.Decode("shards", docs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,10 +184,12 @@ func TestALateCommitIsKnown(t *testing.T) {
 		return emulator.Verdict{Before: unavailable}
 	})
 	attempts, applied := 0, 0
-	err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
+	err := book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
 		attempts++
 		n := attempts
-		return &command.Change{Bases: map[string]int64{"likes": int64(n)}, Applied: func() { applied = n }}, nil
+		k.SetBase("likes", int64(n))
+		k.Applied = func() { applied = n }
+		return true, nil
 	})
 	if err != nil || attempts != 2 || applied != 1 {
 		t.Errorf("%v, attempt %d of %d was applied; want the first of 2", err, applied, attempts)
@@ -268,18 +272,17 @@ func TestDecide(t *testing.T) {
 	before, version := w.Server.Stats().Commits, w.ledger(t).Updated
 	no := errors.New("no")
 	for _, want := range []error{nil, no} {
-		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) { return nil, want }); !errors.Is(err, want) {
+		if err := book.Of(w.db).Command(t.Context(), "a", func(context.Context, *book.Book) (bool, error) { return false, want }); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
 	if got := w.ledger(t).Updated; w.Server.Stats().Commits != before || !got.Equal(version) {
 		t.Error("something was written")
 	}
-	if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
-		return &command.Change{
-			Bases: map[string]int64{"likes": 1, "views": 2}, Imported: map[string]int64{"x": 3},
-			Writes: []*firestorepb.Write{store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil)},
-		}, nil
+	if err := book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
+		k.SetBase("views", 2)
+		k.Beside(store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil))
+		return true, k.Import("x", 3, w.db.Fields[0], 1)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -298,8 +301,11 @@ func TestAnewForgetsWhatWasReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, anew := range []bool{false, true} {
-		if err := command.Run(t.Context(), w.db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
-			return &command.Change{Bases: map[string]int64{"likes": 1}, Anew: anew}, nil
+		if err := book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
+			if k.SetBase("likes", 1); anew {
+				k.Rebase(w.db.Fields[0], 1)
+			}
+			return true, nil
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -419,10 +425,8 @@ func TestRunOfACounterThatGoesBeforeItIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	err = command.Run(t.Context(), db, "a", func(context.Context, *ledger.Ledger, time.Time) (*command.Change, error) {
-		return &command.Change{}, nil
-	})
-	if !errors.Is(err, command.ErrNotFound) {
+	err = book.Of(db).Command(t.Context(), "a", func(context.Context, *book.Book) (bool, error) { return true, nil })
+	if !errors.Is(err, book.ErrNotFound) {
 		t.Errorf("%v, want that there is no such counter", err)
 	}
 }

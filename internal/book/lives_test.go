@@ -1,4 +1,4 @@
-package command_test
+package book_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/command"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -45,7 +45,7 @@ func TestTwoLives(t *testing.T) {
 					})
 				}
 				err := w.add(t.Context(), 5, func() { t.Error("known as applied") })
-				if !errors.Is(err, command.ErrNotFound) || errors.Is(err, store.ErrDoubt) != doubt {
+				if !errors.Is(err, book.ErrNotFound) || errors.Is(err, store.ErrDoubt) != doubt {
 					t.Errorf("%v, want ErrNotFound; in doubt %v", err, doubt)
 				}
 				if again {
@@ -109,7 +109,7 @@ func TestRunWhileTheCounterIsBeingDeleted(t *testing.T) {
 	if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
 		t.Errorf("%v, applied %d times", err, applied)
 	}
-	if err := w.add(t.Context(), 5, func() { applied++ }); !errors.Is(err, command.ErrNotFound) || applied != 1 {
+	if err := w.add(t.Context(), 5, func() { applied++ }); !errors.Is(err, book.ErrNotFound) || applied != 1 {
 		t.Errorf("%v, applied %d times; want ErrNotFound", err, applied)
 	}
 	w.want(t, 5)
@@ -121,7 +121,7 @@ func TestRunWithoutALedger(t *testing.T) {
 	t.Parallel()
 	for _, hosted := range []bool{false, true} {
 		w := newWorld(t, hosted)
-		if err := w.add(t.Context(), 5, nil); !errors.Is(err, command.ErrNotFound) {
+		if err := w.add(t.Context(), 5, nil); !errors.Is(err, book.ErrNotFound) {
 			t.Errorf("hosted %v: %v, want ErrNotFound", hosted, err)
 		}
 		if left, err := w.fs.Doc("counters/a").Collections(t.Context()).GetAll(); err != nil || len(left) > 0 {
@@ -181,8 +181,8 @@ func TestACommandNotesThatTheDocumentIsBack(t *testing.T) {
 	if err := w.add(t.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if gone := w.ledger(t).Gone; !gone.IsZero() {
-		t.Errorf("gone since %v, though it is there", gone)
+	if l := w.ledger(t); !l.Gone.IsZero() || len(l.Sums) != 2 {
+		t.Errorf("gone since %v, though it is there, and shows %v", l.Gone, l.Sums)
 	}
 	remove()
 	w.ahead.Store(int64(47 * time.Hour))
@@ -194,4 +194,31 @@ func TestACommandNotesThatTheDocumentIsBack(t *testing.T) {
 	if s, err := c.Sum(t.Context()); err != nil || s.Totals["likes"] != 1005 {
 		t.Errorf("%+v, %v; want all 1,005", s, err)
 	}
+}
+
+// A counter that is made where its path has a ledger shows what that has, and the ledger says so: or
+// the next flush would take what is there for something else's.
+func TestACounterThatIsMadeAgainShowsItsSums(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	c := w.create(t)
+	if err := w.add(t.Context(), 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.rollup.Reconcile(t.Context(), "a", rollup.ReconcileOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.ledger(t); l.Gone.IsZero() || len(l.Sums) != 0 {
+		t.Fatalf("gone since %v, and shows %v", l.Gone, l.Sums)
+	}
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.ledger(t); !l.Gone.IsZero() || len(l.Sums) != 2 {
+		t.Errorf("gone since %v, though it is there, and shows %v", l.Gone, l.Sums)
+	}
+	w.want(t, 5)
 }

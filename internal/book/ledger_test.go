@@ -1,4 +1,4 @@
-package store
+package book
 
 import (
 	"crypto/rand"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // at is a time in a test: n microseconds after some moment.
@@ -54,19 +55,19 @@ func TestLedgerRoundTrip(t *testing.T) {
 			want.States[ledger.Key(id)] = ledger.Entry{AsOf: times.Draw(t, "as of"), Counts: counts.Draw(t, "counts")}
 		}
 		want.Sums = counts.Draw(t, "sums")
-		fields := LedgerFields(want)
-		SetIntegers(fields, LedgerSums, want.Sums)
+		fields := encode(want)
+		setIntegers(fields, LedgerSums, want.Sums)
 		for key := range fields[LedgerStates].GetMapValue().GetFields() {
 			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
 				t.Fatalf("%q is a field name of Firestore's own", key)
 			}
 		}
-		diff, removed := LedgerDiff(ledger.Diff{States: want.States, Answers: want.Answers})
-		if mask := Update("l", nil, diff, removed).GetUpdateMask().GetFieldPaths(); len(mask) != len(want.States)+len(want.Answers) {
+		diff, removed := encodeDiff(ledger.Diff{States: want.States, Answers: want.Answers})
+		if mask := store.Update("l", nil, diff, removed).GetUpdateMask().GetFieldPaths(); len(mask) != len(want.States)+len(want.Answers) {
 			t.Fatalf("the mask is %q", mask)
 		}
 		maps.Copy(fields, diff)
-		got, err := DecodeLedger("shards", &firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(created), UpdateTime: timestamppb.New(want.Updated)})
+		got, err := Decode("shards", &firestorepb.Document{Fields: fields, CreateTime: timestamppb.New(created), UpdateTime: timestamppb.New(want.Updated)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,22 +83,22 @@ func TestDecodeDamagedLedger(t *testing.T) {
 	fields := func() map[string]*firestorepb.Value {
 		l := ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}})
 		l.Base["count"], l.Replaced = 3, map[string]int64{"total": 9}
-		fields := LedgerFields(l)
-		diff, _ := LedgerDiff(ledger.Diff{Answers: map[string]ledger.Answer{"comments": {ReadTime: at(2), Value: int64(4)}}, Floor: at(9)})
+		fields := encode(l)
+		diff, _ := encodeDiff(ledger.Diff{Answers: map[string]ledger.Answer{"comments": {ReadTime: at(2), Value: int64(4)}}, Floor: at(9)})
 		maps.Copy(fields, diff)
-		fields[LedgerGone] = Time(at(5))
+		fields[LedgerGone] = store.Time(at(5))
 		fields[LedgerImported] = integers(map[string]int64{"source": 1})
-		fields[LedgerOps] = Map(map[string]*firestorepb.Value{"id": Time(at(4))})
+		fields[LedgerOps] = store.Map(map[string]*firestorepb.Value{"id": store.Time(at(4))})
 		return fields
 	}
-	l, err := DecodeLedger("shards", &firestorepb.Document{Fields: fields()})
+	l, err := Decode("shards", &firestorepb.Document{Fields: fields()})
 	if err != nil || l.Imported["source"] != 1 || !l.Floor.Equal(at(9)) || !l.Ops["id"].Equal(at(4)) {
 		t.Fatalf("decoded %+v, %v", l, err)
 	}
 	for name := range fields() {
 		damaged := fields()
-		damaged[name] = Double(0.5)
-		if _, err := DecodeLedger("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+		damaged[name] = store.Double(0.5)
+		if _, err := Decode("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -110,15 +111,15 @@ func TestDecodeDamagedLedger(t *testing.T) {
 		for _, name := range path[:len(path)-1] {
 			in = in[name].GetMapValue().GetFields()
 		}
-		in[path[len(path)-1]] = String("7")
-		if _, err := DecodeLedger("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+		in[path[len(path)-1]] = store.String("7")
+		if _, err := Decode("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%v: %v", path, err)
 		}
 	}
 	for _, path := range [][]string{{LedgerStates, "0", "as_of"}, {LedgerAnswers, "comments", "read_time"}} {
 		damaged := fields()
 		delete(damaged[path[0]].GetMapValue().GetFields()[path[1]].GetMapValue().GetFields(), path[2])
-		if _, err := DecodeLedger("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
+		if _, err := Decode("shards", &firestorepb.Document{Fields: damaged}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("without %v: %v", path, err)
 		}
 	}
@@ -129,8 +130,8 @@ func TestDecodeDamagedLedger(t *testing.T) {
 func TestDecodeLedgerOfAnother(t *testing.T) {
 	t.Parallel()
 	written := func(shards string) map[string]*firestorepb.Value {
-		fields := LedgerFields(ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}}))
-		(&DB{Layout: layout.Layout{Shards: shards}}).own(fields)
+		fields := encode(ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}}))
+		sign(fields, shards)
 		return fields
 	}
 	with := func(fields map[string]*firestorepb.Value, name string, value *firestorepb.Value) map[string]*firestorepb.Value {
@@ -146,17 +147,17 @@ func TestDecodeLedgerOfAnother(t *testing.T) {
 	}{
 		"ours":                                {written("shards"), nil},
 		"of 4de5ded":                          {unversioned, nil},
-		"of 4de5ded, with less in its shards": {with(maps.Clone(unversioned), LedgerUneven, Time(at(1))), nil},
+		"of 4de5ded, with less in its shards": {with(maps.Clone(unversioned), LedgerUneven, store.Time(at(1))), nil},
 		"nothing in it":                       {nil, nil},
-		"a field of a later revision's":       {with(written("shards"), "more", Int(1)), nil},
-		"of before 745b404":                   {map[string]*firestorepb.Value{"shards": Map(map[string]*firestorepb.Value{"0": Map(map[string]*firestorepb.Value{"count": Int(5), "as_of": Time(at(1))})}), "base": Int(1), "flushes": Int(3)}, ErrFormat},
-		"of before, with fields":              {map[string]*firestorepb.Value{"fields": Map(nil), "flushes": Int(3)}, ErrFormat},
-		"of a later format":                   {with(written("shards"), LedgerFormat, Int(2)), ErrFormat},
-		"of a format that is no number":       {with(written("shards"), LedgerFormat, String("1")), ErrFormat},
+		"a field of a later revision's":       {with(written("shards"), "more", store.Int(1)), nil},
+		"of before 745b404":                   {map[string]*firestorepb.Value{"shards": store.Map(map[string]*firestorepb.Value{"0": store.Map(map[string]*firestorepb.Value{"count": store.Int(5), "as_of": store.Time(at(1))})}), "base": store.Int(1), "flushes": store.Int(3)}, ErrFormat},
+		"of before, with fields":              {map[string]*firestorepb.Value{"fields": store.Map(nil), "flushes": store.Int(3)}, ErrFormat},
+		"of a later format":                   {with(written("shards"), LedgerFormat, store.Int(2)), ErrFormat},
+		"of a format that is no number":       {with(written("shards"), LedgerFormat, store.String("1")), ErrFormat},
 		"of other shards":                     {written("_counter_shards_"), ErrOthers},
-		"of shards that are no collection":    {with(written("shards"), LedgerShards, Int(1)), ErrOthers},
+		"of shards that are no collection":    {with(written("shards"), LedgerShards, store.Int(1)), ErrOthers},
 	} {
-		_, err := DecodeLedger("shards", &firestorepb.Document{Fields: c.fields})
+		_, err := Decode("shards", &firestorepb.Document{Fields: c.fields})
 		if c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !errors.Is(err, ErrDamaged)) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
@@ -164,7 +165,7 @@ func TestDecodeLedgerOfAnother(t *testing.T) {
 }
 
 func FuzzDecodeLedger(f *testing.F) {
-	seed, err := proto.Marshal(&firestorepb.Document{Fields: LedgerFields(ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}}))})
+	seed, err := proto.Marshal(&firestorepb.Document{Fields: encode(ledger.New([]ledger.State{{Shard: "0", Counts: ledger.Counts{"count": 5}, AsOf: at(1)}}))})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func FuzzDecodeLedger(f *testing.F) {
 		if proto.Unmarshal(data, &doc) != nil {
 			t.Skip()
 		}
-		l, err := DecodeLedger("shards", &doc)
+		l, err := Decode("shards", &doc)
 		if err == nil {
 			l.Totals(layout.Field{Name: "total", Shard: "count"}) // whatever it holds
 		}
@@ -194,11 +195,11 @@ func TestAFullLedgerFits(t *testing.T) {
 			}
 			l.States[fmt.Sprintf("%0*d", 100, i)] = ledger.Entry{AsOf: at(i), Counts: counts}
 		}
-		fields, ops := LedgerFields(l), map[string]*firestorepb.Value{}
+		fields, ops := encode(l), map[string]*firestorepb.Value{}
 		for range ledger.MaxOps {
-			ops[rand.Text()] = Time(at(0))
+			ops[rand.Text()] = store.Time(at(0))
 		}
-		fields[LedgerOps] = Map(ops)
+		fields[LedgerOps] = store.Map(ops)
 		size := sizeOf(&firestorepb.Document{Fields: fields})
 		t.Logf("a ledger of %d shards takes %d bytes", shards, size)
 		if size > 1<<20-16<<10 { // which are left for its name, and what it has of a few fields
@@ -230,7 +231,7 @@ func TestShardState(t *testing.T) {
 	t.Parallel()
 	s := ShardState(&firestorepb.Document{
 		Name: "projects/p/databases/(default)/documents/counters/a/shards/7", CreateTime: timestamppb.New(at(1)), UpdateTime: timestamppb.New(at(3)),
-		Fields: map[string]*firestorepb.Value{"likes": Int(3), "views": Double(2), "zero": Int(0), "half": Double(0.5), "request": String("x")},
+		Fields: map[string]*firestorepb.Value{"likes": store.Int(3), "views": store.Double(2), "zero": store.Int(0), "half": store.Double(0.5), "request": store.String("x")},
 	})
 	want := ledger.State{Shard: "7", AsOf: at(3), Made: at(1), Counts: ledger.Counts{"likes": 3, "views": 2}, Odd: []string{"half"}}
 	if diff := cmp.Diff(want, s); diff != "" {

@@ -1,17 +1,17 @@
-package store
+package book
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Fields of a ledger's document. Those that fan out are exempt from indexes:
@@ -75,16 +75,17 @@ type unusable string
 func (e unusable) Error() string        { return string(e) }
 func (e unusable) Is(target error) bool { return target == ErrDamaged }
 
-// LedgerFields are all fields of a new ledger, for creating it.
-func LedgerFields(l *ledger.Ledger) map[string]*firestorepb.Value {
-	fields, _ := LedgerDiff(ledger.Diff{States: l.States, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
-	fields[LedgerFlushes] = Int(l.Flushes)
+// encode are all fields of a ledger, for making it.
+func encode(l *ledger.Ledger) map[string]*firestorepb.Value {
+	fields, _ := encodeDiff(ledger.Diff{States: l.States, Answers: l.Answers, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
+	setIntegers(fields, LedgerImported, l.Imported)
+	fields[LedgerFlushes] = store.Int(l.Flushes)
 	return fields
 }
 
-// LedgerDiff are the fields that an [Update] sets for a diff, and the paths that it removes: a
+// encodeDiff are the fields that a [store.Update] sets for a diff, and the paths that it removes: a
 // flush sends what changed, and not the whole ledger.
-func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []string) {
+func encodeDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []string) {
 	fields = map[string]*firestorepb.Value{}
 	if len(d.States) > 0 {
 		fields[LedgerStates] = states(d.States)
@@ -95,33 +96,33 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []
 	if len(d.Answers) > 0 {
 		answers := make(map[string]*firestorepb.Value, len(d.Answers))
 		for key, a := range d.Answers {
-			entry := map[string]*firestorepb.Value{answerReadTime: Time(a.ReadTime)}
+			entry := map[string]*firestorepb.Value{answerReadTime: store.Time(a.ReadTime)}
 			switch a.Value.(type) {
 			case nil:
 			case int64:
-				entry[answerValue] = literal(a.Value)
+				entry[answerValue] = valueOf(a)
 			default:
-				entry[answerDouble] = literal(a.Value)
+				entry[answerDouble] = valueOf(a)
 			}
 			if a.Odd {
-				entry[answerOdd] = Bool(true)
+				entry[answerOdd] = store.Bool(true)
 			}
-			answers[key] = Map(entry)
+			answers[key] = store.Map(entry)
 		}
-		fields[LedgerAnswers] = Map(answers)
+		fields[LedgerAnswers] = store.Map(answers)
 	}
 	if !d.Floor.IsZero() {
-		fields[LedgerFloor] = Time(d.Floor)
+		fields[LedgerFloor] = store.Time(d.Floor)
 	}
 	if !d.Uneven.IsZero() {
-		fields[LedgerUneven] = Time(d.Uneven)
+		fields[LedgerUneven] = store.Time(d.Uneven)
 	} else if d.Even {
 		removed = append(removed, LedgerUneven)
 	}
-	SetIntegers(fields, LedgerBase, d.Base)
-	SetIntegers(fields, LedgerReplaced, d.Replaced)
+	setIntegers(fields, LedgerBase, d.Base)
+	setIntegers(fields, LedgerReplaced, d.Replaced)
 	if !d.Gone.IsZero() {
-		fields[LedgerGone] = Time(d.Gone)
+		fields[LedgerGone] = store.Time(d.Gone)
 	}
 	if d.Back {
 		removed = append(removed, LedgerBack...)
@@ -129,14 +130,45 @@ func LedgerDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []
 	return fields, removed
 }
 
-// Uneven is the write that says in a ledger that something was taken off shards: see
-// [ledger.Ledger.Uneven]. It is for the transaction that takes it, and has found the ledger there.
-func (db *DB) Uneven(counter string) *firestorepb.Write {
-	return Update(db.LedgerOf(counter), Exists(true), nil, nil, ServerTime(LedgerUneven))
+// valueOf is what a query has said, as a Firestore value; nil where none has.
+func valueOf(a ledger.Answer) *firestorepb.Value {
+	switch value := a.Value.(type) {
+	case int64:
+		return store.Int(value)
+	case float64:
+		return store.Double(value)
+	case ledger.None:
+		return store.Null()
+	}
+	return nil
 }
 
-// SetIntegers has an update of a ledger set integers of one of its maps.
-func SetIntegers(fields map[string]*firestorepb.Value, name string, set map[string]int64) {
+// Answer is what a query has said of a field.
+func Answer(field layout.Field, said store.Aggregated) ledger.Answer {
+	a := ledger.Answer{ReadTime: said.At}
+	if n, ok := store.Integer(said.Value); !field.Integer() {
+		a.Value = doubleOf(said.Value)
+	} else if ok {
+		a.Value = n
+	}
+	a.Odd = a.Value == nil
+	return a
+}
+
+// doubleOf is the double that a number comes to, or [ledger.None] where the value is null. It is nil
+// for anything else.
+func doubleOf(v *firestorepb.Value) any {
+	if _, null := v.GetValueType().(*firestorepb.Value_NullValue); null {
+		return ledger.None{}
+	}
+	if f, ok := store.Float(v); ok {
+		return f
+	}
+	return nil
+}
+
+// setIntegers has an update of a ledger set integers of one of its maps.
+func setIntegers(fields map[string]*firestorepb.Value, name string, set map[string]int64) {
 	if len(set) > 0 {
 		fields[name] = integers(set)
 	}
@@ -145,22 +177,17 @@ func SetIntegers(fields map[string]*firestorepb.Value, name string, set map[stri
 func states(entries map[string]ledger.Entry) *firestorepb.Value {
 	values := make(map[string]*firestorepb.Value, len(entries))
 	for key, e := range entries {
-		values[key] = Map(map[string]*firestorepb.Value{stateAsOf: Time(e.AsOf), stateCounts: integers(e.Counts)})
+		values[key] = store.Map(map[string]*firestorepb.Value{stateAsOf: store.Time(e.AsOf), stateCounts: integers(e.Counts)})
 	}
-	return Map(values)
+	return store.Map(values)
 }
 
 func integers[M ~map[string]int64](counts M) *firestorepb.Value {
 	values := make(map[string]*firestorepb.Value, len(counts))
 	for name, n := range counts {
-		values[name] = Int(n)
+		values[name] = store.Int(n)
 	}
-	return Map(values)
-}
-
-// own says in a ledger's fields what format they are of, and of whose shards.
-func (db *DB) own(fields map[string]*firestorepb.Value) {
-	fields[LedgerFormat], fields[LedgerShards] = Int(ledgerFormat), String(db.Shards)
+	return store.Map(values)
 }
 
 // usable says why a ledger's document is not to be read as one of this format and of these shards.
@@ -182,10 +209,10 @@ func usable(fields map[string]*firestorepb.Value, shards string) error {
 	return nil
 }
 
-// DecodeLedger reads the document of a ledger of the shards in a collection of that id. A field of
+// Decode reads the document of a ledger of the shards in a collection of that id. A field of
 // another type than ours is an [ErrDamaged]: something else wrote it, and guessing would make a
 // total that can't be explained, or import a counter twice.
-func DecodeLedger(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
+func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 	var d decoder
 	fields := doc.GetFields()
 	if err := usable(fields, shards); err != nil {
@@ -221,7 +248,7 @@ func DecodeLedger(shards string, doc *firestorepb.Document) (*ledger.Ledger, err
 		d.damaged = d.damaged || entry[answerReadTime] == nil
 		a := ledger.Answer{ReadTime: d.time(entry[answerReadTime]), Odd: entry[answerOdd].GetBooleanValue()}
 		if double := entry[answerDouble]; double != nil {
-			a.Value = DoubleOf(double)
+			a.Value = doubleOf(double)
 			d.damaged = d.damaged || a.Value == nil
 		} else if entry[answerValue] != nil {
 			a.Value = d.integer(entry[answerValue])
@@ -275,7 +302,7 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 
 // ShardState is what a shard's document holds: every integer field of it.
 func ShardState(doc *firestorepb.Document) ledger.State {
-	s := ledger.State{Shard: IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime(), Made: doc.GetCreateTime().AsTime()}
+	s := ledger.State{Shard: store.IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime(), Made: doc.GetCreateTime().AsTime()}
 	for name, v := range doc.GetFields() {
 		n, kind := kindOf(v)
 		s.Set(name, n, kind)
@@ -285,7 +312,7 @@ func ShardState(doc *firestorepb.Document) ledger.State {
 
 // kindOf is what a field of a shard holds.
 func kindOf(v *firestorepb.Value) (n int64, kind ledger.Kind) {
-	if n, ok := Integer(v); ok {
+	if n, ok := store.Integer(v); ok {
 		return n, ledger.Integer
 	}
 	if n, number := v.GetValueType().(*firestorepb.Value_DoubleValue); number && math.Abs(n.DoubleValue) < 1<<63 { // nor NaN
@@ -293,9 +320,6 @@ func kindOf(v *firestorepb.Value) (n int64, kind ledger.Kind) {
 	}
 	return 0, ledger.Blank
 }
-
-// IDOf is the id of the document of that resource name.
-func IDOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // ShardStates are what documents of shards hold.
 func ShardStates(docs []*firestorepb.Document) []ledger.State {

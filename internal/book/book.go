@@ -1,0 +1,325 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// ErrLedgerFull says that a counter has more shards, with more fields, than a ledger has room for.
+var ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d numbers", ledger.MaxNumbers)
+
+// Books are those of a deployment's counters.
+type Books struct{ db *store.DB }
+
+// Of are the books in a database.
+func Of(db *store.DB) Books { return Books{db} }
+
+// Book is a counter's ledger and its document as they were read, and what is changed in them since.
+// Whoever changes the ledger does that by the book's methods, or the book isn't written.
+type Book struct {
+	Counter string
+	Ledger  *ledger.Ledger        // with the changes in it; nil where there is none, or none that can be used
+	Doc     *firestorepb.Document // the counter's as it was read; nil where it is missing
+	At      time.Time             // as of when both were read; zero of a [Books.Held] one
+	// Unusable says why the ledger that is there can't be used: an [ErrDamaged]
+	Unusable error
+	// Deltas are what the shown integers grow by, by their names: of a flush that was written
+	Deltas map[string]int64
+	// Applied is called once this book is known to be the one that a command has written; may be nil
+	Applied func()
+
+	books  Books
+	raw    *firestorepb.Document // the ledger's; nil where there is none
+	state  state
+	flush  bool             // it is one
+	uneven bool             // something is taken off shards in the same commit
+	before map[string]int64 // totals before the first change; nil before that
+	grown  map[string]int64 // :: field of the shards → what the changes add to its total, modulo 2⁶⁴
+	diff   ledger.Diff      // the changes
+	// of the ledger's document, beside the changes
+	imported   map[string]int64
+	removed    []string
+	transforms []*firestorepb.DocumentTransform_FieldTransform
+	beside     []*firestorepb.Write // of other documents
+
+	incremented []layout.Field       // in the order of their transforms
+	results     []*firestorepb.Value // of these, as the commit has left them
+	alone       bool                 // the ledger was written without the document
+}
+
+// state is what is to be done of a ledger's document.
+type state int
+
+const (
+	changed state = iota // it is there, and what has changed is written
+	made                 // there is none
+	remade               // it can't be used, and is written as a whole
+)
+
+// Getter reads documents as of one time: [store.DB.Get], or a transaction's.
+type Getter = func(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error)
+
+// Shards are the documents of a counter's shards.
+type Shards []*firestorepb.Document
+
+// States are what shards hold.
+func (s Shards) States() []ledger.State {
+	states := make([]ledger.State, len(s))
+	for i, doc := range s {
+		states[i] = ShardState(doc)
+	}
+	return states
+}
+
+// Read reads a counter's ledger and its document, both as of one time. Where there is no ledger,
+// missing is to make one; where that reports false the book has none. With an [ErrDamaged] the book
+// has the document alone.
+func (b Books) Read(ctx context.Context, counter string, missing func(*Book) (made bool, err error)) (*Book, error) {
+	return b.read(ctx, counter, nil, missing)
+}
+
+// Glance is [Books.Read] of what tells whether a counter is right: of the ledger not the states, which
+// may be hundreds of KB, and of a document of the app's own nothing of the app's. The book can't be
+// written: see [Book.AddUp].
+func (b Books) Glance(ctx context.Context, counter string, missing func(*Book) (made bool, err error)) (*Book, error) {
+	paths := append([]string{LedgerBase, LedgerAnswers, LedgerSums, LedgerUneven, LedgerFloor, LedgerFormat, LedgerShards}, LedgerBack...)
+	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
+		paths = append(paths, b.db.OwnPath(own))
+	}
+	for _, field := range b.db.Shown() {
+		paths = append(paths, layout.FieldPath(field.Name))
+	}
+	return b.read(ctx, counter, paths, missing)
+}
+
+func (b Books) read(ctx context.Context, counter string, paths []string, missing func(*Book) (made bool, err error)) (*Book, error) {
+	for {
+		docs, at, err := b.db.GetPaths(ctx, paths, b.db.LedgerOf(counter), b.db.Counter(counter))
+		if err != nil {
+			return &Book{Counter: counter, books: b}, fmt.Errorf("read ledger: %w", err)
+		}
+		k := b.open(counter, docs[0], docs[1], at)
+		if k.Ledger != nil {
+			k.meet()
+		}
+		if k.raw != nil {
+			return k, k.Unusable
+		}
+		if made, err := missing(k); err != nil || !made {
+			return k, err
+		}
+	}
+}
+
+// Get reads the books of several counters, and other documents after them, all as of one time.
+func (b Books) Get(ctx context.Context, get Getter, counters []string, others ...string) (books []*Book, docs Shards, err error) {
+	names := make([]string, 0, 2*len(counters)+len(others))
+	for _, counter := range counters {
+		names = append(names, b.db.Counter(counter), b.db.LedgerOf(counter))
+	}
+	all, at, err := get(ctx, append(names, others...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, counter := range counters {
+		books = append(books, b.open(counter, all[2*i+1], all[2*i], at))
+	}
+	return books, all[2*len(counters):], nil
+}
+
+// open is a counter's book, of documents that were read at a time, either of which may be nil.
+func (b Books) open(counter string, itsLedger, doc *firestorepb.Document, at time.Time) *Book {
+	k := &Book{Counter: counter, Doc: doc, At: at, books: b, raw: itsLedger}
+	if itsLedger != nil {
+		k.Ledger, k.Unusable = Decode(b.db.Shards, itsLedger)
+	}
+	return k
+}
+
+// Held is a counter's book whose ledger is in memory, as it was last written. Its document is there,
+// as far as that says.
+func (b Books) Held(counter string, l *ledger.Ledger) *Book {
+	return &Book{Counter: counter, Ledger: l, books: b}
+}
+
+// meet notes what was found of the counter's document: that it is missing, or back; and shown fields
+// that the ledger has no base for. The numbers in the app's document that their totals take the
+// place of are kept: FIELDS shows a field now that the extension, say, has kept so far. The ledger
+// knows them from then on.
+func (k *Book) meet() {
+	l, d := k.Ledger, &k.diff
+	switch {
+	case k.Doc == nil && l.Gone.IsZero():
+		d.Gone = k.At
+	case k.Doc != nil:
+		d.Back = !l.Gone.IsZero()
+	}
+	for _, field := range k.names().Fields {
+		if _, known := l.Base[field.Shard]; known || !k.names().Hosted {
+			continue
+		}
+		_, ours := l.Sums[field.Key()] // or else it is the total by chance
+		k.takeOver(field, !ours)
+		if d.Base == nil {
+			d.Base, d.Replaced = ledger.Counts{}, map[string]int64{}
+		}
+		d.Base[field.Shard] = 0
+		if was, ok := l.Replaced[field.Name]; ok {
+			d.Replaced[field.Name] = was
+		}
+	}
+}
+
+// takeOver notes that a field is shown from now on, and what number was in its place: another than
+// the total, or any, where the two may be the same by chance, 1 and 1.
+func (k *Book) takeOver(field layout.Field, any bool) {
+	l := k.Ledger
+	total, _ := l.Total(field)
+	if k.names().Hosted {
+		l.Base[field.Shard] += 0
+	}
+	value := k.Doc.GetFields()[field.Name]
+	if was, ok := store.Integer(value); ok && value != nil && (was != total || any && was != 0) {
+		if l.Replaced == nil {
+			l.Replaced = map[string]int64{}
+		}
+		l.Replaced[field.Name] = was
+	}
+}
+
+func (k *Book) names() layout.Layout { return k.books.db.Layout }
+
+// Missing reports whether the counter's document was looked for, and is missing.
+func (k *Book) Missing() bool { return k.Doc == nil && !k.At.IsZero() }
+
+// Deleting reports whether the counter's deletion is under way, or was cut short.
+func (k *Book) Deleting() bool {
+	return Deleting(k.names(), k.Doc) || k.Doc == nil && k.Ledger != nil && k.Ledger.Ending
+}
+
+// change has the ledger hold what a diff that was made of it changes.
+func (k *Book) change(d ledger.Diff) {
+	if !d.Empty() {
+		k.Was()
+		for _, field := range k.names().Fields {
+			if n := k.Ledger.Grows(d, field.Shard); n != 0 {
+				if k.grown == nil {
+					k.grown = map[string]int64{}
+				}
+				k.grown[field.Shard] += n
+			}
+		}
+	}
+	k.Ledger.Apply(d)
+	k.diff = k.diff.Then(d)
+}
+
+// Changed reports whether there is something to commit.
+func (k *Book) Changed() bool { return !k.diff.Empty() }
+
+// Merge merges states and answers into the ledger, and returns what that changes.
+func (k *Book) Merge(states []ledger.State, answers map[string]ledger.Answer) ledger.Diff {
+	d := k.Ledger.Merge(states, answers)
+	k.change(d)
+	return d
+}
+
+// Correct has the ledger hold what all shards did at a time, and no answers of a time that has not
+// come. It tells in how many shards that counts something else, and whether the ledger had what
+// can't be.
+func (k *Book) Correct(s ledger.Snapshot) (differ int, impossible bool) {
+	k.Was()
+	d := k.Ledger.Correct(k.At, s)
+	differ = k.Ledger.Differ(d)
+	k.Ledger.Forget(k.At)
+	k.change(d)
+	return differ, d.Impossible
+}
+
+// Enter has the ledger hold what all shards did when it was read: a base is what a total holds beyond
+// that, whatever events have come. Its error is [ErrLedgerFull].
+func (k *Book) Enter(shards Shards) error {
+	k.change(k.Ledger.Correct(k.At, ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}))
+	if k.Ledger.Numbers() > ledger.MaxNumbers {
+		return fmt.Errorf("%w: the counter has %d shards", ErrLedgerFull, len(shards))
+	}
+	return nil
+}
+
+// SetBase sets what the total of a field of the shards holds beyond them.
+func (k *Book) SetBase(field string, base int64) {
+	k.change(ledger.Diff{Base: ledger.Counts{field: base}})
+}
+
+// Rebase sets what a field's total holds beyond the shards, whatever it was: no import is to bring
+// back the number that it has replaced.
+func (k *Book) Rebase(field layout.Field, base int64) {
+	k.SetBase(field.Shard, base)
+	delete(k.diff.Replaced, field.Name)
+	k.removed = append(k.removed, layout.FieldPath(LedgerReplaced, field.Name))
+}
+
+// Import notes what a field's base holds of a source, and adds to the base what is new of it. Errors:
+// [ErrLedgerFull]; [ErrDamaged] where it isn't known what the base holds.
+func (k *Book) Import(source string, value int64, field layout.Field, added int64) error {
+	l := k.Ledger
+	_, again := l.Imported[source]
+	if _, lost := l.Imported[ledger.Unknown]; lost && !again {
+		return fmt.Errorf("%w: what was imported into this counter is not known any more, since its ledger was made again, and would count twice: import into another, and rebase this one", ErrDamaged)
+	}
+	if !again && (len(l.Imported) >= ledger.MaxImported || l.Numbers() >= ledger.MaxNumbers) {
+		return fmt.Errorf("%w: %d were imported into this counter, and %d can be: import the rest into another", ErrLedgerFull, len(l.Imported), ledger.MaxImported)
+	}
+	k.imported = map[string]int64{source: value}
+	k.SetBase(field.Shard, ledger.Add(l.Base[field.Shard], added))
+	return nil
+}
+
+// TakeOff notes that something is taken off shards in the same commit: see [ledger.Ledger.Uneven].
+func (k *Book) TakeOff() { k.uneven = true }
+
+// Beside has writes of other documents go in the same commit.
+func (k *Book) Beside(writes ...*firestorepb.Write) { k.beside = append(k.beside, writes...) }
+
+// Flush has the book written as a flush: it is counted, and integers grow by increments, whose
+// results [Book.Seen] compares with the ledger.
+func (k *Book) Flush() { k.flush = true }
+
+// Was are the totals before the first change.
+func (k *Book) Was() map[string]int64 {
+	if k.before == nil {
+		k.before = k.Ledger.Totals(k.names().Shown()...)
+	}
+	return k.before
+}
+
+// Showed are the totals that the counter's document shows, as the ledger has it. What is in the
+// place of a field that whoever wrote the ledger last doesn't show is none of ours, and so is a
+// number that the ledger was made beside, until the first flush.
+func (k *Book) Showed() map[string]int64 {
+	showed := map[string]int64{}
+	for _, field := range k.names().Shown() {
+		_, known := k.Ledger.Sums[field.Key()]
+		_, replaced := k.Ledger.Replaced[field.Name]
+		if was, is := k.Was()[field.Name]; is && known && !(replaced && k.Ledger.Flushes == 0) {
+			showed[field.Name] = was
+		}
+	}
+	return showed
+}
+
+// AddUp has a book that was glanced at hold what the shards add up to, by their fields, in the place
+// of their states.
+func (k *Book) AddUp(sums ledger.Counts) {
+	k.Ledger.States = map[string]ledger.Entry{"": {Counts: sums}}
+}
+
+// Agrees reports whether the counter's document shows what the ledger has.
+func (k *Book) Agrees() bool { return agrees(k.names(), k.Doc, k.Ledger) }

@@ -1,0 +1,100 @@
+package book
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// ErrNotFound says that there is no such counter, or that it is being deleted.
+var ErrNotFound = errors.New("counter not found")
+
+// commandPatience is how long a command goes on, about fifteen seconds, and commandTimeout how long
+// it is in doubt at most: far less than [ledger.InDoubt], after which its id may be gone.
+var commandPatience = store.Patience{Conflicts: 20, Doubts: 20}
+
+const commandTimeout = ledger.InDoubt / 3
+
+// Command carries out what must not be applied twice to a counter: what decide makes of its book. It
+// is one commit, on condition that the ledger is as it was read. It leaves an id of the attempt in the
+// ledger (its ops): where the commit's answer is lost, the id tells whether it was applied, and which
+// attempt was. Ids go when nothing can be in doubt any more.
+//
+// decide may be called several times, and reports false where there is nothing to do. A counter that
+// has no ledger yet gets one. Errors are decide's, [ErrNotFound], [store.ErrContention],
+// [store.ErrDoubt], [ErrLedgerFull], or the client library's.
+func (b Books) Command(ctx context.Context, counter string, decide func(context.Context, *Book) (do bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	tried := map[string]*Book{} // by the id of the attempt
+	var last *Book
+	var life time.Time // of the ledger that the command is about
+	_, err := b.update(ctx, commandPatience, func(ctx context.Context) (*Book, error) {
+		k, err := b.readExisting(ctx, counter)
+		if err != nil {
+			return nil, err
+		}
+		for id, book := range tried { // also where the counter is gone, or being deleted, by now
+			if _, applied := k.Ledger.Ops[id]; applied {
+				last = book
+				return nil, nil
+			}
+		}
+		if k.Doc == nil || k.Deleting() || !life.IsZero() && !k.Ledger.Created.Equal(life) {
+			// gone, or another was made, which a late command leaves alone
+			return nil, ErrNotFound
+		}
+		life = k.Ledger.Created
+		settled := settledIn(k.Ledger, k.At)
+		if len(k.Ledger.Ops)-len(settled) >= ledger.MaxOps {
+			return nil, fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)
+		}
+		last = nil
+		if do, err := decide(ctx, k); err != nil || !do {
+			return nil, err
+		}
+		id := rand.Text()
+		last, tried[id] = k, k
+		k.removed = append(k.removed, settled...)
+		k.transforms = append(k.transforms, store.ServerTime(layout.FieldPath(LedgerOps, id)))
+		return k, nil
+	})
+	if err == nil && last != nil && last.Applied != nil {
+		last.Applied()
+	}
+	return err
+}
+
+// readExisting reads the book of a counter that is there, and gets a ledger where it has none.
+func (b Books) readExisting(ctx context.Context, counter string) (*Book, error) {
+	k, err := b.Read(ctx, counter, func(k *Book) (bool, error) {
+		if k.Doc == nil || k.Deleting() {
+			return false, nil
+		}
+		if _, _, err := b.Adopt(ctx, counter, false); err != nil && !errors.Is(err, ErrNothing) {
+			return false, err
+		}
+		return true, nil // or else it is gone by now, or being deleted
+	})
+	if k.Ledger == nil {
+		k.Ledger = &ledger.Ledger{}
+	}
+	return k, err
+}
+
+// settledIn are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
+// of Firestore's, to be removed.
+func settledIn(l *ledger.Ledger, now time.Time) (paths []string) {
+	for id, at := range l.Ops {
+		if now.Sub(at) > ledger.InDoubt {
+			paths = append(paths, layout.FieldPath(LedgerOps, id))
+		}
+	}
+	return paths
+}

@@ -1,0 +1,21 @@
+// Package book is the one owner of a counter's ledger and of its document: no other code reads or
+// writes them, or knows the condition on which they were read.
+//
+// A [Book] is both as of one time, and what is changed in them since. Its methods change the ledger
+// where one can see it: states and answers are merged into it, all shards correct it, a base is set.
+// What the document is to show follows from that. [Books.Update], [Books.Command] and
+// [Book.WriteTo] commit a book, on condition that nothing else has written its ledger meanwhile. One
+// function emits the writes of both, and refuses to where the document would show another total than
+// the ledger that is written adds up to.
+//
+// A counter that has no ledger gets one by [Books.Adopt], from its shards. One whose ledger can't be
+// used is made again by [Books.Rebuild].
+//
+//	book.go      a book: how it is read, and what changes it
+//	write.go     how it is written: both documents, in one commit, and how they are checked
+//	command.go   what must not be applied twice: a reset, a rebase, an import
+//	adopt.go     a ledger for a counter that has none, or none that can be used
+//	life.go      a counter is made, and how its life ends
+//	ledger.go    the ledger's document
+//	document.go  the counter's document
+package book

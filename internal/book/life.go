@@ -1,0 +1,142 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Make has a transaction that has read the book give its counter n shards, and what else it takes to
+// be counted: its document and its ledger, from total on where that is not 0, and made as of a floor
+// where that is not zero. Errors: [ErrLedgerFull], [ErrDamaged], and those of reading.
+func (k *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64, floor time.Time) (err error) {
+	names, doc := k.names(), k.Doc
+	var fields map[string]*firestorepb.Value
+	if doc == nil || names.Hosted && k.raw == nil { // by which the next reconcile finds one whose every event gets lost
+		if k, err = k.begin(ctx, tx, total, floor); err != nil {
+			return err
+		}
+		totals := k.Ledger.Totals(names.Shown()...)
+		if err := k.balances(totals); err != nil {
+			return err
+		}
+		tx.Write(k.ledger())
+		fields = view(names, k.Ledger, totals)
+	}
+	switch name := names.Counter(k.Counter); {
+	case doc == nil:
+		if n > 0 { // or else none is summed up; should one be, later, the client's number holds
+			fields[layout.NumShards] = store.Int(int64(n))
+		}
+		tx.Write(store.Create(name, fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
+	case n != NumShards(names, doc):
+		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
+		if Own(names, doc)[layout.NumShardsLegacy] != nil { // its clients read that one
+			own[layout.NumShardsLegacy] = store.Int(int64(n))
+		}
+		if names.Hosted {
+			own = map[string]*firestorepb.Value{layout.Rollup: store.Map(own)}
+		}
+		tx.Write(store.Update(name, store.Exists(true), own, nil))
+	}
+	return nil
+}
+
+// begin is the book with a ledger that a counter which is made goes on with: what its path has
+// counted.
+func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.Time) (_ *Book, err error) {
+	names := k.names()
+	var shards Shards
+	switch {
+	case k.Unusable != nil:
+		return nil, k.Unusable
+	case k.raw == nil:
+		if k, _, err = k.books.adopt(ctx, tx, k.Counter, k.Doc); err != nil {
+			return nil, err
+		}
+		k.Ledger.Floor = floor
+	default:
+		k.diff.Back = true
+		if total == 0 {
+			break
+		}
+		if _, k.At, err = tx.Get(ctx, k.raw.GetName()); err != nil {
+			return nil, err
+		}
+		if shards, err = tx.Documents(ctx, store.Query{Collection: names.ShardsOf(k.Counter)}); err != nil {
+			return nil, fmt.Errorf("read shards: %w", err)
+		}
+		if err := k.Enter(shards); err != nil {
+			return nil, err
+		}
+	}
+	if total != 0 {
+		first := names.Fields[0].Shard
+		k.SetBase(first, k.Ledger.BaseFor(first, total))
+	}
+	return k, nil
+}
+
+// Life tells one life of a path from the next, by the times when its documents were made; zero
+// where there is none.
+type Life struct{ ledger, doc time.Time }
+
+// Life is the one that the book is of.
+func (k *Book) Life() (l Life) {
+	if k.raw != nil {
+		l.ledger = k.raw.GetCreateTime().AsTime()
+	}
+	if k.Doc != nil {
+		l.doc = k.Doc.GetCreateTime().AsTime()
+	}
+	return l
+}
+
+// Over reports whether a life has ended, by what is there now. One without a ledger may get
+// one at any moment, and its document may be deleted by hand, which ends none.
+func (l Life) Over(now Life) bool {
+	if l.ledger.IsZero() {
+		return !l.doc.IsZero() && !now.doc.IsZero() && !now.doc.Equal(l.doc)
+	}
+	return !now.ledger.Equal(l.ledger)
+}
+
+// HasLedger reports whether there is a ledger, if only one that can't be used.
+func (k *Book) HasLedger() bool { return k.raw != nil }
+
+// Version is the update time of the ledger's document.
+func (k *Book) Version() time.Time { return k.raw.GetUpdateTime().AsTime() }
+
+// Ending reports whether the ledger says that what is below the path is being removed.
+func (k *Book) Ending() bool { return k.raw.GetFields()[LedgerEnding].GetBooleanValue() }
+
+// End has a transaction say in the ledger that what is below the path is being removed, and that the
+// document is missing.
+func (k *Book) End(tx *store.Tx) {
+	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), map[string]*firestorepb.Value{LedgerEnding: store.Bool(true)},
+		[]string{LedgerSums}, store.ServerTime(LedgerGone)))
+}
+
+// Stay takes back what [Book.End] has said, but for the document.
+func (k *Book) Stay(tx *store.Tx) {
+	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, []string{LedgerEnding}))
+}
+
+// Mark has a transaction say in the counter's document that it is being deleted: nothing is added to
+// it from then on.
+func (k *Book) Mark(tx *store.Tx) {
+	tx.Write(store.Update(k.names().Counter(k.Counter), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
+}
+
+// Uneven has a transaction that takes something off shards say so in the counter's ledger, where
+// there is one: see [ledger.Ledger.Uneven].
+func (k *Book) Uneven(tx *store.Tx) {
+	if k.raw != nil {
+		tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, nil, store.ServerTime(LedgerUneven)))
+	}
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// Cursor is where a walk over all counters goes on: behind the last counter of a page that it has
+// done.
+type Cursor struct {
+	Page string // token of the page
+	Done string // id of the last counter of it that was done, with all before it; empty for none
+}
+
+// Fields of the document that says where the last walk stopped.
+const (
+	cursorWalks = "walks" // :: path of counters → where its walk goes on
+	cursorPage  = "page"
+	cursorDone  = "done"
+	cursorAt    = "updated_at"
+)
+
+// Stopped is where the last walk over all counters has stopped.
+func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
+	docs, _, err := db.Get(ctx, db.Cursor())
+	if err != nil {
+		return Cursor{}, err
+	}
+	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Path.String()].GetMapValue().GetFields()
+	return Cursor{Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue()}, nil
+}
+
+// Stop remembers where a walk over all counters has stopped.
+func (db *DB) Stop(ctx context.Context, at Cursor) error {
+	walk := Map(map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done)})
+	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Cursor(), nil,
+		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Path.String(): walk})}, nil, ServerTime(cursorAt))})
+	return err
+}
