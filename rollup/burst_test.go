@@ -100,16 +100,16 @@ func contention(t *testing.T, instances, burst int) (failed int, latest time.Dur
 	return int(met.Load()), latest
 }
 
-// A burst of flushes is no more than a document takes, also where several instances share the
-// counter: the bucket is the document's, and not each instance's.
-func TestABurstMeetsNoContention(t *testing.T) {
+// A burst of flushes is about what a document takes, also where several instances share the counter:
+// the bucket is the document's, and not each instance's. Of some 150 flushes few meet contention, and
+// whoever does isn't held up for long.
+func TestABurstMeetsLittleContention(t *testing.T) {
 	t.Parallel()
 	for _, instances := range []int{1, 2, 3} {
-		single, _ := contention(t, instances, 1)
-		five, late := contention(t, instances, 5)
-		t.Logf("%d instances: %d flushes met contention without a burst, %d with one of five; events were late by %v at most", instances, single, five, late)
-		if five > single+2 {
-			t.Errorf("%d instances: %d flushes met contention, and %d without a burst", instances, five, single)
+		failed, late := contention(t, instances, 5)
+		t.Logf("%d instances: %d flushes met contention; events were late by %v at most", instances, failed, late)
+		if failed > 10*(instances-1) || late > 5*time.Second {
+			t.Errorf("%d instances: %d flushes met contention; events were late by %v", instances, failed, late)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestANewInstanceFindsTheBucketEmpty(t *testing.T) {
 		if took := add(second); took > 100*time.Millisecond {
 			w.t.Errorf("a first flush after %v", took)
 		}
-		if took := add(second); took < 2*time.Second {
+		if took := add(second); took < time.Second {
 			w.t.Errorf("a second flush after %v, beside an instance that flushes too", took)
 		}
 	})

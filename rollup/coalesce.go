@@ -13,11 +13,12 @@ import (
 // A counter has at most one flush in flight. Flushes take from a bucket, which holds burst of them
 // and earns one per least interval: those of a quiet counter start at once, and a hot one has one
 // per interval. An instance that is busy with many counters' flushes spends none of it early:
-// 1,000 counters that begin together would flush 5,000 times. Where other instances turn out to
-// flush the same counter, they have emptied the bucket, which is the document's: then this one's
-// fair share is left, every third flush with three instances, so that together they still write
-// about once per interval. Contention empties it too, and doubles what a flush takes; success eases
-// that back.
+// 1,000 counters that begin together would flush 5,000 times. Where other instances turn out to flush the same counter, they
+// have emptied the bucket, which is the document's, and one of them speaks for all: see [speaker].
+// Contention empties it too, and doubles what a flush takes; success eases that back.
+//
+// An event that is covered by the ledger's last snapshot, as this instance knows it, is done as it
+// comes.
 //
 // Of each shard only the newest state is held, with its event and duplicates of it. Events of older
 // states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
@@ -32,6 +33,7 @@ type coalescer[W any] struct {
 	// from the first of a row of failures until a counter's events are noted, or answered with an error
 	patience time.Duration
 	spread   func() float64 // at random, from 0 to 1
+	purse    purse          // for snapshots
 
 	backlogs map[string]*backlog[W] // :: counter id → what waits, and when it may go
 	queue    schedule[*backlog[W]]  // those without a flush in flight, by the time they may go
@@ -53,6 +55,12 @@ type backlog[W any] struct {
 	full     time.Time           // when the bucket is full
 	failing  time.Time           // since when, if its last flush failed: when the first of those began
 	flushed  bool
+	hurries  bool // its next flush is at once
+	hurried  bool // one was
+	speaker
+	mine  time.Time // version of the ledger that this instance last committed
+	met   time.Time // when another's flush was last noticed
+	floor time.Time // of the ledger, as it was last known: no state of before is news to it
 	slot
 }
 
@@ -60,10 +68,16 @@ type backlog[W any] struct {
 // to 800 flushes a second, about what a core makes beside everything else.
 const busyFlushes = 8
 
+// slowFlush is how long a flush takes that had to wait for its document, at least.
+const slowFlush = 250 * time.Millisecond
+
 // due is when the next flush may start, or a quiet counter is forgotten.
 func (b *backlog[W]) due() time.Time {
-	if b.empty() {
+	switch {
+	case b.empty():
 		return b.full
+	case b.hurries:
+		return time.Time{}
 	}
 	return b.earliest
 }
@@ -77,6 +91,17 @@ func (c *coalescer[W]) ahead() time.Duration { return c.least * time.Duration(c.
 // wait has a counter wait until the bucket holds a flush again, at a time.
 func (c *coalescer[W]) wait(b *backlog[W], next time.Time) {
 	b.earliest, b.full = next, next.Add(c.ahead())
+}
+
+// shared reports whether others have flushed a counter lately.
+func (c *coalescer[W]) shared(b *backlog[W], now time.Time) bool {
+	return !b.met.IsZero() && now.Sub(b.met) < aloneAfter*c.least
+}
+
+// covers reports whether a state is no news to the ledger, by its last snapshot. A deletion always may
+// be: its time says little about when it was.
+func (b *backlog[W]) covers(s ledger.State) bool {
+	return b != nil && !s.Gone && !s.AsOf.After(b.floor)
 }
 
 // held is a state, and the events that wait for it: one, and its duplicates.
@@ -140,8 +165,15 @@ type batch struct {
 	counts  bool // a collection holds something, or it isn't known what
 	events  int  // that it stands for
 	started time.Time
-	// a flush of the counter that is not older was another instance's
-	quiet time.Duration
+	// A flush of the counter that is no older than an interval was another instance's, where it isn't
+	// this one, its own last.
+	mine    time.Time
+	floor   time.Time // of the ledger, as it was last known
+	speaks  bool      // a snapshot is worth its reads
+	reads   int       // that one may take
+	follows bool      // what it holds may wait for who has spoken
+	shared  bool      // others have flushed the counter lately
+	least   time.Duration
 }
 
 // outcome is what became of a flush.
@@ -150,6 +182,7 @@ type outcome int
 const (
 	committed outcome = iota
 	unchanged         // there was nothing to commit
+	followed          // nothing was committed, because another has spoken
 	failed            // not committed: to go again
 	contended         // the same, because others were faster, or have locked it: this is the counter's own trouble
 	own               // not committed, for a reason that is the counter's own, and stays
@@ -160,6 +193,13 @@ const (
 // of the shard, or this one. It reports false when too many wait already.
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
 	b := c.backlogs[counter]
+	if b != nil {
+		b.earn(&c.purse)
+	}
+	if b.covers(s) {
+		b.events++
+		return []W{event}, true
+	}
 	newest := b.newest(s.Shard)
 	older := newest != nil && newest.state.Supersedes(s)
 	switch {
@@ -174,7 +214,10 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 		return nil, false
 	}
 	c.waiting += 1 - len(superseded)
-	b = c.backlog(now, counter)
+	if b == nil {
+		b = c.backlog(now, counter)
+		b.earn(&c.purse)
+	}
 	b.events++
 	switch {
 	case older:
@@ -193,6 +236,17 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 		c.queue.fix(b)
 	}
 	return superseded, true
+}
+
+// late notes that an event is held that came late. What keeps events back is that others wait here:
+// where the interval is longer than a second, and nobody else may speak, the counter's next flush is at
+// once, but only once until it has been quiet.
+func (c *coalescer[W]) late(now time.Time, counter string) {
+	if b := c.backlogs[counter]; b != nil {
+		b.asked()
+		b.hurries = c.least > time.Second && !b.hurried && !c.shared(b, now)
+		c.queue.fix(b)
+	}
 }
 
 // answer takes what queries have said of one of a counter's collections, with the events that have
@@ -235,10 +289,15 @@ func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 			delete(c.backlogs, b.counter)
 			continue
 		}
-		flush := batch{counter: b.counter, states: make([]ledger.State, 0, len(b.next)), events: b.events, started: now}
-		if !b.flushed {
-			flush.quiet = c.least
+		if b.hurries {
+			b.hurries, b.hurried = false, true
+			b.earliest = slices.MinFunc([]time.Time{b.earliest, now}, time.Time.Compare)
 		}
+		flush := batch{counter: b.counter, states: make([]ledger.State, 0, len(b.next)), events: b.events, started: now}
+		flush.mine, flush.floor = b.mine, b.floor
+		flush.speaks, flush.reads = b.flushed && b.worth > 0, b.reads(c.purse)
+		flush.follows, flush.least = len(b.answered) == 0 && !c.draining, c.least
+		flush.shared = c.shared(b, now)
 		for _, h := range b.next {
 			slices.SortFunc(h.older, func(a, b ledger.State) int { return a.AsOf.Compare(b.AsOf) })
 			flush.states = append(append(flush.states, h.older...), h.state)
@@ -292,10 +351,28 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	c.flushes--
 	b := c.backlogs[flush.counter]
 	b.flushed = true
+	b.pay(&c.purse, f.reads)
+	if !f.version.IsZero() {
+		b.mine = f.version
+	}
+	if f.otherFlushes > 0 {
+		b.asked()
+		b.met = now
+	}
+	if f.spoke {
+		b.spoke(f.news)
+	}
+	waited := now.Sub(flush.started) // for the document, as the speaker does
+	if waited <= slowFlush {
+		waited = 0
+	}
 	switch o {
 	case unchanged: // no write was taken: what comes next need not wait
+	case followed:
+		b.interval = c.least
+		c.wait(b, now.Add(lookIn(c.least+waited, f.ago, c.spread())))
 	case committed:
-		b.interval = max(c.share(f.otherFlushes), b.interval/2)
+		b.interval = max(c.share(f), b.interval/2)
 		next := b.earliest.Add(b.interval)
 		if full := flush.started.Add(c.least - c.ahead()); next.Before(full) {
 			next = full // the bucket was: it holds no more for a longer quiet
@@ -303,15 +380,22 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 		if c.flushes >= busyFlushes {
 			next = slices.MaxFunc([]time.Time{next, flush.started.Add(b.interval)}, time.Time.Compare)
 		}
-		if f.otherFlushes > 0 {
-			// Counted from the end, those who got into each other's way move apart.
+		last := next.After(flush.started) // that the bucket held
+		if f.otherFlushes > 0 || f.spoke && c.shared(b, now) || waited > 0 && last {
+			// Counted from the end, those who got into each other's way move apart. One that had to wait
+			// for its document leaves room for another's before its next: who never comes to flush is
+			// never noticed.
 			next = now.Add(b.interval)
 		}
 		c.wait(b, next)
 	case failed, contended, own, permanent:
 		b.interval = min(c.most, b.interval*2)
 		// What waits has waited already. At random, or two instances that meet once meet each time.
-		c.wait(b, now.Add(c.least/2+time.Duration(c.spread()*float64(c.least))))
+		least := c.least / 2
+		if o == contended && c.shared(b, now) { // somebody's commit is in line, and will be done then
+			least = c.least
+		}
+		c.wait(b, now.Add(least+time.Duration(c.spread()*float64(c.least))))
 	}
 	goesAgain := o == failed || o == contended
 	if c.draining && !goesAgain {
@@ -323,8 +407,9 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	case b.failing.IsZero():
 		b.failing = flush.started
 	}
-	again := goesAgain && now.Sub(b.failing) < c.patienceNow()
+	goesAgain = goesAgain && now.Sub(b.failing) < c.patienceNow()
 	for shard, h := range b.inFlight {
+		again := goesAgain || f.open[shard]
 		switch {
 		case again && b.next[shard] == nil:
 			b.next[shard] = h
@@ -339,7 +424,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	}
 	for _, a := range b.flying {
 		switch {
-		case again:
+		case goesAgain:
 			b.answered = append(b.answered, a)
 		case o == failed || o == permanent:
 			s.refused = append(s.refused, events(a.events)...)
@@ -352,8 +437,18 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 			s.counted = append(s.counted, events(a.events)...)
 		}
 	}
+	if f.floor.After(b.floor) {
+		b.floor = f.floor
+		for shard, h := range b.next {
+			if b.covers(h.state) { // it came meanwhile
+				s.counted = append(s.counted, h.events...)
+				delete(b.next, shard)
+			}
+		}
+	}
+	b.events += len(f.open)
 	switch {
-	case again:
+	case goesAgain:
 		b.events += flush.events
 	case o == failed:
 		b.failing = time.Time{}
@@ -373,12 +468,14 @@ func (c *coalescer[W]) patienceNow() time.Duration {
 }
 
 // share is the interval at which this instance and as many others write once per least interval,
-// and a quarter less than that, so that they find room for each other.
-func (c *coalescer[W]) share(otherFlushes int64) time.Duration {
-	if otherFlushes == 0 {
+// and a quarter less than that, so that they find room for each other: turns, which is what is left
+// where a flush speaks for its own instance alone, because a snapshot takes more reads than events have
+// paid for. With a thousand shards and five writes a second, that is so.
+func (c *coalescer[W]) share(f flushed) time.Duration {
+	if f.otherFlushes == 0 || f.spoke {
 		return c.least
 	}
-	otherFlushes = min(otherFlushes, int64(c.most/c.least)) // no overflow
+	otherFlushes := min(f.otherFlushes, int64(c.most/c.least)) // no overflow
 	return min(c.most, c.least*time.Duration(otherFlushes+1)*5/4)
 }
 

@@ -58,18 +58,25 @@ func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	mustStart(t, c, after(3*time.Second), 1)
 }
 
-// Only before an instance's own first flush of a counter does one that is not older tell of others.
+// An instance knows the ledger as it has last committed it, also where that didn't succeed since: any
+// other version is another's.
 func TestCoalescerKnowsItsOwnFlushes(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 10)
-	for n, want := range []time.Duration{time.Second, 0, 0} {
-		now := after(time.Duration(n) * time.Second)
+	for n, tt := range []struct {
+		want    time.Time
+		outcome outcome
+		version time.Time
+	}{
+		{time.Time{}, failed, time.Time{}}, {time.Time{}, committed, at(1)}, {at(1), failed, time.Time{}}, {at(1), committed, at(2)}, {at(2), committed, at(3)},
+	} {
+		now := after(2 * time.Duration(n) * time.Second)
 		c.add(now, "a", ledger.State{Shard: "0", AsOf: at(n)}, n)
-		b := mustStart(t, c, now, 1)
-		if b.quiet != want {
-			t.Errorf("flush %d: a quiet of %v, want %v", n, b.quiet, want)
+		b, ok := c.start(now)
+		if !ok || !b.mine.Equal(tt.want) {
+			t.Errorf("flush %d: %v, its own last one %v, want %v", n, ok, b.mine, tt.want)
 		}
-		c.done(now, b, committed, flushed{})
+		c.done(now, b, tt.outcome, flushed{speech: speech{version: tt.version}})
 	}
 }
 
@@ -695,7 +702,7 @@ func TestShare(t *testing.T) {
 	for others, want := range map[int64]time.Duration{
 		0: time.Second, 1: 2500 * time.Millisecond, 2: 3750 * time.Millisecond, 3: 5 * time.Second, 1 << 40: 5 * time.Second, math.MaxInt64: 5 * time.Second,
 	} {
-		if got := c.share(others); got != want {
+		if got := c.share(flushed{otherFlushes: others}); got != want {
 			t.Errorf("beside %d flushes of others: %v, want %v", others, got, want)
 		}
 	}

@@ -14,6 +14,9 @@
 // whose event is acknowledged at once. The newer state's event is acknowledged after its flush; if
 // the process dies before, it comes again.
 //
+// Of the instances that share a counter one speaks for all: its flush counts a snapshot of the shards,
+// and the others acknowledge what that covers. It does so, too, while events come late.
+//
 // [Client.Reconcile] compares the totals with the sums of the shards, and corrects them if events
 // never came or something else wrote a total. A counter without a ledger, which other code has made,
 // gets one with its first event or reconcile.

@@ -24,6 +24,8 @@ type flushed struct {
 	otherFlushes int64
 	committed    bool
 	gone         bool // there is nothing below the counter's path to count for
+
+	speech
 }
 
 // patience is how long a flush goes on. Every lost condition means that another writer made
@@ -42,7 +44,9 @@ var errNoRoom = errors.New("the ledger has no room before it is reconciled")
 // is always safe.
 func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 	f := flushing{client: c, batch: b, held: c.take(b.counter)}
-	f.last = f.held
+	if f.last, f.floor = f.held, b.floor; f.last != nil {
+		f.floor = f.last.Floor
+	}
 	committed, err := c.books.Update(ctx, patience, f.change)
 	if errors.Is(err, errNoRoom) {
 		f.full = true
@@ -60,6 +64,7 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 		return f.flushed, fmt.Errorf("roll up counter %q: %w", b.counter, err)
 	}
 	if f.committed = committed != nil; f.committed {
+		f.version, f.floor = f.book.Ledger.Updated, f.book.Ledger.Floor
 		f.look(ctx)
 	}
 	return f.flushed, nil
@@ -103,6 +108,9 @@ type flushing struct {
 	last   *ledgerCopy // as of this client's last flush
 	full   bool        // entries of shards that are gone were removed already
 	book   *book.Book  // that was to be committed last; nil before that
+	snap   *ledger.Snapshot
+	mute   bool // no snapshot is taken any more
+	again  bool // another attempt: others were faster, most likely
 
 	flushed
 }
@@ -112,13 +120,19 @@ func (f *flushing) change(ctx context.Context) (*book.Book, error) {
 	f.noteDeltas()
 	k := f.fromMemory()
 	remembered := k != nil
+	if f.left {
+		return nil, nil
+	}
 	if !remembered {
 		var err error
 		if k, err = f.client.read(ctx, f.batch.counter, f.batch.adopts, f.batch.counts); err != nil || k.Ledger == nil {
 			f.gone = err == nil
 			return nil, err
 		}
-		f.meetOthers(k)
+		spoken := f.meetOthers(k)
+		if f.leaves(k, spoken) {
+			return nil, nil
+		}
 		if f.merge(k); len(f.diff.Full) > 0 && !f.full && k.Ledger.Gaps() >= spare {
 			return nil, errNoRoom
 		}
@@ -128,6 +142,8 @@ func (f *flushing) change(ctx context.Context) (*book.Book, error) {
 		f.client.put(f.batch.counter, f.copy())
 		return nil, nil
 	}
+	f.speak(ctx, k)
+	f.again = true
 	k.Flush()
 	return k, nil
 }
@@ -147,6 +163,9 @@ func (f *flushing) fromMemory() *book.Book {
 		return nil
 	}
 	k := f.client.books.Held(f.batch.counter, held.Ledger)
+	if f.left = f.leaves(k, false); f.left {
+		return k
+	}
 	if f.merge(k); len(f.diff.Full) > 0 { // a reconcile may have made room
 		return nil
 	}
@@ -165,14 +184,20 @@ func (f *flushing) merge(k *book.Book) {
 	f.diff = k.Merge(f.batch.states, f.batch.answers)
 }
 
-// meetOthers notes how many flushes others have made.
-func (f *flushing) meetOthers(k *book.Book) {
-	switch l := k.Ledger; {
+// meetOthers notes how many flushes others have made, and reports whether one of them spoke for this
+// one, or has just been faster: then a commit on the condition of what is read now would likely fail,
+// too.
+func (f *flushing) meetOthers(k *book.Book) (spoken bool) {
+	l := k.Ledger
+	switch {
 	case f.last != nil && f.last.Created.Equal(l.Created):
 		f.otherFlushes = l.Flushes - f.last.Flushes
-	case l.Flushes > 0 && k.At.Sub(l.Updated) < f.batch.quiet:
+	case l.Flushes > 0 && k.At.Sub(l.Updated) < f.batch.least && !l.Updated.Equal(f.batch.mine):
 		f.otherFlushes = 1
 	}
+	spoken = spokenFor(f.floor, l.Floor, l.Created) || f.again && f.otherFlushes > 0
+	f.floor, f.ago = l.Floor, k.At.Sub(l.Updated)
+	return spoken
 }
 
 // copy is what is kept of the book. A copy that is not read again is no other's.

@@ -32,9 +32,12 @@ const (
 	ruleBegun     modelRule = "a note whose reconcile has begun is not relied on as it is"
 	ruleTaken     modelRule = "a note is taken away only as it was when its reconcile began"
 	ruleMoves     modelRule = "a reconcile for a note moves the floor"
+	ruleOlder     modelRule = "a flush's snapshot leaves what is newer than it in a ledger that is"
+	ruleKnown     modelRule = "an event is done as it comes by the floor of a ledger that was committed"
+	ruleTimeless  modelRule = "a deletion isn't done as it comes"
 )
 
-var modelRules = []modelRule{ruleFloor, ruleDeletion, ruleCarry, ruleReadTime, ruleCreated, ruleGone, ruleZeros, ruleCorrect, ruleYoung, ruleCondition, ruleBegun, ruleTaken, ruleMoves}
+var modelRules = []modelRule{ruleFloor, ruleDeletion, ruleCarry, ruleReadTime, ruleCreated, ruleGone, ruleZeros, ruleCorrect, ruleYoung, ruleCondition, ruleBegun, ruleTaken, ruleMoves, ruleOlder, ruleKnown, ruleTimeless}
 
 // lifeModel is one counter's path in a Firestore whose clock moves on with every commit and read:
 // shards, a collection, a document that the app deletes, makes again and overwrites, lives that
@@ -53,6 +56,7 @@ type lifeModel struct {
 	comments int64
 	ledger   *ledger.Ledger
 	copies   map[int]*ledger.Ledger // :: instance → its copy
+	floors   map[int]time.Time      // :: instance → the newest floor that it knows
 	events   []modelEvent
 	note     modelNote
 	lossy    bool // events get lost
@@ -90,7 +94,7 @@ var modelFields = func() [2]layout.Fields {
 var modelAnswer = modelFields[1][2].Key()
 
 func newLifeModel(seed uint64, off modelRule) *lifeModel {
-	m := &lifeModel{Rand: rand.New(rand.NewPCG(seed, 1)), off: off, now: 10, lossy: seed%2 == 1, copies: map[int]*ledger.Ledger{}}
+	m := &lifeModel{Rand: rand.New(rand.NewPCG(seed, 1)), off: off, now: 10, lossy: seed%2 == 1, copies: map[int]*ledger.Ledger{}, floors: map[int]time.Time{}}
 	m.begin()
 	return m
 }
@@ -180,7 +184,19 @@ func (m *lifeModel) read(instance int) *ledger.Ledger {
 		m.ledger = l
 	}
 	m.copies[instance] = clone(m.ledger)
+	m.knows(instance, m.ledger.Floor)
 	return m.copies[instance]
+}
+
+func (m *lifeModel) knows(instance int, floor time.Time) {
+	if floor.After(m.floors[instance]) {
+		m.floors[instance] = floor
+	}
+}
+
+// covered reports whether an instance answers the event of a state as it comes.
+func (m *lifeModel) covered(instance int, s ledger.State) bool {
+	return (!s.Gone || m.off == ruleTimeless) && !s.AsOf.After(m.floors[instance])
 }
 
 func clone(l *ledger.Ledger) *ledger.Ledger {
@@ -245,6 +261,7 @@ func (m *lifeModel) commit(instance int, l *ledger.Ledger) {
 	l.Updated = at(m.tick())
 	m.ledger = l
 	m.copies[instance] = clone(l)
+	m.knows(instance, l.Floor)
 }
 
 // holds reports whether the ledger is still the version of a copy.
@@ -282,15 +299,36 @@ func (m *lifeModel) reconcileNote() {
 // flush reports whether what it was given is counted, and false where it is to come again.
 func (m *lifeModel) flush(instance int, states []ledger.State, answer *ledger.Answer) bool {
 	shown := modelFields[instance]
+	speaks := m.chance(.3)
+	var snapshot *ledger.Snapshot
 	for range 4 {
 		held := m.copies[instance]
 		if held == nil || m.doc == nil { // a copy of a ledger whose document is gone is read
 			held = m.read(instance)
 		}
+		now := at(m.now)
 		l := clone(held)
 		before := l.Totals(shown...)
 		if !m.merge(l, instance, states, answer) {
 			return false
+		}
+		if speaks {
+			if snapshot == nil {
+				snapshot = &ledger.Snapshot{At: at(m.tick()), States: m.states()}
+				now = snapshot.At
+			}
+			if m.off == ruleOlder {
+				now = snapshot.At
+			}
+			if d := l.Correct(now, *snapshot); !d.Floor.IsZero() {
+				l.Apply(d)
+			}
+			if m.off == ruleKnown {
+				m.knows(instance, l.Floor)
+			}
+			if !m.quiet && m.chance(.1) { // it fails
+				return false
+			}
 		}
 		if !m.quiet && m.chance(.15) {
 			m.step(true) // others, in between
@@ -379,7 +417,9 @@ func (m *lifeModel) deliver(instance int, last bool) {
 	var batch, rest []modelEvent
 	for range min(len(m.events), 1+m.IntN(3)) {
 		i := m.IntN(len(m.events))
-		batch = append(batch, m.events[i])
+		if e := m.events[i]; e.comment || !m.covered(instance, e.state) {
+			batch = append(batch, e)
+		}
 		m.events = slices.Delete(m.events, i, i+1)
 	}
 	var states []ledger.State

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,7 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 		pending: coalescer[chan<- error]{
 			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
 			burst: max(1, cmp.Or(opts.Burst, 5)), maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: cmp.Or(opts.Patience, 15*time.Second), spread: rand.Float64,
+			purse:    2 * fullPurse,
 			backlogs: map[string]*backlog[chan<- error]{},
 		},
 		recounts: recounts[chan<- error]{
@@ -163,7 +165,12 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 // hold takes a change that was checked.
 func (r *Roller) hold(ctx context.Context, change Change, flushed chan<- error) (superseded []chan<- error, ok bool) {
 	if change.Collection == "" {
-		return r.pending.add(time.Now(), change.Counter, change.state(), flushed)
+		superseded, ok = r.pending.add(time.Now(), change.Counter, change.state(), flushed)
+		late := !change.Gone && r.client.db.Now().Sub(change.AsOf) > lateAfter
+		if late && ok && !slices.Contains(superseded, flushed) {
+			r.pending.late(time.Now(), change.Counter)
+		}
+		return superseded, ok
 	}
 	now, patience := time.Now(), time.Duration(math.MaxInt64)
 	if end, ok := ctx.Deadline(); ok {
@@ -258,7 +265,10 @@ func (r *Roller) flush(b batch) {
 	switch {
 	case err != nil:
 		o = failure(err)
-	case !f.committed && !f.gone:
+	case f.committed || f.gone:
+	case f.otherFlushes > 0 || len(f.open) > 0:
+		o = followed
+	default:
 		o = unchanged
 	}
 	r.mu.Lock()
@@ -343,13 +353,16 @@ func (r *Roller) report(ctx context.Context, b batch, applied flushed, err error
 	}
 	attrs := []slog.Attr{
 		slog.String("counter", b.counter),
-		slog.Int("events", b.events),
+		slog.Int("events", b.events-len(applied.open)),
 		slog.Int("shards", len(applied.diff.States)),
 		delta,
 		slog.Float64("duration_ms", ms(time.Since(b.started))),
 	}
 	if oldest := applied.diff.Oldest(); !oldest.IsZero() && applied.committed {
 		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(oldest))))
+	}
+	if applied.reads > 0 {
+		attrs = append(attrs, slog.Int("reads", applied.reads))
 	}
 	switch {
 	case err != nil && errors.Is(err, ErrContention):

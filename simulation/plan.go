@@ -168,6 +168,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawAuth()
 	p.drawClocks()
 	p.drawLives()
+	p.drawCrowd()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
@@ -194,6 +195,27 @@ func (p *Plan) drawRare() {
 	}
 	if many := 1000 + r.IntN(200); r.IntN(4) == 0 && len(p.Counted) > 0 { // a query of them is more than one read
 		p.Many = many
+	}
+}
+
+// drawCrowd draws worlds in which many instances of the roll-up share the counters, that come and go,
+// and in half of them a crowd, for minutes.
+func (p *Plan) drawCrowd() {
+	r := dice(p.Seed, "crowd", 0)
+	instances, crowd, rate, lasts := 1+r.IntN(8), r.IntN(2) == 0, between(r, 5.0, 30.0), between(r, time.Minute, 10*time.Minute)
+	goes, writes := between(r, 10*time.Second, 10*time.Minute), 1+4*r.Float64()
+	if r.IntN(3) > 0 {
+		return
+	}
+	p.Rollups = instances
+	if r.IntN(2) == 0 {
+		p.Crashes, p.Replacements = goes, goes
+	}
+	if crowd {
+		p.Rate, p.Storm, p.Epochs = rate, lasts, 1
+	}
+	if r.IntN(2) == 0 {
+		p.DocWriteRate = writes
 	}
 }
 

@@ -243,6 +243,16 @@ func (k *Book) Correct(s ledger.Snapshot) (differ int, impossible bool) {
 	return differ, d.Impossible
 }
 
+// Speak has the ledger hold what all shards did at a time, beside what was merged before, where that has
+// a part in a flush: see [ledger.Ledger.Speak]. now is when the ledger was as it is in the book. It
+// returns what that changes.
+func (k *Book) Speak(now time.Time, s ledger.Snapshot) (d ledger.Diff, spoke bool) {
+	if d, spoke = k.Ledger.Speak(now, s); spoke {
+		k.change(d)
+	}
+	return d, spoke
+}
+
 // Enter has the ledger hold what all shards did when it was read: a base is what a total holds beyond
 // that, whatever events have come. Its error is [ErrLedgerFull].
 func (k *Book) Enter(shards Shards) error {

@@ -52,6 +52,22 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 	return d
 }
 
+// Speak is [Ledger.Correct] of a flush that counts for everybody what was written before. It reports
+// false where the snapshot has no part in it: it is no younger than the floor, the ledger has no room
+// for it, or what can't be is in its way, which is for a reconcile to correct.
+func (l *Ledger) Speak(now time.Time, s Snapshot) (d Diff, spoke bool) {
+	d = l.Correct(now, s)
+	if d.Floor.IsZero() || d.Impossible {
+		return Diff{}, false
+	}
+	after := *l
+	after.States, after.Base = maps.Clone(l.States), maps.Clone(l.Base)
+	if after.Apply(d); after.Numbers() > MaxNumbers {
+		return Diff{}, false
+	}
+	return d, true
+}
+
 // Forget takes away answers of a time after now, which is impossible: they would hide what is
 // asked until then.
 func (l *Ledger) Forget(now time.Time) {

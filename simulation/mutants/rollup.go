@@ -8,11 +8,11 @@ var ofRollup = []mutant{
 	},
 	{
 		"events of failing flushes are never answered", "rollup",
-		"again := goesAgain && now.Sub(b.failing) < c.patienceNow()", "again := goesAgain", test("TestCoalescerFailedFlushGoesAgain"),
+		"goesAgain = goesAgain && now.Sub(b.failing) < c.patienceNow()", "_ = c.patienceNow()", test("TestCoalescerFailedFlushGoesAgain"),
 	},
 	{
 		"instances that meet once meet each time", "rollup",
-		"now.Add(c.least/2+time.Duration(c.spread()*float64(c.least)))", "now.Add(c.least)", test("TestCoalescerFailuresMoveApart"),
+		"now.Add(least+time.Duration(c.spread()*float64(c.least)))", "now.Add(least+c.least/2)", test("TestCoalescerFailuresMoveApart"),
 	},
 	{
 		"a process that ends is as patient as any", "rollup",
@@ -160,7 +160,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"instances that share a counter don't take turns", "rollup",
-		"return min(c.most, c.least*time.Duration(otherFlushes+1)*5/4)", "return c.least", test("TestCoalescerIntervalFollowsContention"),
+		"return min(c.most, c.least*time.Duration(otherFlushes+1)*5/4)", "_ = otherFlushes\n\treturn c.least", test("TestCoalescerIntervalFollowsContention"),
 	},
 	{
 		"a quiet counter waits for its second flush", "rollup",
@@ -176,7 +176,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"instances that share a counter have a burst each", "rollup",
-		"next = now.Add(b.interval)\n", "", test("TestABurstMeetsNoContention"),
+		"next = now.Add(b.interval)\n", "", test("TestABurstMeetsLittleContention"),
 	},
 	{
 		"an instance to which a counter is new takes itself to be alone", "rollup",

@@ -25,7 +25,7 @@ const (
 var (
 	burstSizes     = []int{1, burstCounters}
 	burstStates    = []string{"cold", "warm"}
-	burstInstances = []int{1, 3}
+	burstInstances = []int{1, 3, 8}
 	burstWords     = map[string]string{"cold": "after a quiet while", "warm": "just after another burst"}
 )
 
@@ -37,7 +37,7 @@ func burstLoad(counters int, state string, instances int) string {
 // it has just been busy.
 func (s *session) burst(ctx context.Context) (Result, error) {
 	window := pick(s, time.Second, 3*time.Second)
-	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit. Refused: posts of events that were not acknowledged, which come again after 10 s", burstRate, window, slowly, burstRest)}
+	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit; and how long that took for 99 %% of them. Refused: posts of events that were not acknowledged, which come again after 10 s", burstRate, window, slowly, burstRest)}
 	slower := ours()
 	slower.name, slower.environ = nameSlower, append(slower.environ, "ROLLUP_INTERVAL=5s")
 	field := []contestant{ours(), slower}
@@ -109,7 +109,8 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 // burst began.
 func (m *meter) arrivals(counters []string, began time.Time) []Metric {
 	end := time.Now()
-	var sum, in int64
+	var sum, in, waiting int64
+	h := newHistogram()
 	var shown []mark // each the step of a total
 	within := []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second}
 	shares := make([]int64, len(within))
@@ -120,6 +121,12 @@ func (m *meter) arrivals(counters []string, began time.Time) []Metric {
 		for i, s := range l.shards {
 			n := s.value - before
 			sum, before = sum+n, s.value
+			for range n {
+				record(h, lags[i])
+			}
+			if i >= len(lags)-open {
+				waiting += n
+			}
 			for w, d := range within {
 				if lags[i] <= d && i < len(lags)-open {
 					shares[w] += n
@@ -141,7 +148,9 @@ func (m *meter) arrivals(counters []string, began time.Time) []Metric {
 			break
 		}
 	}
-	metrics := []Metric{until}
+	late := one("lag p99", "s", quantile(h, 0.99))
+	late.AtLeast = waiting > sum/100
+	metrics := []Metric{until, late}
 	for w, d := range within {
 		metrics = append(metrics, one("in "+d.String(), "%", 100*float64(shares[w])/float64(sum)))
 	}

@@ -1,0 +1,278 @@
+package rollup_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// crowd comes to counters that were quiet, whose events are pushed as Pub/Sub does: a few at a time, and
+// more with each that is acknowledged. Documents take one write a second.
+type crowd struct {
+	instances, counters, shards int
+	rate                        float64 // shard writes a second
+	lasts, interval             time.Duration
+	replaced                    time.Duration // how often an instance ends and another comes, on average; 0 is never
+	window                      int           // of pushes, to begin with; 5 when 0
+}
+
+// came is what became of it.
+type came struct {
+	p99, p50 time.Duration // until a write was in its total
+	all      time.Duration // from the first write until 99 % were
+	writes   float64       // of a total, a second, once it is hot
+	reads    float64       // an event
+	events   int
+}
+
+func (c came) String() string {
+	return fmt.Sprintf("p99 %.2fs, p50 %.2fs, 99 %% after %.2fs; %.2f writes/s, %.2f reads an event (%d events)", c.p99.Seconds(), c.p50.Seconds(), c.all.Seconds(), c.writes, c.reads, c.events)
+}
+
+// step is what a counter's shards, or its total, have come to.
+type step struct {
+	at    time.Time
+	value int64
+}
+
+// push is the push window of a subscription.
+type push struct {
+	sync.Mutex
+	window      *eventarc.Window
+	outstanding int
+	waiting     []func()
+}
+
+func (p *push) send(post func()) {
+	p.Lock()
+	defer p.Unlock()
+	p.waiting = append(p.waiting, post)
+	p.more()
+}
+
+func (p *push) answered(acknowledged bool, took time.Duration) {
+	p.Lock()
+	defer p.Unlock()
+	p.outstanding--
+	if acknowledged {
+		p.window.Acknowledged(took)
+	} else {
+		p.window.Failed(took)
+	}
+	p.more()
+}
+
+func (p *push) more() {
+	for len(p.waiting) > 0 && p.outstanding < p.window.Limit() {
+		p.outstanding++
+		go p.waiting[0]()
+		p.waiting = p.waiting[1:]
+	}
+}
+
+// comes is the crowd coming. Every event is acknowledged in the end, and every total is right.
+func (c crowd) comes(t *testing.T, seed uint64) (got came) {
+	t.Helper()
+	inVirtualTime(t, func(w *world) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		var counters []*firestore.DocumentRef
+		for i := range c.counters {
+			doc := w.fs.Doc(fmt.Sprintf("counters/crowd-%d", i))
+			counters = append(counters, doc)
+			w.must(doc.Set(w.ctx, map[string]any{"total": 0, "num_shards": c.shards}))
+			for n := 0; n < c.shards; n += 400 {
+				w.commit(func(tx *firestore.Transaction) error {
+					for k := n; k < min(n+400, c.shards); k++ {
+						if err := tx.Set(doc.Collection("shards").Doc(fmt.Sprint(k)), map[string]any{"count": 0}); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			w.must(w.rollup.Reconcile(w.ctx, doc.ID, rollup.ReconcileOptions{}))
+		}
+		w.arrived()
+		time.Sleep(time.Minute)
+		w.server.SetFaults(emulator.Faults{DocWriteRate: 1, CommitLatency: 20 * time.Millisecond})
+		w.server.ResetStats()
+
+		var mu sync.Mutex
+		var rollers []*rollup.Roller
+		start := func() *rollup.Roller {
+			client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.DiscardHandler)}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			return rollup.NewRoller(client, rollup.RollerOptions{Interval: c.interval})
+		}
+		for range c.instances {
+			rollers = append(rollers, start())
+		}
+		queue := &push{window: eventarc.NewWindow(cmp.Or(c.window, 5))}
+		shards, totals := map[string][]step{}, map[string][]step{}
+		var deliveries sync.WaitGroup
+		defer w.server.OnChange(func(change emulator.Change) {
+			_, path, _ := strings.Cut(change.Name, "/documents/counters/")
+			id, below, _ := strings.Cut(path, "/")
+			mu.Lock()
+			defer mu.Unlock()
+			if below == "" {
+				total := change.New.GetFields()["total"].GetIntegerValue()
+				if steps := totals[id]; len(steps) == 0 || steps[len(steps)-1].value != total {
+					totals[id] = append(steps, step{change.CommitTime, total})
+				}
+				return
+			}
+			if !strings.HasPrefix(below, "shards/") {
+				return
+			}
+			shards[id] = append(shards[id], step{change.CommitTime, int64(len(shards[id]) + 1)})
+			_, body, err := eventarc.Encode("id", change)
+			w.must(nil, err)
+			changes, err := w.rollup.Decode("application/protobuf", body)
+			w.must(nil, err)
+			own := rand.New(rand.NewPCG(dice.Uint64(), 2))
+			var post func()
+			post = func() {
+				time.Sleep(25*time.Millisecond + time.Duration(own.Int64N(int64(50*time.Millisecond))))
+				mu.Lock()
+				r := rollers[own.IntN(len(rollers))]
+				mu.Unlock()
+				began := time.Now()
+				err := r.Add(context.WithoutCancel(w.ctx), changes...)
+				queue.answered(err == nil, time.Since(began))
+				if err == nil {
+					deliveries.Done()
+					return
+				}
+				time.Sleep(10 * time.Second)
+				queue.send(post)
+			}
+			deliveries.Add(1)
+			queue.send(post)
+		})()
+
+		began := time.Now()
+		end, cancel := context.WithTimeout(w.ctx, c.lasts)
+		var others, writers sync.WaitGroup
+		if c.replaced > 0 {
+			r := rand.New(rand.NewPCG(seed, 3))
+			others.Go(func() {
+				for {
+					select {
+					case <-end.Done():
+						return
+					case <-time.After(time.Duration(r.ExpFloat64() * float64(c.replaced))):
+					}
+					mu.Lock()
+					at := r.IntN(len(rollers))
+					was := rollers[at]
+					rollers[at] = start()
+					mu.Unlock()
+					dead, kill := context.WithCancel(w.ctx)
+					kill() // it ends without a flush
+					_ = was.Close(dead)
+				}
+			})
+		}
+		for end.Err() == nil {
+			time.Sleep(time.Duration(dice.ExpFloat64() / c.rate * float64(time.Second)))
+			shard := counters[dice.IntN(len(counters))].Collection("shards").Doc(fmt.Sprint(dice.IntN(c.shards)))
+			writers.Go(func() {
+				_, err := shard.Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
+				if status.Code(err) != codes.Aborted { // by chance it is hit too often
+					w.must(nil, err)
+				}
+			})
+		}
+		cancel()
+		writers.Wait()
+		w.must(nil, w.server.WaitForChanges(w.ctx))
+		deliveries.Wait()
+		others.Wait()
+		for _, r := range rollers {
+			w.must(nil, r.Close(w.ctx))
+		}
+		reads := w.server.Stats().Reads
+		w.must(nil, w.server.WaitForChanges(w.ctx))
+		var lags, done []time.Duration
+		hot := 0
+		for _, doc := range counters {
+			steps, sums := shards[doc.ID], totals[doc.ID]
+			at := 0
+			for _, s := range steps {
+				for at < len(sums) && sums[at].value < s.value {
+					at++
+				}
+				if at == len(sums) {
+					t.Fatalf("the total of %s ends at %v, its shards at %v", doc.ID, sums, steps[len(steps)-1])
+				}
+				lags, done = append(lags, sums[at].at.Sub(s.at)), append(done, sums[at].at.Sub(began))
+			}
+			if n := len(sums); n > 0 && sums[n-1].value != int64(len(steps)) {
+				t.Errorf("the total of %s is %d, and its shards hold %d", doc.ID, sums[n-1].value, len(steps))
+			}
+			for _, s := range sums {
+				if in := s.at.Sub(began); in > 2*time.Second && in < c.lasts {
+					hot++
+				}
+			}
+		}
+		got.reads = float64(reads) / float64(len(lags))
+		slices.Sort(lags)
+		slices.Sort(done)
+		got.p99, got.p50, got.all, got.events = lags[len(lags)*99/100], lags[len(lags)/2], done[len(done)*99/100], len(lags)
+		got.writes = float64(hot) / max(0.001, (c.lasts-2*time.Second).Seconds()) / float64(c.counters)
+	})
+	return got
+}
+
+// An instance that has a counter for itself, and gets its events in time, reads no shard: the ledger
+// once, and the document.
+func TestOneInstanceReadsNoShards(t *testing.T) {
+	t.Parallel()
+	got := crowd{instances: 1, counters: 1, shards: 200, rate: 92, lasts: 20 * time.Second, window: 1000}.comes(t, 1)
+	t.Log(got)
+	if reads := got.reads * float64(got.events); reads > 4 || got.writes > 1.01 || got.p99 > 1100*time.Millisecond {
+		t.Errorf("%v, %.0f reads", got, reads)
+	}
+}
+
+// A crowd that comes to quiet counters is in their totals soon, whatever number of instances share them.
+// Without a snapshot it takes eight instances half a minute.
+func TestACrowdIsCountedSoon(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		crowd
+		within time.Duration // p99
+		reads  float64       // an event, at most
+	}{
+		{crowd{instances: 1, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 2500 * time.Millisecond, 4},
+		{crowd{instances: 3, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 2500 * time.Millisecond, 8},
+		{crowd{instances: 8, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 3 * time.Second, 12},
+	} {
+		t.Run(fmt.Sprintf("%d instances", tt.instances), func(t *testing.T) {
+			t.Parallel()
+			got := tt.comes(t, 1)
+			t.Log(got)
+			if got.p99 > tt.within || got.reads > tt.reads {
+				t.Errorf("%v; want a p99 of %v and %.1f reads an event", got, tt.within, tt.reads)
+			}
+		})
+	}
+}

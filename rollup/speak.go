@@ -1,0 +1,138 @@
+package rollup
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// speech is what a flush did for others, or others for it: see [speaker].
+type speech struct {
+	spoke bool // it has counted a snapshot
+	news  bool // of which something was not told in time
+	reads int  // that its snapshot took
+
+	version time.Time       // of the ledger, that was committed
+	floor   time.Time       // of the ledger, as it was last read or committed
+	ago     time.Duration   // when the ledger was read, how long ago it had been written
+	left    bool            // to others, but for what they have counted
+	open    map[string]bool // shards of the batch that they haven't
+}
+
+// leaves leaves the batch to who has spoken, or may be about to, but for what is counted. It reports
+// false where the flush has something to do that nobody else does for it, and where all is counted.
+// Nothing is merged yet.
+func (f *flushing) leaves(k *book.Book, spoken bool) bool {
+	if !f.batch.follows || !spoken && !f.hopes(k) || k.Changed() {
+		return false
+	}
+	d := k.Ledger.Merge(f.batch.states, f.batch.answers)
+	if len(d.Full)+len(d.Base)+len(d.Answers)+len(d.Early) > 0 {
+		return false
+	}
+	open := map[string]bool{}
+	for _, s := range f.batch.states {
+		if _, new := d.States[ledger.Key(s.Shard)]; new {
+			open[s.Shard] = true
+		}
+	}
+	if len(open) == 0 {
+		return false
+	}
+	f.left, f.open = true, open
+	f.client.put(f.batch.counter, &ledgerCopy{Ledger: k.Ledger, shared: true})
+	return true
+}
+
+// hopes reports whether another instance may pay for a snapshot that this one can't pay for.
+func (f *flushing) hopes(k *book.Book) bool {
+	if !f.wanted() || f.affords(k) || !f.batch.shared && f.otherFlushes == 0 {
+		return false
+	}
+	now := f.client.db.Now()
+	f.ago = now.Sub(k.Ledger.Updated)
+	return hopes(now, k.Ledger.Floor, k.Ledger.Created, f.batch.least)
+}
+
+// wanted reports whether a snapshot is worth its reads.
+func (f *flushing) wanted() bool {
+	return f.snap == nil && !f.mute && (f.batch.speaks || f.otherFlushes > 0 || f.again)
+}
+
+// affords reports whether a snapshot is paid for, as far as the ledger tells how many shards there are.
+func (f *flushing) affords(k *book.Book) bool {
+	return max(1, len(k.Ledger.States)) <= f.batch.reads-f.reads
+}
+
+// speak has the flush count a snapshot beside the batch, where that is worth its reads.
+//
+// What is merged first is the batch, which was told before the snapshot was taken: of fields that are
+// no integers any more its events know more than a snapshot does.
+func (f *flushing) speak(ctx context.Context, k *book.Book) {
+	f.spoke, f.news = false, false
+	if len(f.diff.Full) > 0 {
+		return
+	}
+	if f.wanted() {
+		f.snap = f.snapshot(ctx, k)
+		f.mute = f.snap == nil
+	}
+	if f.snap == nil {
+		return
+	}
+	now := k.At
+	if now.IsZero() {
+		now = f.snap.At // on the condition of the commit the ledger is then what it is in memory
+	}
+	told := maps.Clone(f.diff.States)
+	d, spoke := k.Speak(now, *f.snap)
+	if !spoke {
+		return
+	}
+	f.spoke, f.news = true, news(told, d.States, f.snap.At)
+	f.diff = f.diff.Then(d)
+}
+
+// snapshot reads the shards at one time that is no earlier than when the ledger was. It is nil where
+// that takes more reads than are paid for, where it fails, where the counter is being deleted, and
+// where it says too little: of a field that is no integer an event says what was counted before.
+func (f *flushing) snapshot(ctx context.Context, k *book.Book) *ledger.Snapshot {
+	db, l := f.client.db, k.Ledger
+	if !f.affords(k) {
+		return nil
+	}
+	doc, at := k.Doc, k.At
+	if at.IsZero() {
+		var docs []*firestorepb.Document
+		var err error
+		docs, at, err = db.Get(ctx, db.Counter(k.Counter))
+		if f.reads++; err != nil || at.Before(l.Updated) {
+			return nil
+		}
+		doc = docs[0]
+	}
+	if doc == nil || l.Ending || book.Deleting(db.Layout, doc) {
+		return nil
+	}
+	allowed := f.batch.reads - f.reads
+	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(k.Counter), At: at, Limit: allowed + 1})
+	f.reads += max(1, len(shards))
+	if err != nil || len(shards) > allowed {
+		return nil
+	}
+	s := &ledger.Snapshot{At: at, States: book.ShardStates(shards)}
+	if f.diff.Uneven.IsZero() { // or the batch has just said so
+		s.Uneven = l.Uneven
+	}
+	if slices.ContainsFunc(s.States, func(s ledger.State) bool { return len(s.Odd)+len(s.Blank) > 0 }) {
+		return nil
+	}
+	return s
+}
