@@ -8,6 +8,13 @@ type entry struct {
 
 // catalogue is everything that doctor can find.
 var catalogue = map[string]entry{
+	"api-disabled": {Error,
+		"What needs it fails, and what is behind it can't be read: doctor says nothing of that. Where it is that of Functions, Run, Eventarc, Pub/Sub or Firestore, counting stands still."},
+
+	// Builds.
+	"build-role-missing": {Error, "A function is built with this account each time that it is deployed, and no build succeeds: neither the next deployment nor any command below that deploys one."},
+	"repository-missing": {Error, "The functions run on, as long as their instances do. A build has nowhere to write its image to, and a new instance may find none."},
+
 	// The functions.
 	"function-missing": {Error,
 		"Without Increment there is no counting by HTTP, without Rollup no total moves, and without Reconcile a lost event stays lost."},
@@ -17,6 +24,7 @@ var catalogue = map[string]entry{
 	"runtime-deprecated":  {Warning, "The runtime gets no support any more, and can't be deployed once it is decommissioned."},
 	"concurrency-one": {Error,
 		"An instance takes one request at a time, which is the platform's default. No two increments share a commit and no two events share a roll-up, so that a busy counter needs an instance per request and its document is fought over."},
+	"timeout-short":   {Error, "Cloud Run hangs up on a call while the function is at work. An increment is answered 504, though it may be counted; an event comes again, and again; a walk of Reconcile never comes to its end."},
 	"concurrency-low": {Warning, "Increments share a commit, and events a roll-up, only within an instance: below 100 requests at a time there is little to share."},
 
 	// Their settings.
@@ -40,6 +48,10 @@ var catalogue = map[string]entry{
 	"watch-ack-deadline": {Warning, "An event waits until counting again is worth its price. Pub/Sub hangs up before that, and sends it again and again: it counts nothing twice, and each call is billed."},
 	"trigger-ack-deadline": {Info,
 		"Pub/Sub hangs up before Rollup's own time is over, and sends the event again: it counts nothing twice, and each call is billed. An event usually waits for a second or two."},
+	"subscription-dead-letters": {Warning,
+		"Rollup refuses events while Firestore does, and they are to come again for a day. With this policy they are laid aside after a few failures, and what they carried is missing from totals until Reconcile runs."},
+	"events-waiting": {Error,
+		"Totals are behind by what is in them. Rollup's log says why it refuses them, or that it never hears of them; docs/operations.md says what to do. They come again for 24 hours, and Reconcile counts what they carried in any case."},
 	"subscription-expires": {Warning,
 		"Pub/Sub deletes a subscription through which nothing has gone for so long. After a quiet time no event comes any more, and totals move only when Reconcile runs."},
 	"upgrade-unfinished": {Error,
@@ -81,6 +93,16 @@ var catalogue = map[string]entry{
 	"counter-missing":        {Warning, "What documents come to shows nowhere: there is nothing to increment, so no increment makes the counter. Its ledger has what was counted, and it shows that once it is made."},
 	"cleanup-waiting":        {Info, "The app has deleted its document. Made again before CLEANUP_AFTER has passed, it has its counts again; after that, Reconcile removes what is below it."},
 	"cleanup-overdue":        {Warning, "The app has deleted its document long ago, and what is below it is still stored and billed: Reconcile is not called, or fails before it comes by."},
+	"composite-missing":      {Error, "The field's query is refused without it: the field stays as it is. Once the index is built, the next event or reconcile counts again."},
+	"composite-building":     {Info, "Until it is there, the field's query is refused, and the field stays as it is. It takes minutes, or hours in a large collection."},
+	"rules-open":             {Error, "Anybody can write shards, totals and ledgers, and all other documents: no count is to be trusted. The command shows the rules. Let nobody write what is the counters', as firestore/firestore.rules does."},
+	"rules-others":           {Info, "They may be your app's, which is as well: see that they let everybody read counters who should, and nobody write shards, totals or ledgers. docs/sdk.md has the lines. The command shows them."},
+	"metric-missing":         {Warning, "The alerts and the dashboard that look at it are blind, and say nothing."},
+	"alert-missing":          {Warning, "Nobody hears of what it would tell. docs/operations.md says what each of them means."},
+	"alerts-none":            {Info, "Nobody hears of lag, drift, or a Reconcile that doesn't run, but by asking doctor. As it should be with --no-alerts."},
+	"alert-off":              {Warning, "Nobody hears of what it would tell."},
+	"billing-off":            {Error, "The functions and their triggers stand still: Google stops what can't be billed."},
+	"budget-missing":         {Info, "Nobody is told when the project costs more than it should. With 100 the billing account's administrators are, at half of that in a month and at all of it; it stops nothing. Take your own amount."},
 	"sum-not-indexed":        {Error, "The sum of a counted collection's documents works on an index: it can't be taken, and the field stays as it is."},
 	"recount-refused":        {Error, "The documents can't be counted without an index, and the field stays as it is. Once the index is made, reconcile the counter."},
 	"recount-not-integer":    {Error, "Some document holds a number with a fraction, or the sum is beyond 64 bits. Fields hold integers: this one stays as it is, for everybody, until the documents that are named do. Mend them, and let rules insist on integers (docs/counted.md): the next event or reconcile counts again."},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,13 +19,19 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
+	"google.golang.org/api/artifactregistry/v1"
+	"google.golang.org/api/billingbudgets/v1"
+	"google.golang.org/api/cloudbilling/v1"
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
+	"google.golang.org/api/firebaserules/v1"
+	"google.golang.org/api/logging/v2"
 	"google.golang.org/api/monitoring/v3"
 	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
+	"google.golang.org/api/serviceusage/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -50,7 +57,15 @@ type cloud struct {
 	jobs        []*cloudscheduler.Job
 	triggers    map[string]*eventarc.Trigger    // :: its last name
 	waiting     map[string]*pubsub.Subscription // :: its last name
-	had         map[string]had                  // :: service's name → what it has had in a week
+	oldest      map[string]int64                // :: subscription's last name → seconds that its oldest event has waited
+	indexes     []*adminpb.Index
+	images      map[string]*artifactregistry.Policy // :: repository's last name
+	ruleset     string                              // text of the rules that hold; empty for none
+	metrics     []string
+	alerts      map[string]bool // :: displayed name → it is on
+	unbilled    bool
+	budgets     []*billingbudgets.GoogleCloudBillingBudgetsV1Budget
+	had         map[string]had // :: service's name → what it has had in a week
 
 	refused  map[string]codes.Code // :: permission → how calls that need it are answered
 	disabled map[string]bool       // :: API
@@ -78,19 +93,32 @@ func (c *cloud) serve(t *testing.T) Reader {
 	mux.HandleFunc("GET /v2/projects/{project}/locations/{region}/services/{service}", c.service)
 	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
 	mux.HandleFunc("GET /v3/projects/{project}", func(w http.ResponseWriter, _ *http.Request) {
-		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{CreateTime: c.since.Format(time.RFC3339Nano)})
+		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{Name: "projects/1234", CreateTime: c.since.Format(time.RFC3339Nano)})
 	})
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/jobs", c.listJobs)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
 	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers", c.listTriggers)
 	mux.HandleFunc("GET /v1/projects/{project}/subscriptions/{subscription}", c.subscription)
 	mux.HandleFunc("GET /v3/projects/{project}/timeSeries", c.timeSeries)
+	mux.HandleFunc("GET /v3/projects/{project}/alertPolicies", c.listAlerts)
+	mux.HandleFunc("GET /v2/projects/{project}/metrics", c.listMetrics)
+	mux.HandleFunc("GET /v1/projects/{project}/services:batchGet", c.apis)
+	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/repositories/{repository}", c.repositoryPolicy)
+	mux.HandleFunc("GET /v1/projects/{project}/releases/{release...}", c.release)
+	mux.HandleFunc("GET /v1/projects/{project}/rulesets/{ruleset}", c.rules)
+	mux.HandleFunc("GET /v1/projects/{project}/billingInfo", func(w http.ResponseWriter, _ *http.Request) {
+		c.answer(w, "resourcemanager.projects.get", "cloudbilling.googleapis.com", &cloudbilling.ProjectBillingInfo{BillingAccountName: "billingAccounts/0-1-2", BillingEnabled: !c.unbilled})
+	})
+	mux.HandleFunc("GET /v1/billingAccounts/{account}/budgets", func(w http.ResponseWriter, _ *http.Request) {
+		c.answer(w, "billing.budgets.list", "billingbudgets.googleapis.com", &billingbudgets.GoogleCloudBillingBudgetsV1ListBudgetsResponse{Budgets: c.budgets})
+	})
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	overREST := []option.ClientOption{option.WithEndpoint(web.URL + "/"), option.WithHTTPClient(web.Client())}
 
 	return Reader{
 		Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Monitoring: overREST, Projects: overREST, Eventarc: overREST, PubSub: overREST, Scheduler: overREST,
+		Services: overREST, Artifacts: overREST, Rules: overREST, Logging: overREST, Billing: overREST, Budgets: overREST,
 	}
 }
 
@@ -179,6 +207,28 @@ func (c *cloud) GetField(_ context.Context, req *adminpb.GetFieldRequest) (*admi
 	return &adminpb.Field{Name: req.GetName(), IndexConfig: indexed()}, nil
 }
 
+// ListIndexes sends an index a page: a reader that stops at the first page misses the rest.
+func (c *cloud) ListIndexes(_ context.Context, req *adminpb.ListIndexesRequest) (*adminpb.ListIndexesResponse, error) {
+	if err := c.check("datastore.indexes.list", "firestore.googleapis.com"); err != nil {
+		return nil, err
+	}
+	var there []*adminpb.Index
+	for _, index := range c.indexes {
+		if strings.HasPrefix(index.GetName(), req.GetParent()+"/indexes/") {
+			there = append(there, index)
+		}
+	}
+	at, _ := strconv.Atoi(req.GetPageToken())
+	resp := &adminpb.ListIndexesResponse{}
+	if at < len(there) {
+		resp.Indexes = there[at : at+1]
+	}
+	if at+1 < len(there) {
+		resp.NextPageToken = strconv.Itoa(at + 1)
+	}
+	return resp, nil
+}
+
 // indexed is the configuration of a field that nobody has configured.
 func indexed() *adminpb.Field_IndexConfig {
 	return &adminpb.Field_IndexConfig{
@@ -225,9 +275,7 @@ func (c *cloud) projectPolicy(w http.ResponseWriter, r *http.Request) {
 func (c *cloud) trigger(w http.ResponseWriter, r *http.Request) {
 	trigger := c.triggers[r.PathValue("trigger")]
 	if trigger == nil {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, `{"error":{"code":404,"message":"Resource was not found","status":"NOT_FOUND"}}`)
+		c.missing(w)
 		return
 	}
 	c.answer(w, "eventarc.triggers.get", "eventarc.googleapis.com", trigger)
@@ -266,6 +314,10 @@ type had struct {
 // timeSeries sends a service's sum a page: a reader that stops at the first page misses the rest.
 func (c *cloud) timeSeries(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
+	if strings.Contains(q.Get("filter"), "pubsub.googleapis.com/subscription/") {
+		c.ages(w, q.Get("filter"))
+		return
+	}
 	from, _ := time.Parse(time.RFC3339, q.Get("interval.startTime"))
 	to, _ := time.Parse(time.RFC3339, q.Get("interval.endTime"))
 	if q.Get("aggregation.alignmentPeriod") != "604800s" || to.Sub(from) != 7*24*time.Hour || q.Get("aggregation.perSeriesAligner") != "ALIGN_SUM" ||
@@ -295,6 +347,90 @@ func (c *cloud) timeSeries(w http.ResponseWriter, r *http.Request) {
 		}}
 	}
 	c.answer(w, "monitoring.timeSeries.list", "monitoring.googleapis.com", page)
+}
+
+// ages sends what Pub/Sub has written down of subscriptions, a point each.
+func (c *cloud) ages(w http.ResponseWriter, filter string) {
+	list := &monitoring.ListTimeSeriesResponse{}
+	for name, age := range c.oldest {
+		if strings.Contains(filter, strconv.Quote(name)) {
+			value := age
+			if strings.Contains(filter, "num_undelivered_messages") {
+				value = 12
+			}
+			list.TimeSeries = append(list.TimeSeries, &monitoring.TimeSeries{
+				Resource: &monitoring.MonitoredResource{Type: "pubsub_subscription", Labels: map[string]string{"subscription_id": name}},
+				Points:   []*monitoring.Point{{Value: &monitoring.TypedValue{Int64Value: &value}}, {Value: &monitoring.TypedValue{Int64Value: new(int64)}}},
+			})
+		}
+	}
+	c.answer(w, "monitoring.timeSeries.list", "monitoring.googleapis.com", list)
+}
+
+func (c *cloud) listAlerts(w http.ResponseWriter, _ *http.Request) {
+	list := &monitoring.ListAlertPoliciesResponse{}
+	for i, name := range slices.Sorted(maps.Keys(c.alerts)) {
+		list.AlertPolicies = append(list.AlertPolicies, &monitoring.AlertPolicy{Name: fmt.Sprintf("projects/%s/alertPolicies/%d", testProject, i), DisplayName: name, Enabled: c.alerts[name]})
+	}
+	c.answer(w, "monitoring.alertPolicies.list", "monitoring.googleapis.com", list)
+}
+
+// listMetrics sends a metric a page: a reader that stops at the first page misses the rest.
+func (c *cloud) listMetrics(w http.ResponseWriter, r *http.Request) {
+	list := &logging.ListLogMetricsResponse{}
+	at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
+	if at < len(c.metrics) {
+		list.Metrics = []*logging.LogMetric{{Name: c.metrics[at]}}
+	}
+	if at+1 < len(c.metrics) {
+		list.NextPageToken = strconv.Itoa(at + 1)
+	}
+	c.answer(w, "logging.logMetrics.list", "logging.googleapis.com", list)
+}
+
+func (c *cloud) apis(w http.ResponseWriter, r *http.Request) {
+	answer := &serviceusage.BatchGetServicesResponse{}
+	for _, name := range r.URL.Query()["names"] {
+		state := "ENABLED"
+		if c.disabled[path.Base(name)] {
+			state = "DISABLED"
+		}
+		answer.Services = append(answer.Services, &serviceusage.GoogleApiServiceusageV1Service{Name: strings.Replace(name, testProject, "1234", 1), State: state})
+	}
+	c.answer(w, "serviceusage.services.get", "serviceusage.googleapis.com", answer)
+}
+
+func (c *cloud) repositoryPolicy(w http.ResponseWriter, r *http.Request) {
+	name, _ := strings.CutSuffix(r.PathValue("repository"), ":getIamPolicy")
+	policy := c.images[name]
+	if policy == nil {
+		c.missing(w)
+		return
+	}
+	c.answer(w, "artifactregistry.repositories.getIamPolicy", "artifactregistry.googleapis.com", policy)
+}
+
+func (c *cloud) release(w http.ResponseWriter, r *http.Request) {
+	if c.ruleset == "" || r.PathValue("release") != "cloud.firestore" {
+		c.missing(w)
+		return
+	}
+	c.answer(w, "firebaserules.releases.get", "firebaserules.googleapis.com", &firebaserules.Release{
+		RulesetName: "projects/" + testProject + "/rulesets/r1", UpdateTime: today.AddDate(0, -2, 0).Format(time.RFC3339Nano),
+	})
+}
+
+func (c *cloud) rules(w http.ResponseWriter, _ *http.Request) {
+	c.answer(w, "firebaserules.rulesets.get", "firebaserules.googleapis.com", &firebaserules.Ruleset{
+		Source: &firebaserules.Source{Files: []*firebaserules.File{{Name: "firestore.rules", Content: c.ruleset}}},
+	})
+}
+
+// missing is how Google's REST APIs answer for what isn't there.
+func (c *cloud) missing(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, `{"error":{"code":404,"message":"Resource was not found","status":"NOT_FOUND"}}`)
 }
 
 func (c *cloud) listJobs(w http.ResponseWriter, r *http.Request) {

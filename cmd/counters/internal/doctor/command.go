@@ -53,6 +53,10 @@ func escaped(arg string) string {
 
 func lines(all ...string) string { return strings.Join(all, "\n") }
 
+// then is one line of commands, of which each waits for the one before to succeed: what comes after
+// a deletion is ready before it.
+func then(all ...string) string { return strings.Join(all, " && ") }
+
 // redeploy changes something about a function and leaves the rest as it is, its source included.
 func (d *Deployment) redeploy(f *Function, flags ...string) string {
 	args := []string{"gcloud", "functions", "deploy", f.Name, "--gen2", "--project=" + d.Target.Project, "--region=" + f.Region}
@@ -79,16 +83,20 @@ func (d *Deployment) triggerFlags(account string) []string {
 	}
 }
 
-// recreate makes Rollup anew with the right trigger: a trigger can't move to another location.
-// Writes in between are counted by the next reconcile.
+// recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Its
+// source is fetched before the function goes, and with it what the platform keeps of that. Writes in
+// between are counted by the next reconcile.
 func (d *Deployment) recreate(f *Function) string {
+	if f.Source == "" { // is not known
+		return then(d.remove(f), d.again(f))
+	}
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
 		env = append(env, name+"="+f.Env[name])
 	}
 	args := []string{
 		"gcloud", "functions", "deploy", f.Name, "--gen2", "--project=" + d.Target.Project, "--region=" + f.Region,
-		"--runtime=" + f.Runtime, "--entry-point=" + f.EntryPoint, "--source=.",
+		"--runtime=" + f.Runtime, "--entry-point=" + f.EntryPoint, "--source=" + f.Name + "-source",
 		"--run-service-account=" + f.Account, "--cpu=" + f.CPU, "--memory=" + f.Memory,
 		fmt.Sprintf("--concurrency=%d", f.Concurrency), fmt.Sprintf("--max-instances=%d", f.MaxInstances),
 		fmt.Sprintf("--min-instances=%d", f.MinInstances), fmt.Sprintf("--timeout=%ds", f.TimeoutSeconds),
@@ -97,19 +105,96 @@ func (d *Deployment) recreate(f *Function) string {
 	if f.BuildAccount != "" {
 		args = append(args, "--build-service-account="+f.BuildAccount)
 	}
+	if f.Key != "" {
+		args = append(args, "--kms-key="+f.Key)
+	}
+	if f.Repository != "" {
+		args = append(args, "--docker-repository="+f.Repository)
+	}
+	if labels := f.labels(); labels != "" {
+		args = append(args, "--update-labels="+labels)
+	}
 	caller := cmp.Or(f.Trigger.Account, d.account("eventarc"))
-	return lines(d.remove(f), line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller))
+	archive, folder := f.Name+".zip", f.Name+"-source"
+	all := []string{
+		line("gcloud", "storage", "cp", f.Source, archive), line("unzip", "-q", "-o", archive, "-d", folder), d.remove(f),
+		line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller),
+	}
+	if f.Billing == cost.ByInstance {
+		all = append(all, line("gcloud", "run", "services", "update", f.service(), "--project="+d.Target.Project, "--region="+f.Region, "--no-cpu-throttling"))
+	}
+	return then(all...)
 }
 
-// deploy runs the script that makes everything that isn't there, like what is there.
-func (d *Deployment) deploy() string {
+// labels are those that somebody gave the function, as gcloud takes them.
+func (f *Function) labels() string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
+		if key != "deployment-tool" && !strings.HasPrefix(key, "goog-") {
+			all = append(all, key+"="+f.Labels[key])
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// deploy runs what makes everything that isn't there, like what is there.
+func (d *Deployment) deploy(flags ...string) string {
 	if there := d.Functions.all(); len(there) > 0 {
-		return d.again(there[0])
+		return d.again(there[0], flags...)
 	}
 	return d.script(map[string]string{
 		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
-	}, "")
+	}, "", flags...)
 }
+
+// kept are the flags of `counters deploy` for what the deployment has beside its settings: without
+// them it takes that back, or puts it back to its default. A key and a repository are a region's.
+func (d *Deployment) kept(sameRegion bool) (flags []string) {
+	flags = append(d.callers(), d.billings()...)
+	add := func(flag, value, byDefault string) {
+		if value != "" && value != byDefault {
+			flags = append(flags, flag, value)
+		}
+	}
+	within := func(flag string, n, least, most, byDefault int32) {
+		if n >= least && n <= most {
+			add(flag, strconv.Itoa(int(n)), strconv.Itoa(int(byDefault)))
+		}
+	}
+	for i, f := range d.Functions.all() {
+		if i == 0 { // the three have this alike
+			if memory.MatchString(f.Memory) {
+				add("--memory", f.Memory, "512Mi")
+			}
+			if sameRegion {
+				add("--kms-key", f.Key, "")
+				if repository := repositoryName.FindStringSubmatch(f.Repository); repository != nil && repository[3] != "gcf-artifacts" && repository[3] != d.Target.Prefix+"-functions" {
+					add("--docker-repository", f.Repository, "")
+				}
+			}
+		}
+		switch f.EntryPoint {
+		case "Increment":
+			within("--increment-concurrency", f.Concurrency, 100, 1000, 500)
+			within("--increment-max-instances", f.MaxInstances, 1, 1000, 10)
+			within("--increment-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
+			add("--increment-ingress", map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Ingress], "")
+		case "Rollup":
+			within("--rollup-max-instances", f.MaxInstances, 1, 1000, 2)
+			within("--rollup-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
+		}
+	}
+	if job := d.reconcileJob(); job != nil {
+		add("--reconcile-schedule", job.Schedule, "7 * * * *")
+	}
+	if d.noAlerts() {
+		flags = append(flags, "--no-alerts")
+	}
+	return flags
+}
+
+// memory matches what `counters deploy` takes for the memory of an instance.
+var memory = regexp.MustCompile(`^[0-9]+(Mi|Gi)$`)
 
 // callers are the script's flags for those who may call Increment.
 func (d *Deployment) callers() (flags []string) {
@@ -145,6 +230,7 @@ func (d *Deployment) billings() (flags []string) {
 	return flags
 }
 
+// script is `counters deploy`, which every program of ours has with it, sources and all.
 func (d *Deployment) script(env map[string]string, region string, flags ...string) string {
 	args := []string{"counters", "deploy", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
 	if region != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // wanted is a field whose index matters.
@@ -58,10 +59,10 @@ func (f *findings) database(d *Deployment, now time.Time) {
 		return
 	}
 	if d.Database != nil && !d.Database.Standard {
-		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, where each of "+d.summed()+" needs an index", lines(
+		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, where each of "+d.summed()+" needs an index", then(
 			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",
 				"--location="+d.location(), "--edition=standard", "--delete-protection"),
-			d.script(map[string]string{"DATABASE": "counters"}, "", d.callers()...)))
+			d.script(map[string]string{"DATABASE": "counters"}, "", d.kept(true)...)))
 	}
 	if db := d.Database; db != nil && db.Backup != "" && now.Sub(db.Created) < restoredLately {
 		f.add("database-restored", d.Target.Database, fmt.Sprintf("it was restored on %s from %s", db.Created.Format(time.DateOnly), db.Backup), d.reconcileAll())
@@ -83,6 +84,36 @@ func (f *findings) database(d *Deployment, now time.Time) {
 			f.add(want.finding, want.name.String(), "it has a single-field index", d.indexes(want.name, "--disable-indexes"))
 		}
 	}
+}
+
+// composites looks at the indexes that queries of counted collections need.
+func (f *findings) composites(d *Deployment) {
+	for _, field := range d.Target.counted() {
+		index := settings.IndexOf(field.Counted)
+		if index == "" || d.Indexes == nil {
+			continue
+		}
+		switch state := d.Indexes[index]; state {
+		case "READY":
+		case "CREATING":
+			f.add("composite-building", field.Name, "the index of "+index+" is being built", d.look(field.Counted))
+		case "":
+			f.add("composite-missing", field.Name, "there is no index of "+index, d.composite(field.Counted))
+		default:
+			f.add("composite-missing", field.Name, "the index of "+index+" is "+state, d.composite(field.Counted))
+		}
+	}
+}
+
+// unindexed reports whether a query is known to have no index yet.
+func (d *Deployment) unindexed(a *layout.Aggregation) bool {
+	index := settings.IndexOf(a)
+	return index != "" && d.Indexes != nil && d.Indexes[index] != "READY"
+}
+
+// look lists the composite indexes of a collection group.
+func (d *Deployment) look(a *layout.Aggregation) string {
+	return line("gcloud", "firestore", "indexes", "composite", "list", "--project="+d.Target.Project, "--database="+d.Target.Database)
 }
 
 func (d *Deployment) indexes(name FieldName, flag string) string {

@@ -37,15 +37,22 @@ type Target struct {
 type Deployment struct {
 	Target Target // with the empty fields filled in
 
+	Off       []string // APIs that are turned off, and that a deployment needs
 	Functions *Functions
 	Runtimes  map[string]Runtime // :: runtime's name → its end; nil when it could not be read
 	Access    *Policy            // who may do what in the whole project
 	Since     time.Time          // when the project was made; zero when it could not be read
+	Number    string             // projects/ and the project's number; empty when it could not be read
 	Database  *Database
 	Fields    map[FieldName]*Field // without those that could not be read
-	Watches   []*Trigger           // that call Rollup's service beside its own; only with Watched
-	Watched   bool                 // whether Watches could be read
+	Indexes   map[string]string    // :: index that a query needs, as settings has it → its state; nil when they could not be read
+	Rules     *Rules
+	Watches   []*Trigger // that call Rollup's service beside its own; only with Watched
+	Watched   bool       // whether Watches could be read
 	Scheduler *Scheduler
+	Metrics   []string         // the project's log-based metrics; nil when they could not be read
+	Alerts    map[string]Alert // :: displayed name; nil when they could not be read
+	Budget    *Budget
 	Counters  *Counters
 
 	NotChecked []NotChecked
@@ -88,6 +95,10 @@ type Function struct {
 	Runtime      string
 	Source       string // gs://bucket/object of its source; may be empty
 	Version      string // of that source, a hash; empty where the deployment was an earlier one's
+	Labels       map[string]string
+	Key          string  // of Cloud KMS; empty for Google's own
+	Repository   string  // resource name of where its images are
+	Images       *Policy // of that; nil when it could not be read
 
 	Concurrency, MinInstances, MaxInstances int32
 	TimeoutSeconds                          int32
@@ -131,6 +142,14 @@ type Trigger struct {
 	Subscription string
 	AckDeadline  time.Duration
 	Expires      time.Duration
+	// DeadLetters is where an event goes that has failed so often; empty where it comes again until its
+	// time is over.
+	DeadLetters string
+	Attempts    int64
+	// Waiting are the events in it, and Oldest is for how long the first of them has been; 0 is also
+	// what could not be read.
+	Waiting int64
+	Oldest  time.Duration
 }
 
 // Filter is a condition on events.
@@ -153,7 +172,10 @@ type Runtime struct {
 }
 
 // Policy says who has which role on a resource.
-type Policy struct{ Bindings []Binding }
+type Policy struct {
+	Missing  bool // there is no such resource
+	Bindings []Binding
+}
 
 // Binding gives a role to members, under a condition unless that is empty.
 type Binding struct {
@@ -169,6 +191,12 @@ type Database struct {
 	Backup   string // the backup that it was restored from; empty where it was not
 	Location string // a region, or a multi-region such as nam5
 	Standard bool   // of the Standard edition
+}
+
+// Alert is an alert policy.
+type Alert struct {
+	Name string // its resource name
+	On   bool
 }
 
 // FieldName is a field of a collection group, by its path.
@@ -189,6 +217,7 @@ type Scheduler struct {
 // Job is one of them. URI is empty for one that calls no HTTP target.
 type Job struct {
 	Name     string
+	Schedule string
 	State    string // ENABLED, PAUSED, DISABLED or UPDATE_FAILED
 	URI      string
 	Account  string // whose OIDC token it sends; empty when it sends none

@@ -42,6 +42,8 @@ func (f *findings) add(name, subject, seen, fix string) {
 // what could not be read.
 func Check(d *Deployment, now time.Time) []Finding {
 	var f findings
+	f.apis(d)
+	f.builds(d) // without whose roles no command deploys anything
 	f.functions(d, now)
 	if !f.upgrade(d) {
 		f.settings(d)
@@ -53,6 +55,10 @@ func Check(d *Deployment, now time.Time) []Finding {
 	f.access(d)
 	f.scheduler(d)
 	f.database(d, now)
+	f.composites(d)
+	f.rules(d)
+	f.monitoring(d)
+	f.budget(d)
 	f.counters(d)
 	slices.SortStableFunc(f.list, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,104 @@ func (d *deployment) env(function, name, value string) {
 	d.function(function).ServiceConfig.EnvironmentVariables[name] = value
 }
 
+const testKey = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
+
 // Every finding, each in a deployment that is healthy but for it.
 var brokenDeployments = []broken{
+	{"an API that was turned off", func(t *testing.T, d *deployment) {
+		d.disabled["cloudbuild.googleapis.com"] = true
+	}, "api-disabled", "cloudbuild.googleapis.com", "gcloud services enable cloudbuild.googleapis.com --project=my-project"},
+	{"a builder without roles", func(t *testing.T, d *deployment) {
+		d.revoke(member("build"))
+		d.images["counters-functions"].Bindings = nil
+	}, "build-role-missing", account("build"), "gcloud artifacts repositories add-iam-policy-binding counters-functions --project=my-project --location=us-central1 --member=serviceAccount:counters-build@my-project.iam.gserviceaccount.com --role=roles/artifactregistry.writer"},
+	{"a builder that may not read the source", func(t *testing.T, d *deployment) {
+		d.revoke(member("build"))
+		d.grant("roles/logging.logWriter", "", member("build"))
+	}, "build-role-missing", account("build"), `--role=roles/storage.objectViewer '--condition=expression=resource.name.startsWith("projects/_/buckets/gcf-v2-sources-"),title=counters-source'`},
+	{"a builder with a custom role", func(t *testing.T, d *deployment) {
+		d.revoke(member("build"))
+		d.grant("projects/my-project/roles/builds", "", member("build"))
+	}, "account-role-unclear", account("build"), "--role=roles/logging.logWriter"},
+	{"no repository", func(t *testing.T, d *deployment) {
+		d.images = nil
+	}, "repository-missing", "counters-functions", "gcloud artifacts repositories create counters-functions --project=my-project --location=us-central1 --repository-format=docker\ngcloud artifacts repositories add-iam-policy-binding"},
+	{"Rollup has less time than an event may take", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").ServiceConfig.TimeoutSeconds = 15
+	}, "timeout-short", "counters-rollup", "--timeout=60s"},
+	{"Rollup has less time than an event of a counted collection may take", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.function("counters-rollup").ServiceConfig.TimeoutSeconds = 30
+	}, "timeout-short", "counters-rollup", "--timeout=60s"},
+	{"Reconcile has less time than its walk", func(t *testing.T, d *deployment) {
+		d.env("counters-reconcile", "RECONCILE_DEADLINE", "600s")
+		d.env("counters-increment", "RECONCILE_DEADLINE", "600s")
+		d.env("counters-rollup", "RECONCILE_DEADLINE", "600s")
+	}, "timeout-short", "counters-reconcile", "--timeout=660s"},
+	{"a dead-letter policy", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].DeadLetterPolicy = &pubsub.DeadLetterPolicy{DeadLetterTopic: "projects/my-project/topics/dead"}
+	}, "subscription-dead-letters", "counters-rollup", "gcloud pubsub subscriptions update projects/my-project/subscriptions/of-counters-rollup --project=my-project --clear-dead-letter-policy"},
+	{"events that have waited for an hour", func(t *testing.T, d *deployment) {
+		d.oldest["of-counters-rollup"] = 3600
+	}, "events-waiting", "counters-rollup", "gcloud functions logs read counters-rollup --gen2 --project=my-project --region=us-central1"},
+	{"no composite index", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.indexes = d.indexes[:1]
+		d.aggregation = status.Error(codes.FailedPrecondition, "The query requires an index.")
+	}, "composite-missing", "shown", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
+	{"a composite index that is broken", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.indexes[1].State = adminpb.Index_NEEDS_REPAIR
+	}, "composite-missing", "shown", "gcloud firestore indexes composite create"},
+	{"a composite index in the making", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.indexes[1].State = adminpb.Index_CREATING
+	}, "composite-building", "shown", "gcloud firestore indexes composite list"},
+	{"rules in test mode", func(t *testing.T, d *deployment) {
+		d.ruleset = "rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /{document=**} {\n      // for now\n      allow read, write: if request.time < timestamp.date(2026, 12, 1);\n    }\n  }\n}\n"
+	}, "rules-open", "(default)", "https://firebaserules.googleapis.com/v1/projects/my-project/rulesets/r1"},
+	{"rules of an app's", func(t *testing.T, d *deployment) {
+		d.ruleset = "rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /posts/{post} {\n      allow read: if true;\n    }\n  }\n}\n"
+	}, "rules-others", "(default)", "https://firebaserules.googleapis.com/v1/projects/my-project/rulesets/r1"},
+	{"a metric that was deleted", func(t *testing.T, d *deployment) {
+		d.metrics = slices.DeleteFunc(d.metrics, func(name string) bool { return name == "counters_rollup_lag" })
+	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	{"an alert that was deleted", func(t *testing.T, d *deployment) {
+		delete(d.alerts, "counters: a total had drifted")
+	}, "alert-missing", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	{"no alerts", func(t *testing.T, d *deployment) {
+		d.alerts = nil
+	}, "alerts-none", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	{"an alert that was turned off", func(t *testing.T, d *deployment) {
+		d.alerts["counters: a total had drifted"] = false
+	}, "alert-off", "counters: a total had drifted", "gcloud alpha monitoring policies update projects/my-project/alertPolicies/"},
+	{"a project without billing", func(t *testing.T, d *deployment) {
+		d.unbilled = true
+	}, "billing-off", "my-project", `gcloud billing projects link my-project --billing-account="$(gcloud billing accounts list`},
+	{"budgets of others", func(t *testing.T, d *deployment) {
+		d.budgets = d.budgets[:1]
+	}, "budget-missing", "my-project", "--invoker user:web@example.com --budget 100"},
+	{"a deployment that has turned on no API for budgets", func(t *testing.T, d *deployment) {
+		d.disabled["cloudbilling.googleapis.com"] = true
+	}, "budget-missing", "my-project", "--budget 100"},
+	{"a function was never deployed, beside others with a key, labels and a repository", func(t *testing.T, d *deployment) {
+		d.functions = d.functions[:2]
+		d.images["ours"] = d.images["counters-functions"]
+		for _, f := range d.functions {
+			f.KmsKeyName, f.BuildConfig.DockerRepository = testKey, "projects/my-project/locations/us-central1/repositories/ours"
+			f.ServiceConfig.AvailableMemory = "1Gi"
+		}
+		d.function("counters-increment").ServiceConfig.MinInstanceCount = 1
+		d.function("counters-increment").ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_AND_GCLB
+		d.jobs[0].Schedule = "*/5 * * * *"
+	}, "function-missing", "Rollup", "--invoker user:web@example.com --memory 1Gi --kms-key " + testKey + " --docker-repository projects/my-project/locations/us-central1/repositories/ours --increment-min-instances 1 --increment-ingress internal-and-gclb --reconcile-schedule '*/5 * * * *'"},
+	{"a trigger that was deleted, of a function with a key, labels and a repository", func(t *testing.T, d *deployment) {
+		d.triggers = nil
+		f := d.function("counters-rollup")
+		f.KmsKeyName, f.Labels = testKey, map[string]string{"team": "web", "goog-managed-by": "cloudfunctions", "counters-source": "aaaa"}
+		d.billed("counters-rollup", false)
+		d.had["counters-rollup"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
+	}, "trigger-missing", "counters-rollup", "gcloud storage cp gs://source/counters-rollup.zip counters-rollup.zip && unzip -q -o counters-rollup.zip -d counters-rollup-source && gcloud functions delete counters-rollup --gen2 --project=my-project --region=us-central1 --quiet && gcloud functions deploy counters-rollup"},
 	{"Rollup was never deployed", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
@@ -136,7 +233,7 @@ var brokenDeployments = []broken{
 
 	{"a database that was deleted and made again", func(t *testing.T, d *deployment) {
 		d.databases[0].CreateTime = timestamppb.New(today.AddDate(0, -1, 0))
-	}, "trigger-older", "counters-rollup", "gcloud functions delete counters-rollup"},
+	}, "trigger-older", "counters-rollup", "--docker-repository=projects/my-project/locations/us-central1/repositories/counters-functions"},
 	{"a trigger that was deleted behind the function's back", func(t *testing.T, d *deployment) {
 		d.triggers = nil
 	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup"},
@@ -190,7 +287,7 @@ var brokenDeployments = []broken{
 	{"a counted collection's trigger of a database that was made again", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.triggers["counters-watch-ratings"].CreateTime = today.AddDate(-1, 0, 0).Format(time.RFC3339Nano)
-	}, "trigger-older", "counters-watch-ratings", "gcloud eventarc triggers delete counters-watch-ratings --project=my-project --location=nam5\ngcloud eventarc triggers create"},
+	}, "trigger-older", "counters-watch-ratings", "gcloud eventarc triggers delete counters-watch-ratings --project=my-project --location=nam5 && gcloud eventarc triggers create"},
 	{"a counted collection's trigger hears of creations only", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.triggers["counters-watch-ratings"].EventFilters[0].Value = "google.cloud.firestore.document.v1.created"

@@ -62,6 +62,7 @@ func (f *findings) functions(d *Deployment, now time.Time) {
 		f.state(d, function)
 		f.runtime(d, function, now)
 		f.concurrency(d, function, entryPoint)
+		f.timeout(d, function, entryPoint)
 		f.ingress(d, function, entryPoint)
 	}
 }
@@ -127,6 +128,28 @@ func (f *findings) concurrency(d *Deployment, function *Function, entryPoint str
 		f.add("concurrency-one", function.Name, seen, fix)
 	case function.Concurrency < 100:
 		f.add("concurrency-low", function.Name, seen, fix)
+	}
+}
+
+// timeout looks at how long Cloud Run lets a function work, which is no shorter than the function
+// takes the time for.
+func (f *findings) timeout(d *Deployment, function *Function, entryPoint string) {
+	s, err := parse(function.Env)
+	if err != nil {
+		return
+	}
+	least, want := s.RequestTimeout, 75*time.Second
+	switch entryPoint {
+	case "Rollup":
+		if want = time.Minute; len(d.Target.counted()) > 0 {
+			least = max(least, min(s.RecountMax+15*time.Second, 55*time.Second)) // the event waits until it is worth counting
+		}
+	case "Reconcile":
+		least = s.ReconcileDeadline
+		want = least + time.Minute
+	}
+	if has := time.Duration(function.TimeoutSeconds) * time.Second; has < least {
+		f.add("timeout-short", function.Name, fmt.Sprintf("Cloud Run ends what takes %s, and it may take %s", has, least), d.redeploy(function, fmt.Sprintf("--timeout=%.0fs", want.Seconds())))
 	}
 }
 

@@ -45,13 +45,15 @@ func init() {
 		all.Cleanup(func() { parsedByGcloud(all, commands) })
 		return func(t *testing.T, command string) {
 			t.Helper()
-			if strings.HasPrefix(command, "counters deploy ") {
-				dryRun(t, command)
-			}
-			if strings.HasPrefix(command, "gcloud ") {
-				mu.Lock()
-				commands = append(commands, command)
-				mu.Unlock()
+			for part := range strings.SplitSeq(command, " && ") {
+				if strings.HasPrefix(part, "counters deploy ") {
+					dryRun(t, part)
+				}
+				if strings.HasPrefix(part, "gcloud ") {
+					mu.Lock()
+					commands = append(commands, part)
+					mu.Unlock()
+				}
 			}
 			if out, err := exec.CommandContext(t.Context(), "sh", "-n", "-c", command).CombinedOutput(); err != nil {
 				t.Errorf("no command line: %s\n%s", command, out)

@@ -12,6 +12,8 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
+	"google.golang.org/api/artifactregistry/v1"
+	"google.golang.org/api/billingbudgets/v1"
 	"google.golang.org/api/cloudresourcemanager/v3"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
@@ -25,6 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
+	rules "github.com/firestore-counters/counters/firestore"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -207,10 +210,23 @@ func (d *deployment) count(t *testing.T) {
 		}
 		d.waiting["of-"+name] = &pubsub.Subscription{AckDeadlineSeconds: 70}
 	}
+	d.indexes = append(d.indexes, composite("ratings", "of.stars"), composite("ratings", "public", "of.stars"))
 	d.set(t, "counters/visits/comments/a", map[string]any{"text": "first"})
 	d.set(t, "counters/visits/comments/b", map[string]any{"text": "second"})
 	d.set(t, "counters/visits/ratings/a", map[string]any{"of": map[string]any{"stars": 4}, "public": true})
 	d.reconcileOf(t, rollup.Config{Fields: countedFields}, "visits")
+}
+
+// composite is an index that is there.
+func composite(group string, fields ...string) *adminpb.Index {
+	index := &adminpb.Index{
+		Name:       "projects/" + testProject + "/databases/(default)/collectionGroups/" + group + "/indexes/" + strings.Join(fields, "-"),
+		QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY,
+	}
+	for _, field := range append(fields, "__name__") {
+		index.Fields = append(index.Fields, &adminpb.Index_IndexField{FieldPath: field, ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}})
+	}
+	return index
 }
 
 const countedFields = "total=count,comments=count(comments),stars=sum(ratings.of.stars),shown=sum(ratings.of.stars where public==true)"
@@ -323,6 +339,27 @@ func healthyCloud() *cloud {
 		&functionspb.Function{Name: "projects/" + testProject + "/locations/europe-west1/functions/rollup", Environment: functionspb.Environment_GEN_1, BuildConfig: &functionspb.BuildConfig{EntryPoint: "Rollup"}},
 		&functionspb.Function{Name: "projects/" + testProject + "/locations/europe-west1/functions/thumbnail", Environment: functionspb.Environment_GEN_2, BuildConfig: &functionspb.BuildConfig{EntryPoint: "Thumbnail"}})
 
+	c.function("counters-increment").ServiceConfig.MaxInstanceCount = 10
+	c.function("counters-increment").ServiceConfig.TimeoutSeconds = 75
+	c.function("counters-reconcile").ServiceConfig.TimeoutSeconds = 300
+	c.images = map[string]*artifactregistry.Policy{"counters-functions": {Bindings: []*artifactregistry.Binding{{Role: "roles/artifactregistry.writer", Members: []string{member("build")}}}}}
+	c.grant("roles/logging.logWriter", "", member("build"))
+	c.grant("roles/storage.objectViewer", ofSources, member("build"))
+	c.ruleset = rules.Rules
+	c.alerts = map[string]bool{"a policy of others": false}
+	c.oldest = map[string]int64{"of-counters-rollup": 2}
+	for _, prefix := range []string{"counters", "likes"} {
+		metrics, alerts := watching(prefix)
+		c.metrics = append(c.metrics, metrics...)
+		for _, alert := range alerts {
+			c.alerts[alert] = true
+		}
+	}
+	c.budgets = []*billingbudgets.GoogleCloudBillingBudgetsV1Budget{
+		{Name: "billingAccounts/0-1-2/budgets/1", BudgetFilter: &billingbudgets.GoogleCloudBillingBudgetsV1Filter{Projects: []string{"projects/5678"}}},
+		{Name: "billingAccounts/0-1-2/budgets/2", BudgetFilter: &billingbudgets.GoogleCloudBillingBudgetsV1Filter{Projects: []string{"projects/1234"}}},
+	}
+
 	condition := `resource.name == "projects/` + testProject + `/databases/(default)"`
 	c.grant("roles/datastore.user", condition, member("increment"), member("rollup"), member("reconcile"))
 	c.grant("roles/eventarc.eventReceiver", "", member("eventarc"))
@@ -347,7 +384,8 @@ func (c *cloud) deploy(name, entryPoint string, concurrency int32, invoker strin
 		Url:         "https://" + testRegion + "-" + testProject + ".cloudfunctions.net/" + full,
 		BuildConfig: &functionspb.BuildConfig{
 			Runtime: "go126", EntryPoint: entryPoint, ServiceAccount: "projects/" + testProject + "/serviceAccounts/" + account("build"),
-			Source: &functionspb.Source{Source: &functionspb.Source_StorageSource{StorageSource: &functionspb.StorageSource{Bucket: "source", Object: full + ".zip"}}},
+			Source:           &functionspb.Source{Source: &functionspb.Source_StorageSource{StorageSource: &functionspb.StorageSource{Bucket: "source", Object: full + ".zip"}}},
+			DockerRepository: "projects/" + testProject + "/locations/" + testRegion + "/repositories/counters-functions",
 		},
 		ServiceConfig: &functionspb.ServiceConfig{
 			Service: service, Uri: "https://" + full + "-abc.a.run.app", ServiceAccountEmail: account(name),

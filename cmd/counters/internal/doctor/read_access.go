@@ -90,6 +90,7 @@ func (r *Reader) access(ctx context.Context, d *Deployment) error {
 	if err != nil {
 		return &unread{part: "when the project was made", service: "cloudresourcemanager.googleapis.com", permission: "resourcemanager.projects.get", role: "roles/browser", err: err}
 	}
+	d.Number = project.Name
 	d.Since, _ = time.Parse(time.RFC3339Nano, project.CreateTime) // zero, which is not compared, where it can't be read
 	return nil
 }

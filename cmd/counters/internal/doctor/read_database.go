@@ -3,11 +3,15 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	admin "cloud.google.com/go/firestore/apiv1/admin"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // database reads where the database is, and how it treats the fields that matter.
@@ -52,5 +56,61 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 		}
 		d.Fields[field] = f
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := readIndexes(ctx, client, d); err != nil {
+		return denied("composite indexes", "datastore.indexes.list", err)
+	}
+	return nil
+}
+
+// readIndexes reads which of the indexes are there that queries of counted collections need.
+func readIndexes(ctx context.Context, client *admin.FirestoreAdminClient, d *Deployment) error {
+	indexes := map[string]string{}
+	for _, field := range d.Target.counted() {
+		words := strings.Fields(settings.IndexOf(field.Counted))
+		if len(words) == 0 {
+			continue
+		}
+		group, scope, fields := words[0], words[1], words[2:]
+		parent := d.layout().Database + "/collectionGroups/" + group
+		var there []*adminpb.Index
+		if len(fields) == 1 { // is the field's own, and not a composite one
+			pb, err := client.GetField(ctx, &adminpb.GetFieldRequest{Name: parent + "/fields/" + fields[0]})
+			if err != nil {
+				return err
+			}
+			there = pb.GetIndexConfig().GetIndexes()
+		} else {
+			for index, err := range client.ListIndexes(ctx, &adminpb.ListIndexesRequest{Parent: parent}).All() {
+				if err != nil {
+					return err
+				}
+				there = append(there, index)
+			}
+		}
+		for _, index := range there {
+			if index.GetQueryScope().String() == scope && serves(index, fields) {
+				indexes[settings.IndexOf(field.Counted)] = index.GetState().String()
+			}
+		}
+	}
+	d.Indexes = indexes
+	return nil
+}
+
+// serves reports whether an index is of these fields: those that are compared with one value each
+// may come in any order, and the last one is last.
+func serves(index *adminpb.Index, fields []string) bool {
+	var has []string
+	for _, f := range index.GetFields() {
+		if f.GetFieldPath() != "__name__" && f.GetArrayConfig() == adminpb.Index_IndexField_ARRAY_CONFIG_UNSPECIFIED {
+			has = append(has, f.GetFieldPath())
+		}
+	}
+	if len(has) != len(fields) || has[len(has)-1] != fields[len(fields)-1] {
+		return false
+	}
+	return slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(fields)))
 }

@@ -93,6 +93,9 @@ func decode(pb *functionspb.Function) *Function {
 		Service:        service.GetService(),
 		Ingress:        service.GetIngressSettings().String(),
 		Updated:        pb.GetUpdateTime().AsTime(),
+		Labels:         pb.GetLabels(),
+		Key:            pb.GetKmsKeyName(),
+		Repository:     build.GetDockerRepository(),
 	}
 	if len(name) > 3 {
 		f.Region = name[3]

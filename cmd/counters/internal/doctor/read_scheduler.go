@@ -38,7 +38,7 @@ func (r *Reader) jobs(ctx context.Context, d *Deployment) error {
 }
 
 func decodeJob(api *cloudscheduler.Job) Job {
-	job := Job{Name: api.Name[strings.LastIndexByte(api.Name, '/')+1:], State: api.State}
+	job := Job{Name: api.Name[strings.LastIndexByte(api.Name, '/')+1:], State: api.State, Schedule: api.Schedule}
 	if target := api.HttpTarget; target != nil {
 		job.URI = target.Uri
 		if token := target.OidcToken; token != nil {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -67,11 +68,7 @@ func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
 	denied := func(err error) error {
 		return &unread{part: "how long events may wait", service: "pubsub.googleapis.com", permission: "pubsub.subscriptions.get", role: "roles/pubsub.viewer", err: err}
 	}
-	all := d.Watches
-	if d.Functions != nil && d.Functions.Rollup != nil && d.Functions.Rollup.Trigger != nil {
-		all = append(slices.Clone(all), d.Functions.Rollup.Trigger)
-	}
-	all = slices.DeleteFunc(slices.Clone(all), func(t *Trigger) bool { return t.Subscription == "" })
+	all := slices.DeleteFunc(d.triggers(), func(t *Trigger) bool { return t.Subscription == "" })
 	if len(all) == 0 {
 		return nil
 	}
@@ -85,6 +82,9 @@ func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
 			return denied(err)
 		}
 		t.AckDeadline = time.Duration(subscription.AckDeadlineSeconds) * time.Second
+		if policy := subscription.DeadLetterPolicy; policy != nil {
+			t.DeadLetters, t.Attempts = policy.DeadLetterTopic, cmp.Or(policy.MaxDeliveryAttempts, 5)
+		}
 		if policy := subscription.ExpirationPolicy; policy != nil {
 			t.Expires, _ = time.ParseDuration(policy.Ttl) // empty for one that never expires
 		}

@@ -24,6 +24,12 @@ type Reader struct {
 	Eventarc   []option.ClientOption // REST
 	PubSub     []option.ClientOption // REST
 	Scheduler  []option.ClientOption // Cloud Scheduler, REST
+	Services   []option.ClientOption // Service Usage, REST
+	Artifacts  []option.ClientOption // Artifact Registry, REST
+	Rules      []option.ClientOption // Firebase Rules, REST
+	Logging    []option.ClientOption // REST
+	Billing    []option.ClientOption // Cloud Billing, REST
+	Budgets    []option.ClientOption // REST
 	Firestore  []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
 
 	// Progress is called with what is being read, when it is set.
@@ -45,18 +51,25 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 	}
 	d := &Deployment{Target: t, Fields: map[FieldName]*Field{}}
 	if t.Emulator == "" {
+		r.read(ctx, d, "which APIs are turned on", r.apis)
 		r.read(ctx, d, "functions", r.functions)
 		r.read(ctx, d, "the trigger", r.trigger)
 		r.read(ctx, d, "the triggers of counted collections", r.watches)
 		r.read(ctx, d, "how long events may wait", r.subscriptions)
+		r.read(ctx, d, "how long events have been waiting", r.backlog)
 		r.read(ctx, d, "who may call the functions", r.invokers)
 		r.read(ctx, d, "what the functions have had in the last week", r.usage)
 		r.read(ctx, d, "who may do what in the project", r.access)
+		r.read(ctx, d, "who may write the functions' images", r.images)
 	}
 	d.Target = t.resolve(d.Functions)
 	if t.Emulator == "" {
 		r.read(ctx, d, "database", r.database)
+		r.read(ctx, d, "security rules", r.rules)
 		r.read(ctx, d, "Scheduler jobs", r.jobs)
+		r.read(ctx, d, "log-based metrics", r.metrics)
+		r.read(ctx, d, "alert policies", r.alerts)
+		r.read(ctx, d, "budget", r.budget)
 	}
 	r.read(ctx, d, "counters", r.counters)
 	if err := ctx.Err(); err != nil {
@@ -82,6 +95,9 @@ func (r *Reader) read(ctx context.Context, d *Deployment, what string, read func
 		var u *unread
 		if !errors.As(err, &u) {
 			u = &unread{part: what, err: err}
+		}
+		if disabled(u.err) {
+			d.off(u.service)
 		}
 		d.notChecked(u.notChecked(d.Target.Project))
 	}

@@ -63,6 +63,11 @@ var layoutSettings = map[string]func(Target) string{
 // resolve fills in where the counters are: what the functions say, Rollup first, as it is the one
 // that writes totals.
 func (t Target) resolve(f *Functions) Target {
+	for _, function := range f.all() { // where none was asked for, they were found by their entry points
+		if prefix, ok := strings.CutSuffix(function.Name, "-"+strings.ToLower(function.EntryPoint)); ok {
+			t.Prefix = cmp.Or(t.Prefix, prefix)
+		}
+	}
 	t.Prefix = cmp.Or(t.Prefix, "counters")
 	if f != nil {
 		for _, function := range []*Function{f.Rollup, f.Increment, f.Reconcile} {

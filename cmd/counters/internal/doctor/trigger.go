@@ -75,6 +75,15 @@ func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
 // subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an
 // answer for as long as one may take.
 func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, least time.Duration) {
+	if t.DeadLetters != "" {
+		f.add("subscription-dead-letters", name, fmt.Sprintf("after %d failures an event goes to %s", t.Attempts, t.DeadLetters),
+			line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, "--clear-dead-letter-policy"))
+	}
+	if t.Oldest > backlog {
+		rollup := d.Functions.Rollup
+		f.add("events-waiting", name, fmt.Sprintf("%s wait, the oldest for %s", count(int(t.Waiting), "event"), t.Oldest.Round(time.Second)),
+			line("gcloud", "functions", "logs", "read", rollup.Name, "--gen2", "--project="+d.Target.Project, "--region="+rollup.Region, "--limit=50"))
+	}
 	update := func(flag string) string {
 		return line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, flag)
 	}
@@ -85,6 +94,10 @@ func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, le
 		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", t.Expires/(24*time.Hour)), update(expirationFlag))
 	}
 }
+
+// backlog is for how long an event waits before doctor says so: one may wait for a minute until
+// counting is worth its price, and one that failed for ten.
+const backlog = 10 * time.Minute
 
 // watchDeadline is how long the events of a counted collection have to wait for their answer at
 // least: Rollup gives one within 60 s.
@@ -107,7 +120,7 @@ func (f *findings) watches(d *Deployment) {
 		}
 		collection := d.layout().Collections()[i]
 		there[collection] = true
-		mend := lines(d.unwatch(t), d.watch(collection))
+		mend := then(d.unwatch(t), d.watch(collection))
 		f.events(d, t, name, mend, mend)
 		f.subscription(d, t, name, "watch-ack-deadline", time.Minute)
 		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {

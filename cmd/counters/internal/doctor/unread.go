@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/googleapis/gax-go/v2/apierror"
@@ -18,6 +19,7 @@ type unread struct {
 	service    string // the API's name, such as run.googleapis.com
 	permission string
 	role       string // the narrowest one with the permission
+	account    string // the billing account that it is given on; empty for the project
 	err        error
 }
 
@@ -35,13 +37,16 @@ func (u *unread) notChecked(project string) NotChecked {
 		n.Fix = line("gcloud", "auth", "application-default", "login")
 	case disabled(u.err):
 		n.Why = u.service + " is turned off in the project"
-		n.Fix = line("gcloud", "services", "enable", u.service, "--project="+project)
+		n.Fix = enable(u.service, project)
 	case isCode(u.err, codes.NotFound, 404):
 		n.Why = "it is not there: " + firstLine(u.err)
 	case isCode(u.err, codes.PermissionDenied, 403):
 		n.Why = fmt.Sprintf("it takes the permission %s, which %s has (%s)", u.permission, u.role, firstLine(u.err))
-		n.Fix = line("gcloud", "projects", "add-iam-policy-binding", project, "--role="+u.role, "--condition=None") +
-			` --member="user:$(gcloud config get account)"`
+		grant := line("gcloud", "projects", "add-iam-policy-binding", project, "--role="+u.role, "--condition=None")
+		if u.account != "" {
+			grant = line("gcloud", "billing", "accounts", "add-iam-policy-binding", path.Base(u.account), "--role="+u.role)
+		}
+		n.Fix = grant + ` --member="user:$(gcloud config get account)"`
 	}
 	return n
 }

@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // What may not be read is listed with what would let it, and the rest is checked: in each
@@ -59,9 +61,9 @@ func TestNotChecked(t *testing.T) {
 		{"Cloud Run's API", func(d *deployment) { d.disabled["run.googleapis.com"] = true }, oneAtATime,
 			"who may call the functions", "run.googleapis.com is turned off", "gcloud services enable run.googleapis.com"},
 		{"Cloud Monitoring", func(d *deployment) { d.refused["monitoring.timeSeries.list"] = codes.PermissionDenied }, oneAtATime,
-			"what the functions have had in the last week", "monitoring.timeSeries.list, which roles/monitoring.viewer has", "--role=roles/monitoring.viewer"},
+			"how long events have been waiting, what the functions have had in the last week", "monitoring.timeSeries.list, which roles/monitoring.viewer has", "--role=roles/monitoring.viewer"},
 		{"Cloud Monitoring's API", func(d *deployment) { d.disabled["monitoring.googleapis.com"] = true }, oneAtATime,
-			"what the functions have had in the last week", "monitoring.googleapis.com is turned off", "gcloud services enable monitoring.googleapis.com"},
+			"how long events have been waiting, what the functions have had in the last week, alert policies", "monitoring.googleapis.com is turned off", "gcloud services enable monitoring.googleapis.com"},
 		{"project", func(d *deployment) { d.refused["resourcemanager.projects.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
 			"who may do what in the project", "resourcemanager.projects.getIamPolicy, which roles/iam.securityReviewer has", "--role=roles/iam.securityReviewer"},
 		{"project, and no role on the function", func(d *deployment) {
@@ -83,6 +85,18 @@ func TestNotChecked(t *testing.T) {
 			"Scheduler jobs", "cloudscheduler.jobs.list, which roles/cloudscheduler.viewer has", "--role=roles/cloudscheduler.viewer"},
 		{"Scheduler's API", func(d *deployment) { d.disabled["cloudscheduler.googleapis.com"] = true }, oneAtATime,
 			"Scheduler jobs", "cloudscheduler.googleapis.com is turned off", "gcloud services enable cloudscheduler.googleapis.com"},
+		{"APIs", func(d *deployment) { d.refused["serviceusage.services.get"] = codes.PermissionDenied }, oneAtATime,
+			"APIs", "serviceusage.services.get, which roles/serviceusage.serviceUsageViewer has", "--role=roles/serviceusage.serviceUsageViewer"},
+		{"the images", func(d *deployment) { d.refused["artifactregistry.repositories.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
+			"who may write the functions' images", "artifactregistry.repositories.getIamPolicy, which roles/iam.securityReviewer has", "--role=roles/iam.securityReviewer"},
+		{"rules", func(d *deployment) { d.refused["firebaserules.releases.get"] = codes.PermissionDenied }, oneAtATime,
+			"security rules", "firebaserules.releases.get, which roles/firebaserules.viewer has", "--role=roles/firebaserules.viewer"},
+		{"metrics", func(d *deployment) { d.refused["logging.logMetrics.list"] = codes.PermissionDenied }, oneAtATime,
+			"log-based metrics", "logging.logMetrics.list, which roles/logging.viewer has", "--role=roles/logging.viewer"},
+		{"alert policies", func(d *deployment) { d.refused["monitoring.alertPolicies.list"] = codes.PermissionDenied }, oneAtATime,
+			"alert policies", "monitoring.alertPolicies.list, which roles/monitoring.viewer has", "--role=roles/monitoring.viewer"},
+		{"budgets", func(d *deployment) { d.refused["billing.budgets.list"] = codes.PermissionDenied }, oneAtATime,
+			"budget", "billing.budgets.list, which roles/billing.viewer has", "gcloud billing accounts add-iam-policy-binding 0-1-2 --role=roles/billing.viewer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -97,15 +111,38 @@ func TestNotChecked(t *testing.T) {
 			if got.Part != c.part || !strings.Contains(got.Why, c.why) || !strings.Contains(got.Fix, c.fix) || (c.fix == "") != (got.Fix == "") {
 				t.Errorf("not checked: %+v, want %s: %s, and: %s", got, c.part, c.why, c.fix)
 			}
+			off := slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.Name != "api-disabled" })
+			if len(off) != len(d.disabled) || len(off) > 0 && (off[0].Severity != Error || off[0].Fix != got.Fix) {
+				t.Errorf("of %v that is turned off it says %+v", d.disabled, off)
+			}
+			others := 0
 			for _, f := range found {
-				if f.Name != wrong {
+				if f.Name == wrong {
+					others++
+				} else if f.Name != "api-disabled" {
 					t.Errorf("found %s, of what was not read: %s: %s", f.Name, f.Subject, f.Seen)
 				}
 			}
-			if len(found) != 1 {
-				t.Errorf("%d findings, want %s", len(found), wrong)
+			if others == 0 {
+				t.Errorf("found nothing of %s", wrong)
 			}
 		})
+	}
+}
+
+// Of indexes that may not be listed nothing is said, and a query that is refused is said by itself.
+func TestIndexesNotChecked(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	d.count(t)
+	d.refused["datastore.indexes.list"] = codes.PermissionDenied
+	d.aggregation = status.Error(codes.FailedPrecondition, "The query requires an index.")
+	read, found := d.read(t, Target{})
+	if len(read.NotChecked) != 1 || read.NotChecked[0].Part != "composite indexes" || !strings.Contains(read.NotChecked[0].Why, "datastore.indexes.list, which roles/datastore.viewer has") {
+		t.Errorf("not checked: %+v", read.NotChecked)
+	}
+	if len(found) != 1 || found[0].Name != "recount-refused" {
+		t.Errorf("found %+v", found)
 	}
 }
 

@@ -41,10 +41,10 @@ func (f *findings) upgrade(d *Deployment) bool {
 }
 
 // again is the script that deploys everything with the settings of a function.
-func (d *Deployment) again(like *Function) string {
+func (d *Deployment) again(like *Function, flags ...string) string {
 	region := like.Region
 	if region == regionsNear(d.location())[0] {
 		region = "" // where the script goes by itself
 	}
-	return d.script(like.Env, region, append(d.callers(), d.billings()...)...)
+	return d.script(like.Env, region, append(d.kept(true), flags...)...)
 }

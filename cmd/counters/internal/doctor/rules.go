@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/firestore-counters/counters/firestore"
+)
+
+// Rules are the security rules that hold for the database.
+type Rules struct {
+	Missing  bool   // none were ever released
+	Name     string // of what was released, projects/p/rulesets/r
+	Released time.Time
+	File     string // of the first of its files
+	Text     string
+}
+
+// comment matches a comment of rules.
+var comment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
+
+// letsAnybody matches rules that let anybody write every document: those that a console begins
+// with, "in test mode".
+var letsAnybody = regexp.MustCompile(`match\s+/\{\w+=\*\*\}\s*\{\s*allow\s+(?:read\s*,\s*write|write|read\s*,\s*create[^:;]*)\s*(?:;|:\s*if\s+(?:true|request\.time\s*<\s*timestamp\.date\([^)]*\))\s*;)`)
+
+// ours reports whether rules are those of this version, with or without the lines for clients that
+// count by themselves: comments and spaces don't matter.
+func ours(text string) bool {
+	plain := func(text string) string { return strings.Join(strings.Fields(comment.ReplaceAllString(text, "")), " ") }
+	clients := forClients.ReplaceAllString(firestore.Rules, "$1")
+	return plain(text) == plain(firestore.Rules) || plain(text) == plain(clients)
+}
+
+// released is what a deployment calls the rules that it makes of ours, for its own paths.
+var released = regexp.MustCompile(`^counters-[0-9a-f]+\.rules$`)
+
+// forClients begins such a line.
+var forClients = regexp.MustCompile(`(?m)^(\s*)//\+ `)
+
+func (f *findings) rules(d *Deployment) {
+	r := d.Rules
+	if r == nil || r.Missing {
+		return // then clients that go by rules may do nothing
+	}
+	look := d.curl() + line("https://firebaserules.googleapis.com/v1/"+r.Name)
+	switch {
+	case letsAnybody.MatchString(comment.ReplaceAllString(r.Text, "")):
+		f.add("rules-open", d.Target.Database, fmt.Sprintf("the rules that were released on %s let anybody write every document", r.Released.Format(time.DateOnly)), look)
+	case !ours(r.Text) && !released.MatchString(r.File):
+		f.add("rules-others", d.Target.Database, fmt.Sprintf("the rules that were released on %s are not firestore.rules of this version", r.Released.Format(time.DateOnly)), look)
+	}
+}
