@@ -15,10 +15,11 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --project P                  project to deploy to
   --location L                 location of its Firestore database: a region, or nam5, nam7, eur3
   --region R                   region of the functions (default: the location, or the region next to a multi-region)
-  --trigger-location T         location of the Eventarc trigger (default: the database's location)
+  --trigger-location T         location of the Eventarc trigger: the database's, or a region inside of a multi-region
+                               (default: the database's)
   --prefix NAME                begins the name of everything (default: counters)
   --runtime RUNTIME            (default: the newest for Go that the platform supports there)
-  --memory SIZE                of an instance (default: 512Mi)
+  --memory SIZE                of an instance, 256Mi at least (default: 512Mi)
   --source FROM                the functions' source, a folder or a release's counters-functions_VERSION.zip (default: that
                                of this version)
 
@@ -62,7 +63,7 @@ Usage: scripts/deploy.sh --project P --location L [options]
 
   --rate N                     increments a second of one counter that the plan's estimate is for (default: 1)
   --yes                        don't ask whether to go on
-  --dry-run                    print each command, run none
+  --dry-run                    print each command of a new deployment, to be pasted into bash, and run none
   --help
 
 Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that docs/deploying.md
@@ -76,6 +77,10 @@ code=2 # the arguments are wrong, until they are checked
 fail() {
   echo "${me##*/}: $*" >&2
   exit $code
+}
+
+has() { # line, lines
+  [[ $'\n'$2$'\n' == *$'\n'"$1"$'\n'* ]]
 }
 
 whole() { # option, value, least, most
@@ -170,13 +175,14 @@ done
 whole '--increment-concurrency (less than 100 undoes group commit)' "$increment_concurrency" 100 1000
 whole --increment-max-instances "$increment_max_instances" 1 1000
 whole --increment-min-instances "$increment_min_instances" 0 "$increment_max_instances"
-whole --rollup-max-instances "$rollup_max_instances" 1 100
+whole --rollup-max-instances "$rollup_max_instances" 1 1000
 whole --rollup-min-instances "$rollup_min_instances" 0 "$rollup_max_instances"
 like --increment-billing "$increment_billing" '^(request|instance)$' "request or instance"
 like --rollup-billing "$rollup_billing" '^(request|instance)$' "request or instance"
-# By the instance is billed what has 512 MiB at least, and a whole CPU, as all have.
 mebibytes=${memory%?i}
 [[ $memory == *Mi ]] || mebibytes=${mebibytes}000
+((10#$mebibytes >= 256)) || fail "--memory $memory: want 256Mi at least: an instance takes $increment_concurrency requests at a time, one of Rollup 1000"
+# By the instance is billed what has 512 MiB at least, and a whole CPU, as all have.
 [[ "$increment_billing $rollup_billing" != *instance* ]] || ((10#$mebibytes >= 512)) ||
   fail "--memory $memory: want 512Mi at least with --increment-billing or --rollup-billing instance: Cloud Run refuses less"
 whole --lag-alert-seconds "$lag_alert_seconds" 5 3600
@@ -184,14 +190,17 @@ whole --reconcile-missing-after "$reconcile_missing_after" 60 82800
 ((10#$reconcile_missing_after % 60 == 0)) || fail "--reconcile-missing-after $reconcile_missing_after: want whole minutes"
 
 # The same mapping as terraform's variable multi_regions.
+inside='' # where a multi-region is: some of Google's pages put its triggers there
 case $location in
-  nam5 | nam7) region=${region:-us-central1} ;;
-  eur3) region=${region:-europe-west4} ;;
+  nam5) region=${region:-us-central1} inside=us-central1 ;;
+  nam7) region=${region:-us-central1} inside=$'us-central1\nus-east4' ;;
+  eur3) region=${region:-europe-west4} inside=$'europe-west4\neurope-west1' ;;
   *) region=${region:-$location} ;;
 esac
 like --region "$region" '^[a-z]+-[a-z]+[0-9]+$' "a region, such as us-central1"
 trigger_location=${trigger_location:-$location}
-like --trigger-location "$trigger_location" '^[a-z0-9-]+$' "a location of Eventarc, such as us-central1 or nam5"
+has "$trigger_location" "$location"$'\n'"$inside" ||
+  fail "--trigger-location $trigger_location: want $location, the database's: Firestore hands its events out there alone"
 
 # What the settings come to is asked of the functions' own code: whatever else read them would read
 # some of them otherwise.
@@ -210,7 +219,11 @@ if [[ $auth == none && ($public == yes || $invoker_check == no) ]]; then
     echo "${me##*/}: warning: with AUTO_CREATE=true too, they can make counters without bound; set it to a number of new counters a minute and caller" >&2
 fi
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+if [[ $dry_run == yes ]]; then # what is printed reads it, now or later
+  trap 'echo "${me##*/}: this makes a new deployment, and reads files in $scratch, which stay. Google takes minutes to know what is new: run what fails by that again" >&2' EXIT
+else
+  trap 'rm -rf "$scratch"' EXIT
+fi
 [[ $dry_run == yes ]] || command -v gcloud >/dev/null || fail "gcloud is not installed: https://cloud.google.com/sdk/docs/install"
 source=${source:-$root}
 if [[ -f $source ]]; then # gcloud wants a folder
@@ -248,21 +261,24 @@ patiently() {
 }
 
 run() {
+  local words
   if [[ $dry_run == yes ]]; then
-    printf '%q ' "$@"
-    echo
+    printf -v words '%q ' "$@"
+    sed -E 's/@@([a-z_]+)@@/"$\1"/g' <<<"$words"
   else
     "$@"
   fi
 }
 
+# In a dry run, what is known later is a variable of what is printed: it is asked for there.
+later() { # variable, how to ask for it
+  echo "$1=\$($2)"
+  printf -v "$1" '@@%s@@' "$1"
+}
+
 # What a question answers; nothing in a dry run, which asks nothing.
 ask() {
   [[ $dry_run == yes ]] || patiently "$@"
-}
-
-has() { # line, lines
-  [[ $'\n'$2$'\n' == *$'\n'"$1"$'\n'* ]]
 }
 
 account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
@@ -337,6 +353,21 @@ look_at_database() {
   [[ $edition != ENTERPRISE ]] || echo "${me##*/}: warning: the database $database is of the Enterprise edition, which has no automatic indexes: create one on $indexed and expect other costs than the documented ones" >&2
 }
 
+# What there is to be built for: known only where the API is on.
+look_at_runtimes() {
+  local known
+  if [[ $dry_run == yes ]]; then
+    [[ -n $runtime ]] || later runtime "gcloud functions runtimes list --region=$region --project=$project --filter=stage=GA --format='value(name)' | grep -E '^go1[0-9]{2}\$' | sort | tail -1"
+    return
+  fi
+  known=$(ask gcloud functions runtimes list --region="$region" --project="$project" --filter=stage=GA --format='value(name)' | grep -E '^go1[0-9]{2}$' | sort || true)
+  if [[ -n $runtime && -n $known ]]; then
+    has "$runtime" "$known" || fail "--runtime $runtime: want one that $region has, ${known//$'\n'/ or }"
+  fi
+  runtime=${runtime:-${known##*$'\n'}}
+  [[ -n $runtime ]] || fail "can't read which runtimes $region has. Name one with --runtime; see gcloud functions runtimes list --region $region"
+}
+
 apis=$(ask gcloud services list --enabled --project="$project" --format='value(config.name)') ||
   fail "can't read project $project. Is the id right, and are you logged in (gcloud auth login)?"
 if has firestore.googleapis.com "$apis"; then
@@ -344,6 +375,8 @@ if has firestore.googleapis.com "$apis"; then
 elif [[ $create_database == no && $dry_run == no ]]; then
   fail "Firestore is turned off in $project, and so there is no database. Add --create-database, or turn it on: gcloud services enable firestore.googleapis.com --project=$project"
 fi
+
+! has cloudfunctions.googleapis.com "$apis" || look_at_runtimes
 
 ### The plan
 
@@ -398,8 +431,10 @@ run gcloud services enable --project="$project" ${budget:+billingbudgets.googlea
   monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com ||
   fail "can't turn APIs on in project $project: see above"
 
+has cloudfunctions.googleapis.com "$apis" || look_at_runtimes
+
 number=$(ask gcloud projects describe "$project" --format='value(projectNumber)') || fail "can't read the number of project $project: see above"
-number=${number:-PROJECT_NUMBER}
+[[ $dry_run == no ]] || later number "gcloud projects describe $project --format='value(projectNumber)'"
 printf -v variables '%s|' "${environment[@]}"
 variables="GOOGLE_CLOUD_PROJECT=$project|${variables}PROJECT_NUMBER=$number"
 
@@ -514,18 +549,15 @@ has "roles/artifactregistry.writer|serviceAccount:$(account build)" "$writers" |
 ### The functions. Rollup comes last: its trigger needs the grants above, which spread while the
 ### others are built.
 
-if [[ -z $runtime ]]; then
-  runtime=$(ask gcloud functions runtimes list --region="$region" --project="$project" --filter=stage=GA --format='value(name)' | grep -E '^go1[0-9]{2}$' | sort | tail -1 || true)
-  [[ -n $runtime || $dry_run == yes ]] || fail "can't read which runtimes $region has. Name one with --runtime; see gcloud functions runtimes list --region $region"
-  runtime=${runtime:-RUNTIME}
-fi
-
 # What is deployed, by the contents of its files: counters doctor tells by it that a deployment has not
 # come to all functions.
-version=HASH
-[[ $dry_run == yes ]] || version=$(cd "$source" && gcloud meta list-files-for-upload . --project="$project" | LC_ALL=C sort | while IFS= read -r file; do
-  echo "$file" && cat "$file"
-done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
+if [[ $dry_run == yes ]]; then
+  later version "$(printf 'cd %q' "$source") && gcloud meta list-files-for-upload . --project=$project | LC_ALL=C sort | while IFS= read -r file; do echo \"\$file\" && cat \"\$file\"; done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16"
+else
+  version=$(cd "$source" && gcloud meta list-files-for-upload . --project="$project" | LC_ALL=C sort | while IFS= read -r file; do
+    echo "$file" && cat "$file"
+  done | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
+fi
 
 next "$prefix-increment: a build of about two minutes"
 deploy "$prefix-increment" Increment "$(account increment)" "$increment_billing" --trigger-http --timeout=75s --ingress-settings="$increment_ingress" \
@@ -561,7 +593,8 @@ for ((i = 0; i < ${#collections[@]}; i++)); do
   # An event waits until counting again is worth its price: by default Pub/Sub would hang up after
   # 10 s, and send it again.
   subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
-  patiently gcloud pubsub subscriptions update "${subscription:-SUBSCRIPTION}" --project="$project" --ack-deadline=70 --expiration-period=never --format=none
+  [[ $dry_run == no ]] || later subscription "gcloud eventarc triggers describe $name --project=$project --location=$trigger_location --format='value(transport.pubsub.subscription)'"
+  patiently gcloud pubsub subscriptions update "$subscription" --project="$project" --ack-deadline=70 --expiration-period=never --format=none
 done
 for name in $triggers; do
   if [[ $name =~ ^$prefix-watch-[0-9a-f]{8}$ ]] && ! has "$name" "$watching"; then
@@ -579,7 +612,7 @@ uris=$(ask gcloud functions list --v2 --project="$project" --regions="$region" -
 uri() { sed -n "s/^$1 //p" <<<"$uris"; }
 reconcile_uri=$(uri "$prefix-reconcile")
 [[ -n $reconcile_uri || $dry_run == yes ]] || fail "can't read the address of $prefix-reconcile; run this again"
-reconcile_uri=${reconcile_uri:-RECONCILE_URI}
+[[ $dry_run == no ]] || later reconcile_uri "gcloud functions describe $prefix-reconcile --gen2 --project=$project --region=$region --format='value(serviceConfig.uri)'"
 
 jobs=$(ask gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())')
 verb=create
@@ -593,7 +626,8 @@ patiently gcloud scheduler jobs $verb http "$prefix-reconcile" --project="$proje
 
 next "Metrics, alerts and a dashboard"
 render() { # file: prints where its rendered copy is
-  local out=$scratch/${1##*/}
+  local out=${1#"$root"/terraform/monitoring/}
+  out=$scratch/${out//\//-}
   # shellcheck disable=SC2016 # the placeholders are the files', not the shell's
   sed -e 's/${prefix}/'"$prefix"'/g' -e 's/${prom_prefix}/'"${prefix//-/_}"'/g' \
     -e 's/${lag_alert_ms}/'"$((lag_alert_seconds * 1000))"'/g' \
@@ -655,7 +689,7 @@ fi
 make_budget() {
   local billing budgets name="$prefix in $project" id
   billing=$(ask gcloud billing projects describe "$project" --format='value(billingAccountName.basename())') || return 1
-  billing=${billing:-BILLING_ACCOUNT} # in a dry run
+  [[ $dry_run == no ]] || later billing "gcloud billing projects describe $project --format='value(billingAccountName.basename())'"
   budgets=$(ask gcloud billing budgets list --billing-account="$billing" --billing-project="$project" --format='value[separator="|"](name,displayName)') || return 1
   id=$(named "$name" "$budgets" | head -1)
   if [[ -n $id ]]; then

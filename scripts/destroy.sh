@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Removes what deploy.sh made, except for data and what other deployments may need: the database,
-# its counters, its rules, its TTL policy and index exemptions stay, and so do the APIs and the role
-# of Eventarc's agent. Safe to run again.
+# Removes what deploy.sh made, except for data and what other deployments may need, and says what is
+# left. Safe to run again.
 set -euo pipefail
 
-me=${COUNTERS_PROGRAM:+counters destroy} # which runs this without a checkout
+program=${COUNTERS_PROGRAM:-} # which runs this without a checkout
+me=${program:+counters destroy}
 me=${me:-scripts/destroy.sh}
 
 usage() {
@@ -14,12 +14,19 @@ Usage: scripts/destroy.sh --project P --region R [options]
   --project P      project that was deployed to
   --region R       region of the functions
   --prefix NAME    what was given to deploy (default: counters)
+  --everything     remove what other deployments may need, too: the TTL policy, index exemptions and composite indexes,
+                   the functions' uploaded sources, and the role of Eventarc's agent
+  --delete-database ID
+                   with --everything: the database as well, with all documents in it, yours included
+  --set NAME=VALUE a setting that deploy was given, such as DATABASE, COUNTERS or FIELDS, where the functions are gone
+                   already: as long as they are there, they say it; may be repeated
   --yes            don't ask
   --dry-run        print each command, run none
   --help
 
-The database, its TTL policy and index exemptions, the APIs and the role of Eventarc's agent stay.
-Images in a repository that --docker-repository named stay, too.
+Without --everything that stays, and is listed at the end, each with the command that removes it. The database and its
+documents stay, unless they are named. Rules that were released, the APIs, and images in a repository that
+--docker-repository named stay in any case.
 Counters keep their totals and shards; nothing adds to totals any more. What a client still writes to shards is counted
 when the functions are deployed again, by the first roll-up or Reconcile.
 HELP
@@ -31,7 +38,7 @@ fail() {
   exit $code
 }
 
-project='' region='' prefix=counters yes=no dry_run=no
+project='' region='' prefix=counters yes=no dry_run=no everything=no doomed='' given=()
 while (($#)); do
   flag=$1
   shift
@@ -39,6 +46,7 @@ while (($#)); do
     --help | -h) usage && exit 0 ;;
     --yes) yes=yes && continue ;;
     --dry-run) dry_run=yes && continue ;;
+    --everything) everything=yes && continue ;;
     --*=*) set -- "${flag#*=}" "$@" && flag=${flag%%=*} ;;
   esac
   (($#)) || fail "$flag: unknown option, or no value. See --help"
@@ -46,16 +54,27 @@ while (($#)); do
     --project) project=$1 ;;
     --region) region=$1 ;;
     --prefix) prefix=$1 ;;
+    --set) given+=("$1") ;;
+    --delete-database) doomed=$1 ;;
     *) fail "$flag: unknown option. See --help" ;;
   esac
   shift
 done
 [[ -n $project ]] || fail "--project is missing. See --help"
 [[ -n $region ]] || fail "--region is missing: that of the functions. See gcloud functions list"
+[[ -z $doomed || $everything == yes ]] || fail "--delete-database $doomed: want --everything with it"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ours() { # a command of this project's, and its arguments
+  if [[ -n $program ]]; then "$program" "$@"; else (cd "$root" && go run ./cmd/counters "$@"); fi
+}
+settings=$(ours settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "nothing was removed: see above, and docs/settings.md"
 code=1
 
 if [[ $yes == no && $dry_run == no ]]; then
-  read -r -p "Remove $prefix-increment, $prefix-rollup and $prefix-reconcile from $project? [y/N] " answer || true
+  question="Remove $prefix-increment, $prefix-rollup and $prefix-reconcile from $project"
+  [[ $everything == no ]] || question+=", and what other deployments of counters there may need"
+  [[ -z $doomed ]] || question+=", and the database $doomed with all documents in it"
+  read -r -p "$question? [y/N] " answer || true
   [[ ${answer:-} == [yY]* ]] || fail "nothing was removed"
 fi
 
@@ -92,6 +111,23 @@ remove() {
 
 functions=$(list "$(printf "$prefix-%s|$region\n" rollup reconcile increment)" -- \
   gcloud functions list --v2 --project="$project" --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
+
+# What the functions' settings come to, as long as one of them says what they are.
+for name in rollup reconcile increment; do
+  if ((${#given[@]} == 0)) && has "$prefix-$name|$region" "$functions"; then
+    said=$(list '' -- gcloud functions describe "$prefix-$name" --gen2 --project="$project" --region="$region" \
+      --format='value[separator="|"](serviceConfig.environmentVariables.DATABASE,serviceConfig.environmentVariables.COUNTERS,serviceConfig.environmentVariables.FIELDS,serviceConfig.environmentVariables.SHARDS,serviceConfig.environmentVariables.HOSTED)') || failed=yes
+    [[ $said != *'|'* ]] || {
+      IFS='|' read -r of_database of_counters of_fields of_shards of_hosted <<<"$said"
+      for setting in "DATABASE=$of_database" "COUNTERS=$of_counters" "FIELDS=$of_fields" "SHARDS=$of_shards" "HOSTED=$of_hosted"; do
+        [[ $setting == *= ]] || given+=("$setting")
+      done
+      settings=$(ours settings --check --shell -- "${given[@]}") || fail "the settings of $prefix-$name are not ones; nothing was removed"
+    }
+  fi
+done
+database='' collection='' indexes=() # and more, which is not asked here
+eval "$settings"
 for name in rollup reconcile increment; do
   elsewhere=$(sed -n "s/^$prefix-$name|//p" <<<"$functions")
   [[ -z $elsewhere ]] || has "$region" "$elsewhere" || fail "$prefix-$name is in ${elsewhere//$'\n'/ and }, not in $region; nothing was removed"
@@ -135,7 +171,6 @@ for name in increment rollup reconcile eventarc scheduler build; do
   ! has "$(account $name)" "$accounts" || remove gcloud iam service-accounts delete "$(account $name)" --project="$project"
 done
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 displayed() { # file: prints what the policy made of it is called
   # shellcheck disable=SC2016 # the placeholder is the file's
   sed -n 's/^  "displayName": "\(.*\)",$/\1/p' "$1" | sed 's/${prefix}/'"$prefix"'/'
@@ -174,5 +209,69 @@ fi
 
 exclusions=$(list "$prefix-requests" -- gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)') || failed=yes
 ! has "$prefix-requests" "$exclusions" || remove gcloud logging sinks update _Default --project="$project" --remove-exclusions="$prefix-requests" --format=none
+
+### What other deployments may need.
+
+stays=() # what stays, and the command that removes it, in turn
+also() { # what it is, command…: removes it, or says that it stays
+  local what=$1
+  shift
+  if [[ $everything == yes ]]; then
+    remove "$@"
+  else
+    stays+=("$what" "$(printf '%q ' "$@")")
+  fi
+}
+
+databases=$(list "$database" -- gcloud firestore databases list --project="$project" --format='value(name.basename())') || failed=yes
+in_database=(--project="$project" --database="$database")
+if has "$database" "$databases" && { [[ $everything == no || $doomed != "$database" ]]; }; then
+  policies=$(list counter_requests.expire_at -- gcloud firestore fields ttls list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
+  ! has counter_requests.expire_at "$policies" ||
+    also "the TTL policy of counter_requests.expire_at" gcloud firestore fields ttls update expire_at "${in_database[@]}" --collection-group=counter_requests --disable-ttl --format=none
+  fields=$(printf '%s\n' counter_requests.expire_at counter_rollup.{states,answers,ops} "$collection".{updated_at,created_at,counter_rollup})
+  exempted=$(list "$fields" -- gcloud firestore indexes fields list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
+  for field in $fields; do
+    ! has "$field" "$exempted" || also "the exemption of $field from indexes" \
+      gcloud firestore indexes fields update "${field#*.}" "${in_database[@]}" --collection-group="${field%%.*}" --clear-exemption --format=none
+  done
+  if ((${#indexes[@]} > 0)); then
+    composite=$(list "$(printf 'INDEX %s\n' "${indexes[@]}")" -- gcloud firestore indexes composite list "${in_database[@]}" \
+      --format='value[separator=" "](name.basename(),name.segment(5),queryScope,fields.extract(fieldPath).flatten(separator=" "))') || failed=yes
+    while read -r id index; do
+      index=${index% __name__}
+      ! has "$index" "$(printf '%s\n' "${indexes[@]}")" || also "the composite index of $index" gcloud firestore indexes composite delete "$id" "${in_database[@]}"
+    done <<<"$composite"
+  fi
+fi
+
+number=$(list PROJECT_NUMBER -- gcloud projects describe "$project" --format='value(projectNumber)') || failed=yes
+agent=serviceAccount:service-$number@gcp-sa-eventarc.iam.gserviceaccount.com
+sources=gs://gcf-v2-sources-$number-$region
+objects=$(list "$(printf "$sources/$prefix-%s/\n" increment reconcile rollup)" -- gcloud storage ls "$sources" --project="$project" 2>/dev/null) || objects='' # there is no such bucket where nothing was deployed
+for name in increment reconcile rollup; do
+  ! has "$sources/$prefix-$name/" "$objects" || also "the source of $prefix-$name" gcloud storage rm --recursive "$sources/$prefix-$name/" --project="$project"
+done
+others=$(list '' -- gcloud eventarc triggers list --project="$project" --location=- --format='value(name)') || failed=yes
+! has "roles/eventarc.serviceAgent|$agent" "$grants" || [[ -n $others ]] || also "the role of Eventarc's agent" \
+  gcloud projects remove-iam-policy-binding "$project" --member="$agent" --role=roles/eventarc.serviceAgent --all --format=none
+
+if has "$database" "$databases"; then
+  if [[ $doomed == "$database" ]]; then
+    remove gcloud firestore databases update "${in_database[@]}" --no-delete-protection --format=none
+    remove gcloud firestore databases delete "${in_database[@]}" --format=none
+  else
+    stays+=("the database $database, with its documents and rules" "$(printf '%q ' gcloud firestore databases delete "${in_database[@]}")")
+  fi
+fi
+[[ -z $doomed || $doomed == "$database" ]] || fail "--delete-database $doomed: the counters are in $database, and no database was deleted"
+
+if ((${#stays[@]} > 0)); then
+  echo "${me##*/}: what stays, and the command that removes it:" >&2
+  for ((i = 0; i < ${#stays[@]}; i += 2)); do
+    printf '  %s\n    %s\n' "${stays[i]}" "${stays[i + 1]}" >&2
+  done
+fi
+echo "${me##*/}: the APIs stay turned on: gcloud services list --enabled --project=$project" >&2
 
 [[ $failed == no ]] || fail "some of it could not be read or removed; see above, and run this again"

@@ -283,10 +283,13 @@ type state struct {
 		Template           struct { // of a Cloud Run service
 			Containers []struct{ Resources struct{ CPUIdle bool } }
 		}
-		ServiceConfig struct{ URI string }
-		IndexConfig   struct{ UsesAncestorConfig bool } // of a field of documents
-		Exclusions    []struct{ Name, Filter string }   // of a log sink
-		Answer        string                            // to the last call of a job
+		ServiceConfig struct {
+			URI                  string
+			EnvironmentVariables map[string]string
+		}
+		IndexConfig struct{ UsesAncestorConfig bool } // of a field of documents
+		Exclusions  []struct{ Name, Filter string }   // of a log sink
+		Answer      string                            // to the last call of a job
 	}
 	Policies map[string]policy
 }
@@ -417,7 +420,15 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if e := changed.Resources[sink].Exclusions; len(e) != 1 || e[0].Name != "counters-requests" || !strings.Contains(e[0].Filter, `service_name=("counters-increment" OR "counters-rollup")`) {
 		t.Errorf("of the logs %+v is left out", e)
 	}
-	p.run(t, "counters destroy", "--region", "us-central1", "--yes")
+	out = p.run(t, "counters destroy", "--region", "us-central1", "--yes")
+	for _, stays := range []string{
+		"the TTL policy of counter_requests.expire_at", "the exemption of counter_rollup.answers from indexes", "the exemption of counters.updated_at from indexes",
+		"the composite index of comments COLLECTION public stars", "the source of counters-rollup", "the role of Eventarc's agent", "the database (default), with its documents", "the APIs stay",
+	} {
+		if !strings.Contains(out, stays) {
+			t.Errorf("doesn't say that %s stays:\n%s", stays, out)
+		}
+	}
 	left := p.state(t)
 	if e := left.Resources[sink].Exclusions; len(e) > 0 {
 		t.Errorf("%+v is still left out of the logs", e)
@@ -436,6 +447,33 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	}
 	if !access.has("roles/eventarc.serviceAgent", "serviceAccount:service-123456789012@gcp-sa-eventarc.iam.gserviceaccount.com") {
 		t.Error("the role of Eventarc's agent is gone, which others need")
+	}
+
+	// The rest, whose settings nothing says any more; and at last the data.
+	everything := []string{"--region", "us-central1", "--yes", "--everything", "--set", "FIELDS=" + everywhere}
+	p.run(t, "counters destroy", everything...)
+	others["firestore"] = 1
+	if got := p.state(t).count(); !maps.Equal(got, others) {
+		t.Errorf("of everything %v is left\nwant %v", got, others)
+	}
+	if out, err := p.try(t, "counters destroy", append(everything, "--delete-database", "other")...); err == nil || !strings.Contains(out, "no database was deleted") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	p.run(t, "counters destroy", append(everything, "--delete-database", "(default)")...)
+	delete(others, "firestore")
+	gone := p.state(t)
+	if got := gone.count(); !maps.Equal(got, others) {
+		t.Errorf("of everything and the database %v is left\nwant %v", got, others)
+	}
+	for name := range gone.Resources {
+		if strings.Contains(name, "/o/") {
+			t.Errorf("what was uploaded is left: %s", name)
+		}
+	}
+	for _, b := range gone.Policies["project a-project"].Bindings {
+		if b.Role != "roles/owner" {
+			t.Errorf("%s is left to %v", b.Role, b.Members)
+		}
 	}
 
 	p.checkViolations(t)
@@ -530,6 +568,49 @@ func TestUpgradeCutShort(t *testing.T) {
 	p.checkViolations(t)
 }
 
+// What a dry run prints makes, pasted into bash, what the script makes.
+func TestDryRunCanBePasted(t *testing.T) {
+	t.Parallel()
+	args := []string{"--project", "a-project", "--location", "us-central1", "--create-database", "--public", "--set", "AUTH=firebase", "--set", "FIELDS=" + everywhere,
+		"--increment-billing", "instance", "--budget", "100USD", "--invoker", "user:me@example.com"}
+	made := map[string]map[string]int{}
+	for _, pasted := range []bool{false, true} {
+		p := startProject(t)
+		if !pasted {
+			p.run(t, "deploy.sh", args[2:]...)
+			made["run"] = p.state(t).count()
+			continue
+		}
+		printed := exec.CommandContext(t.Context(), p.program(t), append([]string{"deploy", "--dry-run"}, args...)...)
+		printed.Env, printed.Stderr = append(os.Environ(), "TMPDIR="+t.TempDir()), t.Output()
+		script, err := printed.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		paste := exec.CommandContext(t.Context(), "bash", "-e")
+		paste.Stdin = bytes.NewReader(script)
+		paste.Env = append(append(os.Environ(), p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "CLOUDSDK_CORE_DISABLE_PROMPTS=1")
+		if out, err := paste.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s\nof\n%s", err, out, script)
+		}
+		made["pasted"] = p.state(t).count()
+		s := p.state(t)
+		for _, name := range []string{"increment", "reconcile", "rollup"} {
+			f := s.Resources["cloudfunctions projects/a-project/locations/us-central1/functions/counters-"+name]
+			if len(f.Labels["counters-source"]) != 16 || f.ServiceConfig.EnvironmentVariables["PROJECT_NUMBER"] != "123456789012" {
+				t.Errorf("%s has the labels %v and the settings %v", name, f.Labels, f.ServiceConfig.EnvironmentVariables)
+			}
+		}
+		if got := s.byInstance(); !slices.Equal(got, []string{"counters-increment"}) {
+			t.Errorf("%v are billed by the instance", got)
+		}
+		p.checkViolations(t)
+	}
+	if !maps.Equal(made["run"], made["pasted"]) {
+		t.Errorf("the script makes %v\npasted      %v", made["run"], made["pasted"])
+	}
+}
+
 // Nothing is made where something is wrong that can be known before.
 func TestDeployMakesNothingWhereItIsWrong(t *testing.T) {
 	t.Parallel()
@@ -542,6 +623,34 @@ func TestDeployMakesNothingWhereItIsWrong(t *testing.T) {
 			t.Errorf("%q is taken:\n%s", args, out)
 		}
 	}
+	p.checkUnchanged(t)
+}
+
+// A runtime that the platform doesn't have is refused as soon as that can be asked: before anything
+// is done where Functions are turned on, and else before anything but that.
+func TestDeployRefusesAnUnknownRuntime(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--active=firestore", "--active=cloudfunctions", "--database=us-central1")
+	out, err := p.try(t, "deploy.sh", "--location", "us-central1", "--runtime", "go199")
+	if err == nil || !strings.Contains(out, "--runtime go199: want one that us-central1 has, go124 or go125 or go126 or go127") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	p.checkUnchanged(t)
+
+	p = startProject(t)
+	before := p.state(t).count()
+	out, err = p.try(t, "deploy.sh", "--location", "us-central1", "--create-database", "--runtime", "go199")
+	if err == nil || !strings.Contains(out, "--runtime go199: want one that") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := p.state(t).count(); !maps.Equal(got, before) {
+		t.Errorf("made %v, and there was %v", got, before)
+	}
+}
+
+// checkUnchanged looks for requests that change something.
+func (p project) checkUnchanged(t *testing.T) {
+	t.Helper()
 	for line := range strings.Lines(p.requests(t)) {
 		if !strings.Contains(line, `"method": "GET"`) {
 			t.Errorf("changes something: %s", line)

@@ -163,7 +163,7 @@ func watch(prefix, collection string) string {
 // changes leaves the questions out.
 func changes(calls []call) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool {
-		return slices.Contains(c.words, "describe") || slices.Contains(c.words, "list") || slices.Contains(c.words, "get-iam-policy")
+		return slices.Contains(c.words, "describe") || slices.Contains(c.words, "list") || slices.Contains(c.words, "get-iam-policy") || slices.Contains(c.words, "ls")
 	})
 }
 

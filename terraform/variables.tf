@@ -263,8 +263,8 @@ variable "rollup_max_instances" {
   default     = 2
 
   validation {
-    condition     = var.rollup_max_instances >= 1 && var.rollup_max_instances <= 100 && floor(var.rollup_max_instances) == var.rollup_max_instances
-    error_message = "rollup_max_instances must be a whole number from 1 to 100."
+    condition     = var.rollup_max_instances >= 1 && var.rollup_max_instances <= 1000 && floor(var.rollup_max_instances) == var.rollup_max_instances
+    error_message = "rollup_max_instances must be a whole number from 1 to 1000."
   }
 }
 
@@ -275,8 +275,8 @@ variable "rollup_min_instances" {
   default     = 0
 
   validation {
-    condition     = var.rollup_min_instances >= 0 && var.rollup_min_instances <= 100 && floor(var.rollup_min_instances) == var.rollup_min_instances
-    error_message = "rollup_min_instances must be a whole number from 0 to 100."
+    condition     = var.rollup_min_instances >= 0 && var.rollup_min_instances <= 1000 && floor(var.rollup_min_instances) == var.rollup_min_instances
+    error_message = "rollup_min_instances must be a whole number from 0 to 1000."
   }
 }
 
@@ -313,6 +313,11 @@ variable "memory" {
   validation {
     condition     = can(regex("^[0-9]+(Mi|Gi)$", var.memory))
     error_message = "memory must be a number of Mi or Gi, such as 512Mi."
+  }
+
+  validation {
+    condition     = try(tonumber(regex("^[0-9]+", var.memory)) * (endswith(var.memory, "Gi") ? 1024 : 1) >= 256, true)
+    error_message = "memory must be 256Mi at least: an instance takes up to 1,000 requests at a time."
   }
 }
 

@@ -101,7 +101,9 @@ func runScript(cmd *cobra.Command, script string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the functions' source: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	if !slices.Contains(args, "--dry-run") { // whose commands read what is there
+		defer func() { _ = os.RemoveAll(dir) }()
+	}
 	if err := os.CopyFS(dir, source.Source); err != nil {
 		return fmt.Errorf("unpack the functions' source: %w", err)
 	}

@@ -386,6 +386,8 @@ class Project:
             return {"items": []}
         if call.does("buckets.get"):
             return self.get("storage", bucket)
+        if call.does("buckets.getStorageLayout"):
+            return {"kind": "storage#storageLayout", "bucket": names[0], "location": self.get("storage", bucket)["location"], "locationType": "region", "hierarchicalNamespace": {"enabled": False}}
         if call.does("buckets.patch") or call.does("buckets.update"):
             self.get("storage", bucket).update(call.body)
             return self.get("storage", bucket)
@@ -400,7 +402,12 @@ class Project:
                 content = rest.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n")
             return self.upload(names[0], call.one("name") or meta["name"], content, meta)
         if call.does("objects.list"):
-            return {"items": self.under("storage", bucket + "/o/")}
+            self.get("storage", bucket)
+            below, cut = f"{bucket}/o/{call.one('prefix', '')}", call.one("delimiter")
+            items = self.under("storage", below)
+            folders = sorted({i["name"][:i["name"].index(cut, len(below) - len(f"{bucket}/o/")) + 1] for i in items
+                              if cut and cut in i["name"][len(below) - len(f"{bucket}/o/"):]})
+            return {"items": [i for i in items if not any(i["name"].startswith(f) for f in folders)], "prefixes": folders}
         if call.does("objects.get"):
             return self.get("storage", f"{bucket}/o/{names[1]}")
         if call.does("objects.delete"):
@@ -412,7 +419,7 @@ class Project:
         path.write_bytes(content)
         link = f"http://x/b/{bucket}/o/{name}"
         return self.put("storage", f"b/{bucket}/o/{name}", dict(meta, name=name, bucket=bucket, id=name, size=str(len(content)), file=str(path), generation="1",
-                        metageneration="1", md5Hash=base64.b64encode(hashlib.md5(content).digest()).decode(), crc32c="AAAAAA==", timeCreated=now(), updated=now(),
+                        metageneration="1", md5Hash=base64.b64encode(hashlib.md5(content).digest()).decode(), crc32c=crc32c(content), timeCreated=now(), updated=now(),
                         selfLink=link, mediaLink=link, storageClass="STANDARD"))
 
     def cloudbuild(self, call):
@@ -511,6 +518,7 @@ class Project:
         name = f"projects/{PROJECT}/locations/{region}/services/{short}"
         resources = self.fits({"limits": {"cpu": service.get("availableCpu") or "0.1666", "memory": service.get("availableMemory") or "256Mi"},
                                "cpuIdle": self.idle(self.resources.get(("run", name)))}, f"Could not update Cloud Run service {name}. ")
+        self.keep(build["source"]["storageSource"], region, short)
         function.update(state="ACTIVE", environment="GEN_2", updateTime=now(), url=f"https://{region}-{PROJECT}.cloudfunctions.net/{short}")
         uri = f"https://{short}-abcdef-uc.a.run.app"
         if self.platform:
@@ -534,6 +542,15 @@ class Project:
         if trigger:
             self.watch(short, short, trigger["serviceAccountEmail"], trigger["eventFilters"], trigger.get("retryPolicy") == "RETRY_POLICY_RETRY", 600)
         return function
+
+    def keep(self, source, region, short):
+        """Puts what was uploaded for a function where its source is kept, and stays when the function goes."""
+        if source["bucket"] == "gcf-v2-uploads":
+            uploaded = self.resources.pop(("storage", f"b/gcf-v2-uploads/o/{source['object']}"))
+            bucket, name = f"gcf-v2-sources-{NUMBER}-{region}", f"{short}/function-source.zip"
+            self.put("storage", f"b/{bucket}", {"name": bucket, "id": bucket, "kind": "storage#bucket", "location": region.upper(), "timeCreated": now(), "updated": now()})
+            self.put("storage", f"b/{bucket}/o/{name}", dict(uploaded, name=name, bucket=bucket, id=name))
+            source.update(bucket=bucket, object=name)
 
     @staticmethod
     def idle(service):
@@ -686,6 +703,17 @@ class Project:
             return self.done(name, self.put("firestore", name, self.database(call.body)), "firestore.admin.v1.Database")
         if call.does("databases.get"):
             return self.get("firestore", call.name)
+        if call.does("databases.patch"):
+            merge(self.get("firestore", call.name), call.body, call.one("updateMask"))
+            return self.done(call.name, self.get("firestore", call.name), "firestore.admin.v1.Database")
+        if call.does("databases.delete"):
+            database = self.get("firestore", call.name)
+            if database.get("deleteProtectionState") == "DELETE_PROTECTION_ENABLED":
+                raise Refused(400, "FAILED_PRECONDITION", f"Database {call.name} is protected against deletion")
+            for api, name in list(self.resources):
+                if api == "firestore" and name.startswith(call.name):
+                    del self.resources[api, name]
+            return self.done(call.name, database, "firestore.admin.v1.Database")
         if call.does("databases.list"):
             return {"databases": [d for d in self.under("firestore", "") if "/collectionGroups/" not in d["name"]]}
         database = call.name.partition("/collectionGroups/")[0]
@@ -706,9 +734,11 @@ class Project:
             return operation
         if call.does("indexes.get"):
             return self.get("firestore", call.name)
-        if call.does("indexes.delete"):
-            self.remove("firestore", call.name)
-            return {}
+        if call.does("indexes.delete"):  # gcloud names no collection group
+            found = [i for i in self.under("firestore", database + "/collectionGroups/") if i["name"].endswith("/indexes/" + call.name.split("/")[-1])]
+            if not found:
+                raise missing(call.name)
+            return self.remove("firestore", found[0]["name"])
         if call.does("indexes.list"):
             return {"indexes": [i for i in self.under("firestore", database + "/collectionGroups/") if "/indexes/" in i["name"]]}
         index = {"queryScope": "COLLECTION", "fields": [{"fieldPath": call.name.split("/")[-1], "order": "ASCENDING"}], "state": "READY"}
@@ -724,6 +754,9 @@ class Project:
                     field[key] = default if wanted is None else {"indexes": wanted.get("indexes", [])}
                 elif wanted is not None:
                     field[key] = {"state": "ACTIVE"}
+            if "usesAncestorConfig" in field["indexConfig"] and "ttlConfig" not in field:  # as every other one
+                self.resources.pop(("firestore", call.name), None)
+                return self.done(database, field, "firestore.admin.v1.Field")
             return self.done(database, self.put("firestore", call.name, field), "firestore.admin.v1.Field")
         return None
 
@@ -860,6 +893,23 @@ class Project:
         return None
 
 
+def crc32c(content):
+    """The checksum that Cloud Storage gives of an object."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = crc >> 8 ^ CRC32C[(crc ^ byte) & 0xFF]
+    return base64.b64encode((crc ^ 0xFFFFFFFF).to_bytes(4, "big")).decode()
+
+
+def crc32c_of(byte):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC32C = [crc32c_of(byte) for byte in range(256)]
+
+
 def merge(resource, changes, mask):
     """Applies an update with a field mask."""
     for path in mask.split(","):
@@ -881,9 +931,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def reply(self, code, body):
-        content = json.dumps(body).encode()
+        self.send(json.dumps(body).encode(), code, "application/json")
+
+    def send(self, content, code=200, kind="application/octet-stream"):
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -905,6 +957,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if path == "_state":
                 p = self.project
                 return self.reply(200, {"resources": {" ".join(k): r for k, r in p.resources.items()}, "policies": {" ".join(k): r for k, r in p.policies.items()}, "active": sorted(p.active)})
+            if re.match(r"b/[^/]+/o/.+$", path):  # what an object's mediaLink names
+                return self.send(pathlib.Path(self.project.get("storage", urllib.parse.unquote(path))["file"]).read_bytes())
             if path.startswith("_upload/"):
                 self.project.upload("gcf-v2-uploads", path.removeprefix("_upload/"), raw)
                 return self.reply(200, {})

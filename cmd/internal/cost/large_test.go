@@ -1,6 +1,9 @@
 package cost
 
 import (
+	"os"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -22,5 +25,34 @@ func TestAtLarge(t *testing.T) {
 	}
 	if l := AtLarge(3e5); l.Shards < 1 || l.Rollups > 1 || l.Increments > 1 {
 		t.Errorf("at 300,000 a second the hot counter's shards end, and nothing else: %+v", l)
+	}
+}
+
+// So many instances may be asked for as the table needs.
+func TestLargeMayBeDeployed(t *testing.T) {
+	t.Parallel()
+	table := LargeTable()
+	largest := table[len(table)-1]
+	for file, caps := range map[string]map[string]int{
+		"../../../scripts/deploy.sh": {
+			`whole --rollup-max-instances "\$rollup_max_instances" 1 (\d+)`: largest.Rollup, `whole --increment-max-instances "\$increment_max_instances" 1 (\d+)`: largest.Increment,
+		},
+		"../../../terraform/variables.tf": {
+			`var\.rollup_max_instances <= (\d+)`: largest.Rollup, `var\.increment_max_instances <= (\d+)`: largest.Increment,
+		},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pattern, need := range caps {
+			found := regexp.MustCompile(pattern).FindSubmatch(text)
+			if found == nil {
+				t.Fatalf("%s has no %s", file, pattern)
+			}
+			if most, _ := strconv.Atoi(string(found[1])); most < need {
+				t.Errorf("%s takes up to %d instances, and %d are needed: %s", file, most, need, found[0])
+			}
+		}
 	}
 }
