@@ -21,7 +21,8 @@ func newDoctorCommand(t *target) *cobra.Command {
 indexes, Scheduler, and its first counters. Each finding has a severity, a meaning, and the command that repairs it.
 
 It changes nothing. It lists what it may not read, with the role that it needs, and checks the rest: roles/viewer and
-roles/iam.securityReviewer are enough for everything. The exit code is 1 if there are errors.
+roles/iam.securityReviewer are enough for everything but budgets, which take roles/billing.viewer on the billing
+account. The exit code is 1 if there are errors.
 
 If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 		Example: `  counters doctor --project my-project

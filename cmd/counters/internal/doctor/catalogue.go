@@ -104,6 +104,7 @@ var catalogue = map[string]entry{
 	"billing-off":            {Error, "The functions and their triggers stand still: Google stops what can't be billed."},
 	"budget-missing":         {Info, "Nobody is told when the project costs more than it should. With 100 the billing account's administrators are, at half of that in a month and at all of it; it stops nothing. Take your own amount."},
 	"sum-not-indexed":        {Error, "The sum of a counted collection's documents works on an index: it can't be taken, and the field stays as it is."},
+	"recount-impossible":     {Error, "Firestore compares with no value beyond 1,500 bytes, and a reference to this counter is longer. Its field stays as it is. Give such counters shorter ids."},
 	"recount-refused":        {Error, "The documents can't be counted without an index, and the field stays as it is. Once the index is made, reconcile the counter."},
 	"recount-not-integer":    {Error, "Some document holds a number with a fraction, or the sum is beyond 64 bits. Fields hold integers: this one stays as it is, for everybody, until the documents that are named do. Mend them, and let rules insist on integers (docs/counted.md): the next event or reconcile counts again."},
 	"recount-waiting":        {Info, "An event may be on its way: counting again waits for up to RECOUNT_MAX. Where doctor says so again after a minute or two, with a quiet collection, the event was lost: reconcile the counter, and look at the collection's trigger."},

@@ -70,6 +70,8 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
 		total, ok := c.Ledger.Total(field)
 		switch {
+		case now.Never:
+			f.add("recount-impossible", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), "")
 		case now.Refused != "" && d.unindexed(field.Counted): // which is said once, of the index
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))

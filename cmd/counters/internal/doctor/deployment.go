@@ -254,6 +254,7 @@ type Counter struct {
 type Recount struct {
 	Held
 	Refused string // why they can't be counted: an index is missing
+	Never   bool   // none would help
 	Slow    bool   // there are so many that doctor didn't wait
 	// Fractions names some of the documents by which a sum is not an integer. Searched is how many
 	// were looked at, where there are more; 0 is all.

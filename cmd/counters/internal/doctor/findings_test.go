@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -38,6 +39,9 @@ type broken struct {
 func (d *deployment) env(function, name, value string) {
 	d.function(function).ServiceConfig.EnvironmentVariables[name] = value
 }
+
+// longID is that of a counter whose path is longer than what a query compares with.
+var longID = strings.Repeat("x", 1495)
 
 const testKey = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
 
@@ -365,6 +369,18 @@ var brokenDeployments = []broken{
 		d.count(t)
 		d.aggregation = status.Error(codes.FailedPrecondition, "The query requires an index.")
 	}, "recount-refused", "visits", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
+	{"a counter whose path is too long to compare with", func(t *testing.T, d *deployment) {
+		const fields = "total=count,replies=count(/replies where on=={counter})"
+		d.count(t)
+		d.serves("counters/{counter}", fields, false)
+		delete(d.triggers, "counters-watch-ratings")
+		d.triggers["counters-watch-comments"].EventFilters[2].Value = "replies/{document}"
+		d.reconcileOf(t, rollup.Config{Fields: fields}, "visits")
+		if err := d.counterOf(t, shards.Config{Fields: fields}, longID).Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
+			t.Fatal(err)
+		}
+		d.reconcileOf(t, rollup.Config{Fields: fields}, longID)
+	}, "recount-impossible", longID, ""},
 	{"a sum with a fraction", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.set(t, "counters/visits/ratings/b", map[string]any{"of": map[string]any{"stars": 3.5}})

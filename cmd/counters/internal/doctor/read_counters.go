@@ -148,6 +148,8 @@ func readRecount(ctx context.Context, db *store.DB, id string, field layout.Fiel
 	switch code := status.Code(err); {
 	case code == codes.FailedPrecondition:
 		return Recount{Refused: firstLine(err)}, nil
+	case code == codes.InvalidArgument:
+		return Recount{Refused: firstLine(err), Never: true}, nil
 	case ctx.Err() == nil && (code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)):
 		return Recount{Slow: true}, nil
 	case err != nil:
