@@ -101,7 +101,7 @@ func runScript(cmd *cobra.Command, script string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the functions' source: %w", err)
 	}
-	if !slices.Contains(args, "--dry-run") { // whose commands read what is there
+	if script != "scripts/deploy.sh" || !slices.Contains(args, "--dry-run") { // which prints commands that read what is there
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
 	if err := os.CopyFS(dir, source.Source); err != nil {

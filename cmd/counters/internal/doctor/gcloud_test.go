@@ -114,6 +114,7 @@ func dryRun(t *testing.T, command string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", strings.Replace(command, "counters deploy", "scripts/deploy.sh", 1)+" --dry-run")
 	cmd.Dir = "../../../.."
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", command, err, out)
