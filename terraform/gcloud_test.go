@@ -127,7 +127,7 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 	t.Helper()
 	dir := standIn(t)
 	cmd := exec.Command("bash", append([]string{filepath.Join("../scripts", name)}, args...)...)
-	cmd.Env = standInEnv(dir, env...)
+	cmd.Env = append(standInEnv(dir, env...), "TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 
 	recorded, _ := os.ReadFile(filepath.Join(dir, "calls"))

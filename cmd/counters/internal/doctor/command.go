@@ -120,6 +120,15 @@ func (d *Deployment) recreate(f *Function) string {
 		line("gcloud", "storage", "cp", f.Source, archive), line("unzip", "-q", "-o", archive, "-d", folder), d.remove(f),
 		line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller),
 	}
+	if f.Invokers != nil { // they are the service's, which goes too
+		for _, b := range f.Invokers.Bindings {
+			for _, member := range b.Members {
+				if b.Role == invokerRoles[0] && b.Condition == "" && member != "serviceAccount:"+caller && !slices.Contains(everybody, member) {
+					all = append(all, d.allow(f, member))
+				}
+			}
+		}
+	}
 	if f.Billing == cost.ByInstance {
 		all = append(all, line("gcloud", "run", "services", "update", f.service(), "--project="+d.Target.Project, "--region="+f.Region, "--no-cpu-throttling"))
 	}

@@ -140,6 +140,7 @@ var brokenDeployments = []broken{
 		f.KmsKeyName, f.Labels = testKey, map[string]string{"team": "web", "goog-managed-by": "cloudfunctions", "counters-source": "aaaa"}
 		d.billed("counters-rollup", false)
 		d.had["counters-rollup"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
+		d.policies["counters-rollup"].Bindings[0].Members = append(d.policies["counters-rollup"].Bindings[0].Members, "user:me@example.com")
 	}, "trigger-missing", "counters-rollup", "gcloud storage cp gs://source/counters-rollup.zip counters-rollup.zip && unzip -q -o counters-rollup.zip -d counters-rollup-source && gcloud functions delete counters-rollup --gen2 --project=my-project --region=us-central1 --quiet && gcloud functions deploy counters-rollup"},
 	{"Rollup was never deployed", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
@@ -767,5 +768,35 @@ func TestNearly(t *testing.T) {
 		if got := nearly(c.a, c.b); got != c.want {
 			t.Errorf("%s and %s: %t, want %t", numberText(c.a), numberText(c.b), got, c.want)
 		}
+	}
+}
+
+// A function that has to be made anew keeps what it had, and nothing is deleted before its source is
+// at hand.
+func TestRecreateKeepsWhatThereWas(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	d.triggers = nil
+	f := d.function("counters-rollup")
+	f.KmsKeyName, f.Labels = testKey, map[string]string{"team": "web", "goog-managed-by": "cloudfunctions", "counters-source": "aaaa"}
+	d.policies["counters-rollup"].Bindings[0].Members = append(d.policies["counters-rollup"].Bindings[0].Members, "user:me@example.com")
+	d.billed("counters-rollup", false)
+	d.had["counters-rollup"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
+	_, found := d.read(t, Target{})
+	if len(found) != 1 || strings.Contains(found[0].Fix, "\n") {
+		t.Fatalf("found %+v, want one, with one line", found)
+	}
+	rest := found[0].Fix
+	for _, want := range []string{ // in this order, each if the one before has succeeded
+		"gcloud storage cp gs://source/counters-rollup.zip counters-rollup.zip && ", "unzip ", " -d counters-rollup-source && ", "gcloud functions delete counters-rollup ", " && gcloud functions deploy counters-rollup ",
+		"--source=counters-rollup-source ", "--build-service-account=projects/my-project/serviceAccounts/" + account("build"), "--kms-key=" + testKey,
+		"--docker-repository=projects/my-project/locations/us-central1/repositories/counters-functions", "--update-labels=counters-source=aaaa,team=web ", "--trigger-location=nam5",
+		"--member=" + member("eventarc"), "--member=user:me@example.com", "--no-cpu-throttling",
+	} {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			t.Fatalf("no %q behind that, in:\n%s", want, found[0].Fix)
+		}
+		rest = after
 	}
 }
