@@ -10,6 +10,7 @@ import (
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/firestore-counters/counters/emulator"
 )
@@ -83,6 +84,8 @@ func (s stream) until(last string) (messages []string, token []byte) {
 		case *pb.ListenResponse_DocumentDelete:
 			name := strings.TrimPrefix(r.DocumentDelete.Document, s.w.db+"/documents/")
 			m = fmt.Sprintf("%s deleted-%v", name, r.DocumentDelete.RemovedTargetIds)
+		case *pb.ListenResponse_Filter:
+			m = fmt.Sprintf("FILTER[%d] %d", r.Filter.TargetId, r.Filter.Count)
 		}
 		messages = append(messages, m)
 		if strings.HasPrefix(m, last) {
@@ -159,6 +162,41 @@ func TestListenProtocol(t *testing.T) {
 	s.add(s.query(4, nil, a))
 	_, err := s.Recv()
 	wantCode(t, err, codes.InvalidArgument) // the id is in use
+}
+
+// A client that comes back with another number of documents than its token stands for has missed
+// something: it is told how many there are, and asks for all of them. An id below zero is nobody's.
+func TestExpectedCount(t *testing.T) {
+	t.Parallel()
+	w := newWire(t, start(t), "expected")
+	w.mustCommit(nil, w.set("a/1", "n", 1), w.set("a/2", "n", 2))
+	a := &pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "a"}}}
+	s := newStream(t, w)
+	s.add(s.query(2, nil, a))
+	token := s.want("ADD[2], a/1+[2]-[], a/2+[2]-[], CURRENT[2], NO_CHANGE[]")
+	w.mustCommit(nil, w.delete("a/1"), w.set("a/3", "n", 3), w.set("a/4", "n", 4))
+	const changes = "ADD[2], a/1 deleted-[2], a/3+[2]-[], a/4+[2]-[], "
+	for _, c := range []struct {
+		token    []byte
+		expected int32
+		want     string
+	}{
+		{token, 2, changes + "CURRENT[2], NO_CHANGE[]"},
+		{token, 1, changes + "FILTER[2] 3, CURRENT[2], NO_CHANGE[]"},
+		{token, 3, changes + "FILTER[2] 3, CURRENT[2], NO_CHANGE[]"}, // as many as there are now
+		{token, 0, changes + "FILTER[2] 3, CURRENT[2], NO_CHANGE[]"},
+		{nil, 7, "ADD[2], a/2+[2]-[], a/3+[2]-[], a/4+[2]-[], CURRENT[2], NO_CHANGE[]"}, // it gets all anyway
+	} {
+		s := newStream(t, w)
+		target := s.query(2, c.token, a)
+		target.ExpectedCount = wrapperspb.Int32(c.expected)
+		s.add(target)
+		s.want(c.want)
+	}
+	s = newStream(t, w)
+	s.add(s.query(-2, nil, a))
+	_, err := s.Recv()
+	wantCode(t, err, codes.InvalidArgument)
 }
 
 // A token from before what is kept makes the listener start over, and says so.

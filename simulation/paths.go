@@ -17,6 +17,10 @@ const (
 // longest is how many bytes a document's id has at most.
 const longestID = 1500
 
+// longestReferred is about how long an id may be of a counter that documents name: a query compares
+// with no more than 1,500 bytes, and a reference is longer than the id.
+const longestReferred = 1400
+
 // drawPaths draws what ids look like, from dice of its own.
 func (p *Plan) drawPaths() {
 	r := dice(p.Seed, "paths", 0)
@@ -35,7 +39,11 @@ func (p Plan) id(name string) string {
 	case 1:
 		name, team = name+" 👍 é%2F?#&+=", "🚀 %"
 	case 2:
-		name += "-" + strings.Repeat("x", longestID-1-len(name))
+		longest := longestID
+		if p.refers() {
+			longest = longestReferred
+		}
+		name += "-" + strings.Repeat("x", longest-1-len(name))
 		team = "counter_rollup" // a collection of ours
 	case 3:
 		name, team = name+".shards", "shards"

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"math"
+	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -29,8 +30,12 @@ func average(alias, path string) *aggregation {
 
 // aggregate notes what a query's results come to.
 func (s *session) aggregate(label string, q *pb.StructuredQuery, aggregations ...*aggregation) {
+	s.aggregateBelow(label, s.root(), q, aggregations...)
+}
+
+func (s *session) aggregateBelow(label, parent string, q *pb.StructuredQuery, aggregations ...*aggregation) {
 	stream, err := s.api.RunAggregationQuery(s.ctx, &pb.RunAggregationQueryRequest{
-		Parent: s.root(),
+		Parent: parent,
 		QueryType: &pb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &pb.StructuredAggregationQuery{
 			QueryType:    &pb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: q},
 			Aggregations: aggregations,
@@ -98,5 +103,124 @@ var aggregationScenarios = []scenario{
 		s.aggregate("the name", from("c"), sum("s", "__name__"))
 		s.aggregate("a bad path", from("c"), sum("s", "a..b"))
 		s.aggregate("no type", from("c"), &aggregation{Alias: "x"})
+	}},
+	{"sums-in-order", func(s *session) {
+		s.given(s.set("c/a", fields{"v": 1, "w": 2, "l": []any{1}, "z": nil}), s.set("c/b", fields{"v": 2, "w": 1, "l": []any{1}}), s.set("c/c", fields{"v": 4, "w": 3}),
+			s.set("c/d", fields{"w": 4}), s.set("c/a/c/e", fields{"v": 8, "w": 1}), s.set("c/a/d/f", fields{"v": 16, "w": 1}))
+		group := func(id string) *pb.StructuredQuery {
+			return &pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: id, AllDescendants: true}}}
+		}
+		limit := func(q *pb.StructuredQuery) *pb.StructuredQuery { q.Limit = wrapperspb.Int32(2); return q }
+		offset := func(q *pb.StructuredQuery) *pb.StructuredQuery { q.Offset = 1; return q }
+		at := func(q *pb.StructuredQuery, v ...any) *pb.StructuredQuery {
+			q.StartAt = &pb.Cursor{Before: true, Values: array(v...).Values}
+			return q
+		}
+		end := func(q *pb.StructuredQuery, v ...any) *pb.StructuredQuery {
+			q.EndAt = &pb.Cursor{Values: array(v...).Values}
+			return q
+		}
+		a, b := ref(s.name("c/a")), ref(s.name("c/b"))
+		for _, c := range []struct {
+			label string
+			query *pb.StructuredQuery
+		}{
+			{"all", from("c")}, {"by name", by(from("c"), "__name__")},
+			{"by v", by(from("c"), "v")}, {"by v down", by(from("c"), "-v")}, {"by v and name", by(from("c"), "v", "__name__")}, {"by v down and name", by(from("c"), "-v", "__name__")},
+			{"by w", by(from("c"), "w")}, {"by w and name", by(from("c"), "w", "__name__")}, {"by w, v and name", by(from("c"), "w", "v", "__name__")}, {"by v, w and name", by(from("c"), "v", "w", "__name__")},
+			{"by name, limit", limit(by(from("c"), "__name__"))}, {"by w and name, limit", limit(by(from("c"), "w", "__name__"))}, {"by v and name, limit", limit(by(from("c"), "v", "__name__"))},
+			{"by w, v and name, limit", limit(by(from("c"), "w", "v", "__name__"))}, {"by v, w and name, limit", limit(by(from("c"), "v", "w", "__name__"))}, {"by name, offset", offset(by(from("c"), "__name__"))},
+			{"by w, limit", limit(by(from("c"), "w"))}, {"limit", limit(from("c"))}, {"offset", offset(from("c"))},
+			{"v = 1", where(from("c"), is("v", "==", 1))}, {"v = 1 by name", by(where(from("c"), is("v", "==", 1)), "__name__")}, {"v = 1 by name, limit", limit(by(where(from("c"), is("v", "==", 1)), "__name__"))},
+			{"v = 1 by name at a", at(by(where(from("c"), is("v", "==", 1)), "__name__"), a)},
+			{"v in 1, 2 by name", by(where(from("c"), is("v", "in", []any{1, 2})), "__name__")}, {"v in 1 by name", by(where(from("c"), is("v", "in", []any{1})), "__name__")},
+			{"v = 1 or 2 by name", by(where(from("c"), or(is("v", "==", 1), is("v", "==", 2))), "__name__")},
+			{"v = 1 or w = 1 by name", by(where(from("c"), or(is("v", "==", 1), is("w", "==", 1))), "__name__")},
+			{"w = 1 by name", by(where(from("c"), is("w", "==", 1)), "__name__")}, {"w = 1", where(from("c"), is("w", "==", 1))},
+			{"w = 1 and v = 1 by name", by(where(from("c"), and(is("w", "==", 1), is("v", "==", 1))), "__name__")},
+			{"z is null by name", by(where(from("c"), unary("z", pb.StructuredQuery_UnaryFilter_IS_NULL)), "__name__")}, {"v is null by name", by(where(from("c"), unary("v", pb.StructuredQuery_UnaryFilter_IS_NULL)), "__name__")},
+			{"v is NaN by name", by(where(from("c"), unary("v", pb.StructuredQuery_UnaryFilter_IS_NAN)), "__name__")}, {"v is not null by name", by(where(from("c"), unary("v", pb.StructuredQuery_UnaryFilter_IS_NOT_NULL)), "__name__")},
+			{"v contains 1 by name", by(where(from("c"), is("v", "contains", 1)), "__name__")}, {"l contains 1 by name", by(where(from("c"), is("l", "contains", 1)), "__name__")}, {"l contains 1", where(from("c"), is("l", "contains", 1))},
+			{"v > 1", where(from("c"), is("v", ">", 1))}, {"v > 1 by name", by(where(from("c"), is("v", ">", 1)), "__name__")}, {"v > 1 by v and name", by(where(from("c"), is("v", ">", 1)), "v", "__name__")},
+			{"w > 1", where(from("c"), is("w", ">", 1))}, {"w > 1 by w and name", by(where(from("c"), is("w", ">", 1)), "w", "__name__")}, {"w > 1 by name", by(where(from("c"), is("w", ">", 1)), "__name__")},
+			{"w > 1 by w, v and name", by(where(from("c"), is("w", ">", 1)), "w", "v", "__name__")}, {"w > 1 by v, w and name", by(where(from("c"), is("w", ">", 1)), "v", "w", "__name__")},
+			{"w != 1", where(from("c"), is("w", "!=", 1))}, {"w > 1 and v > 1", where(from("c"), and(is("w", ">", 1), is("v", ">", 1)))},
+			{"name > a", where(from("c"), is("__name__", ">", a))}, {"name >= a", where(from("c"), is("__name__", ">=", a))}, {"name = a", where(from("c"), is("__name__", "==", a))}, {"name in a, b", where(from("c"), is("__name__", "in", []any{a, b}))},
+			{"name != a", where(from("c"), is("__name__", "!=", a))}, {"name not in a", where(from("c"), is("__name__", "not-in", []any{a}))},
+			{"name > a by v", by(where(from("c"), is("__name__", ">", a)), "v")}, {"name > a by v and name", by(where(from("c"), is("__name__", ">", a)), "v", "__name__")}, {"name > a by name", by(where(from("c"), is("__name__", ">", a)), "__name__")},
+			{"name > a by w", by(where(from("c"), is("__name__", ">", a)), "w")}, {"name > a and w > 0", where(from("c"), and(is("__name__", ">", a), is("w", ">", 0)))}, {"name > a and v > 0", where(from("c"), and(is("__name__", ">", a), is("v", ">", 0)))},
+			{"name = a by v", by(where(from("c"), is("__name__", "==", a)), "v")}, {"name = a and v = 1", where(from("c"), and(is("__name__", "==", a), is("v", "==", 1)))}, {"name = a and w = 2", where(from("c"), and(is("__name__", "==", a), is("w", "==", 2)))},
+			{"name > a and v = 2", where(from("c"), and(is("__name__", ">", a), is("v", "==", 2)))}, {"name > a, limit", limit(where(from("c"), is("__name__", ">", a)))},
+			{"name = a or v = 2", where(from("c"), or(is("__name__", "==", a), is("v", "==", 2)))}, {"name > a or v = 2", where(from("c"), or(is("__name__", ">", a), is("v", "==", 2)))},
+			{"by name at b", at(by(from("c"), "__name__"), b)}, {"by name to b", end(by(from("c"), "__name__"), b)}, {"by name at nothing", at(by(from("c"), "__name__"))},
+			{"by v at 2", at(by(from("c"), "v"), 2)}, {"by w at 2", at(by(from("c"), "w"), 2)}, {"by v to 2", end(by(from("c"), "v"), 2)}, {"by w to 2", end(by(from("c"), "w"), 2)},
+			{"by v and name at 2", at(by(from("c"), "v", "__name__"), 2)}, {"by v and name at 2, b", at(by(from("c"), "v", "__name__"), 2, b)}, {"by w and name at 2, b", at(by(from("c"), "w", "__name__"), 2, b)},
+			{"by w, v and name at 1, 2, b", at(by(from("c"), "w", "v", "__name__"), 1, 2, b)}, {"at nothing", at(from("c"))},
+			{"group", group("c")}, {"group by name", by(group("c"), "__name__")}, {"group by v", by(group("c"), "v")}, {"group by w", by(group("c"), "w")}, {"group, limit", limit(group("c"))}, {"group w = 1", where(group("c"), is("w", "==", 1))},
+			{"group name > a", where(group("c"), is("__name__", ">", a))}, {"everything", group("")}, {"everything by name", by(group(""), "__name__")}, {"everything by v", by(group(""), "v")}, {"everything name > a", where(group(""), is("__name__", ">", a))},
+			{"collections", from("")}, {"collections by name", by(from(""), "__name__")}, {"nested by name", by(from("c"), "m.x", "__name__")}, {"limit of 0", func() *pb.StructuredQuery { q := by(from("c"), "__name__"); q.Limit = wrapperspb.Int32(0); return q }()},
+		} {
+			s.aggregate("count "+c.label, c.query, count("n", 0))
+			s.aggregate("sum of v "+c.label, c.query, sum("s", "v"))
+		}
+		s.aggregate("average by name", by(from("c"), "__name__"), average("a", "v"))
+		s.aggregate("average by v and name", by(from("c"), "v", "__name__"), average("a", "v"))
+		s.aggregate("v and w by v and name", by(from("c"), "v", "__name__"), sum("v", "v"), sum("w", "w"))
+		s.aggregate("v and w by v, w and name", by(from("c"), "v", "w", "__name__"), sum("v", "v"), sum("w", "w"))
+		s.aggregate("v and w by v", by(from("c"), "v"), sum("v", "v"), sum("w", "w"))
+		s.aggregate("v and w with v = 1 by name", by(where(from("c"), is("v", "==", 1)), "__name__"), sum("v", "v"), sum("w", "w"))
+		s.aggregate("v and a count by name", by(from("c"), "__name__"), sum("v", "v"), count("n", 0))
+		for _, c := range []struct {
+			label, parent string
+			query         *pb.StructuredQuery
+		}{
+			{"of a document", "c/a", from("c")}, {"of a document by name", "c/a", by(from("c"), "__name__")}, {"of a document, group", "c/a", group("c")}, {"of a document, group by v", "c/a", by(group("c"), "v")},
+			{"of a document, all", "c/a", group("")}, {"of a document, collections", "c/a", from("")},
+		} {
+			s.aggregateBelow("count "+c.label, s.name(c.parent), c.query, count("n", 0))
+			s.aggregateBelow("sum of v "+c.label, s.name(c.parent), c.query, sum("s", "v"))
+		}
+	}},
+	{"sums-of-selected", func(s *session) {
+		s.given(s.set("c/a", fields{"v": 1, "w": 10, "m": fields{"x": 100, "y": 1000}}), s.set("c/b", fields{"v": 2}))
+		for _, c := range []struct {
+			label    string
+			selected []string
+		}{
+			{"no field", nil}, {"v", []string{"v"}}, {"w", []string{"w"}}, {"v and w", []string{"v", "w"}}, {"name", []string{"__name__"}}, {"name and v", []string{"__name__", "v"}},
+			{"m", []string{"m"}}, {"m.x", []string{"m.x"}}, {"m.y", []string{"m.y"}}, {"v.x", []string{"v.x"}}, {"v twice", []string{"v", "v"}}, {"a bad path", []string{"a..b"}}, {"a reserved one", []string{"__v__"}},
+		} {
+			selecting := func() *pb.StructuredQuery {
+				q := from("c")
+				q.Select = &pb.StructuredQuery_Projection{}
+				for _, p := range c.selected {
+					q.Select.Fields = append(q.Select.Fields, field(p))
+				}
+				return q
+			}
+			s.aggregate("count, selected "+c.label, selecting(), count("n", 0))
+			s.aggregate("sum of v, selected "+c.label, selecting(), sum("s", "v"))
+			s.aggregate("average of v, selected "+c.label, selecting(), average("a", "v"))
+			s.aggregate("sum of m.x, selected "+c.label, selecting(), sum("s", "m.x"))
+			s.aggregate("v and count, selected "+c.label, selecting(), sum("s", "v"), count("n", 0))
+		}
+		s.aggregate("w and v, selected v by w", func() *pb.StructuredQuery {
+			q := by(from("c"), "w")
+			q.Select = &pb.StructuredQuery_Projection{Fields: []*pb.StructuredQuery_FieldReference{field("v")}}
+			return q
+		}(), sum("s", "v"))
+		zero := &aggregation{Alias: "n", Operator: &pb.StructuredAggregationQuery_Aggregation_Count_{
+			Count: &pb.StructuredAggregationQuery_Aggregation_Count{UpTo: wrapperspb.Int64(0)}}}
+		s.aggregate("up to 0", from("c"), zero)
+		s.aggregate("up to 0 and a sum", from("c"), zero, sum("s", "v"))
+		s.aggregate("up to 1", from("c"), count("n", 1))
+		s.aggregate("up to 1 and another", from("c"), count("n", 1), count("m", 0))
+		s.aggregate("up to 1 and a sum", from("c"), count("n", 1), sum("s", "v"))
+		s.aggregate("up to the largest", from("c"), count("n", math.MaxInt64))
+		s.aggregate("1,500 bytes", from("c"), sum("s", strings.Repeat("x", 1500)))
+		s.aggregate("1,501 bytes", from("c"), sum("s", strings.Repeat("x", 1501)))
+		s.aggregate("an alias of 1,501 bytes", from("c"), count(strings.Repeat("x", 1501), 0))
+		s.aggregate("a reserved field", from("c"), sum("s", "__v__"))
+		s.aggregate("a reserved field below", from("c"), sum("s", "m.__v__"))
 	}},
 }

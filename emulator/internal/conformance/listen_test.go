@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // changesText is a snapshot of a query: its size, and what has changed.
@@ -121,6 +124,84 @@ var listenScenarios = []scenario{
 		l.add(query(8, "a/b"))
 		l.removed("a query that makes no sense", 8)
 		l.settle("harms no other", 6, s.given(s.remove("c/b")).CommitTime)
+	}},
+	{"listen-targets", func(s *session) {
+		at := s.given(s.set("c/a", fields{"n": 1}), s.set("c/b", fields{"n": 2})).CommitTime
+		query := func(id int32) *pb.Target {
+			return &pb.Target{TargetId: id, TargetType: &pb.Target_Query{Query: &pb.Target_QueryTarget{
+				Parent: s.root(), QueryType: &pb.Target_QueryTarget_StructuredQuery{StructuredQuery: from("c")}}}}
+		}
+		// said are the messages of a stream of its own, until the target is of one time with the others, or the stream ends.
+		said := func(label string, requests ...*pb.ListenRequest) {
+			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+			defer cancel()
+			stream, err := s.api.Listen(ctx)
+			s.must(err)
+			for _, r := range requests {
+				r.Database = s.db
+				s.must(stream.Send(r))
+			}
+			text := []string{}
+			current := false
+			for {
+				resp, err := stream.Recv()
+				if err != nil {
+					s.Logf("%s: %v", label, err)
+					text = append(text, status.Code(err).String())
+					break
+				}
+				switch r := resp.ResponseType.(type) {
+				case *pb.ListenResponse_TargetChange:
+					c := r.TargetChange
+					if c.TargetChangeType == pb.TargetChange_NO_CHANGE && len(c.TargetIds) == 0 {
+						if current && !c.ReadTime.AsTime().Before(at.AsTime()) {
+							s.note(label, text, nil)
+							return
+						}
+						continue
+					}
+					current = current || c.TargetChangeType == pb.TargetChange_CURRENT
+					line := fmt.Sprint(c.TargetChangeType, c.TargetIds)
+					if c.Cause != nil {
+						s.Logf("%s: %s", label, c.Cause.Message)
+						line += codes.Code(c.Cause.Code).String()
+					}
+					text = append(text, line)
+					if c.TargetChangeType == pb.TargetChange_REMOVE {
+						s.note(label, text, nil)
+						return
+					}
+				case *pb.ListenResponse_DocumentChange:
+					text = append(text, fmt.Sprint("+", s.paths([]*pb.Document{r.DocumentChange.Document})[0], r.DocumentChange.TargetIds))
+				case *pb.ListenResponse_DocumentDelete:
+					text = append(text, fmt.Sprint("-", strings.TrimPrefix(r.DocumentDelete.Document, s.root()+"/"), r.DocumentDelete.RemovedTargetIds))
+				case *pb.ListenResponse_DocumentRemove:
+					text = append(text, fmt.Sprint("-", strings.TrimPrefix(r.DocumentRemove.Document, s.root()+"/"), r.DocumentRemove.RemovedTargetIds))
+				case *pb.ListenResponse_Filter:
+					text = append(text, fmt.Sprint("filter ", r.Filter.TargetId, " ", r.Filter.Count, " ", r.Filter.UnchangedNames != nil))
+				}
+			}
+			s.note(label, text, nil)
+		}
+		add := func(t *pb.Target) *pb.ListenRequest {
+			return &pb.ListenRequest{TargetChange: &pb.ListenRequest_AddTarget{AddTarget: t}}
+		}
+		remove := func(id int32) *pb.ListenRequest {
+			return &pb.ListenRequest{TargetChange: &pb.ListenRequest_RemoveTarget{RemoveTarget: id}}
+		}
+		said("a target", add(query(2)))
+		said("a target without an id", add(query(0)))
+		said("a negative target", add(query(-1)))
+		said("the largest target", add(query(math.MaxInt32)))
+		said("the smallest target", add(query(math.MinInt32)))
+		said("the removal of a negative target", remove(-1), add(query(2)))
+		said("the removal of what was never there", remove(7), add(query(2)))
+		said("the removal of no target", remove(0), add(query(2)))
+		said("expected without a token", func() *pb.ListenRequest {
+			t := query(2)
+			t.ExpectedCount = wrapperspb.Int32(7)
+			return add(t)
+		}())
 	}},
 }
 

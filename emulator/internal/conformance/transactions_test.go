@@ -161,6 +161,17 @@ var transactionScenarios = []scenario{
 		_, err = s.api.BeginTransaction(s.ctx, &pb.BeginTransactionRequest{Database: s.db, Options: &pb.TransactionOptions{
 			Mode: &pb.TransactionOptions_ReadWrite_{ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: tx}}}})
 		s.note("a retry of an ended transaction", "ok", err)
+		retry := func(label string, tx []byte) {
+			_, err := s.api.BeginTransaction(s.ctx, &pb.BeginTransactionRequest{Database: s.db, Options: &pb.TransactionOptions{
+				Mode: &pb.TransactionOptions_ReadWrite_{ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: tx}}}})
+			s.note(label, "ok", err)
+		}
+		reader := s.begin(readOnly(nil))
+		retry("a retry of a read-only transaction", reader)
+		s.noteRead("the read-only one goes on", reader, "c/d")
+		s.must(s.rollback(reader))
+		retry("a retry of an ended read-only transaction", reader)
+		retry("a retry of nothing", []byte{})
 
 		docs, err := s.results(&pb.RunQueryRequest{QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: from("c")},
 			ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: []byte("x")}})

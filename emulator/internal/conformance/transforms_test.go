@@ -2,10 +2,12 @@ package conformance
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/genproto/googleapis/type/latlng"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 var (
@@ -155,6 +157,18 @@ var transformScenarios = []scenario{
 			{"removal of nothing", []any{1}, subtract("v")},
 			{"removal of what is not there", []any{1}, subtract("v", 2)},
 		})
+		text := strings.Repeat("x", 1501)
+		for _, c := range []struct {
+			label string
+			v     any
+		}{
+			{"beyond the last timestamp", &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: &timestamppb.Timestamp{Seconds: 253402300800}}}},
+			{"a timestamp in nanoseconds", time.Unix(0, 1)}, {"latitude 91", geo(91, 0)}, {"no geo point", &pb.Value{ValueType: &pb.Value_GeoPointValue{}}}, {"a reference to a collection", ref(s.name("c"))},
+			{"a reference to nonsense", ref("x")}, {"a reference to another database", ref("projects/p/databases/d/documents/c/a")}, {"a reserved field", fields{"__x__": 1}},
+			{"1,501 bytes", text}, {"no type", &pb.Value{}}, {"a list in a map", fields{"a": []any{1}}},
+		} {
+			s.transforms([]transformCase{{"union of " + c.label, []any{}, union("v", c.v)}, {"removal of " + c.label, []any{}, subtract("v", c.v)}})
+		}
 	}},
 	{"transforms-together", func(s *session) {
 		s.commit("in order", transformed(s.set("c/d", fields{"n": 1, "s": "x"}),

@@ -133,6 +133,21 @@ var writeScenarios = []scenario{
 		s.commit("updated at its time, then set", now(s.set("c/7", fields{"a": 4}), "c/7"), s.set("c/7", fields{"a": 5}))
 		s.commit("updated at its time, then if it exists", now(s.set("c/7", fields{"a": 4}), "c/7"), exists(s.set("c/7", fields{"a": 5}), true))
 		s.commit("updated at its time twice", now(s.set("c/1", fields{"a": 5}), "c/1"), now(s.set("c/1", fields{"a": 6}), "c/1"))
+		for i, path := range numbered("t/%d", 12) {
+			s.given(s.set(path, fields{"a": i}))
+		}
+		s.commit("deleted at its time, then set", now(s.remove("t/0"), "t/0"), s.set("t/0", fields{"a": 9}))
+		s.commit("deleted at its time, then set at its time", now(s.remove("t/1"), "t/1"), now(s.set("t/1", fields{"a": 9}), "t/1"))
+		s.commit("deleted at its time, then patched at its time", now(s.remove("t/2"), "t/2"), now(s.patch("t/2", fields{"a": 9}, "a"), "t/2"))
+		s.commit("deleted at its time, then created", now(s.remove("t/3"), "t/3"), exists(s.set("t/3", fields{"a": 9}), false))
+		s.commit("deleted at its time twice", now(s.remove("t/4"), "t/4"), now(s.remove("t/4"), "t/4"))
+		s.commit("deleted at its time, then deleted", now(s.remove("t/5"), "t/5"), s.remove("t/5"))
+		s.commit("set at its time, then deleted at its time", now(s.set("t/6", fields{"a": 9}), "t/6"), now(s.remove("t/6"), "t/6"))
+		s.commit("set at its time, deleted, then set at its time", now(s.set("t/7", fields{"a": 9}), "t/7"), s.remove("t/7"), now(s.set("t/7", fields{"a": 10}), "t/7"))
+		s.commit("deleted at its time, created, then set at its time", now(s.remove("t/8"), "t/8"), exists(s.set("t/8", fields{"a": 9}), false), now(s.set("t/8", fields{"a": 10}), "t/8"))
+		s.commit("deleted at its time, set, then set at its time", now(s.remove("t/9"), "t/9"), s.set("t/9", fields{"a": 9}), now(s.set("t/9", fields{"a": 10}), "t/9"))
+		s.commit("deleted at its time, then transformed at its time", now(s.remove("t/10"), "t/10"), now(transformed(s.patch("t/10", nil), increment("a", 1)), "t/10"))
+		s.commit("deleted, then set at its time", s.remove("t/11"), now(s.set("t/11", fields{"a": 9}), "t/11"))
 	}},
 	{"values", func(s *session) {
 		when := time.Date(2020, 1, 2, 3, 4, 5, 123456789, time.UTC)

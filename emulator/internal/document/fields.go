@@ -49,6 +49,35 @@ func ParsePath(s string) (Path, error) {
 	}
 }
 
+// Limits on the paths of reads and masks. They are one less than those of what is stored.
+const (
+	maxPathBytes = maxFieldPathBytes - 1 // names and dots, unquoted
+	maxPathNames = maxValueDepth
+)
+
+// ParseFieldPath reads the path of a field that is read, compared or masked, or that of the name,
+// and refuses what can't be stored there.
+func ParseFieldPath(s string) (Path, error) {
+	path, err := ParsePath(s)
+	if err != nil || path.IsName() {
+		return path, err
+	}
+	size := len(path) - 1
+	for _, name := range path {
+		size += len(name)
+		if err := CheckField(name); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case size > maxPathBytes:
+		return nil, invalid("Property path is longer than %d bytes: %.80q…", maxPathBytes, s)
+	case len(path) > maxPathNames:
+		return nil, invalid("Property path has more than %d names: %q.", maxPathNames, s)
+	}
+	return path, nil
+}
+
 // cutQuoted takes a name in backticks off the front of s.
 func cutQuoted(s string) (name, rest string, ok bool) {
 	var b strings.Builder
@@ -225,7 +254,7 @@ func ParseMask(mask *pb.DocumentMask) ([]Path, error) {
 	}
 	paths := make([]Path, 0, len(mask.FieldPaths))
 	for _, s := range mask.FieldPaths {
-		path, err := ParsePath(s)
+		path, err := ParseFieldPath(s)
 		if err != nil {
 			return nil, err
 		}

@@ -106,6 +106,61 @@ func checkValue(v *pb.Value, depth, path int) error {
 	}
 }
 
+// maxIndexedBytes is how large a value may be that a query compares with.
+const maxIndexedBytes = 1500
+
+// Indexed reports whether a value is small enough for an index: beyond, a query can't compare with
+// it.
+func Indexed(v *pb.Value) bool { return indexedSize(v) <= maxIndexedBytes }
+
+// indexedSize is a value's size in an index, where maps have no size of their own.
+func indexedSize(v *pb.Value) int {
+	n := 0
+	switch t := v.GetValueType().(type) {
+	case *pb.Value_ArrayValue:
+		for _, e := range t.ArrayValue.GetValues() {
+			n += indexedSize(e)
+		}
+	case *pb.Value_MapValue:
+		for name, e := range t.MapValue.GetFields() {
+			n += len(name) + 1 + indexedSize(e)
+		}
+	default:
+		n = valueSize(v)
+	}
+	return n
+}
+
+// CheckOperand refuses values that no document can hold, as what a query compares with. Lists in
+// lists, and fields whatever their names are but for those that are reserved, are nobody's.
+func CheckOperand(v *pb.Value) error {
+	switch t := v.GetValueType().(type) {
+	case nil:
+		return invalid("Cannot convert firestore.v1.Value with type unset.")
+	case *pb.Value_ArrayValue:
+		for _, e := range t.ArrayValue.GetValues() {
+			if err := CheckOperand(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *pb.Value_MapValue:
+		if isVector(t.MapValue) {
+			return nil
+		}
+		for name, e := range t.MapValue.GetFields() {
+			if Reserved(name) {
+				return invalid("Property names of the form __.*__ are reserved: %q.", name)
+			}
+			if err := CheckOperand(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return checkValue(v, 0, 0)
+}
+
 func checkTimestamp(t *pb.Value_TimestampValue) error {
 	if err := t.TimestampValue.CheckValid(); err != nil {
 		return invalid("Invalid timestamp: %v.", err)

@@ -24,7 +24,7 @@ func stringValue(s string) *pb.Value {
 // those that are accepted are what the server would have made.
 func FuzzTokens(f *testing.F) {
 	f.Add(encodeToken(1_700_000_000_000_000))
-	f.Add(encodeTransaction(12345, 6))
+	f.Add(encodeTransaction(transactionTag, 12345, 6))
 	f.Add([]byte(encodePage(testRoot + "/a/1")))
 	f.Add([]byte{})
 	f.Add([]byte{10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
@@ -35,7 +35,7 @@ func FuzzTokens(f *testing.F) {
 				t.Errorf("%x is time %d, which reads back as %d", b, at, again)
 			}
 		}
-		if id, age, err := decodeTransaction(b); err == nil && !slices.Equal(encodeTransaction(id, age), b) {
+		if id, age, err := decodeTransaction(b); err == nil && !slices.Equal(encodeTransaction(b[0], id, age), b) {
 			t.Errorf("%x reads as transaction %d, %d", b, id, age)
 		}
 		e := New(Options{})

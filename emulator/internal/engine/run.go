@@ -83,6 +83,9 @@ func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQuery
 			fields = append(fields, a.Path)
 		}
 	}
+	if len(fields) > 0 && in.GetStructuredQuery().GetSelect() != nil {
+		return invalid("Cannot apply property masks when aggregation fields are present.")
+	}
 	if err := q.OrderForSums(fields); err != nil {
 		return err
 	}
@@ -174,7 +177,7 @@ func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document
 	first, step := 0, 1
 	if q.Orders[0].Desc {
 		first, step = len(nodes)-1, -1
-	} else if q.Start != nil {
+	} else if q.Start != nil && len(q.Start.Values) > 0 {
 		first = sort.Search(len(nodes), func(i int) bool {
 			return document.CompareNames(nodes[i].Name, q.Start.Values[0].GetReferenceValue()) >= 0
 		})

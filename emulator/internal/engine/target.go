@@ -20,6 +20,7 @@ type target struct {
 	query  *query.Query
 	names  []string
 	once   bool  // to be removed when its first state has been sent
+	expect int   // how many documents the client thought that there were then; -1: it doesn't say
 	resume int64 // the time that the client has seen everything of; 0: it knows nothing, -1: it knows what we can't say
 
 	// Guarded by the database's lock.
@@ -31,7 +32,7 @@ type target struct {
 }
 
 func newTarget(w *Watch, in *pb.Target) (*target, error) {
-	t := &target{id: in.GetTargetId(), watch: w, once: in.GetOnce(), touched: make(map[string]*versions.Node)}
+	t := &target{id: in.GetTargetId(), watch: w, once: in.GetOnce(), expect: -1, touched: make(map[string]*versions.Node)}
 	switch r := in.GetResumeType().(type) {
 	case *pb.Target_ResumeToken:
 		if len(r.ResumeToken) > 0 {
@@ -45,6 +46,9 @@ func newTarget(w *Watch, in *pb.Target) (*target, error) {
 			return nil, invalid("Invalid read_time of a target: %v.", err)
 		}
 		t.resume = max(micros(r.ReadTime), -1)
+	}
+	if n := in.GetExpectedCount(); n != nil {
+		t.expect = int(n.GetValue())
 	}
 	var err error
 	switch k := in.GetTargetType().(type) {
@@ -82,8 +86,12 @@ func (t *target) begin(r *responses) {
 		}
 		r.reads += t.unfound(r, now)
 	}
+	wrong := resumed && t.expect >= 0 && t.expect != len(known) // it missed something, and doesn't know what
 	t.known = known
 	t.send(r, now)
+	if wrong {
+		r.filter(t.id, len(now))
+	}
 }
 
 // unfound says which of the documents that the client named don't exist. It returns the reads that

@@ -49,18 +49,21 @@ func (t *transactions) init(started int64) {
 	t.next = t.first
 }
 
-// A transaction id is this byte, the number of the transaction, and, in one that repeats another,
-// the age of the first.
-const transactionTag = 0x11
+// A transaction id is one of these bytes, the number of the transaction, and, in one that repeats
+// another, the age of the first.
+const (
+	transactionTag = 0x11
+	readOnlyTag    = 0x12
+)
 
-func encodeTransaction(id, age uint64) []byte {
-	b := append(make([]byte, 0, 17), transactionTag)
+func encodeTransaction(tag byte, id, age uint64) []byte {
+	b := append(make([]byte, 0, 17), tag)
 	b = binary.LittleEndian.AppendUint64(b, id)
 	return binary.LittleEndian.AppendUint64(b, age)
 }
 
 func decodeTransaction(b []byte) (id, age uint64, err error) {
-	if len(b) != 17 || b[0] != transactionTag {
+	if len(b) != 17 || b[0] != transactionTag && b[0] != readOnlyTag {
 		return 0, 0, invalid("Invalid transaction.")
 	}
 	return binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:]), nil
@@ -104,8 +107,11 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	case *pb.TransactionOptions_ReadWrite_:
 		if b := m.ReadWrite.GetRetryTransaction(); len(b) > 0 {
 			id, age, err := decodeTransaction(b)
-			if err == nil && !db.issued(id) {
+			switch {
+			case err == nil && !db.issued(id):
 				err = invalid("Invalid retry transaction.")
+			case err == nil && b[0] == readOnlyTag:
+				err = invalid("Cannot retry a read-only transaction.")
 			}
 			if err != nil {
 				return nil, err
@@ -131,7 +137,11 @@ func (db *database) begin(opts *pb.TransactionOptions) (id []byte, err error) {
 	idle := db.engine.opts.TransactionIdle
 	tx.expiry = time.AfterFunc(idle, func() { db.expire(tx, idle) })
 	t.open[tx.id] = tx
-	return encodeTransaction(tx.id, tx.Age), nil
+	tag := byte(transactionTag)
+	if tx.readOnly {
+		tag = readOnlyTag
+	}
+	return encodeTransaction(tag, tx.id, tx.Age), nil
 }
 
 // issued reports whether a transaction id was ever given out, by this process or perhaps by an
@@ -151,8 +161,11 @@ func (db *database) expire(tx *transaction, idle time.Duration) {
 		return
 	}
 	left, rest := idle-time.Since(tx.used), maxTransactionAge-time.Since(tx.begun)
-	if rest > 0 && (left > 0 || tx.busy > 0) {
-		tx.expiry.Reset(min(max(left, idle/10), rest))
+	if tx.busy > 0 {
+		left = rest // the request that is under way says when it is done: see leave
+	}
+	if wait := min(left, rest); wait > 0 {
+		tx.expiry.Reset(wait)
 		return
 	}
 	db.end(tx)
@@ -215,6 +228,9 @@ func (db *database) enter(b []byte) (*transaction, error) {
 func (db *database) leave(tx *transaction) {
 	tx.busy--
 	tx.used = time.Now()
+	if db.transactions.open[tx.id] == tx {
+		tx.expiry.Reset(min(db.engine.opts.TransactionIdle, maxTransactionAge-time.Since(tx.begun)))
+	}
 }
 
 // Rollback ends a transaction. It is not an error when it has ended before.

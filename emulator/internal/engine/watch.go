@@ -63,6 +63,9 @@ func (w *Watch) AddTarget(in *pb.Target) error {
 		return errClosed()
 	}
 	id := in.GetTargetId()
+	if id < 0 {
+		return invalid("Target id %d is negative.", id)
+	}
 	if _, taken := w.targets[id]; taken {
 		return invalid("Target id %d is in use.", id)
 	}
@@ -247,6 +250,14 @@ func (r *responses) matching(id int32, doc *pb.Document) {
 	r.reads++
 	r.out = append(r.out, &pb.ListenResponse{ResponseType: &pb.ListenResponse_DocumentChange{
 		DocumentChange: &pb.DocumentChange{Document: doc, TargetIds: []int32{id}},
+	}})
+}
+
+// filter says how many documents a target has, to a client that thought otherwise.
+func (r *responses) filter(id int32, count int) {
+	r.consistent = true
+	r.out = append(r.out, &pb.ListenResponse{ResponseType: &pb.ListenResponse_Filter{
+		Filter: &pb.ExistenceFilter{TargetId: id, Count: int32(count)},
 	}})
 }
 

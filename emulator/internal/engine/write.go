@@ -142,6 +142,9 @@ func checkSequence(ops []operation) error {
 		if again && op.need.exists != nil && *op.need.exists == d.removed {
 			return invalid("The writes of %s contradict each other.", op.name)
 		}
+		if again && op.need.updateTime != 0 && d.removed && !op.remove {
+			return invalid("A commit can't delete %s and then update it as of before.", op.name)
+		}
 		if again && op.need.updateTime != 0 && op.need.updateTime != d.updateTime {
 			return invalid("The first write of %s must have the precondition of the others.", op.name)
 		}

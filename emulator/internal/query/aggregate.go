@@ -37,15 +37,15 @@ func ParseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]Aggre
 		switch op := a.GetOperator().(type) {
 		case *pb.StructuredAggregationQuery_Aggregation_Count_:
 			if n := op.Count.GetUpTo(); n != nil {
-				if agg.upTo = &n.Value; n.Value < 0 {
-					err = invalid("The `up_to` value in a COUNT aggregation must be greater than or equal to zero.")
+				if agg.upTo = &n.Value; n.Value <= 0 {
+					err = invalid("The `up_to` value in a COUNT aggregation must be greater than zero.")
 				}
 			}
 		case *pb.StructuredAggregationQuery_Aggregation_Sum_:
-			agg.Path, err = document.ParsePath(op.Sum.GetField().GetFieldPath())
+			agg.Path, err = document.ParseFieldPath(op.Sum.GetField().GetFieldPath())
 		case *pb.StructuredAggregationQuery_Aggregation_Avg_:
 			agg.avg = true
-			agg.Path, err = document.ParsePath(op.Avg.GetField().GetFieldPath())
+			agg.Path, err = document.ParseFieldPath(op.Avg.GetField().GetFieldPath())
 		default:
 			err = invalid("Operator field in Aggregation is not set.")
 		}

@@ -23,8 +23,11 @@ type filterShape struct {
 	disjunctions             int
 	notIn, notEqual          int
 	arrayContains, anyOf, or bool
-	keyEquality              bool   // a document is named
-	field                    string // a field that is not the name; "": there is none
+	keyEquality              bool            // a document is named
+	key                      bool            // names are compared
+	names                    []string        // that are compared with
+	equal                    map[string]bool // fields that every document has the same value of; nil: none
+	field                    string          // a field that is not the name; "": there is none
 }
 
 func parseFilter(in *pb.StructuredQuery_Filter) (filter, filterShape, error) {
@@ -94,6 +97,16 @@ func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterSha
 		shape.anyOf = shape.anyOf || s.anyOf
 		shape.or = shape.or || s.or
 		shape.keyEquality = shape.keyEquality || s.keyEquality
+		shape.key = shape.key || s.key
+		shape.names = append(shape.names, s.names...)
+		for name := range s.equal {
+			if and || len(in.Filters) == 1 {
+				if shape.equal == nil {
+					shape.equal = make(map[string]bool)
+				}
+				shape.equal[name] = true
+			}
+		}
 		shape.field = cmp.Or(shape.field, s.field)
 	}
 	return func(doc *pb.Document) bool {
@@ -108,15 +121,15 @@ func compileComposite(in *pb.StructuredQuery_CompositeFilter) (filter, filterSha
 
 func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, error) {
 	shape := filterShape{disjunctions: 1}
-	path, err := document.ParsePath(in.GetField().GetFieldPath())
+	path, err := document.ParseFieldPath(in.GetField().GetFieldPath())
 	if err != nil {
 		return nil, shape, err
 	}
 	operand := in.GetValue()
-	if operand.GetValueType() == nil {
-		return nil, shape, invalid("Cannot convert firestore.v1.Value with type unset.")
-	}
 	op := in.GetOp()
+	if err := checkOperand(path, op, operand); err != nil {
+		return nil, shape, err
+	}
 	switch op {
 	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		shape.anyOf = true
@@ -135,11 +148,14 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		shape.arrayContains = true
 	}
-	if !path.IsName() {
+	if shape.key = path.IsName(); !shape.key {
 		shape.field = path.String()
+		if op == pb.StructuredQuery_FieldFilter_EQUAL {
+			shape.equal = map[string]bool{shape.field: true}
+		}
 	} else {
 		shape.keyEquality = op == pb.StructuredQuery_FieldFilter_EQUAL || op == pb.StructuredQuery_FieldFilter_IN
-		if err := checkNameOperand(op, operand); err != nil {
+		if shape.names, err = namesOf(op, operand); err != nil {
 			return nil, shape, err
 		}
 	}
@@ -151,6 +167,25 @@ func compileField(in *pb.StructuredQuery_FieldFilter) (filter, filterShape, erro
 		v := FieldOf(doc, path)
 		return v != nil && test(v)
 	}, shape, nil
+}
+
+// checkOperand refuses to compare with what can't be stored, or is too large for an index. Of several
+// values each is a comparison of its own; names are in an index of their own.
+func checkOperand(path document.Path, op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) error {
+	if err := document.CheckOperand(operand); err != nil || path.IsName() {
+		return err
+	}
+	values := []*pb.Value{operand}
+	switch op {
+	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_NOT_IN, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+		values = operand.GetArrayValue().GetValues()
+	}
+	for _, v := range values {
+		if !document.Indexed(v) {
+			return invalid("A value is too large to be used in a query.")
+		}
+	}
+	return nil
 }
 
 func checkOperands(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value, most int) error {
@@ -166,21 +201,22 @@ func checkOperands(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value
 	return nil
 }
 
-// checkNameOperand refuses comparing a document's name with anything but references.
-func checkNameOperand(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) error {
+// namesOf are the names that documents' are compared with. It refuses anything but references.
+func namesOf(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (names []string, err error) {
 	values := []*pb.Value{operand}
 	switch op {
 	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_NOT_IN:
 		values = operand.GetArrayValue().GetValues()
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS, pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
-		return invalid("the name __key__ is reserved")
+		return nil, invalid("the name __key__ is reserved")
 	}
 	for _, v := range values {
 		if document.RankOf(v) != document.RankReference {
-			return invalid("__key__ filter value must be a Key")
+			return nil, invalid("__key__ filter value must be a Key")
 		}
+		names = append(names, v.GetReferenceValue())
 	}
-	return nil
+	return names, nil
 }
 
 // fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null
@@ -233,7 +269,7 @@ func fieldTest(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (f
 
 func compileUnary(in *pb.StructuredQuery_UnaryFilter) (filter, filterShape, error) {
 	shape := filterShape{disjunctions: 1}
-	path, err := document.ParsePath(in.GetField().GetFieldPath())
+	path, err := document.ParseFieldPath(in.GetField().GetFieldPath())
 	if err != nil {
 		return nil, shape, err
 	}

@@ -24,6 +24,9 @@ type Query struct {
 	Limit          int             // -1: none
 	Fields         []document.Path // nil: all
 	keyOrdered     bool            // the query itself orders by name
+	keyFiltered    bool            // a filter names documents
+	below          bool            // all descendants of a document are of interest, not those of the root
+	equal          map[string]bool // fields that are compared for equality, whichever filter else holds
 	Missing        bool            // documents that don't exist, but have some below them, are of interest too
 }
 
@@ -77,6 +80,8 @@ func Parse(database, parent string, in *pb.StructuredQuery) (*Query, error) {
 	if q.where, shape, err = parseFilter(in.GetWhere()); err != nil {
 		return nil, err
 	}
+	q.keyFiltered, q.equal = shape.key, shape.equal
+	q.below = q.AllDescendants && parent != database+"/documents"
 	inequalities := inequalityPaths(in.GetWhere(), nil)
 	if err := q.parseOrders(in.GetOrderBy(), inequalities); err != nil {
 		return nil, err
@@ -87,10 +92,15 @@ func Parse(database, parent string, in *pb.StructuredQuery) (*Query, error) {
 	if err := q.checkIndex(database, shape); err != nil {
 		return nil, err
 	}
-	if q.Start, err = q.parseCursor(in.GetStartAt(), len(in.GetOrderBy())); err != nil {
+	for _, name := range shape.names {
+		if err := document.CheckName(database, name); err != nil {
+			return nil, err
+		}
+	}
+	if q.Start, err = q.parseCursor(database, in.GetStartAt(), len(in.GetOrderBy())); err != nil {
 		return nil, err
 	}
-	if q.End, err = q.parseCursor(in.GetEndAt(), len(in.GetOrderBy())); err != nil {
+	if q.End, err = q.parseCursor(database, in.GetEndAt(), len(in.GetOrderBy())); err != nil {
 		return nil, err
 	}
 	return q, q.parseSelect(in.GetSelect())
@@ -100,7 +110,7 @@ func Parse(database, parent string, in *pb.StructuredQuery) (*Query, error) {
 // are appended by name, then the document's name, all in the last direction given.
 func (q *Query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []document.Path) error {
 	for _, o := range in {
-		path, err := document.ParsePath(o.GetField().GetFieldPath())
+		path, err := document.ParseFieldPath(o.GetField().GetFieldPath())
 		if err != nil {
 			return err
 		}
@@ -146,20 +156,28 @@ func (q *Query) ordersBy(path document.Path) bool {
 func (q *Query) descending() bool { return len(q.Orders) > 0 && q.Orders[len(q.Orders)-1].Desc }
 
 // OrderForSums puts the fields that are summed or averaged into the order, where the index has
-// them: which documents a limit takes depends on it.
+// them: which documents a limit takes depends on it. It refuses where no index can have them: what
+// goes by names has nothing behind the name. A field that is compared for equality is before it.
 func (q *Query) OrderForSums(fields []document.Path) error {
-	if !q.Windowed() {
+	missing := slices.DeleteFunc(slices.Clone(fields), q.ordersBy)
+	byName := q.keyFiltered || q.below
+	if q.keyOrdered && !byName {
+		byName = slices.ContainsFunc(missing, func(p document.Path) bool { return !q.equal[p.String()] })
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case byName:
+		names := make([]string, len(missing))
+		for i, p := range missing {
+			names[i] = p.String()
+		}
+		return invalid("This query requires an index that has fields [%s] after __name__ and Firestore does not currently support such an index. "+
+			"Please try the query again with additional ordering on those fields.", strings.Join(names, ", "))
+	case q.keyOrdered || !q.Windowed():
 		return nil
 	}
 	last := len(q.Orders) - 1
-	missing := slices.DeleteFunc(slices.Clone(fields), q.ordersBy)
-	if len(missing) == 0 {
-		return nil
-	}
-	if q.keyOrdered {
-		return invalid("This query requires an index that has fields %v after __name__ and Firestore does not currently support such an index. "+
-			"Please try the query again with additional ordering on those fields.", missing)
-	}
 	q.Orders = q.Orders[:last:last] // without the name, which comes last again
 	return q.completeOrders(missing)
 }
@@ -210,7 +228,7 @@ func checkSelector(id string) error {
 
 // parseCursor reads a cursor. Its values are of the orders that the query names, not of those that
 // complete them.
-func (q *Query) parseCursor(in *pb.Cursor, named int) (*Cursor, error) {
+func (q *Query) parseCursor(database string, in *pb.Cursor, named int) (*Cursor, error) {
 	if in == nil {
 		return nil, nil
 	}
@@ -218,8 +236,17 @@ func (q *Query) parseCursor(in *pb.Cursor, named int) (*Cursor, error) {
 		return nil, invalid("Cursor has too many values.")
 	}
 	for i, v := range in.Values {
-		if q.Orders[i].Path.IsName() && document.RankOf(v) != document.RankReference {
+		if err := document.CheckOperand(v); err != nil {
+			return nil, err
+		}
+		if !q.Orders[i].Path.IsName() {
+			continue
+		}
+		if document.RankOf(v) != document.RankReference {
 			return nil, invalid("Cursor __key__ value is not a document reference.")
+		}
+		if err := document.CheckName(database, v.GetReferenceValue()); err != nil {
+			return nil, err
 		}
 	}
 	return &Cursor{Values: in.Values, before: in.Before}, nil
@@ -231,7 +258,7 @@ func (q *Query) parseSelect(in *pb.StructuredQuery_Projection) error {
 	}
 	q.Fields = []document.Path{}
 	for _, f := range in.Fields {
-		path, err := document.ParsePath(f.GetFieldPath())
+		path, err := document.ParseFieldPath(f.GetFieldPath())
 		if err != nil {
 			return err
 		}
