@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -890,5 +891,25 @@ func TestATextInAShardThatIsMadeAgain(t *testing.T) {
 				w.total(7)
 			}
 		})
+	}
+}
+
+// What is wrong with a counter names it, and is cut where it is long: never within a character, or
+// nothing could be noted, and the errors with which its events are answered would slow all counters down.
+func TestANoteOfACounterWithALongName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.roller(rollup.RollerOptions{})
+	for i := range utf8.UTFMax {
+		counter := strings.Repeat("x", i) + strings.Repeat("計", 300)
+		w.must(w.fs.Doc("counters/"+counter+"/counter_rollup/ledger").Set(w.ctx, map[string]any{"states": "none"}))
+		written, err := w.fs.Doc("counters/"+counter+"/shards/0").Set(w.ctx, map[string]any{"count": 1})
+		w.must(written, err)
+		if err := r.Add(w.ctx, rollup.Change{Counter: counter, Shard: "0", Counts: map[string]int64{"count": 1}, AsOf: written.UpdateTime}); err != nil {
+			w.t.Errorf("its event is answered with an error: %.200v", err)
+		}
+	}
+	if n := len(w.notes()); n != utf8.UTFMax {
+		w.t.Errorf("%d are noted, want %d", n, utf8.UTFMax)
 	}
 }

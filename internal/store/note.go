@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -129,8 +130,9 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Dura
 		}
 		unasked, _ := db.Unasked(*n)
 		if made {
+			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // half a character at the end could not be sent
 			return []*firestorepb.Write{Create(db.Note(counter), map[string]*firestorepb.Value{
-				noteCounter: String(counter), noteWhy: String(why[:min(len(why), maxWhy)]), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
+				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
 			})}, nil
 		}
 		// One that is begun may have its snapshot from before the events, and one of a revision that asks

@@ -43,6 +43,10 @@ var ofRollup = []mutant{
 		"err := r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- err", "_ = r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- nil", test("TestANoteThatCannotBeWritten"),
 	},
 	{
+		"a note's reason is cut within a character", "internal/store",
+		`strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")`, `strings.ToValidUTF8(why, "")[:min(len(why), maxWhy)]`, testIn("rollup", "TestANoteOfACounterWithALongName"),
+	},
+	{
 		"an event is acknowledged for a note whose reconcile has begun", "internal/store",
 		"n.Begun || n.Left || len(unasked) > 0 {", "n.Left || len(unasked) > 0 {", testIn("rollup", "TestAnEventBesideTheReconcileOfANote"),
 	},
