@@ -549,7 +549,8 @@ class Project:
             uploaded = self.resources.pop(("storage", f"b/gcf-v2-uploads/o/{source['object']}"))
             bucket, name = f"gcf-v2-sources-{NUMBER}-{region}", f"{short}/function-source.zip"
             self.put("storage", f"b/{bucket}", {"name": bucket, "id": bucket, "kind": "storage#bucket", "location": region.upper(), "timeCreated": now(), "updated": now()})
-            self.put("storage", f"b/{bucket}/o/{name}", dict(uploaded, name=name, bucket=bucket, id=name))
+            link = f"http://x/b/{bucket}/o/{name}"
+            self.put("storage", f"b/{bucket}/o/{name}", dict(uploaded, name=name, bucket=bucket, id=name, selfLink=link, mediaLink=link))
             source.update(bucket=bucket, object=name)
 
     @staticmethod
@@ -957,7 +958,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if path == "_state":
                 p = self.project
                 return self.reply(200, {"resources": {" ".join(k): r for k, r in p.resources.items()}, "policies": {" ".join(k): r for k, r in p.policies.items()}, "active": sorted(p.active)})
-            if re.match(r"b/[^/]+/o/.+$", path):  # what an object's mediaLink names
+            if ("storage", urllib.parse.unquote(path)) in self.project.resources:  # what an object's mediaLink names
                 return self.send(pathlib.Path(self.project.get("storage", urllib.parse.unquote(path))["file"]).read_bytes())
             if path.startswith("_upload/"):
                 self.project.upload("gcf-v2-uploads", path.removeprefix("_upload/"), raw)
