@@ -15,7 +15,7 @@ Usage: scripts/destroy.sh --project P --region R [options]
   --region R       region of the functions
   --prefix NAME    what was given to deploy (default: counters)
   --everything     remove what other deployments may need, too: the TTL policy, index exemptions and composite indexes,
-                   the functions' uploaded sources, and the role of Eventarc's agent
+                   and the role of Eventarc's agent
   --delete-database ID
                    with --everything: the database as well, with all documents in it, yours included
   --set NAME=VALUE a setting that deploy was given, such as DATABASE, COUNTERS or FIELDS, where the functions are gone
@@ -210,6 +210,14 @@ fi
 exclusions=$(list "$prefix-requests" -- gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)') || failed=yes
 ! has "$prefix-requests" "$exclusions" || remove gcloud logging sinks update _Default --project="$project" --remove-exclusions="$prefix-requests" --format=none
 
+# What was uploaded, which the platform keeps of functions that are gone.
+number=$(list PROJECT_NUMBER -- gcloud projects describe "$project" --format='value(projectNumber)') || failed=yes
+sources=gs://gcf-v2-sources-$number-$region
+objects=$(list "$(printf "$sources/$prefix-%s/\n" increment reconcile rollup)" -- gcloud storage ls "$sources" --project="$project" 2>/dev/null) || objects='' # there is no such bucket where nothing was deployed
+for name in increment reconcile rollup; do
+  ! has "$sources/$prefix-$name/" "$objects" || remove gcloud storage rm --recursive "$sources/$prefix-$name/" --project="$project"
+done
+
 ### What other deployments may need.
 
 stays=() # what stays, and the command that removes it, in turn
@@ -245,13 +253,7 @@ if has "$database" "$databases" && { [[ $everything == no || $doomed != "$databa
   fi
 fi
 
-number=$(list PROJECT_NUMBER -- gcloud projects describe "$project" --format='value(projectNumber)') || failed=yes
 agent=serviceAccount:service-$number@gcp-sa-eventarc.iam.gserviceaccount.com
-sources=gs://gcf-v2-sources-$number-$region
-objects=$(list "$(printf "$sources/$prefix-%s/\n" increment reconcile rollup)" -- gcloud storage ls "$sources" --project="$project" 2>/dev/null) || objects='' # there is no such bucket where nothing was deployed
-for name in increment reconcile rollup; do
-  ! has "$sources/$prefix-$name/" "$objects" || also "the source of $prefix-$name" gcloud storage rm --recursive "$sources/$prefix-$name/" --project="$project"
-done
 others=$(list '' -- gcloud eventarc triggers list --project="$project" --location=- --format='value(name)') || failed=yes
 ! has "roles/eventarc.serviceAgent|$agent" "$grants" || [[ -n $others ]] || also "the role of Eventarc's agent" \
   gcloud projects remove-iam-policy-binding "$project" --member="$agent" --role=roles/eventarc.serviceAgent --all --format=none

@@ -423,7 +423,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	out = p.run(t, "counters destroy", "--region", "us-central1", "--yes")
 	for _, stays := range []string{
 		"the TTL policy of counter_requests.expire_at", "the exemption of counter_rollup.answers from indexes", "the exemption of counters.updated_at from indexes",
-		"the composite index of comments COLLECTION public stars", "the source of counters-rollup", "the role of Eventarc's agent", "the database (default), with its documents", "the APIs stay",
+		"the composite index of comments COLLECTION public stars", "the role of Eventarc's agent", "the database (default), with its documents", "the APIs stay",
 	} {
 		if !strings.Contains(out, stays) {
 			t.Errorf("doesn't say that %s stays:\n%s", stays, out)
